@@ -1,0 +1,58 @@
+package api
+
+// Decision is why a request got the provider it got, or none. Its numbers add
+// up: Considered = Hidden + the sum of Eliminated + Candidates.
+type Decision struct {
+	// Considered is how many clusters there were. Hidden is how many of them the asker may
+	// not see: of these nothing else is said.
+	Considered int `json:"considered"`
+	Hidden     int `json:"hidden,omitempty"`
+	// Eliminated counts, in the order of the filters, the clusters that each one removed.
+	Eliminated []Elimination `json:"eliminated,omitempty"`
+	// Candidates is how many clusters passed every filter.
+	Candidates int `json:"candidates"`
+	// Top are the best candidates, at most five, best first.
+	Top []Scored `json:"top,omitempty"`
+	// NearestMiss is the eliminated cluster that came closest.
+	NearestMiss *Miss `json:"nearestMiss,omitempty"`
+	// Chosen is the provider, empty if there is none.
+	Chosen string `json:"chosen,omitempty"`
+	// Sequence is the advertisement of the chosen provider that was decided from.
+	Sequence Sequence `json:"sequence,omitzero"`
+}
+
+// Elimination is how many clusters one filter removed, and for what reason.
+type Elimination struct {
+	Filter string `json:"filter"`
+	Reason string `json:"reason"`
+	Count  int    `json:"count"`
+}
+
+// Scored is one candidate. Scores are parts per million, higher is better; Score is their weighted mean.
+type Scored struct {
+	Cluster string           `json:"cluster"`
+	Score   int64            `json:"score"`
+	Scores  map[string]int64 `json:"scores,omitempty"`
+}
+
+// Miss is a cluster that nearly qualified and what was missing, in words.
+type Miss struct {
+	Cluster string `json:"cluster"`
+	Filter  string `json:"filter"`
+	Message string `json:"message"`
+}
+
+// Evaluation is a decision without a reservation, with each cluster that the asker may see.
+type Evaluation struct {
+	Decision Decision  `json:"decision"`
+	Clusters []Verdict `json:"clusters"`
+}
+
+// Verdict is what the decision says of one cluster: its score, or the filter that eliminated it and why.
+type Verdict struct {
+	Cluster string `json:"cluster"`
+	Score   int64  `json:"score,omitempty"`
+	Filter  string `json:"filter,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+}

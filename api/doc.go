@@ -1,0 +1,58 @@
+// Package api is the language that Bourse's parts and its users speak: every
+// public shape, once.
+//
+// Each concept has one payload type. REST wraps it in an [Envelope] of id,
+// revision and payload; a custom resource embeds it as its spec or status. So
+// what `kubectl get` shows, what `curl` reads and what the Go client returns
+// have the same fields with the same meaning.
+//
+// Start with request.go (what a consumer asks), decision.go (why it got what it
+// got), reservation.go (the life of what it got) and documents.go (what is
+// signed). cluster.go says what a provider shows, sharing.go what its admin
+// allows. errors.go is the closed list of what can go wrong.
+//
+// Quantities are Kubernetes quantities ("500m", "8Gi"), durations are Go
+// durations ("1h30m"), times are RFC 3339 in UTC.
+//
+// +kubebuilder:object:generate=true
+// +groupName=bourse.dev
+// +versionName=v1alpha1
+package api
+
+// Protocol is the version of what agents and brokers say to each other. A peer
+// that speaks a newer one is told so and answered in ours.
+//
+//	1  2026-11-20  clusters, advertisements, evaluations, reservations, watch
+const Protocol = 1
+
+// Names by which everything of ours is found.
+const (
+	// Group and Version name our kinds in Kubernetes and our routes in REST.
+	Group   = "bourse.dev"
+	Version = "v1alpha1"
+	// Prefix is where the REST API lives on a broker and on an agent's own listener.
+	Prefix = "/apis/" + Group + "/" + Version
+	// Namespace is where a cluster keeps what belongs to its agent.
+	Namespace = "bourse"
+	// GeneralPool is the pool that a request means when it names none.
+	GeneralPool = "general"
+)
+
+// +kubebuilder:object:generate=false
+
+// Envelope is how REST returns a payload. ID names it among its kind; Revision
+// grows with each change of it and is its ETag.
+type Envelope[T any] struct {
+	ID       string `json:"id"`
+	Revision uint64 `json:"revision"`
+	Payload  T      `json:"payload"`
+}
+
+// +kubebuilder:object:generate=false
+
+// List is how REST returns several payloads, sorted by ID. Continue, when not
+// empty, is what to pass as ?continue= to get the next page.
+type List[T any] struct {
+	Items    []Envelope[T] `json:"items"`
+	Continue string        `json:"continue,omitempty"`
+}

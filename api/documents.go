@@ -1,0 +1,63 @@
+package api
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// Kinds of signed documents. Each is a compact JWS (EdDSA by a cluster key) over
+// RFC 8785 canonical JSON; the kind is in its header, so that one can never be
+// taken for another.
+const (
+	DocumentCard       = "card"       // [Card]
+	DocumentAssignment = "assignment" // [Assignment], by the consumer
+	DocumentAcceptance = "acceptance" // [Acceptance], by the provider
+	DocumentEnd        = "end"        // [End], by either
+)
+
+// Assignment is a request bound to one provider. The consumer signs it; the
+// provider's gate accepts nothing else. It names both parties and their keys, so
+// it is worth nothing to anyone else, and a generation and an expiry, so it
+// cannot be used again.
+type Assignment struct {
+	Protocol    int    `json:"protocol"`
+	Reservation string `json:"reservation"`
+	// Generation counts the assignments of a reservation: each new provider or size is one more.
+	Generation int64 `json:"generation"`
+	// Consumer and Provider are cluster IDs, the keys their fingerprints.
+	Consumer    string `json:"consumer"`
+	ConsumerKey string `json:"consumerKey"`
+	Provider    string `json:"provider"`
+	ProviderKey string `json:"providerKey"`
+	// Pool and Slice say where it counts: the slice is the name of the account's ResourceSlice in Liqo.
+	Pool  string `json:"pool"`
+	Slice string `json:"slice"`
+	// Resources is the size.
+	Resources Resources `json:"resources"`
+	// Until is when the reservation ends, in UTC.
+	Until metav1.Time `json:"until"`
+	// Expires is when the offer to the provider ends: an acceptance after it is void.
+	Expires metav1.Time `json:"expires"`
+}
+
+// Acceptance is the provider's yes to one assignment. It binds the provider
+// until Expires, and for the whole reservation once the broker has committed it.
+type Acceptance struct {
+	Protocol    int    `json:"protocol"`
+	Reservation string `json:"reservation"`
+	Generation  int64  `json:"generation"`
+	Consumer    string `json:"consumer"`
+	Provider    string `json:"provider"`
+	// Assignment is the SHA-256 of the assignment's JWS, in hex.
+	Assignment string      `json:"assignment"`
+	Expires    metav1.Time `json:"expires"`
+}
+
+// End is either party's word that a reservation ends.
+type End struct {
+	Protocol    int    `json:"protocol"`
+	Reservation string `json:"reservation"`
+	// Generation is the newest that the signer knows: an end of an older one ends nothing newer.
+	Generation int64  `json:"generation"`
+	By         string `json:"by"`
+	Consumer   string `json:"consumer"`
+	Provider   string `json:"provider"`
+	Reason     Reason `json:"reason"`
+}

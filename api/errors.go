@@ -1,0 +1,132 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+)
+
+// Code says what went wrong. The list is closed: [Codes] maps each to its HTTP
+// status, its exit code and a title, so that a code means the same in an
+// answer, in a condition's reason and in a script.
+type Code string
+
+const (
+	CodeInvalid            Code = "Invalid"            // a field of the input is wrong; nothing was changed
+	CodeUnauthenticated    Code = "Unauthenticated"    // no certificate or token that we accept
+	CodeForbidden          Code = "Forbidden"          // known, but not allowed
+	CodeNotFound           Code = "NotFound"           // no such thing, or not yours
+	CodeConflict           Code = "Conflict"           // the thing is in another state than the call assumes
+	CodePrecondition       Code = "PreconditionFailed" // If-Match names another revision
+	CodeKeyReused          Code = "IdempotencyKeyReused"
+	CodeTooLarge           Code = "TooLarge"
+	CodeTooManyRequests    Code = "TooManyRequests"
+	CodeNoCandidate        Code = "NoCandidate"        // no cluster can serve the request; the decision says why
+	CodeInsufficient       Code = "Insufficient"       // it does not fit any more
+	CodeNotMember          Code = "NotMember"          // a certificate is not a membership: wait for approval
+	CodeSuspended          Code = "Suspended"          // the operator suspended or revoked this member
+	CodeKeyChanged         Code = "KeyChanged"         // another cluster key than the pinned one
+	CodeBadSignature       Code = "BadSignature"       // a signed document does not verify
+	CodeTokenSpent         Code = "TokenSpent"         // a join token that somebody else used
+	CodeStaleAdvertisement Code = "StaleAdvertisement" // a delta whose base we do not have: send the whole
+	CodeLedgerFull         Code = "LedgerFull"
+	CodeUnavailable        Code = "Unavailable" // try again later
+	CodeInternal           Code = "Internal"
+)
+
+// CodeInfo is what a [Code] means outside of Go.
+type CodeInfo struct {
+	Status int    // HTTP status
+	Exit   int    // exit code of the CLI
+	Title  string // RFC 9457 title
+}
+
+// Codes is the one table of codes. Exit codes: 2 bad input, 3 not allowed, 4 not
+// found, 5 state or capacity does not permit it, 6 try again, 1 anything else.
+var Codes = map[Code]CodeInfo{
+	CodeInvalid:            {http.StatusUnprocessableEntity, 2, "The input is not valid"},
+	CodeUnauthenticated:    {http.StatusUnauthorized, 3, "Who you are could not be established"},
+	CodeForbidden:          {http.StatusForbidden, 3, "Not allowed"},
+	CodeNotFound:           {http.StatusNotFound, 4, "Not found"},
+	CodeConflict:           {http.StatusConflict, 5, "The state does not permit it"},
+	CodePrecondition:       {http.StatusPreconditionFailed, 5, "It changed since you read it"},
+	CodeKeyReused:          {http.StatusUnprocessableEntity, 2, "The idempotency key was used for something else"},
+	CodeTooLarge:           {http.StatusRequestEntityTooLarge, 2, "The input is too large"},
+	CodeTooManyRequests:    {http.StatusTooManyRequests, 6, "Too many requests"},
+	CodeNoCandidate:        {http.StatusConflict, 5, "No cluster can serve the request"},
+	CodeInsufficient:       {http.StatusConflict, 5, "It does not fit"},
+	CodeNotMember:          {http.StatusForbidden, 3, "Not a member yet"},
+	CodeSuspended:          {http.StatusForbidden, 3, "The membership does not permit it"},
+	CodeKeyChanged:         {http.StatusForbidden, 3, "The cluster key changed"},
+	CodeBadSignature:       {http.StatusUnprocessableEntity, 3, "The signature does not verify"},
+	CodeTokenSpent:         {http.StatusForbidden, 3, "The join token is spent"},
+	CodeStaleAdvertisement: {http.StatusConflict, 6, "The advertisement must be sent whole"},
+	CodeLedgerFull:         {http.StatusInsufficientStorage, 5, "The ledger is full"},
+	CodeUnavailable:        {http.StatusServiceUnavailable, 6, "Not available now"},
+	CodeInternal:           {http.StatusInternalServerError, 1, "Internal error"},
+}
+
+// Error is every error that crosses a boundary of Bourse, and the body of every
+// REST answer that is not a success (RFC 9457, application/problem+json).
+type Error struct {
+	// Code is one of [Codes].
+	Code Code `json:"code"`
+	// Title is the code in words; Status the HTTP status. Both follow from Code.
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	// Detail says what happened, naming the value.
+	Detail string `json:"detail"`
+	// Field is the JSON path of the input that is wrong, if one is.
+	Field string `json:"field,omitempty"`
+	// Remedy is what the reader can do about it.
+	Remedy string `json:"remedy,omitempty"`
+	// Decision is the explanation that came with NoCandidate.
+	Decision *Decision `json:"decision,omitempty"`
+}
+
+// Errorf makes an Error of the code, with a detail.
+func Errorf(code Code, format string, args ...any) *Error {
+	info := Codes[code]
+	return &Error{Code: code, Title: info.Title, Status: info.Status, Detail: fmt.Sprintf(format, args...)}
+}
+
+// Invalid makes the Error for a wrong field of the input.
+func Invalid(field, format string, args ...any) *Error {
+	return Errorf(CodeInvalid, format, args...).At(field)
+}
+
+// At names the field that the error is about.
+func (e *Error) At(field string) *Error { e.Field = field; return e }
+
+// Fix says what the reader can do about the error.
+func (e *Error) Fix(format string, args ...any) *Error {
+	e.Remedy = fmt.Sprintf(format, args...)
+	return e
+}
+
+// Error is one line: code, field, detail and remedy.
+func (e *Error) Error() string {
+	s := string(e.Code) + ": "
+	if e.Field != "" {
+		s += e.Field + ": "
+	}
+	s += e.Detail
+	if e.Remedy != "" {
+		s += "; " + e.Remedy
+	}
+	return s
+}
+
+// GetStatus makes an Error an answer of the REST framework.
+func (e *Error) GetStatus() int { return e.Status }
+
+// ContentType says that an Error is an RFC 9457 problem.
+func (e *Error) ContentType(string) string { return "application/problem+json" }
+
+// CodeOf returns the code that an error carries, or Internal.
+func CodeOf(err error) Code {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Code
+	}
+	return CodeInternal
+}

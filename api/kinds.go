@@ -1,0 +1,245 @@
+package api
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Conditions of our objects. Each kind has Ready as its summary.
+const (
+	ConditionReady = "Ready"
+	// ConditionReserved of a ResourceRequest: both sides are bound.
+	ConditionReserved = "Reserved"
+	// ConditionCovered of a ProviderInstruction: the cluster really has free what it reserved.
+	ConditionCovered = "Covered"
+)
+
+// ResourceRequest is how a consumer's admin asks for resources. Deleting it releases them.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=rr,categories=bourse
+// +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.state`
+// +kubebuilder:printcolumn:name="Provider",type=string,JSONPath=`.status.provider`
+// +kubebuilder:printcolumn:name="CPU",type=string,JSONPath=`.spec.resources.cpu`
+// +kubebuilder:printcolumn:name="Memory",type=string,JSONPath=`.spec.resources.memory`
+// +kubebuilder:printcolumn:name="Until",type=string,JSONPath=`.status.until`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type ResourceRequest struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	// Spec is immutable: ask anew for something else.
+	// +kubebuilder:validation:XValidation:rule="self.resources == oldSelf.resources && self.?pool == oldSelf.?pool && self.?duration == oldSelf.?duration && self.?where == oldSelf.?where && self.?target == oldSelf.?target",message="a request cannot be changed: delete it and make another"
+	Spec   Request               `json:"spec"`
+	Status ResourceRequestStatus `json:"status,omitempty"`
+}
+
+// ResourceRequestStatus is what became of a request.
+type ResourceRequestStatus struct {
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// State of the reservation, and its ID at the broker (`bourse why ID`).
+	State       State        `json:"state,omitempty"`
+	Reservation string       `json:"reservation,omitempty"`
+	Provider    string       `json:"provider,omitempty"`
+	Until       *metav1.Time `json:"until,omitempty"`
+	Message     string       `json:"message,omitempty"`
+}
+
+// +kubebuilder:object:root=true
+
+// ResourceRequestList is a list of requests.
+type ResourceRequestList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []ResourceRequest `json:"items"`
+}
+
+// Instruction is what an agent must carry out for one reservation.
+type Instruction struct {
+	// Reservation is its ID, Generation the assignment that holds.
+	Reservation string `json:"reservation"`
+	Generation  int64  `json:"generation"`
+	Consumer    string `json:"consumer"`
+	Provider    string `json:"provider"`
+	Pool        string `json:"pool"`
+	// Slice is the name of the account's ResourceSlice.
+	Slice     string      `json:"slice"`
+	Resources Resources   `json:"resources"`
+	Until     metav1.Time `json:"until"`
+	// Assignment and Acceptance are the digests of the signed documents that bind both sides.
+	Assignment string `json:"assignment,omitempty"`
+	Acceptance string `json:"acceptance,omitempty"`
+}
+
+// InstructionStatus is how far it is carried out.
+type InstructionStatus struct {
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	State      State              `json:"state,omitempty"`
+	Reason     Reason             `json:"reason,omitempty"`
+}
+
+// ReservationInstruction is what a consumer's agent carries out, in the namespace of the request.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=ri,categories=bourse
+// +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.state`
+// +kubebuilder:printcolumn:name="Provider",type=string,JSONPath=`.spec.provider`
+// +kubebuilder:printcolumn:name="CPU",type=string,JSONPath=`.spec.resources.cpu`
+// +kubebuilder:printcolumn:name="Memory",type=string,JSONPath=`.spec.resources.memory`
+// +kubebuilder:printcolumn:name="Until",type=string,JSONPath=`.spec.until`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type ReservationInstruction struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Spec              Instruction       `json:"spec"`
+	Status            InstructionStatus `json:"status,omitempty"`
+}
+
+// +kubebuilder:object:root=true
+
+// ReservationInstructionList is a list of a consumer's instructions.
+type ReservationInstructionList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []ReservationInstruction `json:"items"`
+}
+
+// ProviderInstruction is what a provider's agent has accepted and carries out: a projection of its Ledger.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=pi,categories=bourse
+// +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.state`
+// +kubebuilder:printcolumn:name="Consumer",type=string,JSONPath=`.spec.consumer`
+// +kubebuilder:printcolumn:name="CPU",type=string,JSONPath=`.spec.resources.cpu`
+// +kubebuilder:printcolumn:name="Memory",type=string,JSONPath=`.spec.resources.memory`
+// +kubebuilder:printcolumn:name="Until",type=string,JSONPath=`.spec.until`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type ProviderInstruction struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Spec              Instruction       `json:"spec"`
+	Status            InstructionStatus `json:"status,omitempty"`
+}
+
+// +kubebuilder:object:root=true
+
+// ProviderInstructionList is a list of a provider's instructions.
+type ProviderInstructionList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []ProviderInstruction `json:"items"`
+}
+
+// SharingPolicy is what this cluster lends, to whom. Only the one named "default" counts.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,shortName=sp,categories=bourse
+// +kubebuilder:validation:XValidation:rule="self.metadata.name == 'default'",message="the SharingPolicy of a cluster is named \"default\""
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type SharingPolicy struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Spec              Sharing             `json:"spec"`
+	Status            SharingPolicyStatus `json:"status,omitempty"`
+}
+
+// SharingPolicyStatus says whether the policy is in force.
+type SharingPolicyStatus struct {
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// +kubebuilder:object:root=true
+
+// SharingPolicyList is a list of policies.
+type SharingPolicyList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []SharingPolicy `json:"items"`
+}
+
+// Advertisement is what this cluster measured of itself and tells its broker.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=adv,categories=bourse
+// +kubebuilder:printcolumn:name="Published",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="CPU",type=string,JSONPath=`.status.pools.general.available.cpu`
+// +kubebuilder:printcolumn:name="Memory",type=string,JSONPath=`.status.pools.general.available.memory`
+// +kubebuilder:printcolumn:name="Region",type=string,JSONPath=`.status.properties.region`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type Advertisement struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Status            AdvertisementStatus `json:"status,omitempty"`
+}
+
+// AdvertisementStatus is the newest measurement, with the gate's own reservations taken off.
+type AdvertisementStatus struct {
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	Cluster    string             `json:"cluster,omitempty"`
+	Properties Properties         `json:"properties,omitempty"`
+	Pools      map[string]Amounts `json:"pools,omitempty"`
+}
+
+// +kubebuilder:object:root=true
+
+// AdvertisementList is a list of advertisements.
+type AdvertisementList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Advertisement `json:"items"`
+}
+
+// Ledger is what an agent must not forget: the journal of its market. It is written by the
+// agent alone; editing it stops the agent.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:categories=bourse
+// +kubebuilder:printcolumn:name="Revision",type=integer,JSONPath=`.spec.revision`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type Ledger struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Spec              LedgerSpec `json:"spec,omitempty"`
+}
+
+// LedgerSpec is a hash-chained journal in one object: a snapshot and the batches after it.
+type LedgerSpec struct {
+	Format           int64         `json:"format,omitempty"`
+	Lineage          string        `json:"lineage,omitempty"`
+	Revision         int64         `json:"revision,omitempty"`
+	Hash             []byte        `json:"hash,omitempty"`
+	Snapshot         []byte        `json:"snapshot,omitempty"`
+	SnapshotRevision int64         `json:"snapshotRevision,omitempty"`
+	SnapshotHash     []byte        `json:"snapshotHash,omitempty"`
+	SnapshotSum      []byte        `json:"snapshotSum,omitempty"`
+	Tail             []LedgerBatch `json:"tail,omitempty"`
+}
+
+// LedgerBatch is one batch of events; Revision is that of its last.
+type LedgerBatch struct {
+	Revision int64    `json:"revision"`
+	Events   [][]byte `json:"events"`
+}
+
+// +kubebuilder:object:root=true
+
+// LedgerList is a list of ledgers.
+type LedgerList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Ledger `json:"items"`
+}

@@ -1,0 +1,72 @@
+package api
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// MemberState is how far a cluster is a member.
+type MemberState string
+
+const (
+	MemberPending   MemberState = "Pending"   // asked to join; waits for an operator
+	MemberActive    MemberState = "Active"    // admitted
+	MemberSuspended MemberState = "Suspended" // for a while: no new reservations, not shown
+	MemberRevoked   MemberState = "Revoked"   // for good: its certificate is refused
+	MemberRemoved   MemberState = "Removed"   // gone: its books are closed
+)
+
+// Member is a cluster that asked to join, as its operator sees it.
+type Member struct {
+	State MemberState `json:"state"`
+	// Fingerprint is of its cluster key: compare it with what the cluster's admin reads in
+	// `bourse agent fingerprint` before you approve.
+	Fingerprint string `json:"fingerprint"`
+	// Source is the address it joined from.
+	Source  string      `json:"source,omitempty"`
+	Joined  metav1.Time `json:"joined"`
+	Changed metav1.Time `json:"changed,omitzero"`
+	// Fresh says that its lease is alive.
+	Fresh bool `json:"fresh"`
+}
+
+// Token is a join token as the operator lists it: never its secret.
+type Token struct {
+	// Cluster, if set, is the only cluster that may use it, and is approved by using it.
+	Cluster string      `json:"cluster,omitempty"`
+	Expires metav1.Time `json:"expires"`
+	// UsedBy is the cluster that used it.
+	UsedBy string `json:"usedBy,omitempty"`
+}
+
+// TokenCreate is the body that makes a join token.
+type TokenCreate struct {
+	Cluster string          `json:"cluster,omitempty" maxLength:"63"`
+	TTL     metav1.Duration `json:"ttl,omitempty"`
+}
+
+// TokenCreated is the answer: the one time that the token is shown.
+type TokenCreated struct {
+	Token   string      `json:"token"`
+	Expires metav1.Time `json:"expires"`
+}
+
+// Join is the body by which a cluster asks to join. It is sent over TLS that is pinned to the token.
+type Join struct {
+	// TokenID and Secret come from the token.
+	TokenID string `json:"tokenID" maxLength:"64"`
+	Secret  string `json:"secret" maxLength:"128"`
+	// Proof is the signed document (kind "join") by which the cluster proves its key; it contains the CSR.
+	Proof string `json:"proof" maxLength:"16384"`
+}
+
+// Joined is the answer to [Join] and to a renewal.
+type Joined struct {
+	// Certificate and CA are PEM.
+	Certificate string      `json:"certificate"`
+	CA          string      `json:"ca"`
+	State       MemberState `json:"state"`
+}
+
+// Renewal is the body by which a member renews its certificate.
+type Renewal struct {
+	// CSR is PEM, signed by the member's TLS key.
+	CSR string `json:"csr" maxLength:"8192"`
+}

@@ -1,0 +1,69 @@
+package api
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Resources are amounts by resource name, as Kubernetes writes them: "cpu",
+// "memory", "nvidia.com/gpu", any other.
+type Resources = corev1.ResourceList
+
+// Strategy is a named weighting of the scorers.
+// +kubebuilder:validation:Enum=balance;pack
+type Strategy string
+
+const (
+	// Balance prefers the provider with most left after the reservation.
+	Balance Strategy = "balance"
+	// Pack prefers the provider with least left after the reservation.
+	Pack Strategy = "pack"
+)
+
+// DefaultDuration is how long a reservation lasts that says nothing of it.
+const DefaultDuration = "24h"
+
+// Request is what a consumer asks for.
+// +kubebuilder:validation:XValidation:rule="size(self.resources) > 0 && size(self.resources) <= 64",message="ask for 1 to 64 resources"
+type Request struct {
+	// Resources is how much is asked, at least one positive amount. Required.
+	Resources Resources `json:"resources"`
+	// Duration is how long, from the moment of the hold. Default 24h, between 1m and 8760h.
+	// +optional
+	Duration *metav1.Duration `json:"duration,omitempty"`
+	// Pool is which kind of the provider's capacity. Default "general".
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	Pool string `json:"pool,omitempty"`
+	// Where is a CEL expression over a provider's properties that must be true,
+	// for example `region == "eu" && "amd64" in architectures`. A property that the
+	// provider does not advertise makes it unknown, which is not true.
+	// +kubebuilder:validation:MaxLength=2048
+	// +optional
+	Where string `json:"where,omitempty"`
+	// Properties must each be equal to the provider's label of that name.
+	// +kubebuilder:validation:MaxProperties=32
+	// +optional
+	Properties map[string]string `json:"properties,omitempty"`
+	// Target, if set, is the only provider considered.
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	Target string `json:"target,omitempty"`
+	// Exclude names providers that are not considered.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=63
+	// +optional
+	Exclude []string `json:"exclude,omitempty"`
+	// Prefer names providers that are preferred among those that qualify, best first.
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=63
+	// +optional
+	Prefer []string `json:"prefer,omitempty"`
+	// Strategy weighs the scorers. Default balance.
+	// +optional
+	Strategy Strategy `json:"strategy,omitempty"`
+	// Confirm makes the reservation wait, held, until its user confirms it. Default false:
+	// the consumer's agent signs at once.
+	// +optional
+	Confirm bool `json:"confirm,omitempty"`
+}

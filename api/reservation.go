@@ -1,0 +1,132 @@
+package api
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// State is where a reservation is in its life:
+//
+//	         ┌─────────────┐ refused: next best
+//	         ▼             │
+//	request ─▶ Held ── accepted ──▶ Reserved ─▶ Active ─▶ Releasing ─▶ Released
+//	   │        └──▶ Failed, Expired                        ▲
+//	   └──▶ Rejected                        (Held, signed) ─┘
+//
+// Held, Reserved, Active and Releasing all take capacity.
+type State string
+
+const (
+	Held      State = "Held"      // in the broker's books, not yet accepted by the provider
+	Reserved  State = "Reserved"  // accepted durably; both sides are bound and instructed
+	Active    State = "Active"    // granted, and the consumer's virtual node is Ready
+	Releasing State = "Releasing" // ending; still counted until the provider says it is free
+	Released  State = "Released"  // over
+	Rejected  State = "Rejected"  // no cluster could serve it
+	Failed    State = "Failed"    // every provider refused, or it was cancelled before it was bound
+	Expired   State = "Expired"   // not confirmed, or not accepted, in time
+)
+
+// States are all states, in the order of a life.
+var States = []State{Held, Reserved, Active, Releasing, Released, Rejected, Failed, Expired}
+
+// Counts says whether a reservation in this state takes capacity.
+func (s State) Counts() bool {
+	return s == Held || s == Reserved || s == Active || s == Releasing
+}
+
+// Over says that nothing follows this state.
+func (s State) Over() bool { return !s.Counts() }
+
+// Reason is why a reservation is in its state, or a provider refused. The list is closed.
+type Reason string
+
+const (
+	ReasonNoCandidate       Reason = "NoCandidate" // no cluster passes every filter
+	ReasonReleased          Reason = "ReleasedByConsumer"
+	ReasonCancelled         Reason = "CancelledByConsumer" // before the provider was bound
+	ReasonEnded             Reason = "EndReached"          // its time is over
+	ReasonRevokedByProvider Reason = "RevokedByProvider"
+	ReasonNotConfirmed      Reason = "NotConfirmed"      // the hold ended before the consumer signed
+	ReasonNotAccepted       Reason = "NotAccepted"       // no provider accepted before the deadline
+	ReasonAcceptanceDropped Reason = "AcceptanceDropped" // accepted, but the commit never reached the provider
+	ReasonInsufficient      Reason = "Insufficient"      // refusal: does not fit the provider's own books
+	ReasonPolicy            Reason = "PolicyRefuses"     // refusal: the SharingPolicy does not allow it
+	ReasonNothingShared     Reason = "NothingShared"     // refusal: no SharingPolicy
+	ReasonKeyChanged        Reason = "KeyChanged"        // refusal: another key than the pinned one
+	ReasonBadAssignment     Reason = "BadAssignment"     // refusal: the assignment is not valid for this provider
+	ReasonLedgerFull        Reason = "LedgerFull"        // refusal: the provider cannot record it
+	ReasonNoAnswer          Reason = "NoAnswer"          // the provider did not answer in time
+	ReasonMemberRemoved     Reason = "MemberRemoved"     // an operator closed the books of a member that is gone
+)
+
+// Reservation is an assignment with a life. A consumer and a provider see the
+// same one; what concerns only the consumer (Request, Decision, Tried) is empty
+// for the provider.
+type Reservation struct {
+	State   State  `json:"state"`
+	Reason  Reason `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+
+	Consumer string `json:"consumer"`
+	Provider string `json:"provider,omitempty"`
+	Pool     string `json:"pool,omitempty"`
+	// Slice is the name of the account's ResourceSlice, hence of its virtual node.
+	Slice      string    `json:"slice,omitempty"`
+	Resources  Resources `json:"resources"`
+	Generation int64     `json:"generation"`
+
+	Created metav1.Time `json:"created"`
+	// HeldUntil is when the hold ends, Deadline when the way to Reserved does, Until when the reservation does.
+	HeldUntil metav1.Time `json:"heldUntil,omitzero"`
+	Deadline  metav1.Time `json:"deadline,omitzero"`
+	Until     metav1.Time `json:"until,omitzero"`
+
+	Request  *Request  `json:"request,omitempty"`
+	Decision *Decision `json:"decision,omitempty"`
+	Tried    []Tried   `json:"tried,omitempty"`
+
+	// Fence orders instructions: an agent that has seen a higher one ignores this.
+	Fence Fence `json:"fence"`
+	// ConsumerCard and ProviderCard are the signed cards of the two, as the broker knows them.
+	ConsumerCard string `json:"consumerCard,omitempty"`
+	ProviderCard string `json:"providerCard,omitempty"`
+	// Assignment, Acceptance and End are the signed documents so far (JWS).
+	Assignment string `json:"assignment,omitempty"`
+	Acceptance string `json:"acceptance,omitempty"`
+	End        string `json:"end,omitempty"`
+}
+
+// Tried is a provider that was asked and did not accept.
+type Tried struct {
+	Provider string `json:"provider"`
+	Reason   Reason `json:"reason"`
+	Message  string `json:"message,omitempty"`
+}
+
+// Fence is the order of instructions: the broker's lineage, and within it the revision.
+type Fence struct {
+	Lineage  string `json:"lineage"`
+	Revision uint64 `json:"revision"`
+}
+
+// ReservationCreate is the body that makes a reservation.
+type ReservationCreate struct {
+	Request Request `json:"request"`
+}
+
+// SignedDocument is the body of confirm, accept and release: one JWS.
+type SignedDocument struct {
+	Document string `json:"document" maxLength:"98304"`
+}
+
+// Refusal is a provider's no. Advertisement, if set, is a fresh one to decide from.
+type Refusal struct {
+	Generation    int64        `json:"generation"`
+	Reason        Reason       `json:"reason"`
+	Message       string       `json:"message,omitempty" maxLength:"1024"`
+	Advertisement *Measurement `json:"advertisement,omitempty"`
+}
+
+// Progress is what an agent reports of a reservation: a consumer that its virtual
+// node is Ready (Active), a provider that nothing of it is left (Released).
+type Progress struct {
+	State State `json:"state" enum:"Active,Released"`
+}

@@ -1,0 +1,91 @@
+package api
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// Sharing is what a provider's admin decides to lend, to whom. The spec of the
+// SharingPolicy named "default"; without one nothing is shown or shared.
+type Sharing struct {
+	// Terms say who may see this cluster and reserve from it.
+	Terms `json:",inline"`
+	// Labels become the card's labels, which requests match with `properties`.
+	// +kubebuilder:validation:MaxProperties=32
+	// +optional
+	Labels map[string]string `json:"labels,omitempty"`
+	// Pools are the kinds of capacity that are shared. Now exactly one, named "general".
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	Pools []PoolPolicy `json:"pools"`
+}
+
+// Terms are who may see a provider and reserve from it. They go to the broker,
+// which filters by them; the provider's own gate evaluates them again.
+type Terms struct {
+	// VisibleTo says to whom the card is shown. Empty: to every member.
+	// +optional
+	VisibleTo Audience `json:"visibleTo,omitzero"`
+	// Allow is a CEL expression over `consumer` (cluster, region, labels ...) and `request`
+	// (resources in the units of `where`, pool, seconds) that must be true for a
+	// reservation. Default: true.
+	// +kubebuilder:validation:MaxLength=2048
+	// +optional
+	Allow string `json:"allow,omitempty"`
+	// MaxPerReservation is the most that one reservation may take, for the resources it names.
+	// +optional
+	MaxPerReservation Resources `json:"maxPerReservation,omitempty"`
+	// MaxPerConsumer is the most that all reservations of one consumer may take together.
+	// +optional
+	MaxPerConsumer Resources `json:"maxPerConsumer,omitempty"`
+	// MaxDuration is the longest that a reservation may last. Default: no bound of this provider's.
+	// +optional
+	MaxDuration *metav1.Duration `json:"maxDuration,omitempty"`
+}
+
+// Audience is a set of members: those named and those whose labels match. Both
+// empty is every member.
+type Audience struct {
+	// Clusters are cluster IDs.
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MaxLength=63
+	// +optional
+	Clusters []string `json:"clusters,omitempty"`
+	// Labels must all be on the member's card.
+	// +kubebuilder:validation:MaxProperties=32
+	// +optional
+	Labels map[string]string `json:"labels,omitempty"`
+}
+
+// PoolPolicy is what is shared of the nodes of one pool. The amount shared is
+// the smallest of: Percentage of allocatable, Caps, and allocatable less Headroom.
+type PoolPolicy struct {
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self == 'general'",message="only the pool \"general\" is supported"
+	Name string `json:"name"`
+	// NodeSelector picks the pool's nodes by label. Empty: all.
+	// +kubebuilder:validation:MaxProperties=32
+	// +optional
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+	// TolerateTaints are keys of NoSchedule and NoExecute taints that do not exclude a node.
+	// Nodes with other such taints do not count.
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MaxLength=316
+	// +optional
+	TolerateTaints []string `json:"tolerateTaints,omitempty"`
+	// Percentage of allocatable, 0 to 100. Default 100.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	Percentage *int32 `json:"percentage,omitempty"`
+	// Caps are absolute upper bounds for the resources they name.
+	// +optional
+	Caps Resources `json:"caps,omitempty"`
+	// Headroom is kept back from allocatable for the cluster's own future.
+	// +optional
+	Headroom Resources `json:"headroom,omitempty"`
+	// Resources, if not empty, are the only resources that are shared.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=316
+	// +optional
+	Resources []string `json:"resources,omitempty"`
+}
