@@ -37,22 +37,3 @@ const (
 	// GeneralPool is the pool that a request means when it names none.
 	GeneralPool = "general"
 )
-
-// +kubebuilder:object:generate=false
-
-// Envelope is how REST returns a payload. ID names it among its kind; Revision
-// grows with each change of it and is its ETag.
-type Envelope[T any] struct {
-	ID       string `json:"id"`
-	Revision uint64 `json:"revision"`
-	Payload  T      `json:"payload"`
-}
-
-// +kubebuilder:object:generate=false
-
-// List is how REST returns several payloads, sorted by ID. Continue, when not
-// empty, is what to pass as ?continue= to get the next page.
-type List[T any] struct {
-	Items    []Envelope[T] `json:"items"`
-	Continue string        `json:"continue,omitempty"`
-}

@@ -18,6 +18,8 @@ const (
 
 // WatchEvent is one line of a watch (NDJSON). A watch tells of every reservation of
 // which the caller is consumer or provider. Absence from a snapshot is never an instruction.
+//
+// +kubebuilder:object:generate=false
 type WatchEvent struct {
 	Type     WatchType              `json:"type"`
 	Complete bool                   `json:"complete,omitempty"`
