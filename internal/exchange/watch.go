@@ -1,0 +1,173 @@
+package exchange
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// maxBehind is how many changed reservations may wait for a reader.
+const maxBehind = 4096
+
+// ErrBehind ends the watch of a reader that is too slow: it resumes from its last token.
+var ErrBehind = errors.New("the reader is too slow for this watch")
+
+// ErrClosed ends a watch whose exchange stopped, or whose member may no longer watch.
+var ErrClosed = errors.New("the watch was closed")
+
+// Watch tells what changes among the reservations of one cluster. Of a reservation
+// that changed several times since it was last asked it tells the newest.
+type Watch struct {
+	// Lineage and Revision are where the snapshot was taken.
+	Lineage  string
+	Revision uint64
+	// Snapshot is what concerned the cluster at Revision and had changed since the
+	// revision asked for, oldest change first.
+	Snapshot []*market.Reservation
+
+	exchange *Exchange
+	cluster  string
+	wake     chan struct{}
+	mu       sync.Mutex
+	pending  map[string]*market.Reservation
+	revision uint64
+	err      error
+}
+
+// Watch opens a watch of the reservations of a cluster that changed after a revision
+// (0: all). Close it. Errors: Unavailable.
+func (x *Exchange) Watch(ctx context.Context, cluster string, lineage string, after uint64) (*Watch, error) {
+	w := &Watch{exchange: x, cluster: cluster, wake: make(chan struct{}, 1), pending: map[string]*market.Reservation{}}
+	err := x.Read(ctx, func(s *market.State) {
+		if lineage != x.head.Lineage {
+			after = 0
+		}
+		w.Lineage, w.Revision, w.revision = x.head.Lineage, s.Revision, s.Revision
+		w.Snapshot = s.Of(cluster, after)
+		if x.subscribers[cluster] == nil {
+			x.subscribers[cluster] = map[*Watch]struct{}{}
+		}
+		x.subscribers[cluster][w] = struct{}{}
+	})
+	return w, err
+}
+
+// Next waits for changes and returns them, oldest first, with the revision that they
+// bring the reader to. Errors: ErrBehind, ErrClosed, ctx's.
+func (w *Watch) Next(ctx context.Context) ([]*market.Reservation, uint64, error) {
+	for {
+		w.mu.Lock()
+		if len(w.pending) > 0 || w.err != nil {
+			defer w.mu.Unlock()
+			if w.err != nil {
+				return nil, 0, w.err
+			}
+			out := byRevision(w.pending)
+			clear(w.pending)
+			return out, w.revision, nil
+		}
+		w.mu.Unlock()
+		select {
+		case <-w.wake:
+		case <-ctx.Done():
+			return nil, 0, ctx.Err()
+		}
+	}
+}
+
+func byRevision(m map[string]*market.Reservation) []*market.Reservation {
+	out := make([]*market.Reservation, 0, len(m))
+	for _, r := range m {
+		out = append(out, r)
+	}
+	slices.SortFunc(out, func(a, b *market.Reservation) int { return cmp.Compare(a.Revision, b.Revision) })
+	return out
+}
+
+// Close ends the watch.
+func (w *Watch) Close() {
+	w.end(ErrClosed)
+	go func() { // the owner may be gone, or busy: nobody waits for it
+		_ = w.exchange.Read(context.Background(), func(*market.State) { w.exchange.unsubscribe(w) })
+	}()
+}
+
+func (x *Exchange) unsubscribe(w *Watch) {
+	delete(x.subscribers[w.cluster], w)
+	if len(x.subscribers[w.cluster]) == 0 {
+		delete(x.subscribers, w.cluster)
+	}
+}
+
+// CloseWatches ends the watches of a cluster, which may no longer trade.
+func (x *Exchange) CloseWatches(ctx context.Context, cluster string) {
+	_ = x.Read(ctx, func(*market.State) {
+		for w := range x.subscribers[cluster] {
+			w.end(ErrClosed)
+		}
+	})
+}
+
+func (x *Exchange) closeWatches() {
+	for _, watches := range x.subscribers {
+		for w := range watches {
+			w.end(ErrClosed)
+		}
+	}
+}
+
+func (w *Watch) end(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err == nil {
+		w.err = err
+	}
+	w.signal()
+}
+
+func (w *Watch) signal() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (w *Watch) push(r *market.Reservation) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.pending[r.ID] = r; len(w.pending) > maxBehind && w.err == nil {
+		w.err = ErrBehind
+	}
+	w.revision = r.Revision // changes are pushed in order: everything before this one is in pending or was read
+	w.signal()
+}
+
+// feed tells the watches of both parties what a durable batch changed.
+func (x *Exchange) feed(events []market.Event) {
+	for _, e := range events {
+		if e.Reservation == nil {
+			continue
+		}
+		r := e.Reservation.Reservation
+		for _, party := range r.Parties() {
+			for w := range x.subscribers[party] {
+				w.push(r)
+			}
+		}
+	}
+}
+
+// feedAll tells every watch everything, after the state was loaded again.
+func (x *Exchange) feedAll() {
+	for cluster, watches := range x.subscribers {
+		for _, r := range x.state.Of(cluster, 0) {
+			for w := range watches {
+				w.push(r)
+			}
+		}
+	}
+}

@@ -1,0 +1,175 @@
+package market
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// Amount is a whole number of a resource: thousandths for "cpu", units (bytes,
+// devices, pods) for every other.
+type Amount struct {
+	Resource string `json:"r"`
+	Value    int64  `json:"v"`
+}
+
+// Amounts are amounts of several resources, sorted by resource, each once. They
+// are values: every operation returns new ones. A resource that is not named has 0.
+type Amounts []Amount
+
+const (
+	// maxAmount bounds every amount and every sum that is taken in from outside, so
+	// that sums of a few of them cannot overflow.
+	maxAmount = 1 << 60
+	// maxResources bounds how many resources one set of amounts names.
+	maxResources = 64
+)
+
+// Need converts what is asked: rounded up, each amount at least 0, one positive.
+// Errors: Invalid at field.
+func Need(field string, r api.Resources) (Amounts, error) {
+	out, err := convert(field, r, func(q resource.Quantity) int64 { return q.Value() })
+	if err != nil {
+		return nil, err
+	}
+	out = slices.DeleteFunc(out, func(a Amount) bool { return a.Value == 0 })
+	if len(out) == 0 {
+		return nil, api.Invalid(field, "no positive amount").Fix("ask for some resource, for example cpu: 1")
+	}
+	return out, nil
+}
+
+// Have converts what is there: rounded down, each amount at least 0.
+// Errors: Invalid at field.
+func Have(field string, r api.Resources) (Amounts, error) {
+	return convert(field, r, func(q resource.Quantity) int64 {
+		v := q.Value() // rounds up
+		if q.CmpInt64(v) < 0 {
+			v--
+		}
+		return v
+	})
+}
+
+func convert(field string, r api.Resources, units func(resource.Quantity) int64) (Amounts, error) {
+	if len(r) == 0 {
+		return nil, nil
+	}
+	if len(r) > maxResources {
+		return nil, api.Invalid(field, "names %d resources", len(r)).Fix("name at most %d", maxResources)
+	}
+	out := make(Amounts, 0, len(r))
+	for name, q := range r {
+		at := field + "." + string(name)
+		if name != corev1.ResourceCPU && name != corev1.ResourceMemory {
+			if errs := validation.IsQualifiedName(string(name)); len(errs) > 0 {
+				return nil, api.Invalid(field, "%.80q is not the name of a resource", string(name)).Fix("%s", errs[0])
+			}
+		}
+		if q.Sign() < 0 {
+			return nil, api.Invalid(at, "%s is negative", q.String()).Fix("give an amount of at least 0")
+		}
+		if q.CmpInt64(maxAmount/1000) > 0 {
+			return nil, api.Invalid(at, "%s is more than any cluster has", q.String()).Fix("give at most %d", int64(maxAmount/1000))
+		}
+		v := units(q)
+		if name == corev1.ResourceCPU {
+			v = q.MilliValue()
+		}
+		out = append(out, Amount{string(name), v})
+	}
+	slices.SortFunc(out, func(a, b Amount) int { return cmp.Compare(a.Resource, b.Resource) })
+	return out, nil
+}
+
+// Resources converts back to Kubernetes quantities.
+func (a Amounts) Resources() api.Resources {
+	if len(a) == 0 {
+		return nil
+	}
+	out := make(api.Resources, len(a))
+	for _, x := range a {
+		switch x.Resource {
+		case "cpu":
+			out[corev1.ResourceCPU] = *resource.NewMilliQuantity(x.Value, resource.DecimalSI)
+		case "memory", "ephemeral-storage":
+			out[corev1.ResourceName(x.Resource)] = *resource.NewQuantity(x.Value, resource.BinarySI)
+		default:
+			out[corev1.ResourceName(x.Resource)] = *resource.NewQuantity(x.Value, resource.DecimalSI)
+		}
+	}
+	return out
+}
+
+// Of is the amount of one resource.
+func (a Amounts) Of(name string) int64 {
+	for i := range a {
+		if a[i].Resource == name {
+			return a[i].Value
+		}
+	}
+	return 0
+}
+
+// Short returns the first resource of need of which there is less than needed,
+// and how much is missing; ok is true when nothing is.
+func (a Amounts) Short(need Amounts) (name string, missing int64, ok bool) {
+	for i := range need {
+		if have := a.Of(need[i].Resource); have < need[i].Value {
+			return need[i].Resource, need[i].Value - have, false
+		}
+	}
+	return "", 0, true
+}
+
+// Fits says whether there is at least as much as needed of everything.
+func (a Amounts) Fits(need Amounts) bool {
+	_, _, ok := a.Short(need)
+	return ok
+}
+
+// Plus is the sum.
+func (a Amounts) Plus(b Amounts) Amounts { return a.merge(b, func(x, y int64) int64 { return x + y }) }
+
+// Minus is the difference; it may be negative.
+func (a Amounts) Minus(b Amounts) Amounts { return a.merge(b, func(x, y int64) int64 { return x - y }) }
+
+// Max takes the larger of each.
+func (a Amounts) Max(b Amounts) Amounts {
+	return a.merge(b, func(x, y int64) int64 { return max(x, y) })
+}
+
+// Negative says whether some amount is below 0.
+func (a Amounts) Negative() bool {
+	return slices.ContainsFunc(a, func(x Amount) bool { return x.Value < 0 })
+}
+
+// Equal compares, a missing resource being 0.
+func (a Amounts) Equal(b Amounts) bool {
+	return !slices.ContainsFunc(a.Minus(b), func(x Amount) bool { return x.Value != 0 })
+}
+
+func (a Amounts) merge(b Amounts, f func(x, y int64) int64) Amounts {
+	if len(a) == 0 && len(b) == 0 {
+		return nil
+	}
+	out := make(Amounts, 0, max(len(a), len(b)))
+	for len(a) > 0 || len(b) > 0 {
+		var next Amount
+		switch {
+		case len(b) == 0 || len(a) > 0 && a[0].Resource < b[0].Resource:
+			next, a = Amount{a[0].Resource, f(a[0].Value, 0)}, a[1:]
+		case len(a) == 0 || b[0].Resource < a[0].Resource:
+			next, b = Amount{b[0].Resource, f(0, b[0].Value)}, b[1:]
+		default:
+			next, a, b = Amount{a[0].Resource, f(a[0].Value, b[0].Value)}, a[1:], b[1:]
+		}
+		out = append(out, next)
+	}
+	return out
+}

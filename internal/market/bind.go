@@ -1,0 +1,84 @@
+package market
+
+import (
+	"github.com/bourse-dev/bourse/api"
+)
+
+// AssignmentOf is what the consumer of a held reservation signs. The keys are the fingerprints of the two.
+func AssignmentOf(r *Reservation, consumerKey, providerKey string) api.Assignment {
+	return api.Assignment{
+		Protocol: api.Protocol, Reservation: r.ID, Generation: r.Generation,
+		Consumer: r.Consumer, ConsumerKey: consumerKey, Provider: r.Provider, ProviderKey: providerKey,
+		Pool: r.Pool, Slice: r.Slice(), Resources: r.Size.Resources(),
+		// Documents have whole seconds: RFC 3339 as metav1.Time writes it.
+		Until: (r.Until / 1000 * 1000).Meta(), Expires: (r.HeldUntil / 1000 * 1000).Meta(),
+	}
+}
+
+// Confirm binds the consumer: its signed assignment goes to the provider.
+// Errors: NotFound; Conflict when the reservation is not held or the generation is an old one.
+type Confirm struct {
+	ID, Consumer string
+	// Generation and Document are of the assignment whose signature and content were verified.
+	Generation int64
+	Document   string
+}
+
+func (c Confirm) decide(s *State, now Time) (Outcome, error) {
+	r, err := s.find(c.ID, c.Consumer)
+	switch {
+	case err != nil:
+		return Outcome{}, err
+	case r.Consumer != c.Consumer:
+		return Outcome{}, api.Errorf(api.CodeForbidden, "only the consumer confirms a reservation")
+	case r.Assignment == c.Document:
+		return unchanged(r)
+	case r.State != api.Held || r.Generation != c.Generation || r.Assignment != "":
+		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is %s at generation %d, not held at %d", r.ID, r.State, r.Generation, c.Generation)
+	}
+	r.Assignment = c.Document
+	r.HeldUntil = min(now.plus(HoldTime), r.Deadline)
+	return changed(r, now), nil
+}
+
+// Accept binds the provider: the reservation is Reserved.
+// Errors: NotFound; Conflict when it is no longer held for this provider: the acceptance is void.
+type Accept struct {
+	ID, Provider string
+	Generation   int64
+	Document     string
+}
+
+func (c Accept) decide(s *State, now Time) (Outcome, error) {
+	r, err := s.find(c.ID, c.Provider)
+	switch {
+	case err != nil:
+		return Outcome{}, err
+	case r.Provider == c.Provider && r.Acceptance == c.Document:
+		return unchanged(r)
+	case r.Provider != c.Provider || r.State != api.Held || r.Generation != c.Generation || r.Assignment == "":
+		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is %s at generation %d: it is no longer held for this acceptance", r.ID, r.State, r.Generation)
+	}
+	r.State, r.Acceptance, r.Next, r.HeldUntil = api.Reserved, c.Document, nil, 0
+	return changed(r, now), nil
+}
+
+// Refuse is a provider's no: the hold moves to the next best, to be signed anew.
+// Errors: NotFound; Conflict when it is no longer held for this provider.
+type Refuse struct {
+	ID, Provider string
+	Generation   int64
+	Reason       api.Reason
+	Message      string
+}
+
+func (c Refuse) decide(s *State, now Time) (Outcome, error) {
+	r, err := s.find(c.ID, c.Provider)
+	switch {
+	case err != nil:
+		return Outcome{}, err
+	case r.Provider != c.Provider || r.State != api.Held || r.Generation != c.Generation:
+		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is %s at generation %d: there is nothing to refuse", r.ID, r.State, r.Generation)
+	}
+	return s.moveOn(r, api.Tried{Provider: c.Provider, Reason: c.Reason, Message: c.Message}, now), nil
+}

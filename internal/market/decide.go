@@ -1,0 +1,72 @@
+package market
+
+import (
+	"github.com/bourse-dev/bourse/api"
+)
+
+// Command is something that somebody wants to happen. A command says everything
+// that is needed to decide it: what came from outside (signatures, certificates, CEL) was
+// checked before it was made.
+type Command interface {
+	decide(s *State, now Time) (Outcome, error)
+}
+
+// Outcome is what a command leads to: the events that make it true, and the record
+// that it is about as it then is. No events: it was true already.
+type Outcome struct {
+	Events      []Event
+	Reservation *Reservation
+	Decision    *api.Decision
+	Member      *Member
+	Token       *Token
+}
+
+// Decide decides a command. It changes nothing.
+func Decide(s *State, c Command, now Time) (Outcome, error) { return c.decide(s, now) }
+
+// changed is the outcome in which r is the new record of its reservation.
+func changed(r *Reservation, now Time) Outcome {
+	r.Changed = now
+	return Outcome{Reservation: r, Events: []Event{{Time: now, Reservation: &ReservationEvent{Reservation: r}}}}
+}
+
+// unchanged is the outcome of a repeat.
+func unchanged(r *Reservation) (Outcome, error) { return Outcome{Reservation: r}, nil }
+
+// find returns a copy of the reservation, if the caller is a party to it. To anyone else it does not exist.
+func (s *State) find(id, caller string) (*Reservation, error) {
+	r := s.reservations[id]
+	if r == nil || caller != r.Consumer && caller != r.Provider {
+		return nil, api.Errorf(api.CodeNotFound, "no reservation %.80q of yours", id)
+	}
+	return clone(r), nil
+}
+
+func clone(r *Reservation) *Reservation {
+	c := *r
+	return &c
+}
+
+// room says why a reservation of this size does not fit a provider now, or nil. It
+// is the one check of capacity: at the broker before a hold, at the gate before an acceptance.
+func (s *State) room(provider, pool, consumer string, size Amounts, now Time) error {
+	p := s.providers[provider]
+	if p == nil || p.measured == nil || p.measured.Terms == nil || p.observed == 0 || now >= p.observed.plus(Lease) {
+		return api.Errorf(api.CodeInsufficient, "cluster %s advertises nothing now", provider)
+	}
+	b := p.books[pool]
+	if b == nil {
+		return api.Errorf(api.CodeInsufficient, "cluster %s has no pool %q", provider, pool)
+	}
+	var already Amounts
+	if a := b.accounts[consumer]; a != nil {
+		already = a.total()
+	}
+	if why := p.measured.Terms.Refuses(size, already); why != "" {
+		return api.Errorf(api.CodeForbidden, "cluster %s: %s", provider, why)
+	}
+	if name, missing, ok := b.available().Short(size); !ok {
+		return api.Errorf(api.CodeInsufficient, "cluster %s is %d %s short", provider, missing, name)
+	}
+	return nil
+}

@@ -1,0 +1,53 @@
+package market
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// Event is a fact of the market. Exactly one field is set: what is now true in
+// place of what was. Events are what a journal keeps, so a field is never given
+// another meaning; a new one is added.
+type Event struct {
+	Time        Time              `json:"time"`
+	Member      *Member           `json:"member,omitempty"`
+	Token       *Token            `json:"token,omitempty"`
+	Reservation *ReservationEvent `json:"reservation,omitempty"`
+	// Forget names what has been over for the time of retention.
+	Forget *Forget `json:"forget,omitempty"`
+}
+
+// ReservationEvent is a reservation as it is now, with the decision if one was made.
+type ReservationEvent struct {
+	*Reservation
+	Decision *api.Decision `json:"decision,omitempty"`
+}
+
+// Forget names records that are dropped.
+type Forget struct {
+	Reservations []string `json:"reservations,omitempty"`
+	Tokens       []string `json:"tokens,omitempty"`
+}
+
+// Encode is the form of an event in a journal.
+func (e Event) Encode() ([]byte, error) { return json.Marshal(e) }
+
+// DecodeEvent reads an event back. It accepts nothing that Encode does not write.
+func DecodeEvent(data []byte) (Event, error) {
+	var e Event
+	if err := json.Unmarshal(data, &e); err != nil {
+		return Event{}, fmt.Errorf("event: %w", err)
+	}
+	set := 0
+	for _, is := range []bool{e.Member != nil, e.Token != nil, e.Reservation != nil, e.Forget != nil} {
+		if is {
+			set++
+		}
+	}
+	if set != 1 || e.Reservation != nil && e.Reservation.Reservation == nil {
+		return Event{}, fmt.Errorf("event: %d facts in one event, want 1", set)
+	}
+	return e, nil
+}

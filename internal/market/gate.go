@@ -1,0 +1,74 @@
+package market
+
+import "github.com/bourse-dev/bourse/api"
+
+// Admit is the gate's acceptance: the provider's own books hold the reservation from
+// now on. Signature, keys and policy were checked before.
+// Errors: Insufficient and Forbidden when it does not fit; Conflict for a generation
+// that is not newer than what the gate knows.
+type Admit struct {
+	Assignment api.Assignment
+	Size       Amounts
+	// Document is the assignment's JWS, Acceptance our answer to it; it binds until BindsUntil.
+	Document, Acceptance string
+	BindsUntil           Time
+	Fence                api.Fence
+}
+
+func (c Admit) decide(s *State, now Time) (Outcome, error) {
+	a := c.Assignment
+	old := s.reservations[a.Reservation]
+	switch {
+	case a.Provider != s.Self:
+		return Outcome{}, api.Errorf(api.CodeForbidden, "the assignment is for cluster %s", a.Provider)
+	case old != nil && old.Assignment == c.Document && old.State.Counts():
+		return unchanged(old)
+	case old != nil && (old.Generation >= a.Generation || old.Consumer != a.Consumer || old.State.Counts()):
+		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is %s here at generation %d", old.ID, old.State, old.Generation)
+	}
+	if err := s.room(s.Self, a.Pool, a.Consumer, c.Size, now); err != nil {
+		return Outcome{}, err
+	}
+	return changed(&Reservation{
+		ID: a.Reservation, State: api.Held, Consumer: a.Consumer, Provider: a.Provider, Pool: a.Pool, Size: c.Size,
+		Generation: a.Generation, Created: now, HeldUntil: c.BindsUntil, Until: At(a.Until.Time),
+		Assignment: c.Document, Acceptance: c.Acceptance, Fence: c.Fence,
+	}, now), nil
+}
+
+// Commit tells a gate that its acceptance was recorded by the broker: it binds for the whole reservation.
+// Errors: NotFound; Conflict when the acceptance was dropped meanwhile.
+type Commit struct {
+	ID         string
+	Generation int64
+	Fence      api.Fence
+}
+
+func (c Commit) decide(s *State, now Time) (Outcome, error) {
+	r, err := s.find(c.ID, s.Self)
+	switch {
+	case err != nil:
+		return Outcome{}, err
+	case r.Generation != c.Generation || r.State.Over() || r.State == api.Releasing:
+		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is %s here at generation %d", r.ID, r.State, r.Generation)
+	case r.State != api.Held:
+		return unchanged(r)
+	}
+	r.State, r.HeldUntil, r.Fence = api.Reserved, 0, c.Fence
+	return changed(r, now), nil
+}
+
+// Note records, in a consumer's agent, what became of one of its own requests. The agent
+// checked it against the request; the market only remembers, and never lets what is over come back.
+type Note struct{ Reservation *Reservation }
+
+func (c Note) decide(s *State, now Time) (Outcome, error) {
+	old, r := s.reservations[c.Reservation.ID], clone(c.Reservation)
+	switch {
+	case r.Consumer != s.Self || r.Provider == s.Self:
+		return Outcome{}, api.Errorf(api.CodeForbidden, "reservation %s is not a request of cluster %s", r.ID, s.Self)
+	case old != nil && old.State.Over():
+		return unchanged(old)
+	}
+	return changed(r, now), nil
+}

@@ -1,0 +1,96 @@
+package market
+
+import (
+	"time"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// Hold places a request on the first of its candidates that still has room.
+// Errors: KeyReused when the key came with something else; Insufficient when no candidate
+// has room any more: decide again from a newer view. Without candidates the request is
+// Rejected, and remembered with its decision.
+type Hold struct {
+	// ID is new and random. Key and Digest make a repeat harmless; Key may be empty.
+	ID, Key, Digest string
+	Consumer        string
+	Request         api.Request
+	// Pool, Size and Duration are what the request means.
+	Pool     string
+	Size     Amounts
+	Duration time.Duration
+	// Candidates are providers, best first.
+	Candidates []string
+	Decision   *api.Decision
+}
+
+func (c Hold) decide(s *State, now Time) (Outcome, error) {
+	if err := s.active(c.Consumer); err != nil {
+		return Outcome{}, err
+	}
+	if id, repeated := s.keys[keyOf(c.Consumer, c.Key)]; repeated && c.Key != "" {
+		r := s.reservations[id]
+		if r.Digest != c.Digest {
+			return Outcome{}, api.Errorf(api.CodeKeyReused, "key %.80q made reservation %s from another request", c.Key, id).
+				At("Idempotency-Key").Fix("use a new key for a new request")
+		}
+		return Outcome{Reservation: r, Decision: s.decisions[id]}, nil
+	}
+	if s.reservations[c.ID] != nil {
+		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s exists", c.ID)
+	}
+	r := &Reservation{
+		ID: c.ID, Key: c.Key, Digest: c.Digest, Consumer: c.Consumer, Request: &c.Request,
+		Pool: c.Pool, Size: c.Size, Created: now, Deadline: now.plus(DecideTime), Until: now.plus(c.Duration),
+	}
+	decision := *c.Decision
+	if len(c.Candidates) == 0 {
+		r.State, r.Reason = api.Rejected, api.ReasonNoCandidate
+	} else if provider := s.first(c.Candidates, r, now); provider < 0 {
+		return Outcome{}, api.Errorf(api.CodeInsufficient, "none of the %d best candidates has room any more", len(c.Candidates))
+	} else {
+		s.holdOn(r, c.Candidates[provider], c.Candidates[provider+1:], now)
+		decision.Chosen = r.Provider
+		decision.Sequence = s.providers[r.Provider].measured.Sequence
+	}
+	out := changed(r, now)
+	out.Events[0].Reservation.Decision, out.Decision = &decision, &decision
+	return out, nil
+}
+
+// first is the index of the first candidate that has room, or -1.
+func (s *State) first(candidates []string, r *Reservation, now Time) int {
+	for i, provider := range candidates {
+		if s.active(provider) == nil && s.room(provider, r.Pool, r.Consumer, r.Size, now) == nil {
+			return i
+		}
+	}
+	return -1
+}
+
+// holdOn makes r a hold on a provider, to be signed anew.
+func (s *State) holdOn(r *Reservation, provider string, next []string, now Time) {
+	r.State, r.Reason, r.Message = api.Held, "", ""
+	r.Provider, r.Next = provider, next
+	r.Generation++
+	r.Assignment, r.Acceptance = "", ""
+	r.HeldUntil = min(now.plus(HoldTime), r.Deadline)
+}
+
+// moveOn moves a hold to the next candidate that has room, within the total deadline; else it failed.
+func (s *State) moveOn(r *Reservation, tried api.Tried, now Time) Outcome {
+	r.Tried = append(r.Tried[:len(r.Tried):len(r.Tried)], tried)
+	i := s.first(r.Next, r, now)
+	if i < 0 || now >= r.Deadline {
+		return over(r, api.Failed, api.ReasonNotAccepted, "no provider accepted: "+lastWord(tried), now)
+	}
+	s.holdOn(r, r.Next[i], r.Next[i+1:], now)
+	return changed(r, now)
+}
+
+func lastWord(t api.Tried) string {
+	if t.Message == "" {
+		return t.Provider + " said " + string(t.Reason)
+	}
+	return t.Provider + " said " + string(t.Reason) + ": " + t.Message
+}

@@ -1,0 +1,159 @@
+package market
+
+import (
+	"crypto/subtle"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// CreateToken remembers a join token by the hash of its secret.
+type CreateToken struct{ Token Token }
+
+func (c CreateToken) decide(s *State, now Time) (Outcome, error) {
+	if s.tokens[c.Token.ID] != nil {
+		return Outcome{}, api.Errorf(api.CodeConflict, "token %s exists", c.Token.ID)
+	}
+	if c.Token.Cluster != "" {
+		if err := ValidCluster("cluster", c.Token.Cluster); err != nil {
+			return Outcome{}, err
+		}
+	}
+	return Outcome{Token: &c.Token, Events: []Event{{Time: now, Token: &c.Token}}}, nil
+}
+
+// Join makes a cluster a member, or lets it wait for approval when the token did not name
+// it. The proof of its cluster key was verified before.
+// Errors: TokenSpent for a token that is unknown, expired, for another cluster or used by another; KeyChanged when
+// the cluster is known by another key; Suspended when it was revoked.
+type Join struct {
+	TokenID, Hash string
+	Cluster       string
+	Key, TLSKey   string
+	Source        string
+}
+
+func (c Join) decide(s *State, now Time) (Outcome, error) {
+	if err := ValidCluster("cluster", c.Cluster); err != nil {
+		return Outcome{}, err
+	}
+	t, m := s.tokens[c.TokenID], s.members[c.Cluster]
+	if t == nil || subtle.ConstantTimeCompare([]byte(t.Hash), []byte(c.Hash)) != 1 {
+		return Outcome{}, api.Errorf(api.CodeTokenSpent, "the join token is not known here").Fix("ask the operator for a new one")
+	}
+	again := t.UsedBy == c.Cluster && m != nil && m.Key == c.Key && m.TLSKey == c.TLSKey
+	switch {
+	case m != nil && m.State == api.MemberRevoked:
+		return Outcome{}, api.Errorf(api.CodeSuspended, "cluster %s was revoked", c.Cluster).Fix("ask the operator to remove it first")
+	case again:
+		return Outcome{Member: m}, nil
+	case t.UsedBy != "":
+		return Outcome{}, api.Errorf(api.CodeTokenSpent, "the join token was used by a cluster already").Fix("ask the operator for a new one")
+	case now >= t.Expires:
+		return Outcome{}, api.Errorf(api.CodeTokenSpent, "the join token expired").Fix("ask the operator for a new one")
+	case t.Cluster != "" && t.Cluster != c.Cluster:
+		return Outcome{}, api.Errorf(api.CodeTokenSpent, "the join token is for another cluster than %s", c.Cluster)
+	case m != nil && m.Key != c.Key && m.State != api.MemberRemoved:
+		return Outcome{}, api.Errorf(api.CodeKeyChanged, "cluster %s is known by another key", c.Cluster).
+			Fix("restore the cluster's identity, or ask the operator to remove the member")
+	}
+	spent := *t
+	spent.UsedBy = c.Cluster
+	next := &Member{Cluster: c.Cluster, State: api.MemberPending, Key: c.Key, TLSKey: c.TLSKey,
+		Token: c.TokenID, Source: c.Source, Joined: now, Changed: now}
+	if t.Cluster == c.Cluster {
+		next.State = api.MemberActive
+	}
+	if m != nil && m.State != api.MemberRemoved { // a known member that joins anew keeps its standing
+		next.State, next.Card, next.Signed, next.Joined = m.State, m.Card, m.Signed, m.Joined
+	}
+	return Outcome{Member: next, Events: []Event{{Time: now, Token: &spent}, {Time: now, Member: next}}}, nil
+}
+
+// SetMember is an operator's word about a member. Removing one closes its books:
+// every reservation in which it takes part is Released.
+// Errors: NotFound; Conflict for a step that makes no sense.
+type SetMember struct {
+	Cluster string
+	State   api.MemberState
+}
+
+func (c SetMember) decide(s *State, now Time) (Outcome, error) {
+	m := s.members[c.Cluster]
+	switch {
+	case m == nil:
+		return Outcome{}, api.Errorf(api.CodeNotFound, "no member %.80q", c.Cluster)
+	case m.State == c.State:
+		return Outcome{Member: m}, nil
+	case m.State == api.MemberRemoved, m.State == api.MemberRevoked && c.State != api.MemberRemoved:
+		return Outcome{}, api.Errorf(api.CodeConflict, "member %s is %s: it must join anew", c.Cluster, m.State)
+	case m.State == api.MemberPending && c.State == api.MemberSuspended:
+		return Outcome{}, api.Errorf(api.CodeConflict, "member %s is not approved yet", c.Cluster)
+	}
+	next := *m
+	next.State, next.Changed = c.State, now
+	out := Outcome{Member: &next, Events: []Event{{Time: now, Member: &next}}}
+	if c.State == api.MemberRemoved {
+		for _, id := range s.sortedIDs() {
+			if r := s.reservations[id]; r.State.Counts() && (r.Provider == c.Cluster || r.Consumer == c.Cluster) {
+				out.Events = append(out.Events, over(clone(r), api.Released, api.ReasonMemberRemoved, "", now).Events...)
+			}
+		}
+	}
+	return out, nil
+}
+
+// PutCard makes a verified card what the market shows of a member.
+// Errors: KeyChanged when it is of another key than the pinned one; Conflict for an older card.
+type PutCard struct {
+	Card   api.Card
+	Signed string
+}
+
+func (c PutCard) decide(s *State, now Time) (Outcome, error) {
+	m := s.members[c.Card.Cluster]
+	switch {
+	case m == nil:
+		return Outcome{}, api.Errorf(api.CodeNotMember, "cluster %s is not a member", c.Card.Cluster)
+	case m.Key != c.Card.Key:
+		return Outcome{}, keyChanged(c.Card.Cluster)
+	case m.Signed == c.Signed:
+		return Outcome{Member: m}, nil
+	case m.Card != nil && c.Card.Number <= m.Card.Number:
+		return Outcome{}, api.Errorf(api.CodeConflict, "card %d of cluster %s is not newer than %d", c.Card.Number, c.Card.Cluster, m.Card.Number)
+	}
+	next := *m
+	next.Card, next.Signed, next.Changed = &c.Card, c.Signed, now
+	return Outcome{Member: &next, Events: []Event{{Time: now, Member: &next}}}, nil
+}
+
+// Pin remembers, in an agent, the key of a cluster that it meets for the first time.
+// Errors: KeyChanged when it is known by another key.
+type Pin struct{ Cluster, Key string }
+
+func (c Pin) decide(s *State, now Time) (Outcome, error) {
+	switch m := s.members[c.Cluster]; {
+	case m == nil:
+		next := &Member{Cluster: c.Cluster, State: api.MemberActive, Key: c.Key, Joined: now}
+		return Outcome{Member: next, Events: []Event{{Time: now, Member: next}}}, nil
+	case m.Key != c.Key:
+		return Outcome{}, keyChanged(c.Cluster)
+	default:
+		return Outcome{Member: m}, nil
+	}
+}
+
+func keyChanged(cluster string) error {
+	return api.Errorf(api.CodeKeyChanged, "cluster %s shows another key than the one that was pinned", cluster).
+		Fix("find out why; nothing is agreed with it until then")
+}
+
+// active says why a cluster may not trade, or nil.
+func (s *State) active(cluster string) error {
+	switch m := s.members[cluster]; {
+	case m == nil || m.State == api.MemberPending:
+		return api.Errorf(api.CodeNotMember, "cluster %s is not a member yet", cluster).Fix("ask the operator to approve it")
+	case m.State != api.MemberActive:
+		return api.Errorf(api.CodeSuspended, "member %s is %s", cluster, m.State).Fix("ask the operator")
+	}
+	return nil
+}

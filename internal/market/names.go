@@ -1,0 +1,29 @@
+package market
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// ValidCluster checks a cluster ID. Errors: Invalid at field.
+func ValidCluster(field, id string) error { return validName(field, id) }
+
+func validName(field, name string) error {
+	if errs := validation.IsDNS1123Label(name); len(errs) > 0 {
+		return api.Invalid(field, "%.80q is not a valid name", name).Fix("%s", errs[0])
+	}
+	return nil
+}
+
+// SliceName is the name of an account's ResourceSlice and virtual node: the same for
+// the same (consumer, provider, pool), different for any other, at most 63 characters.
+func SliceName(consumer, provider, pool string) string {
+	sum := sha256.Sum256([]byte(consumer + "\x00" + provider + "\x00" + pool))
+	hash := strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:16])
+	return "b-" + strings.TrimRight(pool[:min(len(pool), 44)], "-") + "-" + hash
+}

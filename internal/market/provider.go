@@ -1,0 +1,101 @@
+package market
+
+import "github.com/bourse-dev/bourse/api"
+
+// provider is a cluster as the market's owner sees it: its newest measurement and its books.
+type provider struct {
+	cluster  string
+	slot     int
+	measured *Measured
+	// observed is when the newest measurement came; 0 for one that was read from a
+	// checkpoint, which is shown but not sold from.
+	observed Time
+	books    map[string]*book
+}
+
+func (s *State) provider(cluster string) *provider {
+	p := s.providers[cluster]
+	if p == nil {
+		p = &provider{cluster: cluster, slot: len(s.slots), books: map[string]*book{}}
+		s.providers[cluster] = p
+		s.slots = append(s.slots, p)
+	}
+	return p
+}
+
+func (s *State) touch(p *provider) { s.dirty[p] = struct{}{} }
+
+func (p *provider) book(pool string) *book {
+	b := p.books[pool]
+	if b == nil {
+		b = &book{accounts: map[string]*account{}}
+		p.books[pool] = b
+	}
+	return b
+}
+
+// observe takes in a measurement: pools and accounts that it no longer names are empty.
+func (p *provider) observe(m *Measured) {
+	p.measured = m
+	for name := range m.Pools {
+		p.book(name)
+	}
+	for name, b := range p.books {
+		b.observe(m.Pools[name])
+		if _, named := m.Pools[name]; !named && len(b.accounts) == 0 {
+			delete(p.books, name)
+		}
+	}
+}
+
+func (b *book) observe(m MeasuredPool) {
+	b.measured = m
+	for consumer := range b.accounts {
+		if _, named := m.Accounts[consumer]; !named {
+			b.change(consumer, func(a *account) { a.list(MeasuredAccount{}) })
+		}
+	}
+	for consumer, listed := range m.Accounts {
+		b.change(consumer, func(a *account) { a.list(listed) })
+	}
+}
+
+// Observe takes in an advertisement: soft state, not an event. An older one than
+// the market has is StaleAdvertisement. fresh is false for one that was read from a checkpoint.
+func (s *State) Observe(cluster string, m *Measured, now Time, fresh bool) error {
+	p := s.provider(cluster)
+	if p.measured != nil && !m.Sequence.After(p.measured.Sequence) && p.observed != 0 {
+		return api.Errorf(api.CodeStaleAdvertisement, "advertisement %d.%d is not newer than %d.%d",
+			m.Sequence.Incarnation, m.Sequence.Number, p.measured.Sequence.Incarnation, p.measured.Sequence.Number).
+			Fix("send the whole advertisement with a higher sequence")
+	}
+	p.observe(m)
+	if fresh {
+		p.observed = now
+	}
+	s.touch(p)
+	return nil
+}
+
+// RestartLeases lets every lease run its full length anew from now: after a start, a
+// pause or a jump of the clock, when silence says nothing about an agent.
+func (s *State) RestartLeases(now Time) {
+	for _, p := range s.slots {
+		if p.observed != 0 {
+			p.observed = now
+			s.touch(p)
+		}
+	}
+}
+
+// TakeMeasurements copies the soft state of a market that this one replaces.
+func (s *State) TakeMeasurements(from *State) {
+	for _, old := range from.slots {
+		if old.measured != nil {
+			p := s.provider(old.cluster)
+			p.observe(old.measured)
+			p.observed = old.observed
+			s.touch(p)
+		}
+	}
+}

@@ -1,0 +1,112 @@
+package market
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// Time is milliseconds since 1970 UTC: what the market reckons with and journals.
+type Time int64
+
+// At converts a time.
+func At(t time.Time) Time { return Time(t.UnixMilli()) }
+
+// Go converts back.
+func (t Time) Go() time.Time { return time.UnixMilli(int64(t)).UTC() }
+
+func (t Time) plus(d time.Duration) Time { return t + Time(d.Milliseconds()) }
+
+// Meta converts to what payloads hold; 0 is absent.
+func (t Time) Meta() metav1.Time {
+	if t == 0 {
+		return metav1.Time{}
+	}
+	return metav1.NewTime(t.Go())
+}
+
+// Member is what the market remembers of a cluster: at the broker who asked to join, in an agent whose
+// key it has pinned. Records are immutable: a change is a new one.
+type Member struct {
+	Cluster string          `json:"cluster"`
+	State   api.MemberState `json:"state"`
+	// Key is the cluster key in base64url: pinned when first seen.
+	Key string `json:"key"`
+	// Token and TLSKey (hash of the public key) say what it joined with, so that a retry of
+	// the same join is answered again.
+	Token   string `json:"token,omitempty"`
+	TLSKey  string `json:"tlsKey,omitempty"`
+	Source  string `json:"source,omitempty"`
+	Joined  Time   `json:"joined"`
+	Changed Time   `json:"changed,omitempty"`
+	// Card is its newest card, Signed the document (JWS) that it came in.
+	Card   *api.Card `json:"card,omitempty"`
+	Signed string    `json:"signed,omitempty"`
+}
+
+// Token is a join token. Its secret is known only by hash.
+type Token struct {
+	ID      string `json:"id"`
+	Hash    string `json:"hash"`
+	Cluster string `json:"cluster,omitempty"`
+	Expires Time   `json:"expires"`
+	UsedBy  string `json:"usedBy,omitempty"`
+}
+
+// Reservation is what the market remembers of one. Records are immutable: a change is a new one.
+type Reservation struct {
+	ID       string     `json:"id"`
+	State    api.State  `json:"state"`
+	Reason   api.Reason `json:"reason,omitempty"`
+	Message  string     `json:"message,omitempty"`
+	Consumer string     `json:"consumer"`
+	Provider string     `json:"provider,omitempty"`
+	Pool     string     `json:"pool"`
+	Size     Amounts    `json:"size"`
+	// Generation counts its assignments.
+	Generation int64 `json:"generation"`
+
+	Created   Time `json:"created"`
+	Changed   Time `json:"changed"`
+	HeldUntil Time `json:"heldUntil,omitempty"`
+	Deadline  Time `json:"deadline,omitempty"`
+	Until     Time `json:"until,omitempty"`
+
+	// Key is the idempotency key that made it, Digest the hash of what came with it.
+	Key    string `json:"key,omitempty"`
+	Digest string `json:"digest,omitempty"`
+	// Request is what was asked; only the broker and the consumer know it.
+	Request *api.Request `json:"request,omitempty"`
+	// Next are the providers to try after this one, best first; Tried those that did not accept.
+	Next  []string    `json:"next,omitempty"`
+	Tried []api.Tried `json:"tried,omitempty"`
+
+	Assignment string `json:"assignment,omitempty"`
+	Acceptance string `json:"acceptance,omitempty"`
+	End        string `json:"end,omitempty"`
+
+	// Object is, in a consumer's agent, the ResourceRequest that this answers.
+	Object *Object `json:"object,omitempty"`
+	// Fence is, in an agent, the newest instruction that it has seen.
+	Fence api.Fence `json:"fence,omitzero"`
+
+	// Revision is the journal's when it last changed. Set by Apply.
+	Revision uint64 `json:"-"`
+}
+
+// Object names a Kubernetes object for good.
+type Object struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	UID       string `json:"uid"`
+}
+
+// Slice is the name of the reservation's ResourceSlice.
+func (r *Reservation) Slice() string {
+	if r.Provider == "" {
+		return ""
+	}
+	return SliceName(r.Consumer, r.Provider, r.Pool)
+}

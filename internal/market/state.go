@@ -1,0 +1,220 @@
+package market
+
+import (
+	"container/heap"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// Times of the market. Deadlines that a caller may set have these as defaults.
+const (
+	// Retention is how long what is over, and its idempotency key, is remembered.
+	Retention = 24 * time.Hour
+	// HoldTime is how long capacity is held for one provider's answer or the user's confirmation.
+	HoldTime = 60 * time.Second
+	// DecideTime is the longest from a request to Reserved, over all providers tried.
+	DecideTime = 5 * time.Minute
+	// Lease is how long an advertisement is fresh.
+	Lease = 90 * time.Second
+	// SkewGrace is how much later than the consumer a provider ends a reservation whose time is
+	// over, and how much longer its acceptance binds than the assignment: clocks differ.
+	SkewGrace = 30 * time.Second
+)
+
+// State is a market at a revision. Only its owner may touch it; what others may
+// read are the immutable records in it and the [Listing]s it publishes.
+type State struct {
+	// Self is the cluster whose agent this market belongs to; empty at a broker.
+	Self string
+	// Revision counts the events applied.
+	Revision uint64
+	// Time is that of the newest event.
+	Time Time
+
+	members      map[string]*Member
+	tokens       map[string]*Token
+	reservations map[string]*Reservation
+	decisions    map[string]*api.Decision
+	keys         map[string]string // consumer and idempotency key -> reservation
+	byParty      map[string]map[string]struct{}
+	providers    map[string]*provider
+	slots        []*provider // in the order they became known
+	due          dueQueue
+	dirty        map[*provider]struct{} // to publish
+}
+
+// New makes the empty market of a broker, or of the agent of cluster self.
+func New(self string) *State {
+	return &State{
+		Self:         self,
+		members:      map[string]*Member{},
+		tokens:       map[string]*Token{},
+		reservations: map[string]*Reservation{},
+		decisions:    map[string]*api.Decision{},
+		keys:         map[string]string{},
+		byParty:      map[string]map[string]struct{}{},
+		providers:    map[string]*provider{},
+		dirty:        map[*provider]struct{}{},
+	}
+}
+
+// Reservation returns the record, or nil.
+func (s *State) Reservation(id string) *Reservation { return s.reservations[id] }
+
+// Member returns the record, or nil.
+func (s *State) Member(cluster string) *Member { return s.members[cluster] }
+
+// Apply makes an event true.
+func (s *State) Apply(e Event) {
+	s.Revision++
+	s.Time = max(s.Time, e.Time)
+	switch {
+	case e.Member != nil:
+		s.members[e.Member.Cluster] = e.Member
+		s.touch(s.provider(e.Member.Cluster))
+	case e.Token != nil:
+		s.tokens[e.Token.ID] = e.Token
+	case e.Reservation != nil:
+		r := e.Reservation.Reservation
+		r.Revision = s.Revision
+		s.put(r)
+		if e.Reservation.Decision != nil {
+			s.decisions[r.ID] = e.Reservation.Decision
+		}
+	case e.Forget != nil:
+		for _, id := range e.Forget.Reservations {
+			if r := s.reservations[id]; r != nil {
+				delete(s.keys, keyOf(r.Consumer, r.Key))
+				s.unindex(r)
+			}
+			delete(s.reservations, id)
+			delete(s.decisions, id)
+		}
+		for _, id := range e.Forget.Tokens {
+			delete(s.tokens, id)
+		}
+	}
+	s.settle()
+}
+
+// put makes r the record of its reservation, moving what it takes from where the
+// old record took it.
+func (s *State) put(r *Reservation) {
+	if old := s.reservations[r.ID]; old != nil && old.State.Counts() {
+		s.account(old, nil)
+	}
+	if r.State.Counts() {
+		s.account(r, r.Size)
+	}
+	s.reservations[r.ID] = r
+	s.index(r)
+	if r.Key != "" {
+		s.keys[keyOf(r.Consumer, r.Key)] = r.ID
+	}
+	if at := s.next(r); at != 0 {
+		heap.Push(&s.due, due{at, r.ID})
+	}
+}
+
+func keyOf(consumer, key string) string { return consumer + "\x00" + key }
+
+// account makes size what the reservation takes of its provider. In an agent only what it
+// provides itself counts.
+func (s *State) account(r *Reservation, size Amounts) {
+	if r.Provider == "" || s.Self != "" && r.Provider != s.Self {
+		return
+	}
+	p := s.provider(r.Provider)
+	p.book(r.Pool).change(r.Consumer, func(a *account) { a.hold(r.ID, size) })
+	s.touch(p)
+}
+
+// Imbalance counts the pools in which what is reserved differs from the same
+// recomputed from all reservations and advertisements. It must be 0.
+func (s *State) Imbalance() int {
+	fresh := New(s.Self)
+	for _, p := range s.slots {
+		if p.measured != nil {
+			fresh.provider(p.cluster).observe(p.measured)
+		}
+	}
+	for _, id := range s.sortedIDs() {
+		if r := s.reservations[id]; r.State.Counts() {
+			fresh.account(r, r.Size)
+		}
+	}
+	wrong := 0
+	for _, p := range s.slots {
+		for name, b := range p.books {
+			if !b.reserved.Equal(fresh.provider(p.cluster).book(name).reserved) {
+				wrong++
+			}
+		}
+	}
+	return wrong
+}
+
+// snapshot is the form of a state in a journal: its durable records, sorted.
+type snapshot struct {
+	Revision     uint64    `json:"revision"`
+	Time         Time      `json:"time"`
+	Members      []*Member `json:"members,omitempty"`
+	Tokens       []*Token  `json:"tokens,omitempty"`
+	Reservations []kept    `json:"reservations,omitempty"`
+}
+
+type kept struct {
+	ReservationEvent
+	Revision uint64 `json:"revision"`
+}
+
+// Snapshot collects the durable records of the state. What it returns may be called on
+// any goroutine, later, to encode them.
+func (s *State) Snapshot() func() ([]byte, error) {
+	out := snapshot{Revision: s.Revision, Time: s.Time}
+	for _, id := range slices.Sorted(maps.Keys(s.members)) {
+		out.Members = append(out.Members, s.members[id])
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.tokens)) {
+		out.Tokens = append(out.Tokens, s.tokens[id])
+	}
+	for _, id := range s.sortedIDs() {
+		r := s.reservations[id]
+		out.Reservations = append(out.Reservations, kept{ReservationEvent{r, s.decisions[id]}, r.Revision})
+	}
+	return func() ([]byte, error) { return json.Marshal(out) }
+}
+
+// Restore fills an empty state from a snapshot.
+func (s *State) Restore(data []byte) error {
+	var in snapshot
+	if err := json.Unmarshal(data, &in); err != nil {
+		return fmt.Errorf("snapshot: %w", err)
+	}
+	for _, m := range in.Members {
+		s.members[m.Cluster] = m
+		s.touch(s.provider(m.Cluster))
+	}
+	for _, t := range in.Tokens {
+		s.tokens[t.ID] = t
+	}
+	for _, k := range in.Reservations {
+		if k.Reservation == nil {
+			return fmt.Errorf("snapshot: an empty reservation")
+		}
+		k.Reservation.Revision = k.Revision
+		s.put(k.Reservation)
+		if k.Decision != nil {
+			s.decisions[k.Reservation.ID] = k.Decision
+		}
+	}
+	s.Revision, s.Time = in.Revision, in.Time
+	return nil
+}
+
+func (s *State) sortedIDs() []string { return slices.Sorted(maps.Keys(s.reservations)) }

@@ -1,0 +1,127 @@
+package market
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// Listing is what the market shows of one cluster at one revision: the input of
+// decisions. It is immutable.
+type Listing struct {
+	Cluster string
+	// Slot numbers the clusters of a market from 0, for good.
+	Slot   int
+	Member *Member
+	// Measured is nil until the cluster advertised.
+	Measured *Measured
+	// FreshUntil is when its lease ends; 0 if it has not advertised since this market started.
+	FreshUntil Time
+	Pools      []PoolListing
+}
+
+// PoolListing is what is left of a pool.
+type PoolListing struct {
+	Name                string
+	Reserved, Available Amounts
+	// Accounts are the consumers' totals. Nil when the terms have no limit per consumer.
+	Accounts map[string]Amounts
+}
+
+// Pool returns the listing of a pool, or nil.
+func (l *Listing) Pool(name string) *PoolListing {
+	for i := range l.Pools {
+		if l.Pools[i].Name == name {
+			return &l.Pools[i]
+		}
+	}
+	return nil
+}
+
+// Fresh says whether its lease is alive.
+func (l *Listing) Fresh(now Time) bool { return now < l.FreshUntil }
+
+// Active says whether it is an admitted member.
+func (l *Listing) Active() bool { return l.Member != nil && l.Member.State == api.MemberActive }
+
+// Card is the cluster's card, or an empty one.
+func (l *Listing) Card() api.Card {
+	if l.Member == nil || l.Member.Card == nil {
+		return api.Card{Cluster: l.Cluster}
+	}
+	return *l.Member.Card
+}
+
+const chunkSize = 128
+
+// View is the listings of a market at one revision, in the order of their slots. It is
+// immutable: publishing copies only the chunks that changed.
+type View struct {
+	Revision uint64
+	chunks   []*[chunkSize]*Listing
+	size     int
+	index    map[string]int // shared between views until a cluster is added
+}
+
+// Len is the number of clusters.
+func (v *View) Len() int { return v.size }
+
+// At returns the listing in a slot.
+func (v *View) At(slot int) *Listing { return v.chunks[slot/chunkSize][slot%chunkSize] }
+
+// Listing returns that of a cluster, or nil.
+func (v *View) Listing(cluster string) *Listing {
+	if slot, ok := v.index[cluster]; ok {
+		return v.At(slot)
+	}
+	return nil
+}
+
+// Publish makes the next view from the last one (nil at first).
+func (s *State) Publish(last *View) *View {
+	if last == nil {
+		last = &View{index: map[string]int{}}
+	}
+	next := &View{Revision: s.Revision, chunks: slices.Clone(last.chunks), size: len(s.slots), index: last.index}
+	if next.size > last.size {
+		next.index = maps.Clone(last.index)
+	}
+	for len(next.chunks)*chunkSize < next.size {
+		next.chunks = append(next.chunks, new([chunkSize]*Listing))
+	}
+	copied := map[int]bool{}
+	for p := range s.dirty {
+		chunk := p.slot / chunkSize
+		if !copied[chunk] {
+			clone := *next.chunks[chunk]
+			next.chunks[chunk], copied[chunk] = &clone, true
+		}
+		next.chunks[chunk][p.slot%chunkSize] = s.listing(p)
+		if next.size > last.size {
+			next.index[p.cluster] = p.slot
+		}
+	}
+	clear(s.dirty)
+	return next
+}
+
+func (s *State) listing(p *provider) *Listing {
+	l := &Listing{Cluster: p.cluster, Slot: p.slot, Member: s.members[p.cluster], Measured: p.measured}
+	if p.observed != 0 {
+		l.FreshUntil = p.observed.plus(Lease)
+	}
+	limited := p.measured != nil && p.measured.Terms != nil && p.measured.Terms.MaxPerConsumer != nil
+	for _, name := range slices.Sorted(maps.Keys(p.books)) {
+		b := p.books[name]
+		pool := PoolListing{Name: name, Reserved: b.reserved, Available: b.available()}
+		if limited {
+			pool.Accounts = make(map[string]Amounts, len(b.accounts))
+			for consumer, a := range b.accounts {
+				pool.Accounts[consumer] = a.total()
+			}
+		}
+		l.Pools = append(l.Pools, pool)
+	}
+	return l
+}
