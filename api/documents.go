@@ -1,6 +1,9 @@
 package api
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // Kinds of signed documents. Each is a compact JWS (EdDSA by a cluster key) over
 // RFC 8785 canonical JSON; the kind is in its header, so that one can never be
@@ -45,7 +48,7 @@ type Acceptance struct {
 	Generation  int64  `json:"generation"`
 	Consumer    string `json:"consumer"`
 	Provider    string `json:"provider"`
-	// Assignment is the SHA-256 of the assignment's JWS, in hex.
+	// Assignment is the digest of the assignment's JWS ("SHA256:...").
 	Assignment string      `json:"assignment"`
 	Expires    metav1.Time `json:"expires"`
 }
@@ -60,4 +63,27 @@ type End struct {
 	Consumer   string `json:"consumer"`
 	Provider   string `json:"provider"`
 	Reason     Reason `json:"reason"`
+}
+
+// Differs says in which field another assignment differs from this one, nil when in none. Quantities and
+// times are compared by value.
+func (a Assignment) Differs(b Assignment) error {
+	for _, f := range []struct {
+		name string
+		same bool
+	}{
+		{"protocol", a.Protocol == b.Protocol}, {"reservation", a.Reservation == b.Reservation},
+		{"generation", a.Generation == b.Generation},
+		{"consumer", a.Consumer == b.Consumer}, {"consumerKey", a.ConsumerKey == b.ConsumerKey},
+		{"provider", a.Provider == b.Provider}, {"providerKey", a.ProviderKey == b.ProviderKey},
+		{"pool", a.Pool == b.Pool}, {"slice", a.Slice == b.Slice},
+		{"resources", equality.Semantic.DeepEqual(a.Resources, b.Resources)},
+		{"until", a.Until.Equal(&b.Until)}, {"expires", a.Expires.Equal(&b.Expires)},
+	} {
+		if !f.same {
+			return Invalid("document."+f.name, "the assignment says something else than what is held").
+				Fix("read the reservation again and sign that")
+		}
+	}
+	return nil
 }

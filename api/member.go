@@ -48,16 +48,7 @@ type TokenCreated struct {
 	Expires metav1.Time `json:"expires"`
 }
 
-// Join is the body by which a cluster asks to join. It is sent over TLS that is pinned to the token.
-type Join struct {
-	// TokenID and Secret come from the token.
-	TokenID string `json:"tokenID" maxLength:"64"`
-	Secret  string `json:"secret" maxLength:"128"`
-	// Proof is the signed document (kind "join") by which the cluster proves its key; it contains the CSR.
-	Proof string `json:"proof" maxLength:"16384"`
-}
-
-// Joined is the answer to [Join] and to a renewal.
+// Joined is the answer to a request to join and to a renewal.
 type Joined struct {
 	// Certificate and CA are PEM.
 	Certificate string      `json:"certificate"`
@@ -67,6 +58,6 @@ type Joined struct {
 
 // Renewal is the body by which a member renews its certificate.
 type Renewal struct {
-	// CSR is PEM, signed by the member's TLS key.
-	CSR string `json:"csr" maxLength:"8192"`
+	// CSR is a certificate request (DER, base64 in JSON), signed by the member's TLS key.
+	CSR []byte `json:"csr" maxLength:"8192"`
 }

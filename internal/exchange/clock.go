@@ -29,7 +29,8 @@ const (
 type steady struct {
 	clock  Clock
 	now    time.Time
-	wall   time.Time
+	ahead  time.Duration // of the wall, by its jumps
+	wall   time.Time     // at the last look
 	passed time.Duration
 }
 
@@ -37,10 +38,15 @@ type steady struct {
 func newSteady(c Clock, newest time.Time) *steady {
 	s := &steady{clock: c, wall: c.Wall(), passed: c.Passed()}
 	s.now = s.wall
-	if newest.After(s.now) {
-		s.now = newest
-	}
+	s.notBefore(newest)
 	return s
+}
+
+// notBefore makes t the time, and the wall's distance from it a jump, if it is later than now.
+func (s *steady) notBefore(t time.Time) {
+	if t.After(s.now) {
+		s.now, s.ahead = t, s.wall.Sub(t)
+	}
 }
 
 // look advances the clock. jumped is how far the wall jumped since the last look, paused how
@@ -48,14 +54,16 @@ func newSteady(c Clock, newest time.Time) *steady {
 func (s *steady) look() (now time.Time, jumped, paused time.Duration) {
 	wall, passed := s.clock.Wall(), s.clock.Passed()
 	step := passed - s.passed
-	drift := wall.Sub(s.wall) - step
-	s.wall, s.passed = wall, passed
+	if drift := wall.Sub(s.wall) - step; drift.Abs() > jumpLimit {
+		jumped = drift
+		s.ahead += drift
+	}
 	if step > pauseLimit {
 		paused = step
 	}
-	if drift.Abs() > jumpLimit {
-		jumped, drift = drift, 0
+	s.wall, s.passed = wall, passed
+	if t := wall.Add(-s.ahead); t.After(s.now) {
+		s.now = t
 	}
-	s.now = s.now.Add(max(0, step+drift))
 	return s.now, jumped, paused
 }

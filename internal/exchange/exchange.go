@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -23,7 +24,8 @@ type Options struct {
 	// Resume loads the state again after an append whose outcome is unknown, instead of
 	// ending: for a journal that is not a file.
 	Resume bool
-	// SnapshotEvery is after how many events the journal is folded. Default 20,000.
+	// SnapshotEvery is after how many events the journal is folded. Default 20,000, or as many
+	// as the market has records if these are more: a snapshot writes all of them.
 	SnapshotEvery uint64
 	// TickEvery is how often time is looked at. Default 250 ms.
 	TickEvery time.Duration
@@ -37,14 +39,15 @@ type Exchange struct {
 	orders  chan *order
 	done    chan struct{}
 	view    atomic.Pointer[market.View]
+	lineage atomic.Pointer[string]
 	stats   stats
 
 	// Owned by the goroutine of Run.
 	state       *market.State
 	head        journal.Head
 	clock       *steady
-	folded      uint64 // revision of the last snapshot
-	folding     chan fold
+	foldedAt    uint64 // revision of the last snapshot
+	folding     chan error
 	waitHolds   market.Time // time alone changes nothing before
 	subscribers map[string]map[*Watch]struct{}
 }
@@ -63,9 +66,6 @@ func Open(ctx context.Context, j journal.Journal, options Options) (*Exchange, e
 	if options.Log == nil {
 		options.Log = slog.Default()
 	}
-	if options.SnapshotEvery == 0 {
-		options.SnapshotEvery = 20_000
-	}
 	if options.TickEvery == 0 {
 		options.TickEvery = 250 * time.Millisecond
 	}
@@ -77,6 +77,16 @@ func Open(ctx context.Context, j journal.Journal, options Options) (*Exchange, e
 	if err := x.load(ctx); err != nil {
 		return nil, err
 	}
+	newest := x.state.Time.Go()
+	x.clock = newSteady(options.Clock, newest)
+	if behind := newest.Sub(x.clock.wall); behind > jumpLimit {
+		x.log.Warn("the wall clock is behind the journal: time goes on from the journal's", "by", behind)
+	}
+	x.stats.now.Store(int64(market.At(x.clock.now)))
+	if x.head.Revision > 0 {
+		x.wait("the market was loaded")
+	}
+	x.view.Store(x.state.Publish(nil))
 	return x, nil
 }
 
@@ -101,21 +111,13 @@ func (x *Exchange) load(ctx context.Context) error {
 	if state.Revision != head.Revision {
 		return fmt.Errorf("journal: it is at revision %d, its events at %d", head.Revision, state.Revision)
 	}
-	x.state, x.head, x.folded = state, head, folded
-	x.clock = newSteady(x.options.Clock, state.Time.Go())
-	if head.Revision > 0 {
-		x.wait("the market was loaded")
-	}
-	x.view.Store(state.Publish(nil))
+	x.state, x.head, x.foldedAt = state, head, folded
+	x.lineage.Store(&head.Lineage)
 	return nil
 }
 
 // Lineage names the life of the journal that revisions belong to.
-func (x *Exchange) Lineage() string {
-	lineage := ""
-	_ = x.Read(context.Background(), func(*market.State) { lineage = x.head.Lineage })
-	return lineage
-}
+func (x *Exchange) Lineage() string { return *x.lineage.Load() }
 
 // View is the newest published view.
 func (x *Exchange) View() *market.View { return x.view.Load() }
@@ -128,6 +130,7 @@ type order struct {
 	outcome market.Outcome
 	err     error
 	answer  chan struct{}
+	claimed atomic.Bool // of a read: by the owner that runs it, or by the caller that went away
 }
 
 var errStopped = api.Errorf(api.CodeUnavailable, "the market is not running").Fix("try again")
@@ -136,8 +139,10 @@ var errStopped = api.Errorf(api.CodeUnavailable, "the market is not running").Fi
 // when the exchange stops or the journal's answer was lost: repeat the command.
 func (x *Exchange) Do(ctx context.Context, c market.Command) (market.Outcome, error) {
 	o := &order{command: c}
-	err := x.give(ctx, o)
-	return o.outcome, err
+	if err := x.give(ctx, o); err != nil {
+		return market.Outcome{}, err
+	}
+	return o.outcome, nil
 }
 
 // Observe takes in an advertisement. Errors: StaleAdvertisement, Unavailable.
@@ -169,6 +174,10 @@ func (x *Exchange) give(ctx context.Context, o *order) error {
 	case <-o.answer:
 		return o.err
 	case <-ctx.Done():
+		if o.read != nil && !o.claimed.CompareAndSwap(false, true) {
+			<-o.answer // look is running: the caller must not go on beside it
+			return o.err
+		}
 		return ctx.Err()
 	case <-x.done:
 		select {
@@ -184,6 +193,7 @@ func (x *Exchange) give(ctx context.Context, o *order) error {
 func (x *Exchange) Run(ctx context.Context) error {
 	defer close(x.done)
 	defer x.closeWatches()
+	defer x.awaitFold()
 	ticker := time.NewTicker(x.options.TickEvery)
 	defer ticker.Stop()
 	for {
@@ -192,20 +202,24 @@ func (x *Exchange) Run(ctx context.Context) error {
 		case o := <-x.orders:
 			batch = x.gather(o)
 		case <-ticker.C:
-		case f := <-x.folding:
-			x.fold(ctx, f)
+		case err := <-x.folding:
+			x.folded(err)
 			continue
 		case <-ctx.Done():
 			return nil
 		}
 		if err := x.run(ctx, batch); err != nil {
+			if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+				return nil // nothing was written
+			}
 			return err
 		}
 	}
 }
 
-// gather takes what else is waiting.
+// gather takes what else is waiting, or about to be.
 func (x *Exchange) gather(first *order) []*order {
+	runtime.Gosched()
 	batch := append(make([]*order, 0, 1+len(x.orders)), first)
 	for len(batch) < maxBatch {
 		select {
@@ -234,24 +248,20 @@ func (x *Exchange) run(ctx context.Context, batch []*order) error {
 	}
 	events = x.tick(events, now)
 	if err := x.append(ctx, events); err != nil {
-		for _, o := range batch {
-			o.outcome, o.err = market.Outcome{}, api.Errorf(api.CodeUnavailable, "it may or may not have been recorded").Fix("repeat the call")
-			close(o.answer)
+		if batch, err = x.lost(ctx, batch, err); err != nil {
+			return err
 		}
-		if x.options.Resume && ctx.Err() == nil {
-			return x.resume(ctx, err)
-		}
-		return fmt.Errorf("append to the journal: %w", err)
+	} else {
+		x.publish()
+		x.feed(events)
 	}
-	x.publish()
-	x.feed(events)
 	for _, o := range batch {
-		if o.read != nil {
+		if o.read != nil && o.claimed.CompareAndSwap(false, true) {
 			o.read(x.state)
 		}
 		close(o.answer)
 	}
-	x.startFold()
+	x.startFold(ctx)
 	return nil
 }
 
@@ -298,6 +308,28 @@ func (x *Exchange) append(ctx context.Context, events []market.Event) error {
 	return nil
 }
 
+// lost answers every command of a batch whose append failed, because even a refusal was decided on
+// a state that never was. Without Resume the failure is the end; with it, what else is in the batch
+// is left to be answered from the state as it was loaded again.
+func (x *Exchange) lost(ctx context.Context, batch []*order, cause error) (rest []*order, err error) {
+	answer := api.Errorf(api.CodeUnavailable, "it may or may not have been recorded").Fix("repeat the call")
+	if errors.Is(cause, journal.ErrFull) {
+		answer = api.Errorf(api.CodeLedgerFull, "%v", cause)
+	}
+	for _, o := range batch {
+		if o.command == nil {
+			rest = append(rest, o)
+			continue
+		}
+		o.outcome, o.err = market.Outcome{}, answer
+		close(o.answer)
+	}
+	if !x.options.Resume || ctx.Err() != nil {
+		return nil, fmt.Errorf("append to the journal: %w", cause)
+	}
+	return rest, x.resume(ctx, cause)
+}
+
 // resume loads the state again, after an append whose outcome is not known or that
 // another writer was faster than. Soft state is kept.
 func (x *Exchange) resume(ctx context.Context, cause error) error {
@@ -315,11 +347,12 @@ func (x *Exchange) resume(ctx context.Context, cause error) error {
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
-			return nil
+			return ctx.Err()
 		}
 	}
+	x.clock.notBefore(x.state.Time.Go())
 	x.state.TakeMeasurements(old)
-	x.publish()
+	x.view.Store(x.state.Publish(nil))
 	x.feedAll()
 	return nil
 }

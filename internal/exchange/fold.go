@@ -1,40 +1,42 @@
 package exchange
 
-import (
-	"context"
+import "context"
 
-	"github.com/bourse-dev/bourse/internal/journal"
-)
+const snapshotEvery = 20_000
 
-// fold is an encoded snapshot on its way into the journal.
-type fold struct {
-	at   journal.Head
-	data []byte
-	err  error
-}
-
-// startFold begins to encode a snapshot beside the market, when enough has happened since the last.
-func (x *Exchange) startFold() {
-	if x.folding != nil || x.head.Revision-x.folded < x.options.SnapshotEvery {
+// startFold begins to encode and store a snapshot beside the market, when enough has happened since the last.
+func (x *Exchange) startFold(ctx context.Context) {
+	every := x.options.SnapshotEvery
+	if every == 0 {
+		every = max(snapshotEvery, uint64(x.state.Len()))
+	}
+	if x.folding != nil || x.head.Revision-x.foldedAt < every {
 		return
 	}
 	at, encode := x.head, x.state.Snapshot()
-	folding := make(chan fold, 1)
+	folding := make(chan error, 1)
 	x.folding = folding
 	go func() {
 		data, err := encode()
-		folding <- fold{at, data, err}
+		if err == nil {
+			err = x.journal.Snapshot(ctx, at, data)
+		}
+		folding <- err
 	}()
 }
 
-// fold stores the snapshot. That it fails harms nobody: the journal is only longer.
-func (x *Exchange) fold(ctx context.Context, f fold) {
+// folded is the end of it. That it failed harms nobody: the journal is only longer.
+func (x *Exchange) folded(err error) {
 	x.folding = nil
-	x.folded = x.head.Revision // try again only after as much has happened once more
-	if f.err == nil {
-		f.err = x.journal.Snapshot(ctx, f.at, f.data)
+	x.foldedAt = x.head.Revision // try again only after as much has happened once more
+	if err != nil {
+		x.log.Warn("snapshot of the market not stored", "error", err)
 	}
-	if f.err != nil {
-		x.log.Warn("snapshot of the market not stored", "error", f.err)
+}
+
+// awaitFold waits for a snapshot that is on its way: nobody may write to the journal after Run.
+func (x *Exchange) awaitFold() {
+	if x.folding != nil {
+		<-x.folding
 	}
 }

@@ -43,7 +43,7 @@ type Watch struct {
 func (x *Exchange) Watch(ctx context.Context, cluster string, lineage string, after uint64) (*Watch, error) {
 	w := &Watch{exchange: x, cluster: cluster, wake: make(chan struct{}, 1), pending: map[string]*market.Reservation{}}
 	err := x.Read(ctx, func(s *market.State) {
-		if lineage != x.head.Lineage {
+		if lineage != x.head.Lineage || after > s.Revision {
 			after = 0
 		}
 		w.Lineage, w.Revision, w.revision = x.head.Lineage, s.Revision, s.Revision
@@ -105,7 +105,7 @@ func (x *Exchange) unsubscribe(w *Watch) {
 
 // CloseWatches ends the watches of a cluster, which may no longer trade.
 func (x *Exchange) CloseWatches(ctx context.Context, cluster string) {
-	_ = x.Read(ctx, func(*market.State) {
+	_ = x.Read(context.WithoutCancel(ctx), func(*market.State) {
 		for w := range x.subscribers[cluster] {
 			w.end(ErrClosed)
 		}
@@ -139,8 +139,11 @@ func (w *Watch) signal() {
 func (w *Watch) push(r *market.Reservation) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.pending[r.ID] = r; len(w.pending) > maxBehind && w.err == nil {
-		w.err = ErrBehind
+	if w.err != nil {
+		return
+	}
+	if w.pending[r.ID] = r; len(w.pending) > maxBehind {
+		w.pending, w.err = nil, ErrBehind
 	}
 	w.revision = r.Revision // changes are pushed in order: everything before this one is in pending or was read
 	w.signal()
@@ -161,13 +164,23 @@ func (x *Exchange) feed(events []market.Event) {
 	}
 }
 
-// feedAll tells every watch everything, after the state was loaded again.
+// feedAll tells every watch everything, after the state was loaded again. The tokens of
+// another lineage are worth nothing: its readers begin anew.
 func (x *Exchange) feedAll() {
 	for cluster, watches := range x.subscribers {
-		for _, r := range x.state.Of(cluster, 0) {
-			for w := range watches {
+		all := x.state.Of(cluster, 0)
+		for w := range watches {
+			if w.Lineage != x.head.Lineage {
+				w.end(ErrBehind)
+			}
+			for _, r := range all {
 				w.push(r)
 			}
 		}
 	}
+}
+
+// EndWatches ends all watches: their readers come back to whoever serves next.
+func (x *Exchange) EndWatches() {
+	_ = x.Read(context.Background(), func(*market.State) { x.closeWatches() })
 }

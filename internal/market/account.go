@@ -27,8 +27,9 @@ func (a *account) total() Amounts { return a.union.Max(a.used) }
 // hold makes size what the books say of a reservation; nil forgets it.
 func (a *account) hold(id string, size Amounts) { a.put(a.held, id, size) }
 
-// list makes the measurement what the provider says of the account.
-func (a *account) list(m MeasuredAccount) {
+// list makes the measurement what the provider says of the account. Use of what it does not
+// offer takes nothing from anyone.
+func (a *account) list(m MeasuredAccount, offered Amounts) {
 	for id := range a.listed {
 		if _, still := m.Commitments[id]; !still {
 			a.put(a.listed, id, nil)
@@ -39,7 +40,7 @@ func (a *account) list(m MeasuredAccount) {
 			a.put(a.listed, id, size)
 		}
 	}
-	a.used = m.Used
+	a.used = m.Used.Only(offered)
 }
 
 func (a *account) put(side map[string]Amounts, id string, size Amounts) {
@@ -49,7 +50,7 @@ func (a *account) put(side map[string]Amounts, id string, size Amounts) {
 	} else {
 		side[id] = size
 	}
-	a.union = a.union.Minus(before).Plus(a.held[id].Max(a.listed[id]))
+	a.union = a.union.Swap(before, a.held[id].Max(a.listed[id]))
 }
 
 func (a *account) empty() bool {
@@ -73,18 +74,12 @@ func (b *book) change(consumer string, do func(*account)) {
 	}
 	before := a.total()
 	do(a)
-	b.reserved = b.reserved.Minus(before).Plus(a.total())
+	b.reserved = b.reserved.Swap(before, a.total())
 	if a.empty() {
 		delete(b.accounts, consumer)
 	}
 }
 
-// available = min(shared, allocatable - allocated) - Σ accounts, for what is
-// shared. It may be negative: the provider is Overcommitted.
-func (b *book) available() Amounts {
-	out := make(Amounts, len(b.measured.Offered))
-	for i, o := range b.measured.Offered {
-		out[i] = Amount{o.Resource, o.Value - b.reserved.Of(o.Resource)}
-	}
-	return out
-}
+// available = min(shared, allocatable - allocated) - Σ accounts. It may be negative, above all
+// for what is reserved and no longer shared: the provider is Overcommitted.
+func (b *book) available() Amounts { return b.measured.Offered.Minus(b.reserved) }

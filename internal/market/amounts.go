@@ -1,7 +1,7 @@
 package market
 
 import (
-	"cmp"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,7 +33,7 @@ const (
 // Need converts what is asked: rounded up, each amount at least 0, one positive.
 // Errors: Invalid at field.
 func Need(field string, r api.Resources) (Amounts, error) {
-	out, err := convert(field, r, func(q resource.Quantity) int64 { return q.Value() })
+	out, err := convert(field, r, func(q resource.Quantity, scale resource.Scale) int64 { return q.ScaledValue(scale) })
 	if err != nil {
 		return nil, err
 	}
@@ -47,16 +47,16 @@ func Need(field string, r api.Resources) (Amounts, error) {
 // Have converts what is there: rounded down, each amount at least 0.
 // Errors: Invalid at field.
 func Have(field string, r api.Resources) (Amounts, error) {
-	return convert(field, r, func(q resource.Quantity) int64 {
-		v := q.Value() // rounds up
-		if q.CmpInt64(v) < 0 {
+	return convert(field, r, func(q resource.Quantity, scale resource.Scale) int64 {
+		v := q.ScaledValue(scale) // rounds up
+		if resource.NewScaledQuantity(v, scale).Cmp(q) > 0 {
 			v--
 		}
 		return v
 	})
 }
 
-func convert(field string, r api.Resources, units func(resource.Quantity) int64) (Amounts, error) {
+func convert(field string, r api.Resources, round func(resource.Quantity, resource.Scale) int64) (Amounts, error) {
 	if len(r) == 0 {
 		return nil, nil
 	}
@@ -64,8 +64,8 @@ func convert(field string, r api.Resources, units func(resource.Quantity) int64)
 		return nil, api.Invalid(field, "names %d resources", len(r)).Fix("name at most %d", maxResources)
 	}
 	out := make(Amounts, 0, len(r))
-	for name, q := range r {
-		at := field + "." + string(name)
+	for _, name := range slices.Sorted(maps.Keys(r)) {
+		q, at, scale := r[name], field+"."+string(name), resource.Scale(0)
 		if name != corev1.ResourceCPU && name != corev1.ResourceMemory {
 			if errs := validation.IsQualifiedName(string(name)); len(errs) > 0 {
 				return nil, api.Invalid(field, "%.80q is not the name of a resource", string(name)).Fix("%s", errs[0])
@@ -77,13 +77,11 @@ func convert(field string, r api.Resources, units func(resource.Quantity) int64)
 		if q.CmpInt64(maxAmount/1000) > 0 {
 			return nil, api.Invalid(at, "%s is more than any cluster has", q.String()).Fix("give at most %d", int64(maxAmount/1000))
 		}
-		v := units(q)
 		if name == corev1.ResourceCPU {
-			v = q.MilliValue()
+			scale = resource.Milli
 		}
-		out = append(out, Amount{string(name), v})
+		out = append(out, Amount{string(name), round(q, scale)})
 	}
-	slices.SortFunc(out, func(a, b Amount) int { return cmp.Compare(a.Resource, b.Resource) })
 	return out, nil
 }
 
@@ -149,9 +147,32 @@ func (a Amounts) Negative() bool {
 	return slices.ContainsFunc(a, func(x Amount) bool { return x.Value < 0 })
 }
 
+// Swap is a sum in which one summand became another: a - out + in. What becomes 0 is left
+// out: a sum that lives long must not name every resource that ever was in it.
+func (a Amounts) Swap(out, in Amounts) Amounts {
+	if out.Equal(in) {
+		return a
+	}
+	return slices.DeleteFunc(a.Minus(out).Plus(in), func(x Amount) bool { return x.Value == 0 })
+}
+
+// Only keeps the resources that another set names.
+func (a Amounts) Only(named Amounts) Amounts {
+	other := func(x Amount) bool { return !named.names(x.Resource) }
+	if !slices.ContainsFunc(a, other) {
+		return a
+	}
+	return slices.DeleteFunc(slices.Clone(a), other)
+}
+
+func (a Amounts) names(resource string) bool {
+	return slices.ContainsFunc(a, func(x Amount) bool { return x.Resource == resource })
+}
+
 // Equal compares, a missing resource being 0.
 func (a Amounts) Equal(b Amounts) bool {
-	return !slices.ContainsFunc(a.Minus(b), func(x Amount) bool { return x.Value != 0 })
+	return !slices.ContainsFunc(a, func(x Amount) bool { return b.Of(x.Resource) != x.Value }) &&
+		!slices.ContainsFunc(b, func(x Amount) bool { return a.Of(x.Resource) != x.Value })
 }
 
 func (a Amounts) merge(b Amounts, f func(x, y int64) int64) Amounts {

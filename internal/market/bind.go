@@ -82,3 +82,19 @@ func (c Refuse) decide(s *State, now Time) (Outcome, error) {
 	}
 	return s.moveOn(r, api.Tried{Provider: c.Provider, Reason: c.Reason, Message: c.Message}, now), nil
 }
+
+// IfRevision is a command that is only decided while a reservation is at a revision.
+// Errors: PreconditionFailed, and the command's.
+type IfRevision struct {
+	ID       string
+	Revision uint64
+	Command  Command
+}
+
+func (c IfRevision) decide(s *State, now Time) (Outcome, error) {
+	if r := s.reservations[c.ID]; r != nil && r.Revision != c.Revision {
+		return Outcome{}, api.Errorf(api.CodePrecondition, "reservation %s is at revision %d, not %d", c.ID, r.Revision, c.Revision).
+			At("If-Match").Fix("read it again")
+	}
+	return c.Command.decide(s, now)
+}

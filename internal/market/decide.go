@@ -36,7 +36,7 @@ func unchanged(r *Reservation) (Outcome, error) { return Outcome{Reservation: r}
 // find returns a copy of the reservation, if the caller is a party to it. To anyone else it does not exist.
 func (s *State) find(id, caller string) (*Reservation, error) {
 	r := s.reservations[id]
-	if r == nil || caller != r.Consumer && caller != r.Provider {
+	if r == nil || !r.Concerns(caller) {
 		return nil, api.Errorf(api.CodeNotFound, "no reservation %.80q of yours", id)
 	}
 	return clone(r), nil

@@ -2,15 +2,17 @@ package market
 
 import (
 	"container/heap"
+	"slices"
 
 	"github.com/bourse-dev/bourse/api"
 )
 
-// due is when time alone may change a reservation. An entry whose reservation
-// has moved on is ignored when its time comes.
+// due is when time alone may change a reservation, or a join token. An entry about
+// what has moved on is ignored when its time comes.
 type due struct {
-	at Time
-	id string
+	at    Time
+	id    string
+	token bool
 }
 
 // dueQueue is a heap of what is due, soonest first; ties by ID, so that two
@@ -19,7 +21,8 @@ type dueQueue []due
 
 func (q dueQueue) Len() int { return len(q) }
 func (q dueQueue) Less(i, j int) bool {
-	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].id < q[j].id
+	a, b := q[i], q[j]
+	return a.at < b.at || a.at == b.at && (a.id < b.id || a.id == b.id && a.token && !b.token)
 }
 func (q dueQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
 func (q *dueQueue) Push(x any)   { *q = append(*q, x.(due)) }
@@ -45,22 +48,35 @@ func (s *State) next(r *Reservation) Time {
 	}
 }
 
-// soonest returns the reservation that is due first, if one is due now.
-func (s *State) soonest(now Time) *Reservation {
-	if len(s.due) == 0 || s.due[0].at > now {
-		return nil
+// useless is when nobody needs to remember the token any more.
+func (t *Token) useless() Time { return t.Expires.plus(Retention) }
+
+// await adds an entry, unless it is never due.
+func (s *State) await(d due) {
+	if d.at == 0 {
+		return
 	}
-	return s.reservations[s.due[0].id]
+	heap.Push(&s.due, d)
+	// What was to last a year and ended today must not stay in the queue for a year.
+	if len(s.due) > 1024+2*(len(s.reservations)+len(s.tokens)) {
+		s.due = slices.DeleteFunc(s.due, s.movedOn)
+		heap.Init(&s.due)
+	}
 }
 
-// settle drops the entries at the top whose reservation has moved on, so that the
+func (s *State) movedOn(d due) bool {
+	if d.token {
+		t := s.tokens[d.id]
+		return t == nil || t.useless() != d.at
+	}
+	r := s.reservations[d.id]
+	return r == nil || s.next(r) != d.at
+}
+
+// settle drops the entries at the top that are about what has moved on, so that the
 // top, if there is one, is what is due first.
 func (s *State) settle() {
-	for len(s.due) > 0 {
-		r := s.reservations[s.due[0].id]
-		if r != nil && s.next(r) == s.due[0].at {
-			return
-		}
+	for len(s.due) > 0 && s.movedOn(s.due[0]) {
 		heap.Pop(&s.due)
 	}
 }

@@ -20,7 +20,7 @@ func (c Release) decide(s *State, now Time) (Outcome, error) {
 	switch {
 	case err != nil:
 		return Outcome{}, err
-	case r.State.Over() || r.State == api.Releasing && r.End != "":
+	case r.State.Over() || r.State == api.Releasing && (r.End != "" || c.Document == ""):
 		return unchanged(r)
 	case s.Self != "": // in an agent its own word, or the other side's that it verified
 	case c.Generation < r.Generation:

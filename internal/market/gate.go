@@ -1,6 +1,10 @@
 package market
 
-import "github.com/bourse-dev/bourse/api"
+import (
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/bourse-dev/bourse/api"
+)
 
 // Admit is the gate's acceptance: the provider's own books hold the reservation from
 // now on. Signature, keys and policy were checked before.
@@ -13,6 +17,9 @@ type Admit struct {
 	Document, Acceptance string
 	BindsUntil           Time
 	Fence                api.Fence
+	// Adopt takes back what this gate accepted before and its Ledger lost: whether it fits is
+	// no longer the question.
+	Adopt bool
 }
 
 func (c Admit) decide(s *State, now Time) (Outcome, error) {
@@ -26,7 +33,7 @@ func (c Admit) decide(s *State, now Time) (Outcome, error) {
 	case old != nil && (old.Generation >= a.Generation || old.Consumer != a.Consumer || old.State.Counts()):
 		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is %s here at generation %d", old.ID, old.State, old.Generation)
 	}
-	if err := s.room(s.Self, a.Pool, a.Consumer, c.Size, now); err != nil {
+	if err := s.room(s.Self, a.Pool, a.Consumer, c.Size, now); err != nil && !c.Adopt {
 		return Outcome{}, err
 	}
 	return changed(&Reservation{
@@ -49,6 +56,8 @@ func (c Commit) decide(s *State, now Time) (Outcome, error) {
 	switch {
 	case err != nil:
 		return Outcome{}, err
+	case r.Provider != s.Self:
+		return Outcome{}, api.Errorf(api.CodeForbidden, "reservation %s is not provided by cluster %s", r.ID, s.Self)
 	case r.Generation != c.Generation || r.State.Over() || r.State == api.Releasing:
 		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is %s here at generation %d", r.ID, r.State, r.Generation)
 	case r.State != api.Held:
@@ -59,7 +68,8 @@ func (c Commit) decide(s *State, now Time) (Outcome, error) {
 }
 
 // Note records, in a consumer's agent, what became of one of its own requests. The agent
-// checked it against the request; the market only remembers, and never lets what is over come back.
+// checked it against the request; the market only remembers. What is over does not come back, what
+// is ending does not stop ending, and an instruction that is older than one it has seen is ignored.
 type Note struct{ Reservation *Reservation }
 
 func (c Note) decide(s *State, now Time) (Outcome, error) {
@@ -67,8 +77,20 @@ func (c Note) decide(s *State, now Time) (Outcome, error) {
 	switch {
 	case r.Consumer != s.Self || r.Provider == s.Self:
 		return Outcome{}, api.Errorf(api.CodeForbidden, "reservation %s is not a request of cluster %s", r.ID, s.Self)
-	case old != nil && old.State.Over():
+	case old != nil && !old.leadsTo(r):
 		return unchanged(old)
 	}
 	return changed(r, now), nil
+}
+
+// leadsTo says whether next is news about the same reservation.
+func (r *Reservation) leadsTo(next *Reservation) bool {
+	ending := r.State == api.Releasing && next.State.Counts() && next.State != api.Releasing
+	older := next.Fence.Lineage == r.Fence.Lineage && next.Fence.Revision < r.Fence.Revision
+	if r.State.Over() || ending || older {
+		return false
+	}
+	same := *next
+	same.Changed, same.Revision = r.Changed, r.Revision
+	return !equality.Semantic.DeepEqual(r, &same)
 }

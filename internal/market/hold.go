@@ -2,6 +2,7 @@ package market
 
 import (
 	"time"
+	"unicode/utf8"
 
 	"github.com/bourse-dev/bourse/api"
 )
@@ -35,6 +36,9 @@ func (c Hold) decide(s *State, now Time) (Outcome, error) {
 				At("Idempotency-Key").Fix("use a new key for a new request")
 		}
 		return Outcome{Reservation: r, Decision: s.decisions[id]}, nil
+	}
+	if !utf8.ValidString(c.Key) { // a journal could not give it back
+		return Outcome{}, api.Invalid("Idempotency-Key", "%.80q is not UTF-8", c.Key)
 	}
 	if s.reservations[c.ID] != nil {
 		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s exists", c.ID)

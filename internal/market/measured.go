@@ -97,47 +97,65 @@ func (t *Terms) Refuses(size, already Amounts) string {
 	return ""
 }
 
-func measurePool(field string, p api.Pool) (out MeasuredPool, err error) {
+func measurePool(field string, p api.Pool) (MeasuredPool, error) {
+	accounts := make(map[string]*api.AccountUse, len(p.Accounts))
+	for consumer, a := range p.Accounts {
+		accounts[consumer] = &a
+	}
+	return MeasuredPool{}.change(field, api.PoolDelta{
+		Capacity: p.Capacity, Allocatable: p.Allocatable, Allocated: p.Allocated, Shared: p.Shared, Accounts: accounts,
+	})
+}
+
+// change replaces the parts of a pool that the delta names.
+func (p MeasuredPool) change(field string, d api.PoolDelta) (MeasuredPool, error) {
 	for _, part := range []struct {
 		name string
 		from api.Resources
 		to   *Amounts
 	}{
-		{"capacity", p.Capacity, &out.Capacity}, {"allocatable", p.Allocatable, &out.Allocatable},
-		{"allocated", p.Allocated, &out.Allocated}, {"shared", p.Shared, &out.Shared},
+		{"capacity", d.Capacity, &p.Capacity}, {"allocatable", d.Allocatable, &p.Allocatable},
+		{"allocated", d.Allocated, &p.Allocated}, {"shared", d.Shared, &p.Shared},
 	} {
-		if *part.to, err = Have(field+"."+part.name, part.from); err != nil {
-			return out, err
+		if part.from == nil {
+			continue
 		}
-	}
-	for _, shared := range out.Shared {
-		free := out.Allocatable.Of(shared.Resource) - out.Allocated.Of(shared.Resource)
-		out.Offered = append(out.Offered, Amount{shared.Resource, min(shared.Value, free)})
-	}
-	if len(p.Accounts) > maxAccounts {
-		return out, api.Invalid(field+".accounts", "%d accounts", len(p.Accounts)).Fix("advertise at most %d", maxAccounts)
-	}
-	var sum Amounts
-	total := 0
-	out.Accounts = make(map[string]MeasuredAccount, len(p.Accounts))
-	for _, consumer := range slices.Sorted(maps.Keys(p.Accounts)) {
-		at := field + ".accounts." + consumer
-		if err := validName(field+".accounts", consumer); err != nil {
-			return out, err
-		}
-		if total += len(p.Accounts[consumer].Commitments); total > maxCommitments {
-			return out, api.Invalid(at, "more than %d commitments", maxCommitments)
-		}
-		account, err := measureAccount(at, p.Accounts[consumer], &sum)
+		amounts, err := Have(field+"."+part.name, part.from)
 		if err != nil {
-			return out, err
+			return p, err
 		}
-		out.Accounts[consumer] = account
+		*part.to = amounts
 	}
-	return out, nil
+	p.Offered = make(Amounts, len(p.Shared))
+	for i, shared := range p.Shared {
+		free := p.Allocatable.Of(shared.Resource) - p.Allocated.Of(shared.Resource)
+		p.Offered[i] = Amount{shared.Resource, min(shared.Value, free)}
+	}
+	if len(d.Accounts) == 0 {
+		return p, nil
+	}
+	p.Accounts = maps.Clone(p.Accounts)
+	if p.Accounts == nil {
+		p.Accounts = make(map[string]MeasuredAccount, len(d.Accounts))
+	}
+	for _, consumer := range slices.Sorted(maps.Keys(d.Accounts)) {
+		if d.Accounts[consumer] == nil {
+			delete(p.Accounts, consumer)
+			continue
+		}
+		if err := validName(field+".accounts", consumer); err != nil {
+			return p, err
+		}
+		account, err := measureAccount(field+".accounts."+consumer, *d.Accounts[consumer])
+		if err != nil {
+			return p, err
+		}
+		p.Accounts[consumer] = account
+	}
+	return p, p.bounded(field + ".accounts")
 }
 
-func measureAccount(field string, a api.AccountUse, sum *Amounts) (out MeasuredAccount, err error) {
+func measureAccount(field string, a api.AccountUse) (out MeasuredAccount, err error) {
 	if out.Used, err = Have(field+".used", a.Used); err != nil {
 		return out, err
 	}
@@ -146,16 +164,69 @@ func measureAccount(field string, a api.AccountUse, sum *Amounts) (out MeasuredA
 		if err := validName(field+".commitments", id); err != nil {
 			return out, err
 		}
-		size, err := Have(field+".commitments."+id, a.Commitments[id])
-		if err != nil {
+		if out.Commitments[id], err = Have(field+".commitments."+id, a.Commitments[id]); err != nil {
 			return out, err
 		}
-		out.Commitments[id] = size
-		*sum = sum.Plus(size)
-	}
-	*sum = sum.Plus(out.Used)
-	if slices.ContainsFunc(*sum, func(x Amount) bool { return x.Value > maxAmount }) {
-		return out, api.Invalid(field, "the commitments add up to more than any cluster has")
 	}
 	return out, nil
+}
+
+// bounded refuses accounts whose sum could overflow what is reckoned from it.
+func (p MeasuredPool) bounded(field string) error {
+	commitments := 0
+	for _, a := range p.Accounts {
+		commitments += len(a.Commitments)
+	}
+	if len(p.Accounts) > maxAccounts || commitments > maxCommitments {
+		return api.Invalid(field, "%d accounts with %d commitments", len(p.Accounts), commitments).
+			Fix("advertise at most %d accounts with %d commitments", maxAccounts, maxCommitments)
+	}
+	var sum Amounts
+	add := func(a Amounts) (ok bool) {
+		sum = sum.Plus(a)
+		return len(sum) <= maxResources && !slices.ContainsFunc(sum, func(x Amount) bool { return x.Value > maxAmount })
+	}
+	for _, a := range p.Accounts {
+		ok := add(a.Used)
+		for _, size := range a.Commitments {
+			ok = ok && add(size)
+		}
+		if !ok {
+			return api.Invalid(field, "they add up to more than any cluster has, or name more than %d resources", maxResources)
+		}
+	}
+	return nil
+}
+
+// Change returns the measurement with a delta applied; parts that it does not
+// name are shared with m. Errors: StaleAdvertisement when the delta is based on
+// another measurement (or m is nil), Invalid with the field.
+func (m *Measured) Change(d api.MeasurementDelta) (*Measured, error) {
+	if m == nil || m.Sequence != d.Base {
+		return nil, api.Errorf(api.CodeStaleAdvertisement, "the delta is based on advertisement %d.%d, which is not the newest here", d.Base.Incarnation, d.Base.Number).
+			At("base").Fix("send the whole advertisement")
+	}
+	next := &Measured{Sequence: d.Sequence, Terms: m.Terms, Pools: m.Pools}
+	if len(d.Pools) == 0 {
+		return next, nil
+	}
+	next.Pools = maps.Clone(m.Pools)
+	for name, change := range d.Pools {
+		if change == nil {
+			delete(next.Pools, name)
+			continue
+		}
+		if err := validName("pools", name); err != nil {
+			return nil, err
+		}
+		pool, err := next.Pools[name].change("pools."+name, *change)
+		if err != nil {
+			return nil, err
+		}
+		next.Pools[name] = pool
+	}
+	if len(next.Pools) > maxPools {
+		return nil, api.Invalid("pools", "%d pools", len(next.Pools)).Fix("advertise at most %d", maxPools)
+	}
+	return next, nil
 }

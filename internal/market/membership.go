@@ -2,6 +2,8 @@ package market
 
 import (
 	"crypto/subtle"
+	"maps"
+	"slices"
 
 	"github.com/bourse-dev/bourse/api"
 )
@@ -40,7 +42,7 @@ func (c Join) decide(s *State, now Time) (Outcome, error) {
 	if t == nil || subtle.ConstantTimeCompare([]byte(t.Hash), []byte(c.Hash)) != 1 {
 		return Outcome{}, api.Errorf(api.CodeTokenSpent, "the join token is not known here").Fix("ask the operator for a new one")
 	}
-	again := t.UsedBy == c.Cluster && m != nil && m.Key == c.Key && m.TLSKey == c.TLSKey
+	again := t.UsedBy == c.Cluster && m != nil && m.State != api.MemberRemoved && m.Key == c.Key && m.TLSKey == c.TLSKey
 	switch {
 	case m != nil && m.State == api.MemberRevoked:
 		return Outcome{}, api.Errorf(api.CodeSuspended, "cluster %s was revoked", c.Cluster).Fix("ask the operator to remove it first")
@@ -60,17 +62,17 @@ func (c Join) decide(s *State, now Time) (Outcome, error) {
 	spent.UsedBy = c.Cluster
 	next := &Member{Cluster: c.Cluster, State: api.MemberPending, Key: c.Key, TLSKey: c.TLSKey,
 		Token: c.TokenID, Source: c.Source, Joined: now, Changed: now}
-	if t.Cluster == c.Cluster {
-		next.State = api.MemberActive
-	}
 	if m != nil && m.State != api.MemberRemoved { // a known member that joins anew keeps its standing
 		next.State, next.Card, next.Signed, next.Joined = m.State, m.Card, m.Signed, m.Joined
+	}
+	if t.Cluster == c.Cluster && next.State == api.MemberPending {
+		next.State = api.MemberActive
 	}
 	return Outcome{Member: next, Events: []Event{{Time: now, Token: &spent}, {Time: now, Member: next}}}, nil
 }
 
-// SetMember is an operator's word about a member. Removing one closes its books:
-// every reservation in which it takes part is Released.
+// SetMember is an operator's word about a member. Removing one closes its books: what it
+// provides is Released, what it consumes is Releasing until its provider says that it is free.
 // Errors: NotFound; Conflict for a step that makes no sense.
 type SetMember struct {
 	Cluster string
@@ -88,18 +90,35 @@ func (c SetMember) decide(s *State, now Time) (Outcome, error) {
 		return Outcome{}, api.Errorf(api.CodeConflict, "member %s is %s: it must join anew", c.Cluster, m.State)
 	case m.State == api.MemberPending && c.State == api.MemberSuspended:
 		return Outcome{}, api.Errorf(api.CodeConflict, "member %s is not approved yet", c.Cluster)
+	case c.State == api.MemberPending:
+		return Outcome{}, api.Errorf(api.CodeConflict, "member %s was approved already", c.Cluster).Fix("suspend or remove it")
 	}
 	next := *m
 	next.State, next.Changed = c.State, now
 	out := Outcome{Member: &next, Events: []Event{{Time: now, Member: &next}}}
 	if c.State == api.MemberRemoved {
-		for _, id := range s.sortedIDs() {
-			if r := s.reservations[id]; r.State.Counts() && (r.Provider == c.Cluster || r.Consumer == c.Cluster) {
-				out.Events = append(out.Events, over(clone(r), api.Released, api.ReasonMemberRemoved, "", now).Events...)
-			}
+		for _, id := range slices.Sorted(maps.Keys(s.byParty[c.Cluster])) {
+			out.Events = append(out.Events, orphaned(clone(s.reservations[id]), c.Cluster, now).Events...)
 		}
 	}
 	return out, nil
+}
+
+// orphaned is what becomes of a reservation when a cluster is removed. A hold does not move on here:
+// one command must not place several.
+func orphaned(r *Reservation, removed string, now Time) Outcome {
+	switch {
+	case r.State.Over() || removed != r.Provider && removed != r.Consumer:
+		return Outcome{}
+	case r.State == api.Held && (removed == r.Provider || r.Assignment == ""):
+		return over(r, api.Failed, api.ReasonMemberRemoved, "", now)
+	case removed == r.Provider:
+		return over(r, api.Released, api.ReasonMemberRemoved, "", now)
+	case r.State == api.Releasing:
+		return Outcome{}
+	}
+	r.State, r.Reason, r.Message, r.Next = api.Releasing, api.ReasonMemberRemoved, "", nil
+	return changed(r, now)
 }
 
 // PutCard makes a verified card what the market shows of a member.

@@ -74,11 +74,23 @@ func (s *State) Tokens() []*Token {
 // Decision returns the kept explanation of a reservation, or nil.
 func (s *State) Decision(id string) *api.Decision { return s.decisions[id] }
 
+// Len is the number of records.
+func (s *State) Len() int { return len(s.members) + len(s.tokens) + len(s.reservations) }
+
 // Count counts the reservations by state.
 func (s *State) Count() map[api.State]int {
 	out := make(map[api.State]int, len(api.States))
 	for _, r := range s.reservations {
 		out[r.State]++
+	}
+	return out
+}
+
+// All returns every reservation, by ID.
+func (s *State) All() []*Reservation {
+	out := make([]*Reservation, 0, len(s.reservations))
+	for _, id := range s.sortedIDs() {
+		out = append(out, s.reservations[id])
 	}
 	return out
 }

@@ -52,11 +52,11 @@ func (b *book) observe(m MeasuredPool) {
 	b.measured = m
 	for consumer := range b.accounts {
 		if _, named := m.Accounts[consumer]; !named {
-			b.change(consumer, func(a *account) { a.list(MeasuredAccount{}) })
+			b.change(consumer, func(a *account) { a.list(MeasuredAccount{}, nil) })
 		}
 	}
 	for consumer, listed := range m.Accounts {
-		b.change(consumer, func(a *account) { a.list(listed) })
+		b.change(consumer, func(a *account) { a.list(listed, m.Offered) })
 	}
 }
 

@@ -1,8 +1,9 @@
 package market
 
 import (
-	"container/heap"
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -78,7 +79,7 @@ func (s *State) Apply(e Event) {
 		s.members[e.Member.Cluster] = e.Member
 		s.touch(s.provider(e.Member.Cluster))
 	case e.Token != nil:
-		s.tokens[e.Token.ID] = e.Token
+		s.putToken(e.Token)
 	case e.Reservation != nil:
 		r := e.Reservation.Reservation
 		r.Revision = s.Revision
@@ -105,7 +106,8 @@ func (s *State) Apply(e Event) {
 // put makes r the record of its reservation, moving what it takes from where the
 // old record took it.
 func (s *State) put(r *Reservation) {
-	if old := s.reservations[r.ID]; old != nil && old.State.Counts() {
+	old := s.reservations[r.ID]
+	if old != nil && old.State.Counts() {
 		s.account(old, nil)
 	}
 	if r.State.Counts() {
@@ -116,8 +118,16 @@ func (s *State) put(r *Reservation) {
 	if r.Key != "" {
 		s.keys[keyOf(r.Consumer, r.Key)] = r.ID
 	}
-	if at := s.next(r); at != 0 {
-		heap.Push(&s.due, due{at, r.ID})
+	if at := s.next(r); old == nil || s.next(old) != at {
+		s.await(due{at, r.ID, false})
+	}
+}
+
+func (s *State) putToken(t *Token) {
+	old := s.tokens[t.ID]
+	s.tokens[t.ID] = t
+	if old == nil || old.useless() != t.useless() {
+		s.await(due{t.useless(), t.ID, true})
 	}
 }
 
@@ -143,15 +153,19 @@ func (s *State) Imbalance() int {
 			fresh.provider(p.cluster).observe(p.measured)
 		}
 	}
-	for _, id := range s.sortedIDs() {
-		if r := s.reservations[id]; r.State.Counts() {
+	for _, r := range s.reservations {
+		if r.State.Counts() {
 			fresh.account(r, r.Size)
 		}
 	}
 	wrong := 0
 	for _, p := range s.slots {
-		for name, b := range p.books {
-			if !b.reserved.Equal(fresh.provider(p.cluster).book(name).reserved) {
+		right := fresh.provider(p.cluster)
+		for name := range p.books {
+			right.book(name) // those that should not be there are compared, too
+		}
+		for name, b := range right.books {
+			if p.books[name] == nil || !b.reserved.Equal(p.books[name].reserved) {
 				wrong++
 			}
 		}
@@ -177,17 +191,15 @@ type kept struct {
 // any goroutine, later, to encode them.
 func (s *State) Snapshot() func() ([]byte, error) {
 	out := snapshot{Revision: s.Revision, Time: s.Time}
-	for _, id := range slices.Sorted(maps.Keys(s.members)) {
-		out.Members = append(out.Members, s.members[id])
-	}
-	for _, id := range slices.Sorted(maps.Keys(s.tokens)) {
-		out.Tokens = append(out.Tokens, s.tokens[id])
-	}
-	for _, id := range s.sortedIDs() {
-		r := s.reservations[id]
+	out.Members, out.Tokens = s.Members(), s.Tokens()
+	out.Reservations = make([]kept, 0, len(s.reservations))
+	for id, r := range s.reservations {
 		out.Reservations = append(out.Reservations, kept{ReservationEvent{r, s.decisions[id]}, r.Revision})
 	}
-	return func() ([]byte, error) { return json.Marshal(out) }
+	return func() ([]byte, error) {
+		slices.SortFunc(out.Reservations, func(a, b kept) int { return cmp.Compare(a.ID, b.ID) })
+		return json.Marshal(out)
+	}
 }
 
 // Restore fills an empty state from a snapshot.
@@ -197,15 +209,21 @@ func (s *State) Restore(data []byte) error {
 		return fmt.Errorf("snapshot: %w", err)
 	}
 	for _, m := range in.Members {
+		if m == nil {
+			return errors.New("snapshot: an empty member")
+		}
 		s.members[m.Cluster] = m
 		s.touch(s.provider(m.Cluster))
 	}
 	for _, t := range in.Tokens {
-		s.tokens[t.ID] = t
+		if t == nil {
+			return errors.New("snapshot: an empty token")
+		}
+		s.putToken(t)
 	}
 	for _, k := range in.Reservations {
 		if k.Reservation == nil {
-			return fmt.Errorf("snapshot: an empty reservation")
+			return errors.New("snapshot: an empty reservation")
 		}
 		k.Reservation.Revision = k.Revision
 		s.put(k.Reservation)

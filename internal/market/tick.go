@@ -7,15 +7,18 @@ import "github.com/bourse-dev/bourse/api"
 type Tick struct{}
 
 func (Tick) decide(s *State, now Time) (Outcome, error) {
-	r := s.soonest(now)
-	if r == nil {
-		return s.forgetToken(now), nil
+	if len(s.due) == 0 || s.due[0].at > now {
+		return Outcome{}, nil
 	}
-	if r.State.Over() {
-		return Outcome{Events: []Event{{Time: now, Forget: &Forget{Reservations: []string{r.ID}}}}}, nil
+	first := s.due[0]
+	if first.token {
+		return forget(Forget{Tokens: []string{first.id}}, now), nil
 	}
-	r = clone(r)
-	if r.State == api.Held {
+	r := clone(s.reservations[first.id])
+	switch {
+	case r.State.Over():
+		return forget(Forget{Reservations: []string{r.ID}}, now), nil
+	case r.State == api.Held:
 		return s.holdEnded(r, now), nil
 	}
 	r.State, r.Reason, r.Message = api.Releasing, api.ReasonEnded, ""
@@ -41,16 +44,4 @@ func over(r *Reservation, state api.State, reason api.Reason, message string, no
 	return changed(r, now)
 }
 
-// forgetToken drops the first token that has been useless for the time of retention.
-func (s *State) forgetToken(now Time) Outcome {
-	first := ""
-	for id, t := range s.tokens {
-		if now > t.Expires.plus(Retention) && (first == "" || id < first) {
-			first = id
-		}
-	}
-	if first == "" {
-		return Outcome{}
-	}
-	return Outcome{Events: []Event{{Time: now, Forget: &Forget{Tokens: []string{first}}}}}
-}
+func forget(f Forget, now Time) Outcome { return Outcome{Events: []Event{{Time: now, Forget: &f}}} }

@@ -114,7 +114,10 @@ func (s *State) listing(p *provider) *Listing {
 	limited := p.measured != nil && p.measured.Terms != nil && p.measured.Terms.MaxPerConsumer != nil
 	for _, name := range slices.Sorted(maps.Keys(p.books)) {
 		b := p.books[name]
-		pool := PoolListing{Name: name, Reserved: b.reserved, Available: b.available()}
+		pool := PoolListing{Name: name, Reserved: b.reserved}
+		if p.measured != nil { // what is reserved of the unknown is no overcommitment
+			pool.Available = b.available()
+		}
 		if limited {
 			pool.Accounts = make(map[string]Amounts, len(b.accounts))
 			for consumer, a := range b.accounts {

@@ -1,0 +1,32 @@
+package api
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// AgentStatus is how an agent stands.
+type AgentStatus struct {
+	Cluster string `json:"cluster"`
+	// Fingerprint of this cluster's key: what operators and peers compare.
+	Fingerprint string `json:"fingerprint"`
+	// Broker is its URL; Connected says that the watch is open, Problem why it is not.
+	Broker    string      `json:"broker"`
+	Connected bool        `json:"connected"`
+	LastHeard metav1.Time `json:"lastHeard,omitzero"`
+	Problem   string      `json:"problem,omitempty"`
+	// Sharing says that a SharingPolicy is in force.
+	Sharing bool `json:"sharing"`
+}
+
+// RequestCreate is the body by which an agent makes a ResourceRequest.
+type RequestCreate struct {
+	// Namespace it is made in. Default "default".
+	Namespace string `json:"namespace,omitempty" maxLength:"63"`
+	// Name of the object; empty: one is made up.
+	Name    string  `json:"name,omitempty" maxLength:"253"`
+	Request Request `json:"request"`
+}
+
+// RequestStatus is a ResourceRequest as an agent's listener shows it; its ID is "namespace/name".
+type RequestStatus struct {
+	Request Request               `json:"request"`
+	Status  ResourceRequestStatus `json:"status"`
+}

@@ -1,0 +1,128 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// Reservation is a reservation with its ID and revision.
+type Reservation = api.Envelope[api.Reservation]
+
+// Clusters lists the clusters that show themselves to the caller.
+func (c *Client) Clusters(ctx context.Context) ([]api.Envelope[api.Cluster], error) {
+	return list[api.Cluster](ctx, c, "/clusters", nil)
+}
+
+// Cluster reads one cluster.
+func (c *Client) Cluster(ctx context.Context, id string) (api.Envelope[api.Cluster], error) {
+	return one[api.Cluster](ctx, c, http.MethodGet, "/clusters/"+url.PathEscape(id), nil, nil)
+}
+
+// PutCard shows a signed card of a cluster.
+func (c *Client) PutCard(ctx context.Context, cluster, signed string) error {
+	return c.call(ctx, http.MethodPut, "/clusters/"+url.PathEscape(cluster)+"/card", nil, api.SignedDocument{Document: signed}, nil)
+}
+
+// PutAdvertisement advertises a cluster, whole.
+func (c *Client) PutAdvertisement(ctx context.Context, cluster string, m api.Measurement) error {
+	return c.call(ctx, http.MethodPut, "/clusters/"+url.PathEscape(cluster)+"/advertisement", nil, m, nil)
+}
+
+// PatchAdvertisement advertises what changed.
+func (c *Client) PatchAdvertisement(ctx context.Context, cluster string, d api.MeasurementDelta) error {
+	return c.call(ctx, http.MethodPatch, "/clusters/"+url.PathEscape(cluster)+"/advertisement", nil, d, nil)
+}
+
+// Evaluate decides without reserving.
+func (c *Client) Evaluate(ctx context.Context, r api.Request) (api.Evaluation, error) {
+	var out api.Evaluation
+	err := c.call(ctx, http.MethodPost, "/evaluations", nil, api.ReservationCreate{Request: r}, &out)
+	return out, err
+}
+
+// Reserve holds capacity for a request. Repeating it with the same key changes nothing and returns the
+// same reservation. A request that no cluster can serve is a reservation in state Rejected.
+func (c *Client) Reserve(ctx context.Context, key string, r api.Request) (Reservation, error) {
+	return one[api.Reservation](ctx, c, http.MethodPost, "/reservations", http.Header{"Idempotency-Key": {key}}, api.ReservationCreate{Request: r})
+}
+
+// Reservations lists those of which the caller is a party.
+func (c *Client) Reservations(ctx context.Context) ([]Reservation, error) {
+	return list[api.Reservation](ctx, c, "/reservations", nil)
+}
+
+// Reservation reads one, with its decision if the caller is the consumer.
+func (c *Client) Reservation(ctx context.Context, id string) (Reservation, error) {
+	return one[api.Reservation](ctx, c, http.MethodGet, "/reservations/"+url.PathEscape(id), nil, nil)
+}
+
+func (c *Client) act(ctx context.Context, id, verb string, in any) (Reservation, error) {
+	return one[api.Reservation](ctx, c, http.MethodPost, "/reservations/"+url.PathEscape(id)+"/"+verb, nil, in)
+}
+
+// Confirm sends the consumer's signed assignment.
+func (c *Client) Confirm(ctx context.Context, id, assignment string) (Reservation, error) {
+	return c.act(ctx, id, "confirm", api.SignedDocument{Document: assignment})
+}
+
+// Accept sends the provider's signed acceptance.
+func (c *Client) Accept(ctx context.Context, id, acceptance string) (Reservation, error) {
+	return c.act(ctx, id, "accept", api.SignedDocument{Document: acceptance})
+}
+
+// Refuse sends the provider's no.
+func (c *Client) Refuse(ctx context.Context, id string, r api.Refusal) (Reservation, error) {
+	return c.act(ctx, id, "refuse", r)
+}
+
+// Release sends either party's signed end.
+func (c *Client) Release(ctx context.Context, id, end string) (Reservation, error) {
+	return c.act(ctx, id, "release", api.SignedDocument{Document: end})
+}
+
+// Progress reports that a reservation is Active or Released.
+func (c *Client) Progress(ctx context.Context, id string, state api.State) (Reservation, error) {
+	return c.act(ctx, id, "progress", api.Progress{State: state})
+}
+
+// Renew renews the caller's certificate; csr is DER.
+func (c *Client) Renew(ctx context.Context, csr []byte) (api.Joined, error) {
+	var out api.Joined
+	err := c.call(ctx, http.MethodPost, "/renew", nil, api.Renewal{CSR: csr}, &out)
+	return out, err
+}
+
+// Join sends a request to join, made by package identity/join.
+func (c *Client) Join(ctx context.Context, submission any) (api.Joined, error) {
+	var out api.Joined
+	err := c.call(ctx, http.MethodPost, "/join", nil, submission, &out)
+	return out, err
+}
+
+// Members lists the members, for operators.
+func (c *Client) Members(ctx context.Context) ([]api.Envelope[api.Member], error) {
+	return list[api.Member](ctx, c, "/members", nil)
+}
+
+// SetMember takes a step with a member: approve, suspend, resume, revoke or remove.
+func (c *Client) SetMember(ctx context.Context, cluster, step string) (api.Envelope[api.Member], error) {
+	return one[api.Member](ctx, c, http.MethodPost, "/members/"+url.PathEscape(cluster)+"/"+url.PathEscape(step), nil, nil)
+}
+
+// Tokens lists the join tokens, for operators.
+func (c *Client) Tokens(ctx context.Context) ([]api.Envelope[api.Token], error) {
+	return list[api.Token](ctx, c, "/tokens", nil)
+}
+
+// CreateToken makes a join token, for one cluster if that is not empty; ttl 0 is the broker's default.
+func (c *Client) CreateToken(ctx context.Context, cluster string, ttl time.Duration) (api.TokenCreated, error) {
+	var out api.TokenCreated
+	err := c.call(ctx, http.MethodPost, "/tokens", nil, api.TokenCreate{Cluster: cluster, TTL: metav1.Duration{Duration: ttl}}, &out)
+	return out, err
+}

@@ -1,0 +1,152 @@
+// Package client is the Go client of Bourse's REST API, at a broker or at an agent's
+// own listener.
+//
+//	c := client.New("https://broker.example:7443", httpClientWithCertificate)
+//	r, err := c.Reserve(ctx, "my-key-1", api.Request{Resources: ...})
+//
+// Every method returns the payloads of package api, and for an answer that is not a success the
+// [*api.Error] in it. Nothing is retried but what [Client.Watch] says.
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// Client calls one server.
+type Client struct {
+	base  string
+	http  *http.Client
+	token string
+}
+
+// New makes a client of the server at base, "https://HOST:PORT" or "unix:///path/of/socket".
+// hc carries the certificate; nil is http.DefaultClient.
+func New(base string, hc *http.Client) *Client {
+	if path, ok := strings.CutPrefix(base, "unix://"); ok {
+		return &Client{base: "http://socket", http: &http.Client{Transport: &http.Transport{
+			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				return (&net.Dialer{}).DialContext(ctx, "unix", path)
+			},
+		}}}
+	}
+	if hc == nil {
+		hc = http.DefaultClient
+	}
+	return &Client{base: strings.TrimSuffix(base, "/"), http: hc}
+}
+
+// WithToken returns a client that sends a bearer token, as an agent's listener on loopback wants.
+func (c *Client) WithToken(token string) *Client {
+	with := *c
+	with.token = token
+	return &with
+}
+
+const (
+	// maxAnswer bounds what is read of an answer.
+	maxAnswer = 64 << 20
+	// timeout is how long a call may take; a watch has no end.
+	timeout = 30 * time.Second
+)
+
+func (c *Client) request(ctx context.Context, method, path string, header http.Header, in any) (*http.Response, error) {
+	var body io.Reader
+	if in != nil {
+		data, err := json.Marshal(in)
+		if err != nil {
+			return nil, err
+		}
+		body = bytes.NewReader(data)
+	}
+	r, err := http.NewRequestWithContext(ctx, method, c.base+api.Prefix+path, body)
+	if err != nil {
+		return nil, err
+	}
+	for name, values := range header {
+		r.Header[name] = values
+	}
+	if in != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if c.token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	response, err := c.http.Do(r)
+	if err != nil {
+		return nil, api.Errorf(api.CodeUnavailable, "%s", err).Fix("check that the server at %s runs and can be reached", c.base)
+	}
+	if response.StatusCode >= 300 {
+		defer response.Body.Close()
+		return nil, problem(response)
+	}
+	return response, nil
+}
+
+// problem reads the error in an answer.
+func problem(response *http.Response) error {
+	data, _ := io.ReadAll(io.LimitReader(response.Body, 1<<20))
+	var e api.Error
+	if json.Unmarshal(data, &e) == nil && e.Code != "" {
+		return &e
+	}
+	code := api.CodeInternal
+	if response.StatusCode == http.StatusServiceUnavailable || response.StatusCode == http.StatusBadGateway || response.StatusCode == http.StatusGatewayTimeout {
+		code = api.CodeUnavailable
+	}
+	return api.Errorf(code, "%s answered %s", response.Request.URL.Host, response.Status)
+}
+
+// call makes one call and decodes its answer into out, unless that is nil.
+func (c *Client) call(ctx context.Context, method, path string, header http.Header, in, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	response, err := c.request(ctx, method, path, header, in)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	body := io.LimitReader(response.Body, maxAnswer)
+	if out != nil {
+		if err := json.NewDecoder(body).Decode(out); err != nil {
+			return fmt.Errorf("answer of %s %s: %w", method, path, err)
+		}
+	}
+	_, _ = io.Copy(io.Discard, body) // so that the connection is used again
+	return nil
+}
+
+// list reads all pages of a list.
+func list[T any](ctx context.Context, c *Client, path string, query url.Values) ([]api.Envelope[T], error) {
+	if query == nil {
+		query = url.Values{}
+	}
+	all := []api.Envelope[T]{}
+	for {
+		var page api.List[T]
+		if err := c.call(ctx, http.MethodGet, path+"?"+query.Encode(), nil, nil, &page); err != nil {
+			return nil, err
+		}
+		all = append(all, page.Items...)
+		if page.Continue == "" {
+			return all, nil
+		}
+		query.Set("continue", page.Continue)
+	}
+}
+
+func one[T any](ctx context.Context, c *Client, method, path string, header http.Header, in any) (api.Envelope[T], error) {
+	var out api.Envelope[T]
+	err := c.call(ctx, method, path, header, in, &out)
+	return out, err
+}

@@ -1,0 +1,48 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// RequestStatus is a ResourceRequest; its ID is "namespace/name".
+type RequestStatus = api.Envelope[api.RequestStatus]
+
+// Status reads how an agent stands. It and what follows are served by agents only.
+func (c *Client) Status(ctx context.Context) (api.AgentStatus, error) {
+	var out api.AgentStatus
+	err := c.call(ctx, http.MethodGet, "/status", nil, nil, &out)
+	return out, err
+}
+
+// MakeRequest makes a ResourceRequest in the agent's cluster.
+func (c *Client) MakeRequest(ctx context.Context, r api.RequestCreate) (RequestStatus, error) {
+	return one[api.RequestStatus](ctx, c, http.MethodPost, "/requests", nil, r)
+}
+
+// Request reads a ResourceRequest.
+func (c *Client) Request(ctx context.Context, namespace, name string) (RequestStatus, error) {
+	return one[api.RequestStatus](ctx, c, http.MethodGet, requestPath(namespace, name), nil, nil)
+}
+
+// Requests lists the ResourceRequests of the agent's cluster.
+func (c *Client) Requests(ctx context.Context) ([]RequestStatus, error) {
+	return list[api.RequestStatus](ctx, c, "/requests", nil)
+}
+
+// ConfirmRequest confirms a held ResourceRequest.
+func (c *Client) ConfirmRequest(ctx context.Context, namespace, name string) (RequestStatus, error) {
+	return one[api.RequestStatus](ctx, c, http.MethodPost, requestPath(namespace, name)+"/confirm", nil, nil)
+}
+
+// ReleaseLocally deletes the ResourceRequest behind a reservation.
+func (c *Client) ReleaseLocally(ctx context.Context, id string) error {
+	return c.call(ctx, http.MethodPost, "/reservations/"+url.PathEscape(id)+"/release", nil, nil, nil)
+}
+
+func requestPath(namespace, name string) string {
+	return "/requests/" + url.PathEscape(namespace) + "/" + url.PathEscape(name)
+}

@@ -1,0 +1,314 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/consumer"
+	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/identity/store"
+	"github.com/bourse-dev/bourse/internal/inventory"
+	"github.com/bourse-dev/bourse/internal/journal/kube"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/match"
+	"github.com/bourse-dev/bourse/internal/provider"
+	"github.com/bourse-dev/bourse/internal/transport"
+)
+
+// Options say how an agent runs. The zero value of a field is its default.
+type Options struct {
+	// Kubernetes is how the cluster's API server is reached. Required.
+	Kubernetes *rest.Config
+	// ClusterID names the cluster; empty: Liqo's, or without Liqo the kube-system UID.
+	ClusterID     string
+	WithoutLiqo   bool
+	LiqoNamespace string
+	// Namespace holds what belongs to the agent. Default "bourse".
+	Namespace string
+	// Join is a token; it is needed once.
+	Join string
+	// Identity is where the keys are kept. Default: the Secret "bourse-identity" in Namespace.
+	Identity store.Store
+	// Interval is how often the cluster advertises without a change. Default 30 s.
+	Interval time.Duration
+	// LeaderElect lets one of several replicas lead.
+	LeaderElect bool
+	// Socket and Listen are where people reach the agent: a unix socket, and an address on loopback
+	// with the token in TokenFile. Empty: not.
+	Socket, Listen, TokenFile string
+	// HealthAddress and MetricsAddress serve /livez, /readyz and /metrics. "0" or empty: not.
+	HealthAddress, MetricsAddress string
+	Log                           *slog.Logger
+}
+
+const (
+	// SecretName is where an agent keeps its identity in its cluster.
+	SecretName = "bourse-identity"
+	// LedgerName is the object in which it keeps what it must not forget.
+	LedgerName = "ledger"
+)
+
+// Scheme knows our kinds and Kubernetes' own.
+func Scheme() *runtime.Scheme {
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, api.AddToScheme} {
+		if err := add(s); err != nil {
+			panic(err) // two kinds of one name: a mistake in this program
+		}
+	}
+	return s
+}
+
+// Run runs an agent until ctx ends, or something fails that only a new start can cure.
+func Run(ctx context.Context, o Options) error {
+	if o.Namespace == "" {
+		o.Namespace = api.Namespace
+	}
+	if o.LiqoNamespace == "" {
+		o.LiqoNamespace = "liqo"
+	}
+	if o.Interval == 0 {
+		o.Interval = 30 * time.Second
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	mgr, err := newManager(o)
+	if err != nil {
+		return err
+	}
+	a := &agent{Options: o, mgr: mgr, link: &link{}}
+	if err := a.probes(); err != nil {
+		return err
+	}
+	if err := mgr.Add(manager.RunnableFunc(a.lead)); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
+
+func newManager(o Options) (manager.Manager, error) {
+	skip := true
+	return ctrl.NewManager(o.Kubernetes, ctrl.Options{
+		Scheme: Scheme(), Logger: logr.FromSlogHandler(o.Log.Handler()),
+		Metrics:                       server.Options{BindAddress: orOff(o.MetricsAddress)},
+		HealthProbeBindAddress:        orOff(o.HealthAddress),
+		LivenessEndpointName:          "/livez",
+		LeaderElection:                o.LeaderElect,
+		LeaderElectionID:              "bourse-agent",
+		LeaderElectionNamespace:       o.Namespace,
+		LeaderElectionReleaseOnCancel: true,
+		Controller:                    config.Controller{SkipNameValidation: &skip}, // several agents in one process: the demo
+		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
+			&api.ProviderInstruction{}: {Namespaces: map[string]cache.Config{o.Namespace: {}}},
+			&api.Advertisement{}:       {Namespaces: map[string]cache.Config{o.Namespace: {}}},
+		}},
+		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&api.Ledger{}}}},
+	})
+}
+
+func orOff(address string) string {
+	if address == "" {
+		return "0"
+	}
+	return address
+}
+
+// agent is a running agent.
+type agent struct {
+	Options
+	mgr  manager.Manager
+	link *link
+}
+
+// link is what is known of the connection to the broker.
+type link struct {
+	mu   sync.Mutex
+	err  error
+	last time.Time
+}
+
+func (l *link) heard(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err = err; err == nil {
+		l.last = time.Now()
+	}
+}
+
+// probes makes /livez and /readyz. An agent is ready without its broker: what it holds stays held.
+func (a *agent) probes() error {
+	alive := func(*http.Request) error { return nil }
+	if err := a.mgr.AddHealthzCheck("ping", alive); err != nil {
+		return err
+	}
+	return a.mgr.AddReadyzCheck("caches", func(r *http.Request) error {
+		if !a.mgr.GetCache().WaitForCacheSync(r.Context()) {
+			return fmt.Errorf("caches are not in sync")
+		}
+		return nil
+	})
+}
+
+// lead is what the leader does.
+func (a *agent) lead(ctx context.Context) error {
+	kubernetesClient, err := kubernetes.NewForConfig(a.mgr.GetConfig())
+	if err != nil {
+		return err
+	}
+	cluster, err := clusterID(ctx, a.mgr.GetAPIReader(), &a.Options, a.Log)
+	if err != nil {
+		return err
+	}
+	log := a.Log.With("cluster", cluster)
+	if a.Identity == nil {
+		a.Identity = store.InSecret(kubernetesClient.CoreV1().Secrets(a.Namespace), SecretName)
+	}
+	m, err := enter(ctx, cluster, a.Join, a.Identity, log)
+	if err != nil {
+		return err
+	}
+	ledger, err := exchange.Open(ctx, kube.New(a.mgr.GetClient(), client.ObjectKey{Namespace: a.Namespace, Name: LedgerName}), exchange.Options{Self: cluster, Resume: true, Log: log})
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return ledger.Run(ctx) })
+	group.Go(func() error { return m.renew(ctx) })
+	group.Go(func() error { return a.trade(ctx, group, cluster, m, ledger, kubernetesClient, log) })
+	return group.Wait()
+}
+
+// trade puts the two halves of the agent together.
+func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string, m *membership, ledger *exchange.Exchange, k kubernetes.Interface, log *slog.Logger) error {
+	broker := transport.NewHTTP(cluster, m.broker)
+	engine := match.New()
+	sharing := &policy{Client: a.mgr.GetClient(), engine: engine, changed: make(chan struct{}, 1)}
+	inv := inventory.New(k, inventory.Options{Logger: log})
+	advertiser := &provider.Advertiser{
+		Cluster: cluster, Key: m.key, Market: ledger, Inventory: inv, Broker: broker, Log: log,
+		Sharing: sharing.current.Load, Changed: sharing.changed, Interval: a.Interval,
+		Show: (&picture{a.mgr.GetClient(), a.Namespace}).show,
+	}
+	gate := &provider.Gate{Cluster: cluster, Key: m.key, Market: ledger, Engine: engine, Broker: broker, Log: log, Fresh: advertiser.Fresh}
+	borrower := &consumer.Borrower{Cluster: cluster, Key: m.key, Market: ledger, Broker: broker, Log: log}
+	wishes := make(chan event.GenericEvent, 1024)
+	if err := a.control(sharing, borrower, wishes); err != nil {
+		return err
+	}
+	halves := &halves{
+		cluster: cluster, reader: a.mgr.GetClient(), gate: gate, borrower: borrower, wishes: wishes, log: log,
+		instructions: &provider.Instructions{Client: a.mgr.GetClient(), Namespace: a.Namespace},
+	}
+	follow := &follower{cluster: cluster, market: ledger, broker: broker, log: log, sync: halves.sync, heard: a.link.heard}
+	halves.forget = follow.forget
+	group.Go(func() error { return inv.Run(ctx) })
+	select {
+	case <-inv.Synced():
+	case <-ctx.Done():
+		return nil
+	}
+	group.Go(func() error { return advertiser.Run(ctx) })
+	group.Go(func() error { return follow.run(ctx) })
+	return a.listen(ctx, &home{
+		Client: a.mgr.GetClient(), cluster: cluster, member: m, policy: sharing, ledger: ledger, link: a.link, broker: m.url,
+	}, broker, log)
+}
+
+// control starts the controllers of the objects that people write.
+func (a *agent) control(sharing *policy, borrower *consumer.Borrower, wishes chan event.GenericEvent) error {
+	err := ctrl.NewControllerManagedBy(a.mgr).Named("sharingpolicy").For(&api.SharingPolicy{}).Complete(sharing)
+	if err != nil {
+		return err
+	}
+	return ctrl.NewControllerManagedBy(a.mgr).Named("resourcerequest").For(&api.ResourceRequest{}).
+		WatchesRawSource(source.Channel(wishes, &handler.EnqueueRequestForObject{})).
+		Complete(&consumer.Requests{Client: a.mgr.GetClient(), Borrower: borrower, Events: a.mgr.GetEventRecorder("bourse-agent")})
+}
+
+// halves hands each reservation to the half of the agent that it concerns.
+type halves struct {
+	cluster      string
+	reader       client.Reader
+	gate         *provider.Gate
+	borrower     *consumer.Borrower
+	instructions *provider.Instructions
+	wishes       chan<- event.GenericEvent
+	forget       func(id string)
+	log          *slog.Logger
+}
+
+func (h *halves) sync(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
+	switch {
+	case ours != nil && ours.Provider == h.cluster, ours == nil && theirs.Payload.Provider == h.cluster:
+		if ours != nil {
+			if err := h.instructions.Show(ctx, ours); err != nil {
+				return err
+			}
+		}
+		if err := h.gate.Sync(ctx, theirs, ours); err != nil {
+			return err
+		}
+	case ours == nil:
+		if theirs.Payload.State.Counts() && theirs.Payload.Assignment != "" {
+			h.log.Warn("the broker shows a reservation that no request of this cluster's ledger made: left alone", "reservation", theirs.ID, "provider", theirs.Payload.Provider)
+		}
+		return nil // the request's own controller takes it up
+	default:
+		wish, err := h.wish(ctx, ours)
+		if err != nil {
+			return err
+		}
+		if err := h.borrower.Sync(ctx, theirs, ours, wish); err != nil {
+			return err
+		}
+	}
+	if theirs != nil && theirs.Payload.State.Over() && (ours == nil || ours.State.Over()) {
+		h.forget(theirs.ID)
+	}
+	return nil
+}
+
+// wish reads the request behind a reservation of ours, nil if it is gone, and lets its controller look again.
+func (h *halves) wish(ctx context.Context, ours *market.Reservation) (*consumer.Wish, error) {
+	if ours.Object == nil {
+		return nil, nil
+	}
+	object := &api.ResourceRequest{}
+	object.Namespace, object.Name = ours.Object.Namespace, ours.Object.Name
+	select {
+	case h.wishes <- event.GenericEvent{Object: object.DeepCopy()}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	err := h.reader.Get(ctx, client.ObjectKeyFromObject(object), object)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, err
+	}
+	if err != nil || string(object.UID) != ours.Object.UID || object.DeletionTimestamp != nil {
+		return nil, nil
+	}
+	wish := consumer.WishOf(object)
+	return &wish, nil
+}

@@ -1,0 +1,147 @@
+package agent
+
+import (
+	"context"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/consumer"
+	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/server"
+)
+
+// home is the cluster's own objects, as the local listener serves them.
+type home struct {
+	client.Client
+	cluster string
+	member  *membership
+	policy  *policy
+	ledger  *exchange.Exchange
+	link    *link
+	broker  string
+}
+
+var _ server.Home = (*home)(nil)
+
+// Status says who the cluster is and how it stands with its broker.
+func (h *home) Status(context.Context) (api.AgentStatus, error) {
+	h.link.mu.Lock()
+	defer h.link.mu.Unlock()
+	s := api.AgentStatus{
+		Cluster: h.cluster, Fingerprint: h.member.key.Public().Fingerprint().String(), Broker: h.broker,
+		Connected: h.link.err == nil && !h.link.last.IsZero(), LastHeard: metav1.NewTime(h.link.last), Sharing: h.policy.current.Load() != nil,
+	}
+	if h.link.err != nil {
+		s.Problem = h.link.err.Error()
+	}
+	return s, nil
+}
+
+// MakeRequest makes a ResourceRequest.
+func (h *home) MakeRequest(ctx context.Context, r api.RequestCreate) (api.Envelope[api.RequestStatus], error) {
+	object := &api.ResourceRequest{Spec: r.Request}
+	object.Namespace, object.Name = r.Namespace, r.Name
+	if object.Namespace == "" {
+		object.Namespace = "default"
+	}
+	if object.Name == "" {
+		object.GenerateName = "request-"
+	}
+	if err := h.Create(ctx, object); err != nil {
+		return api.Envelope[api.RequestStatus]{}, kubernetesError(err)
+	}
+	return envelope(object), nil
+}
+
+func envelope(o *api.ResourceRequest) api.Envelope[api.RequestStatus] {
+	return api.Envelope[api.RequestStatus]{
+		ID: o.Namespace + "/" + o.Name, Revision: uint64(o.Generation), Payload: api.RequestStatus{Request: o.Spec, Status: o.Status},
+	}
+}
+
+// kubernetesError puts what the API server says into our codes.
+func kubernetesError(err error) error {
+	code := api.CodeUnavailable
+	switch {
+	case apierrors.IsNotFound(err):
+		code = api.CodeNotFound
+	case apierrors.IsAlreadyExists(err), apierrors.IsConflict(err):
+		code = api.CodeConflict
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+		code = api.CodeInvalid
+	case apierrors.IsForbidden(err):
+		code = api.CodeForbidden
+	}
+	return api.Errorf(code, "%s", err)
+}
+
+func (h *home) get(ctx context.Context, namespace, name string) (*api.ResourceRequest, error) {
+	object := &api.ResourceRequest{}
+	if err := h.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object); err != nil {
+		return nil, kubernetesError(err)
+	}
+	return object, nil
+}
+
+// Request reads one.
+func (h *home) Request(ctx context.Context, namespace, name string) (api.Envelope[api.RequestStatus], error) {
+	object, err := h.get(ctx, namespace, name)
+	if err != nil {
+		return api.Envelope[api.RequestStatus]{}, err
+	}
+	return envelope(object), nil
+}
+
+// Requests reads all.
+func (h *home) Requests(ctx context.Context) ([]api.Envelope[api.RequestStatus], error) {
+	var list api.ResourceRequestList
+	if err := h.List(ctx, &list); err != nil {
+		return nil, kubernetesError(err)
+	}
+	out := make([]api.Envelope[api.RequestStatus], len(list.Items))
+	for i := range list.Items {
+		out[i] = envelope(&list.Items[i])
+	}
+	return out, nil
+}
+
+// ConfirmRequest confirms a held one.
+func (h *home) ConfirmRequest(ctx context.Context, namespace, name string) (api.Envelope[api.RequestStatus], error) {
+	object, err := h.get(ctx, namespace, name)
+	if err != nil {
+		return api.Envelope[api.RequestStatus]{}, err
+	}
+	before := object.DeepCopy()
+	metav1.SetMetaDataAnnotation(&object.ObjectMeta, consumer.ConfirmAnnotation, "true")
+	if err := h.Patch(ctx, object, client.MergeFrom(before)); err != nil {
+		return api.Envelope[api.RequestStatus]{}, kubernetesError(err)
+	}
+	return envelope(object), nil
+}
+
+// ReleaseReservation deletes the request behind a reservation.
+func (h *home) ReleaseReservation(ctx context.Context, id string) error {
+	var ours *market.Reservation
+	if err := h.ledger.Read(ctx, func(s *market.State) { ours = s.Reservation(id) }); err != nil {
+		return err
+	}
+	if ours == nil || ours.Object == nil {
+		return api.Errorf(api.CodeNotFound, "no request of this cluster made reservation %.80q", id).Fix("see: bourse reservations")
+	}
+	object := &api.ResourceRequest{}
+	object.Namespace, object.Name = ours.Object.Namespace, ours.Object.Name
+	uid := types.UID(ours.Object.UID)
+	err := h.Delete(ctx, object, client.Preconditions{UID: &uid})
+	if apierrors.IsNotFound(err) {
+		return nil // it is being released already
+	}
+	if err != nil {
+		return kubernetesError(err)
+	}
+	return nil
+}

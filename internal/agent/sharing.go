@@ -1,0 +1,76 @@
+package agent
+
+import (
+	"context"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/match"
+)
+
+// policy follows the SharingPolicy of the cluster and says whether it is in force.
+type policy struct {
+	client.Client
+	engine  *match.Engine
+	current atomic.Pointer[api.Sharing]
+	changed chan struct{}
+}
+
+// Reconcile takes in the policy. One that is not valid shares nothing, and says why.
+func (p *policy) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result, error) {
+	if at.Name != "default" {
+		return ctrl.Result{}, nil
+	}
+	var object api.SharingPolicy
+	if err := p.Get(ctx, at.NamespacedName, &object); err != nil {
+		p.set(nil)
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	condition := metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: "InForce",
+		Message: "what it shares is advertised", ObservedGeneration: object.Generation}
+	sharing := object.Spec.DeepCopy()
+	if err := p.check(sharing); err != nil {
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, string(api.CodeOf(err)), err.Error()+"; nothing is shared until then"
+		sharing = nil
+	}
+	p.set(sharing)
+	before := object.DeepCopy()
+	if !meta.SetStatusCondition(&object.Status.Conditions, condition) {
+		return ctrl.Result{}, nil
+	}
+	return ctrl.Result{}, client.IgnoreNotFound(p.Status().Patch(ctx, &object, client.MergeFrom(before)))
+}
+
+func (p *policy) check(s *api.Sharing) error {
+	if _, err := market.MeasureTerms(&s.Terms); err != nil {
+		return err
+	}
+	for _, pool := range s.Pools {
+		for field, amounts := range map[string]api.Resources{"caps": pool.Caps, "headroom": pool.Headroom} {
+			if _, err := market.Have("pools."+pool.Name+"."+field, amounts); err != nil {
+				return err
+			}
+		}
+	}
+	if s.Allow == "" {
+		return nil
+	}
+	return p.engine.CheckAllow(s.Allow)
+}
+
+func (p *policy) set(s *api.Sharing) {
+	if equality.Semantic.DeepEqual(p.current.Swap(s), s) {
+		return
+	}
+	select {
+	case p.changed <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,157 @@
+// Package broker wires a broker: the market's exchange over its journal, the REST server
+// on a TLS listener for members and on a socket for operators, and what operators look at.
+package broker
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/identity/tlsid"
+	"github.com/bourse-dev/bourse/internal/journal"
+	"github.com/bourse-dev/bourse/internal/journal/sqlite"
+	"github.com/bourse-dev/bourse/internal/match"
+	"github.com/bourse-dev/bourse/internal/server"
+)
+
+// Options say how a broker runs.
+type Options struct {
+	// Dir holds the journal, the CA and the operator's certificate. Required.
+	Dir string
+	// Journal defaults to an SQLite file in Dir.
+	Journal journal.Journal
+	// Listen is the address for members. Default "127.0.0.1:7443".
+	Listen string
+	// Hosts are the names and addresses by which members reach it; they are in its certificate, and the
+	// first is in join tokens. Default: the host of Listen.
+	Hosts []string
+	// TLSCertDir holds tls.crt, tls.key and ca.crt instead of the built-in CA.
+	TLSCertDir string
+	// Socket is for operators. Default DIR/broker.sock.
+	Socket string
+	// MetricsAddress serves /metrics, /livez and /readyz. Empty: not.
+	MetricsAddress string
+	// Rate is how many calls a second one member may make. Default 500.
+	Rate float64
+	// Clock is the machine's unless a test says otherwise.
+	Clock exchange.Clock
+	Log   *slog.Logger
+	// Ready, if set, is called once it serves, with the URL for members.
+	Ready func(url string)
+}
+
+// Run runs a broker until ctx ends or its journal fails.
+func Run(ctx context.Context, o Options) error {
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.Listen == "" {
+		o.Listen = "127.0.0.1:7443"
+	}
+	if o.Socket == "" {
+		o.Socket = filepath.Join(o.Dir, "broker.sock")
+	}
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return err
+	}
+	if o.Journal == nil {
+		o.Journal = sqlite.New(filepath.Join(o.Dir, "market.db"))
+	}
+	defer o.Journal.Close()
+	market, err := exchange.Open(ctx, o.Journal, exchange.Options{Clock: o.Clock, Log: o.Log})
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", o.Listen)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	authority, url, err := identify(o, listener.Addr())
+	if err != nil {
+		return err
+	}
+	return serve(ctx, o, market, authority, url, listener)
+}
+
+// identify opens the CA and says by which URL members reach the broker.
+func identify(o Options, address net.Addr) (*tlsid.Authority, string, error) {
+	host, port, err := net.SplitHostPort(address.String())
+	if err != nil {
+		return nil, "", err
+	}
+	if len(o.Hosts) == 0 {
+		if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
+			return nil, "", fmt.Errorf("--listen %s does not say by which name members reach this broker: give --host NAME", o.Listen)
+		}
+		o.Hosts = []string{host}
+	}
+	url := "https://" + net.JoinHostPort(o.Hosts[0], port)
+	if o.TLSCertDir != "" {
+		authority, err := tlsid.OpenProvided(o.TLSCertDir, time.Now, o.Log)
+		return authority, url, err
+	}
+	authority, err := tlsid.Open(filepath.Join(o.Dir, "ca"), o.Hosts, time.Now)
+	if err != nil {
+		return nil, "", err
+	}
+	operator := filepath.Join(o.Dir, "operator")
+	if _, err := os.Stat(operator); errors.Is(err, os.ErrNotExist) {
+		if err := authority.WriteOperator(operator, "admin"); err != nil {
+			return nil, "", err
+		}
+	}
+	return authority, url, nil
+}
+
+func serve(ctx context.Context, o Options, market *exchange.Exchange, authority *tlsid.Authority, url string, listener net.Listener) error {
+	group, ctx := errgroup.WithContext(ctx)
+	// The market outlives the listeners, so that calls that have begun are answered.
+	marketCtx, stopMarket := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopMarket()
+	group.Go(func() error { return market.Run(marketCtx) })
+	if err := loadCheckpoint(ctx, o, market); err != nil {
+		o.Log.Warn("the checkpoint of advertisements was not read: clusters show when they advertise again", "error", err)
+	}
+	s := server.New(server.Options{Exchange: market, Engine: match.New(), Authority: authority, URL: url, Rate: o.Rate, Log: o.Log})
+	socket, err := server.ListenSocket(o.Socket)
+	if err != nil {
+		stopMarket()
+		return errors.Join(err, group.Wait())
+	}
+	config := authority.ServerConfig()
+	config.NextProtos = []string{"http/1.1"} // calls are small and connections few: one stream each is cheaper
+	group.Go(func() error { return keepCheckpoint(ctx, o, market) })
+	if o.MetricsAddress != "" {
+		group.Go(func() error { return observe(ctx, o, market) })
+	}
+	group.Go(func() error {
+		defer stopMarket()
+		var listeners errgroup.Group
+		listeners.Go(func() error { return serveMembers(ctx, tls.NewListener(listener, config), s.Members(), market) })
+		listeners.Go(func() error { return server.Serve(ctx, socket, s.Operators()) })
+		return listeners.Wait()
+	})
+	o.Log.Info("broker serves", "url", url, "socket", o.Socket, "revision", market.View().Revision)
+	if o.Ready != nil {
+		o.Ready(url)
+	}
+	return group.Wait()
+}
+
+// serveMembers ends the watches first, so that the listener can stop.
+func serveMembers(ctx context.Context, l net.Listener, h http.Handler, market *exchange.Exchange) error {
+	stop := context.AfterFunc(ctx, market.EndWatches)
+	defer stop()
+	return server.Serve(ctx, l, h)
+}

@@ -1,0 +1,189 @@
+package consumer
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// ConfirmAnnotation on a ResourceRequest whose spec says confirm, with value "true", confirms it.
+const ConfirmAnnotation = "bourse.dev/confirm"
+
+// retryAfter is when a request is tried again that the broker could not take now.
+const retryAfter = 5 * time.Second
+
+// Requests is the controller of ResourceRequests.
+type Requests struct {
+	client.Client
+	Borrower *Borrower
+	Events   events.EventRecorder
+}
+
+// Reconcile makes the reservation of a request, ends it when the request is gone, and shows
+// what became of it.
+func (r *Requests) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result, error) {
+	var object api.ResourceRequest
+	err := r.Get(ctx, at.NamespacedName, &object)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return ctrl.Result{}, err
+	}
+	there := err == nil && object.DeletionTimestamp == nil
+	ours, err := r.records(ctx, at, string(object.UID), there)
+	if err != nil || !there {
+		return ctrl.Result{}, err
+	}
+	if ours == nil && object.Status.Reservation != "" && object.Status.State.Over() {
+		return ctrl.Result{}, nil // over for so long that the Ledger has forgotten it
+	}
+	if ours == nil {
+		if err := r.Borrower.Ask(ctx, WishOf(&object)); err != nil {
+			return r.failed(ctx, &object, err)
+		}
+		if ours, err = r.records(ctx, at, string(object.UID), true); err != nil || ours == nil {
+			return ctrl.Result{}, err
+		}
+	}
+	return ctrl.Result{}, r.show(ctx, &object, ours)
+}
+
+// WishOf is what an object asks for.
+func WishOf(o *api.ResourceRequest) Wish {
+	return Wish{
+		Object:    market.Object{Namespace: o.Namespace, Name: o.Name, UID: string(o.UID)},
+		Request:   o.Spec,
+		Confirmed: o.Annotations[ConfirmAnnotation] == "true",
+	}
+}
+
+// records returns the record of the object that is there now, and ends those of objects of the same name
+// that are gone: this is the observed deletion.
+func (r *Requests) records(ctx context.Context, at ctrl.Request, uid string, there bool) (*market.Reservation, error) {
+	var ours *market.Reservation
+	var gone []*market.Reservation
+	err := r.Borrower.Market.Read(ctx, func(s *market.State) {
+		for _, record := range s.Of(r.Borrower.Cluster, 0) {
+			o := record.Object
+			switch {
+			case o == nil || o.Namespace != at.Namespace || o.Name != at.Name:
+			case there && o.UID == uid:
+				ours = record
+			default:
+				gone = append(gone, record)
+			}
+		}
+	})
+	for _, record := range gone {
+		if err == nil {
+			err = r.Borrower.End(ctx, record)
+		}
+	}
+	return ours, err
+}
+
+// failed shows why a request got no answer, and says whether to ask again.
+func (r *Requests) failed(ctx context.Context, object *api.ResourceRequest, cause error) (ctrl.Result, error) {
+	code := api.CodeOf(cause)
+	status := object.Status.DeepCopy()
+	status.Message = cause.Error()
+	for _, condition := range []string{api.ConditionReserved, api.ConditionReady} {
+		meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+			Type: condition, Status: metav1.ConditionFalse, Reason: string(code), Message: cause.Error(), ObservedGeneration: object.Generation,
+		})
+	}
+	if err := r.update(ctx, object, *status, corev1.EventTypeWarning, string(code)); err != nil {
+		return ctrl.Result{}, err
+	}
+	switch code {
+	case api.CodeInvalid, api.CodeTooLarge, api.CodeKeyReused:
+		return ctrl.Result{}, nil // only another object can help
+	default:
+		return ctrl.Result{RequeueAfter: retryAfter}, nil
+	}
+}
+
+// show writes what became of a request: its status, an Event for each new state, and its instruction once both are bound.
+func (r *Requests) show(ctx context.Context, object *api.ResourceRequest, ours *market.Reservation) error {
+	status := object.Status.DeepCopy()
+	status.State, status.Reservation, status.Provider = ours.State, ours.ID, ours.Provider
+	status.Until, status.Message = nil, sentence(ours)
+	if until := ours.Until.Meta(); !until.IsZero() {
+		status.Until = &until
+	}
+	bound := metav1.ConditionFalse
+	if ours.State == api.Reserved || ours.State == api.Active {
+		bound = metav1.ConditionTrue
+	}
+	reason := string(ours.State)
+	if ours.Reason != "" {
+		reason = string(ours.Reason)
+	}
+	for _, condition := range []string{api.ConditionReserved, api.ConditionReady} { // Ready is more once Liqo is driven
+		meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+			Type: condition, Status: bound, Reason: reason, Message: status.Message, ObservedGeneration: object.Generation,
+		})
+	}
+	kind := corev1.EventTypeNormal
+	if ours.State.Over() && ours.State != api.Released {
+		kind = corev1.EventTypeWarning
+	}
+	if err := r.update(ctx, object, *status, kind, string(ours.State)); err != nil {
+		return err
+	}
+	if ours.Acceptance == "" {
+		return nil
+	}
+	return r.instruct(ctx, object, ours)
+}
+
+// sentence says in words where a reservation is.
+func sentence(r *market.Reservation) string {
+	s := ""
+	switch r.State {
+	case api.Held:
+		s = fmt.Sprintf("held on %s, which is asked to accept", r.Provider)
+		if r.Assignment == "" {
+			s = fmt.Sprintf("held on %s until %s, for you to confirm (annotation %s: \"true\")", r.Provider, r.HeldUntil.Go().Format(time.TimeOnly), ConfirmAnnotation)
+		}
+	case api.Reserved:
+		s = fmt.Sprintf("%s is bound until %s", r.Provider, r.Until.Go().Format(time.RFC3339))
+	case api.Releasing:
+		s = fmt.Sprintf("ending; %s frees it", r.Provider)
+	case api.Rejected:
+		s = "no cluster can serve it: bourse why " + r.ID
+	default:
+		s = string(r.State)
+	}
+	if r.Message != "" {
+		s += ": " + r.Message
+	}
+	return s
+}
+
+// update writes a status that changed, and tells of a new state or message in an Event.
+func (r *Requests) update(ctx context.Context, object *api.ResourceRequest, status api.ResourceRequestStatus, kind, reason string) error {
+	if equality.Semantic.DeepEqual(object.Status, status) {
+		return nil
+	}
+	said := object.Status.State != status.State || object.Status.Message != status.Message
+	before := object.DeepCopy()
+	object.Status = status
+	if err := r.Status().Patch(ctx, object, client.MergeFrom(before)); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if said {
+		r.Events.Eventf(object, nil, kind, reason, "Reserve", "%s", status.Message)
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+package consumer
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/transport"
+	"github.com/bourse-dev/bourse/internal/trust"
+)
+
+// take checks that a hold is what the wish asked for, remembers it, and signs and sends
+// the assignment, unless its user has yet to confirm it.
+// Errors: BadSignature and KeyChanged when the broker shows something that cannot be right: then
+// nothing is signed.
+func (b *Borrower) take(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation, w Wish) error {
+	t := theirs.Payload
+	if err := answers(t, w.Request, b.Cluster, b.Market.Now().Go()); err != nil {
+		return err
+	}
+	if err := b.meet(ctx, theirs); err != nil {
+		return err
+	}
+	provider, err := trust.Key(ctx, b.Market, t.Provider)
+	if err != nil {
+		return err
+	}
+	next := &market.Reservation{Object: &w.Object, Generation: t.Generation, HeldUntil: market.At(t.HeldUntil.Time)}
+	if ours != nil && ours.Generation == t.Generation && ours.Assignment != "" {
+		next.Assignment = ours.Assignment
+	}
+	if w.Request.Confirm && !w.Confirmed {
+		return b.note(ctx, theirs, next)
+	}
+	if next.Assignment == "" {
+		next.Assignment, err = b.Key.Sign(api.DocumentAssignment, api.Assignment{
+			Protocol: api.Protocol, Reservation: theirs.ID, Generation: t.Generation,
+			Consumer: b.Cluster, ConsumerKey: b.Key.Public().Fingerprint().String(),
+			Provider: t.Provider, ProviderKey: provider.Fingerprint().String(),
+			Pool: t.Pool, Slice: t.Slice, Resources: t.Resources,
+			Until: utc(t.Until), Expires: utc(t.HeldUntil),
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if err := b.note(ctx, theirs, next); err != nil { // what is signed is remembered first
+		return err
+	}
+	_, err = b.Broker.Confirm(ctx, theirs.ID, next.Assignment)
+	if code := api.CodeOf(err); err != nil && code == api.CodeConflict {
+		return nil // it moved on: the next change says where
+	}
+	return err
+}
+
+// utc makes a time read from JSON, which is local, one that signs the same everywhere.
+func utc(t metav1.Time) metav1.Time { return metav1.NewTime(t.UTC().Truncate(time.Second)) }
+
+// meet opens the provider's card and pins its key at first contact.
+func (b *Borrower) meet(ctx context.Context, theirs *transport.Reservation) error {
+	_, _, err := trust.Meet(ctx, b.Market, theirs.Payload.ProviderCard, theirs.Payload.Provider)
+	return err
+}
+
+// answers says in what a hold is not an answer to the request; nil if it is.
+func answers(t api.Reservation, r api.Request, cluster string, now time.Time) error {
+	pool, duration := r.Pool, 24*time.Hour
+	if pool == "" {
+		pool = api.GeneralPool
+	}
+	if r.Duration != nil {
+		duration = r.Duration.Duration
+	}
+	for _, demand := range []struct {
+		holds bool
+		what  string
+	}{
+		{t.Consumer == cluster, "for another consumer"},
+		{t.Provider != "" && t.Provider != cluster, "on no other cluster"},
+		{r.Target == "" || t.Provider == r.Target, "on another provider than the target"},
+		{!slices.Contains(r.Exclude, t.Provider), "on an excluded provider"},
+		{t.Pool == pool, "in another pool"},
+		{equality.Semantic.DeepEqual(t.Resources, positive(r.Resources)), "of another size"},
+		{t.Slice == market.SliceName(cluster, t.Provider, t.Pool), "in a wrong slice"},
+		{t.Until.After(now) && t.Until.Sub(now) <= duration+time.Minute, "for another time"},
+		{t.HeldUntil.Sub(now) <= market.DecideTime+market.SkewGrace, "held for longer than anyone decides"},
+	} {
+		if !demand.holds {
+			return api.Errorf(api.CodeBadSignature, "the broker answers with a hold %s", demand.what).
+				Fix("nothing was signed; ask the broker's operator")
+		}
+	}
+	return nil
+}
+
+// positive is what a reservation can have of what was asked: amounts of 0 are not held.
+func positive(r api.Resources) api.Resources {
+	size, err := market.Need("resources", r)
+	if err != nil {
+		return r
+	}
+	return size.Resources()
+}

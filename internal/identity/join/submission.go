@@ -1,0 +1,95 @@
+package join
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/bourse-dev/bourse/internal/identity"
+	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
+	"github.com/bourse-dev/bourse/internal/identity/tlsid"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+const (
+	// Kind is the kind of signed document that a [Request] is.
+	Kind = "join"
+	// MaxSkew is how far the clocks of a cluster and its broker may differ when it joins. Leases, holds and
+	// certificates assume that they agree; here a difference still has a cure that fits into one sentence.
+	MaxSkew = 5 * time.Minute
+)
+
+// What can be wrong with a submission, besides the errors of clusterkey.Verify and tlsid.CSRKey. Wrapped
+// with the detail.
+var (
+	ErrBadRequest = errors.New("join request is not acceptable")
+	ErrClockSkew  = errors.New("the clocks of cluster and broker differ: synchronise them (NTP)")
+)
+
+// Submission is what an agent posts to join: the token's ID and secret, and a [Request] signed by Key.
+type Submission struct {
+	TokenID string               `json:"tokenID"`
+	Secret  string               `json:"secret"`
+	Key     clusterkey.PublicKey `json:"key"`
+	Request string               `json:"request"`
+}
+
+// Request is what the new cluster's key signs. That the cluster holds its TLS key is proven by the CSR.
+type Request struct {
+	// Protocol is the version of the API that the agent speaks.
+	Protocol int `json:"protocol"`
+	// TokenID binds the signature to one attempt to join.
+	TokenID string `json:"tokenID"`
+	// Cluster is the Liqo cluster ID that it wants to be.
+	Cluster string `json:"cluster"`
+	// CSR is a certificate request (DER; base64 in JSON).
+	CSR []byte `json:"csr"`
+	// Time is the agent's clock, in UTC.
+	Time time.Time `json:"time"`
+}
+
+// Applicant is who joins: a name, and the two keys that it proved to hold.
+type Applicant struct {
+	Cluster string
+	// ClusterKey is the fingerprint of the key that peers will pin.
+	ClusterKey identity.Fingerprint
+	// TLSKey is the fingerprint of the key that the certificate is for.
+	TLSKey identity.Fingerprint
+}
+
+// Submit makes a submission with a token, signed by key.
+func Submit(token Token, key *clusterkey.Key, request Request) (Submission, error) {
+	request.TokenID = token.ID
+	request.Time = request.Time.UTC()
+	signed, err := key.Sign(Kind, request)
+	if err != nil {
+		return Submission{}, fmt.Errorf("join request: %w", err)
+	}
+	return Submission{TokenID: token.ID, Secret: token.Secret(), Key: key.Public(), Request: signed}, nil
+}
+
+// Open checks that whoever made the submission holds both keys, and returns what they ask for and who they
+// claim to be. Whether the token admits them, and whether Secret is right, is for the market to decide, which
+// must answer the same applicant again: the first answer may be lost. Open does not look at Protocol.
+func (s Submission) Open(now time.Time) (Request, Applicant, error) {
+	var request Request
+	if err := clusterkey.Verify(s.Request, Kind, s.Key, &request); err != nil {
+		return Request{}, Applicant{}, err
+	}
+	if request.TokenID != s.TokenID {
+		return Request{}, Applicant{}, fmt.Errorf("%w: signed for another token", ErrBadRequest)
+	}
+	if problems := validation.IsDNS1123Label(request.Cluster); len(problems) > 0 {
+		return Request{}, Applicant{}, fmt.Errorf("%w: cluster ID %.64q: %s", ErrBadRequest, request.Cluster, strings.Join(problems, "; "))
+	}
+	if skew := now.Sub(request.Time); skew.Abs() > MaxSkew {
+		return Request{}, Applicant{}, fmt.Errorf("%w: the cluster's is %s, the broker's %s",
+			ErrClockSkew, request.Time.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+	}
+	tlsKey, err := tlsid.CSRKey(request.CSR)
+	if err != nil {
+		return Request{}, Applicant{}, err
+	}
+	return request, Applicant{Cluster: request.Cluster, ClusterKey: s.Key.Fingerprint(), TLSKey: tlsKey}, nil
+}

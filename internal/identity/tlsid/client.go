@@ -1,0 +1,105 @@
+package tlsid
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/bourse-dev/bourse/internal/identity"
+)
+
+// ErrWrongCA says that whoever answered is not the broker of the token. Wrapped with what it showed.
+var ErrWrongCA = errors.New("server is not the broker that made this token")
+
+// Client is the certificate in use by a member or an operator. Safe for concurrent use.
+type Client struct {
+	roots *x509.CertPool
+	now   func() time.Time
+	// show returns the certificate to use now: replaced, or read from files.
+	show     func() (*tls.Certificate, error)
+	replaced atomic.Pointer[tls.Certificate]
+}
+
+// NewClient takes a key, its certificate and the broker's CA, all PEM.
+func NewClient(keyPEM, certPEM, caPEM []byte, now func() time.Time) (*Client, error) {
+	roots, err := rootPool(caPEM)
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{roots: roots, now: now}
+	c.show = func() (*tls.Certificate, error) { return c.replaced.Load(), nil }
+	return c, c.Replace(keyPEM, certPEM)
+}
+
+// Replace shows another certificate from the next connection on (a client of [OpenClient] reads its files
+// instead). Open connections keep what they showed: close the idle ones, since the broker refuses requests on
+// them once the old certificate expires.
+func (c *Client) Replace(keyPEM, certPEM []byte) error {
+	fresh, err := tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil {
+		return fmt.Errorf("client certificate: %w", err)
+	}
+	c.replaced.Store(&fresh)
+	return nil
+}
+
+// Certificate is the one in use: its names, its end, and with [RenewAt] when to renew it.
+func (c *Client) Certificate() (*x509.Certificate, error) {
+	current, err := c.show()
+	if err != nil {
+		return nil, err
+	}
+	return current.Leaf, nil
+}
+
+// Config connects to the broker under any name that its certificate has.
+func (c *Client) Config() *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13,
+		Time:       c.now,
+		RootCAs:    c.roots,
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			return c.show()
+		},
+	}
+}
+
+// JoinConfig connects without a certificate to the broker at host (a name or an IP address, no port), of
+// whose CA only the pin is known. The handshake fails with [ErrWrongCA] at any other, and as x509 says where
+// the certificate is of the right CA but for another host, or one of the clocks is wrong.
+func JoinConfig(host string, pin identity.Fingerprint, now func() time.Time) *tls.Config {
+	return &tls.Config{
+		MinVersion:         tls.VersionTLS13,
+		Time:               now,
+		ServerName:         host,
+		InsecureSkipVerify: true, // not skipped: VerifyConnection does it, with the pinned CA as the only root
+		VerifyConnection: func(state tls.ConnectionState) error {
+			return verifyPinned(state.PeerCertificates, host, pin, now())
+		},
+	}
+}
+
+func verifyPinned(shown []*x509.Certificate, host string, pin identity.Fingerprint, now time.Time) error {
+	roots := x509.NewCertPool()
+	for _, cert := range shown[1:] {
+		if keyOf(cert) == pin {
+			roots.AddCert(cert)
+		}
+	}
+	_, err := shown[0].Verify(x509.VerifyOptions{
+		DNSName:     host,
+		Roots:       roots,
+		CurrentTime: now,
+		KeyUsages:   []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	})
+	if _, foreign := errors.AsType[x509.UnknownAuthorityError](err); foreign {
+		return fmt.Errorf("%w: it shows no CA with the key %s", ErrWrongCA, pin)
+	}
+	if err != nil {
+		return fmt.Errorf("broker at %s: %w", host, err)
+	}
+	return nil
+}

@@ -1,0 +1,50 @@
+package tlsid
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/bourse-dev/bourse/internal/identity/atomicfile"
+)
+
+// WriteOperator writes a certificate with the operator role, valid for a year, into dir: tls.crt, tls.key,
+// ca.crt. It does nothing if tls.crt is there, whatever it holds: to renew, move the folder away and start
+// the broker again. Errors: [ErrCannotIssue], a bad name, what the file system says.
+func (a *Authority) WriteOperator(dir, name string) error {
+	certFile := filepath.Join(dir, "tls.crt")
+	if _, err := os.Stat(certFile); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := checkLabel("operator", name); err != nil {
+		return err
+	}
+	keyPEM, err := NewKey()
+	if err != nil {
+		return err
+	}
+	key, err := parseKey(keyPEM)
+	if err != nil {
+		return err
+	}
+	der, err := a.issue(a.clientTemplate(RoleOperator, name), &key.PublicKey, operatorLife)
+	if err != nil {
+		return fmt.Errorf("operator %s: %w", name, err)
+	}
+	// The certificate last: it says that the others are there.
+	for _, file := range []struct {
+		path string
+		data []byte
+	}{
+		{filepath.Join(dir, "tls.key"), keyPEM},
+		{filepath.Join(dir, caCertFile), a.caPEM},
+		{certFile, certPEM(der)},
+	} {
+		if err := atomicfile.Write(file.path, file.data); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+// Package tlsid is who is at the other end of a connection: certificates, who issues them, and the TLS
+// configurations of broker and member.
+//
+// The broker opens its [Authority]: a CA of its own ([Open]) or certificates that the operator provides
+// ([OpenProvided]). It serves with [Authority.ServerConfig] and asks [Authority.Peer] who calls. A member
+// makes a key ([NewKey]) and a request ([NewCSR]), gets a certificate from [Authority.SignMember], and
+// connects with [Client.Config]; the first time, without a certificate, with [JoinConfig].
+//
+// A name is a URI in the certificate, the only one there: bourse://FEDERATION/cluster/ID for a member,
+// bourse://FEDERATION/operator/NAME for an operator, bourse://FEDERATION/broker for the broker itself.
+// Subjects are never read. TLS is 1.3, keys are ECDSA P-256.
+package tlsid
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bourse-dev/bourse/internal/identity"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+const scheme = "bourse"
+
+// Role is what a peer may be asked to prove: it decides which routes are open to it.
+type Role string
+
+// The roles that a certificate can give.
+const (
+	RoleCluster  Role = "cluster"
+	RoleOperator Role = "operator"
+	RoleBroker   Role = "broker"
+)
+
+// Peer is who a certificate says is calling. It says nothing about membership, which can end before the
+// certificate does.
+type Peer struct {
+	Role Role
+	// Name is the Liqo cluster ID of a cluster, or the name of an operator.
+	Name string
+	// Key is the fingerprint of the certificate's public key (its SubjectPublicKeyInfo).
+	Key identity.Fingerprint
+}
+
+// What can be wrong with a caller's certificate. Wrapped with the detail.
+var (
+	ErrNoCertificate = errors.New("no client certificate: join first (bourse agent --join TOKEN)")
+	ErrIdentity      = errors.New("certificate does not identify a peer of this federation")
+	ErrExpired       = errors.New("certificate is not valid now: check both clocks, or join again with a new token")
+)
+
+// ParsePeer reads the name in a client certificate whose chain was verified. It is strict: one URI, in the
+// one spelling that we issue, of this federation, valid at now and made for clients.
+// Errors: [ErrIdentity], [ErrExpired].
+func ParsePeer(cert *x509.Certificate, federation string, now time.Time) (Peer, error) {
+	if cert.IsCA || !slices.Contains(cert.ExtKeyUsage, x509.ExtKeyUsageClientAuth) {
+		return Peer{}, fmt.Errorf("%w: not a client certificate", ErrIdentity)
+	}
+	role, name, err := parseName(cert, federation)
+	if err != nil {
+		return Peer{}, err
+	}
+	if role == RoleBroker {
+		return Peer{}, fmt.Errorf("%w: a broker is not a client", ErrIdentity)
+	}
+	// A kept-alive connection can outlive the certificate that opened it.
+	if now.Before(cert.NotBefore) || now.After(cert.NotAfter) {
+		return Peer{}, fmt.Errorf("%w: %s %s, from %s to %s", ErrExpired, role, name,
+			cert.NotBefore.Format(time.RFC3339), cert.NotAfter.Format(time.RFC3339))
+	}
+	return Peer{Role: role, Name: name, Key: keyOf(cert)}, nil
+}
+
+// Peer reads who is at the other end of a connection that was accepted with [Authority.ServerConfig].
+// Call it for each request: expiry counts on live connections too.
+// Errors: [ErrNoCertificate], [ErrIdentity], [ErrExpired].
+func (a *Authority) Peer(state *tls.ConnectionState) (Peer, error) {
+	if state == nil || len(state.VerifiedChains) == 0 {
+		return Peer{}, ErrNoCertificate
+	}
+	return ParsePeer(state.VerifiedChains[0][0], a.federation, a.now())
+}
+
+func parseName(cert *x509.Certificate, federation string) (Role, string, error) {
+	if len(cert.URIs) != 1 {
+		return "", "", fmt.Errorf("%w: %d URI names, must be one", ErrIdentity, len(cert.URIs))
+	}
+	found := cert.URIs[0]
+	first, name, _ := strings.Cut(strings.TrimPrefix(found.Path, "/"), "/")
+	role := Role(first)
+	switch role {
+	case RoleCluster, RoleOperator:
+		if err := checkLabel(string(role), name); err != nil {
+			return "", "", fmt.Errorf("%w: %w", ErrIdentity, err)
+		}
+	case RoleBroker:
+		name = ""
+	default:
+		return "", "", fmt.Errorf("%w: role %.32q", ErrIdentity, role)
+	}
+	// Ports, user names, queries, escapes and other schemes fall here at once.
+	if want := nameURI(federation, role, name); found.String() != want.String() {
+		return "", "", fmt.Errorf("%w: named %.200q, must be %s", ErrIdentity, found, want)
+	}
+	return role, name, nil
+}
+
+func nameURI(federation string, role Role, name string) *url.URL {
+	path := "/" + string(role)
+	if name != "" {
+		path += "/" + name
+	}
+	return &url.URL{Scheme: scheme, Host: federation, Path: path}
+}
+
+func checkLabel(what, label string) error {
+	if problems := validation.IsDNS1123Label(label); len(problems) > 0 {
+		return fmt.Errorf("%s %.64q: %s", what, label, strings.Join(problems, "; "))
+	}
+	return nil
+}
+
+func keyOf(cert *x509.Certificate) identity.Fingerprint {
+	return identity.FingerprintOf(cert.RawSubjectPublicKeyInfo)
+}

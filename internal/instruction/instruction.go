@@ -1,0 +1,48 @@
+// Package instruction is how a reservation looks in Kubernetes, on both sides: what a
+// ReservationInstruction and a ProviderInstruction have in common.
+package instruction
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// Spec is what a record instructs.
+func Spec(r *market.Reservation) api.Instruction {
+	i := api.Instruction{
+		Reservation: r.ID, Generation: r.Generation, Consumer: r.Consumer, Provider: r.Provider,
+		Pool: r.Pool, Slice: r.Slice(), Resources: r.Size.Resources(), Until: r.Until.Meta(),
+	}
+	if r.Assignment != "" {
+		i.Assignment = clusterkey.Digest(r.Assignment).String()
+	}
+	if r.Acceptance != "" {
+		i.Acceptance = clusterkey.Digest(r.Acceptance).String()
+	}
+	return i
+}
+
+// Show writes the status of an instruction, if it changed. before returns a copy of the object.
+func Show(ctx context.Context, c client.Client, object client.Object, status *api.InstructionStatus, generation int64, r *market.Reservation, before func() client.Object) error {
+	next := status.DeepCopy()
+	next.State, next.Reason = r.State, r.Reason
+	ready := metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionFalse, Reason: string(r.State), ObservedGeneration: generation}
+	if r.State == api.Reserved || r.State == api.Active {
+		ready.Status = metav1.ConditionTrue
+	}
+	meta.SetStatusCondition(&next.Conditions, ready)
+	if equality.Semantic.DeepEqual(*status, *next) {
+		return nil
+	}
+	old := before()
+	*status = *next
+	return c.Status().Patch(ctx, object, client.MergeFrom(old))
+}

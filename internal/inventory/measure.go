@@ -1,0 +1,140 @@
+package inventory
+
+import (
+	"maps"
+	"math"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// Measured is a cluster at one moment. Resources of which there is nothing are left out.
+type Measured struct {
+	// Pools are by name, without commitments: those are in the provider's books.
+	Pools map[string]api.Pool
+	// Properties are without Liqo and Labels, which others know.
+	Properties api.Properties
+}
+
+// Measure says what there is now. It is the zero Measured until [Inventory.Synced].
+//
+// Nodes count if they are Ready, uncordoned, real, selected by the pool and without a taint
+// that it does not tolerate; pods count if they are on such a node. Pods elsewhere are left out,
+// of accounts too, because what their node can allocate is left out: else they would be charged
+// to other nodes. A node that two pools select is in both. Properties are those of the nodes of
+// all pools; without pools, as in a cluster that only consumes, of all nodes without taints.
+func (i *Inventory) Measure(pools []api.PoolPolicy) Measured {
+	counted, properties, ok := i.count(pools)
+	if !ok {
+		return Measured{}
+	}
+	measured := Measured{Pools: make(map[string]api.Pool, len(pools)), Properties: properties}
+	for n, policy := range pools {
+		measured.Pools[policy.Name] = i.pool(policy, counted[n])
+	}
+	return measured
+}
+
+// counted is the sums of one pool.
+type counted struct {
+	capacity, allocatable totals
+	usage                 byOwner
+}
+
+// count sums what counts, one result for each pool. All else happens after it, unlocked: what
+// Options ask of others must neither hold up the inventory nor wait for it.
+func (i *Inventory) count(pools []api.PoolPolicy) (all []counted, properties api.Properties, ok bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.unsynced > 0 {
+		return nil, api.Properties{}, false
+	}
+	all = make([]counted, len(pools))
+	for n := range all {
+		all[n] = counted{totals{}, totals{}, byOwner{}}
+	}
+	var labels labelCounts
+	for name, node := range i.nodes.items {
+		counts := len(pools) == 0 && node.counts(api.PoolPolicy{})
+		for n, policy := range pools {
+			if node.counts(policy) {
+				counts = true
+				all[n].add(node, i.usage[name])
+			}
+		}
+		if counts {
+			labels.add(node.labels)
+		}
+	}
+	return all, i.properties(labels), true
+}
+
+func (c *counted) add(n node, usage byOwner) {
+	c.capacity.add(n.capacity)
+	c.allocatable.add(n.allocatable)
+	for owner, used := range usage {
+		c.usage.of(owner).addAll(used)
+	}
+}
+
+// pool puts what was counted under the words of an advertisement.
+func (i *Inventory) pool(policy api.PoolPolicy, c counted) api.Pool {
+	accounts := byOwner{} // here an owner is a consumer; "" is in no account
+	for owner, used := range c.usage {
+		if owner != "" {
+			owner = i.options.Consumer(owner)
+		}
+		accounts.of(owner).addAll(used)
+	}
+	// Of what no node here has nothing can be sold: without this, a pod with a thousand invented
+	// resources would be in every advertisement.
+	for _, used := range accounts {
+		maps.DeleteFunc(used, func(name string, _ sum) bool {
+			return c.capacity[name] == (sum{}) && c.allocatable[name] == (sum{})
+		})
+	}
+	pool := api.Pool{
+		Capacity:    c.capacity.resources(),
+		Allocatable: c.allocatable.resources(),
+		Allocated:   accounts[""].resources(),
+		Shared:      shared(policy, c.allocatable),
+		Accounts:    map[string]api.AccountUse{},
+	}
+	delete(accounts, "")
+	for consumer, used := range accounts {
+		pool.Accounts[consumer] = api.AccountUse{Used: used.resources()}
+	}
+	return pool
+}
+
+// shared is the smallest of the policy's percentage, its caps, and allocatable less its headroom.
+func shared(policy api.PoolPolicy, allocatable totals) api.Resources {
+	percentage := int64(100)
+	if policy.Percentage != nil {
+		percentage = min(max(int64(*policy.Percentage), 0), 100)
+	}
+	resources := api.Resources{}
+	for key, total := range allocatable {
+		name := corev1.ResourceName(key)
+		if len(policy.Resources) > 0 && !slices.Contains(policy.Resources, key) {
+			continue
+		}
+		all := total.int64()
+		// all*percentage/100 rounded down, in an order that does not overflow.
+		n := all/100*percentage + all%100*percentage/100
+		if limit, ok := policy.Caps[name]; ok {
+			most, _ := within(math.MaxInt64, name, limit)
+			n = min(n, most)
+		}
+		if headroom, ok := policy.Headroom[name]; ok {
+			back, _ := within(math.MaxInt64, name, headroom)
+			n = min(n, all-back)
+		}
+		if n > 0 {
+			resources[name] = quantity(name, n)
+		}
+	}
+	return resources
+}

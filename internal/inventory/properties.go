@@ -1,0 +1,72 @@
+package inventory
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// mostValues is how many values a property has at most; the rest, in alphabetical order, is left out.
+const mostValues = 64
+
+// gpuProducts are the labels that name a node's GPUs, as the vendors' own operators and GKE set them.
+var gpuProducts = []string{
+	"nvidia.com/gpu.product",
+	"amd.com/gpu.product-name",
+	"gpu.intel.com/product",
+	"cloud.google.com/gke-accelerator",
+}
+
+// labelCounts is how many nodes have a value, by property.
+type labelCounts struct {
+	regions, zones, architectures, gpus map[string]int
+}
+
+func (c *labelCounts) add(labels map[string]string) {
+	note(&c.regions, labels[corev1.LabelTopologyRegion])
+	note(&c.zones, labels[corev1.LabelTopologyZone])
+	note(&c.architectures, labels[corev1.LabelArchStable])
+	for _, label := range gpuProducts {
+		note(&c.gpus, labels[label])
+	}
+}
+
+func note(counts *map[string]int, value string) {
+	if value == "" {
+		return
+	}
+	if *counts == nil {
+		*counts = map[string]int{}
+	}
+	(*counts)[value]++
+}
+
+// properties are what requests select on, of the nodes counted.
+func (i *Inventory) properties(of labelCounts) api.Properties {
+	return api.Properties{
+		Region:         mostFrequent(of.regions),
+		Zones:          names(of.zones),
+		Architectures:  names(of.architectures),
+		GPUs:           names(of.gpus),
+		Kubernetes:     i.kubernetes,
+		StorageClasses: names(i.storageClasses.items),
+	}
+}
+
+// mostFrequent is the value that most nodes have; of several, the first in the alphabet.
+func mostFrequent(counts map[string]int) string {
+	values := slices.Sorted(maps.Keys(counts))
+	if len(values) == 0 {
+		return ""
+	}
+	return slices.MaxFunc(values, func(a, b string) int { return cmp.Compare(counts[a], counts[b]) })
+}
+
+func names[V any](of map[string]V) []string {
+	sorted := slices.Sorted(maps.Keys(of))
+	return sorted[:min(len(sorted), mostValues)]
+}

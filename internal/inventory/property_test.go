@@ -1,0 +1,205 @@
+package inventory
+
+import (
+	"fmt"
+	"maps"
+	"math/big"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"pgregory.net/rapid"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// Whatever comes and goes, in whatever order, by events or by lists: what is measured is what a count of
+// all objects from scratch gives.
+func TestMeasureEqualsACountFromScratch(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		owner := func(pod *metav1.ObjectMeta) string { return pod.Labels["owner"] }
+		consumer := func(owner string) string { return map[string]string{"a": "rome", "b": "rome", "c": "milan"}[owner] }
+		i := byHand(t, Options{Owner: owner, Consumer: consumer})
+		world := world{nodes: map[string]*corev1.Node{}, pods: map[string]*corev1.Pod{}}
+		pools := []api.PoolPolicy{
+			{Name: "all", TolerateTaints: []string{"gpu"}},
+			{Name: "ssd", NodeSelector: map[string]string{"disk": "ssd"}},
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"node":      func(t *rapid.T) { set(t, i.nodes, world.nodes, drawNode(t)) },
+			"pod":       func(t *rapid.T) { set(t, i.pods, world.pods, drawPod(t)) },
+			"node goes": func(t *rapid.T) { remove(t, i.nodes, world.nodes) },
+			"pod goes":  func(t *rapid.T) { remove(t, i.pods, world.pods) },
+			"node list": func(t *rapid.T) { relist(t, i.nodes, world.nodes, drawNode) },
+			"pod list":  func(t *rapid.T) { relist(t, i.pods, world.pods, drawPod) },
+			"": func(t *rapid.T) {
+				measured := i.Measure(pools)
+				for _, policy := range pools {
+					got := numbers(measured.Pools[policy.Name])
+					if diff := cmp.Diff(world.count(policy, consumer), got); diff != "" {
+						t.Fatalf("pool %s (-from scratch +measured):\n%s", policy.Name, diff)
+					}
+				}
+				if len(world.pods) == 0 && len(i.usage) > 0 {
+					t.Fatalf("no pods, but sums are left: %v", i.usage)
+				}
+			},
+		})
+	})
+}
+
+type world struct {
+	nodes map[string]*corev1.Node
+	pods  map[string]*corev1.Pod
+}
+
+// count is the naive way: every pod looks for its node, in numbers without end.
+func (w world) count(policy api.PoolPolicy, consumer func(string) string) map[string]string {
+	sums := map[string]*big.Int{}
+	add := func(what string, name corev1.ResourceName, n int64) {
+		key := what + " " + string(name)
+		if sums[key] == nil {
+			sums[key] = new(big.Int)
+		}
+		sums[key].Add(sums[key], big.NewInt(n))
+	}
+	has := map[corev1.ResourceName]bool{}
+	counts := map[string]bool{}
+	for name, n := range w.nodes {
+		if !n.Spec.Unschedulable && n.Status.Conditions[0].Status == corev1.ConditionTrue && n.Labels["liqo.io/type"] == "" &&
+			(policy.NodeSelector == nil || n.Labels["disk"] == "ssd") &&
+			(len(n.Spec.Taints) == 0 || slices.Contains(policy.TolerateTaints, n.Spec.Taints[0].Key)) {
+			counts[name] = true
+			for resource, q := range n.Status.Capacity {
+				if n := q.Value(); n <= 1<<53 {
+					has[resource] = true
+					add("capacity", resource, n)
+				}
+			}
+		}
+	}
+	for _, p := range w.pods {
+		if !counts[p.Spec.NodeName] || p.Status.Phase != corev1.PodRunning {
+			continue
+		}
+		what := "allocated"
+		if c := consumer(p.Labels["owner"]); c != "" {
+			what = c
+		}
+		add(what, corev1.ResourcePods, 1)
+		requests := map[corev1.ResourceName]int64{}
+		for _, container := range p.Spec.Containers {
+			for resource, q := range container.Resources.Requests {
+				requests[resource] += q.Value()
+			}
+		}
+		for resource, n := range requests {
+			if has[resource] {
+				add(what, resource, min(n, 1<<53))
+			}
+		}
+	}
+	numbers := map[string]string{}
+	for key, sum := range sums {
+		if sum.Sign() > 0 {
+			numbers[key] = sum.String()
+		}
+	}
+	return numbers
+}
+
+// numbers is a pool as count gives it.
+func numbers(pool api.Pool) map[string]string {
+	numbers := map[string]string{}
+	note := func(what string, resources api.Resources) {
+		for name, q := range resources {
+			numbers[what+" "+string(name)] = fmt.Sprint(q.Value())
+		}
+	}
+	note("capacity", pool.Capacity)
+	note("allocated", pool.Allocated)
+	for consumer, account := range pool.Accounts {
+		note(consumer, account.Used)
+	}
+	return numbers
+}
+
+func drawNode(t *rapid.T) *corev1.Node {
+	name := rapid.SampledFrom([]string{"n1", "n2", "n3"}).Draw(t, "node")
+	n := aNode(name, "pods", "110", "memory", rapid.SampledFrom([]string{"1", "10", "9Pi", "8Ei"}).Draw(t, "memory"))
+	if rapid.Bool().Draw(t, "gpu") {
+		n.Status.Capacity["gpu"], n.Status.Allocatable["gpu"] = one, one
+	}
+	switch rapid.SampledFrom([]string{"", "", "cordoned", "not ready", "virtual", "tainted", "ssd"}).Draw(t, "state") {
+	case "cordoned":
+		n.Spec.Unschedulable = true
+	case "not ready":
+		n.Status.Conditions[0].Status = corev1.ConditionUnknown
+	case "virtual":
+		n.Labels["liqo.io/type"] = "virtual-node"
+	case "tainted":
+		key := rapid.SampledFrom([]string{"gpu", "other"}).Draw(t, "taint")
+		n.Spec.Taints = []corev1.Taint{{Key: key, Effect: corev1.TaintEffectNoSchedule}}
+	case "ssd":
+		n.Labels["disk"] = "ssd"
+	}
+	return n
+}
+
+func drawPod(t *rapid.T) *corev1.Pod {
+	p := aPod(fmt.Sprint("p", rapid.IntRange(1, 8).Draw(t, "pod")), rapid.SampledFrom([]string{"", "n1", "n2", "n3", "n4"}).Draw(t, "on"))
+	p.Labels = map[string]string{"owner": rapid.SampledFrom([]string{"", "a", "b", "c", "stranger"}).Draw(t, "owner")}
+	p.Status.Phase = rapid.SampledFrom([]corev1.PodPhase{corev1.PodRunning, corev1.PodRunning, corev1.PodSucceeded, corev1.PodFailed}).Draw(t, "phase")
+	p.Spec.Containers = nil
+	for n := range rapid.IntRange(1, 2).Draw(t, "containers") {
+		requests := rapid.SampledFrom([][]string{nil, {"memory", "0"}, {"memory", "3", "gpu", "1"}, {"memory", "3Ei"}}).Draw(t, "requests")
+		p.Spec.Containers = append(p.Spec.Containers, aContainer(fmt.Sprint(n), requests...))
+	}
+	return p
+}
+
+type object interface {
+	metav1.Object
+	comparable
+}
+
+func set[T any, O object](t *rapid.T, store *kept[T], all map[string]O, o O) {
+	do := store.Add
+	if _, known := all[o.GetName()]; known {
+		do = store.Update
+	}
+	all[o.GetName()] = o
+	must(t, do(o))
+}
+
+func remove[T any, O object](t *rapid.T, store *kept[T], all map[string]O) {
+	if len(all) == 0 {
+		t.Skip("nothing there")
+	}
+	o := all[rapid.SampledFrom(slices.Sorted(maps.Keys(all))).Draw(t, "goes")]
+	delete(all, o.GetName())
+	must(t, store.Delete(o))
+}
+
+// relist is what follows a lost watch: some objects are gone, one is new, and they come as client-go
+// hands them over, reduced or as they are.
+func relist[T any, O object](t *rapid.T, store *kept[T], all map[string]O, draw func(*rapid.T) O) {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if rapid.Bool().Draw(t, "goes") {
+			delete(all, name)
+		}
+	}
+	o := draw(t)
+	all[o.GetName()] = o
+	collected := cache.NewStore(cache.DeletionHandlingMetaNamespaceKeyFunc)
+	if rapid.Bool().Draw(t, "reduced") {
+		collected = cache.NewStore(cache.DeletionHandlingMetaNamespaceKeyFunc, cache.WithTransformer(store.Transformer()))
+	}
+	for _, o := range all {
+		must(t, collected.Add(o))
+	}
+	must(t, store.Replace(collected.List(), "2"))
+}

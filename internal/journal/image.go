@@ -1,0 +1,113 @@
+package journal
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Image is a whole journal as a value: what journals that fit into memory consist of. Its methods are
+// those of Journal without I/O.
+type Image struct {
+	Base    Head     // where Records begin
+	State   []byte   // the snapshot at Base; empty: none was taken
+	Records []Record // what follows Base
+	Head    Head     // where Records end
+}
+
+// NewImage returns an empty journal in a lineage of its own.
+func NewImage() Image {
+	genesis := Genesis()
+	return Image{Base: genesis, Head: genesis}
+}
+
+// Verify recomputes the chain from Base to Head.
+func (i *Image) Verify() error {
+	if i.Base.Lineage == "" {
+		return errors.New("it has no lineage")
+	}
+	end, err := i.walk(len(i.Records))
+	if err == nil && end != i.Head {
+		err = fmt.Errorf("its records lead to %v, its head says %v", end, i.Head)
+	}
+	return err
+}
+
+// walk returns the head after the first n records.
+func (i *Image) walk(n int) (Head, error) {
+	head := i.Base
+	for _, record := range i.Records[:n] {
+		encoded, err := Encode(record.Events)
+		if err != nil {
+			return Head{}, fmt.Errorf("record %d: %w", record.Revision, err)
+		}
+		head = head.Next(len(record.Events), encoded)
+		if head.Revision != record.Revision {
+			return Head{}, fmt.Errorf("record %d stands where %d belongs", record.Revision, head.Revision)
+		}
+	}
+	return head, nil
+}
+
+// Replay is the second half of Load.
+func (i *Image) Replay(onSnapshot func(Head, []byte) error, onRecord func(Record) error) error {
+	if len(i.State) > 0 {
+		if err := onSnapshot(i.Base, i.State); err != nil {
+			return fmt.Errorf("replay snapshot at %v: %w", i.Base, err)
+		}
+	}
+	for _, record := range i.Records {
+		if err := onRecord(record); err != nil {
+			return fmt.Errorf("replay record %d: %w", record.Revision, err)
+		}
+	}
+	return nil
+}
+
+// Append adds a copy of events.
+func (i *Image) Append(after Head, events [][]byte) error {
+	encoded, err := Encode(events)
+	if err != nil {
+		return err
+	}
+	if after != i.Head {
+		return fmt.Errorf("append after %v, but the head is %v: %w", after, i.Head, ErrConflict)
+	}
+	kept, err := Decode(encoded)
+	if err != nil {
+		return err
+	}
+	i.Head = i.Head.Next(len(kept), encoded)
+	i.Records = append(i.Records, Record{Revision: i.Head.Revision, Events: kept})
+	return nil
+}
+
+// Snapshot replaces what leads to at by a copy of state.
+func (i *Image) Snapshot(at Head, state []byte) error {
+	if len(state) == 0 {
+		return fmt.Errorf("%w: a snapshot must not be empty", ErrInvalid)
+	}
+	replaced := 0
+	for replaced < len(i.Records) && i.Records[replaced].Revision <= at.Revision {
+		replaced++
+	}
+	if found, err := i.walk(replaced); err != nil {
+		return err
+	} else if found != at {
+		return fmt.Errorf("snapshot at %v, but there the journal has %v: %w", at, found, ErrConflict)
+	}
+	i.Base, i.State = at, bytes.Clone(state)
+	i.Records = slices.Clone(i.Records[replaced:])
+	return nil
+}
+
+// NewLineage renames the lineage.
+func (i *Image) NewLineage(after Head) error {
+	if after != i.Head {
+		return fmt.Errorf("new lineage after %v, but the head is %v: %w", after, i.Head, ErrConflict)
+	}
+	i.Head = i.Head.Renew()
+	i.Base.Lineage = i.Head.Lineage
+	return nil
+}

@@ -1,0 +1,109 @@
+package sqlite
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/bourse-dev/bourse/internal/journal"
+)
+
+// One piece of a snapshot's work: short enough for an append to wait for it, some milliseconds.
+const (
+	partSize   = 256 << 10 // bytes of state
+	sweepParts = 16
+	sweepRows  = 500
+)
+
+// Snapshot implements journal.Journal. The state is written in parts that count for nothing until one
+// short transaction makes them the base; what that replaced is then swept, in pieces too. A crash
+// anywhere leaves the old snapshot or the new one, and at most rows that the next Snapshot sweeps.
+func (j *Journal) Snapshot(ctx context.Context, at journal.Head, state []byte) error {
+	if len(state) == 0 {
+		return fmt.Errorf("%w: a snapshot must not be empty", journal.ErrInvalid)
+	}
+	j.whole.Lock()
+	defer j.whole.Unlock()
+	if err := j.write(ctx, func(ctx context.Context) error { return j.locate(ctx, at) }); err != nil {
+		return err
+	}
+	first, last, err := j.writeState(ctx, state)
+	if err != nil {
+		return err
+	}
+	seal := at.Seal(state)
+	err = j.write(ctx, func(ctx context.Context) error {
+		// The head file's newest slot must not lag behind what is about to be dropped.
+		if err := j.mark.Sync(); err != nil {
+			return err
+		}
+		j.base = at
+		_, err := j.db.ExecContext(ctx, "UPDATE base SET revision = ?, hash = ?, first = ?, last = ?, seal = ?", int64(at.Revision), at.Hash[:], first, last, seal[:])
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return j.sweep(ctx)
+}
+
+// locate finds at in the journal.
+func (j *Journal) locate(ctx context.Context, at journal.Head) error {
+	if at == j.base || at == j.head {
+		return nil
+	}
+	var hash []byte
+	err := j.db.QueryRowContext(ctx, "SELECT hash FROM records WHERE revision = ?", int64(at.Revision)).Scan(&hash)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return err
+	}
+	if at.Lineage != j.head.Lineage || at.Revision < j.base.Revision || !bytes.Equal(hash, at.Hash[:]) {
+		return fmt.Errorf("snapshot at %v, which is not between %v and %v: %w", at, j.base, j.head, journal.ErrConflict)
+	}
+	return nil
+}
+
+func (j *Journal) writeState(ctx context.Context, state []byte) (first, last int64, err error) {
+	err = j.write(ctx, func(ctx context.Context) error {
+		return j.db.QueryRowContext(ctx, "SELECT max(last, coalesce((SELECT max(part) FROM state), 0)) FROM base").Scan(&last)
+	})
+	first = last + 1
+	for err == nil && len(state) > 0 {
+		part := state[:min(partSize, len(state))]
+		state = state[len(part):]
+		last++
+		err = j.write(ctx, func(ctx context.Context) error {
+			_, err := j.db.ExecContext(ctx, "INSERT INTO state VALUES (?, ?)", last, part)
+			return err
+		})
+	}
+	return first, last, err
+}
+
+// sweep deletes what the base does not need.
+func (j *Journal) sweep(ctx context.Context) error {
+	for _, pass := range []struct {
+		query string
+		limit int64
+	}{
+		{`DELETE FROM state WHERE part IN (SELECT part FROM state, base WHERE part NOT BETWEEN first AND last LIMIT ?)`, sweepParts},
+		{`DELETE FROM records WHERE revision IN (SELECT r.revision FROM records r, base b WHERE r.revision <= b.revision LIMIT ?)`, sweepRows},
+	} {
+		for swept := pass.limit; swept == pass.limit; {
+			err := j.write(ctx, func(ctx context.Context) error {
+				result, err := j.db.ExecContext(ctx, pass.query, pass.limit)
+				if err != nil {
+					return err
+				}
+				swept, err = result.RowsAffected()
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,227 @@
+package sqlite
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+
+	sqlite "modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/bourse-dev/bourse/internal/journal"
+)
+
+// What an operator can do. The command works on the files of a stopped broker.
+const (
+	acceptLoss    = "run `bourse broker journal accept-loss`, which keeps what is there and starts a new lineage"
+	remedyInUse   = "stop the other process first"
+	remedyNewer   = "start the version of bourse that wrote it, or a later one"
+	remedyDamage  = "keep a copy of the files, put back the newest backup of the database without -wal and -shm files, then " + acceptLoss
+	remedyMissing = "put back the newest copy of the database together with its -wal and .head files; if there is none, " + acceptLoss
+	remedyHead    = "put back the head file that belongs to the database; if there is none, " + acceptLoss
+)
+
+// content is what verify found in a database.
+type content struct {
+	fresh      bool // no journal was ever made in it
+	marked     bool // it has the head that the head file names
+	base, head journal.Head
+}
+
+// verify reads the whole database, recomputes its chain and replays it. It changes no file, whatever
+// it finds.
+func verify(ctx context.Context, path string, said *journal.Head, onSnapshot func(journal.Head, []byte) error, onRecord func(journal.Record) error) (*content, error) {
+	// A file of no byte, or one, is an empty database to SQLite, whose WAL it deletes: not so here.
+	if size(path) <= 1 {
+		if size(path+"-wal") > 0 {
+			return nil, &journal.RefusedError{Where: path, Found: "the file is empty but has a WAL", Remedy: remedyDamage}
+		}
+		return &content{fresh: true}, nil
+	}
+	db, err := open(ctx, path, "ro")
+	if err != nil {
+		return nil, describe(path, err)
+	}
+	defer db.close()
+	v := verifier{db: db, path: path, said: said}
+	err = v.run(ctx, onSnapshot, onRecord)
+	if v.callback != nil {
+		return nil, fmt.Errorf("replay journal %s: %w", path, v.callback)
+	}
+	return &v.content, describe(path, err)
+}
+
+func size(path string) int64 {
+	if info, err := os.Stat(path); err == nil {
+		return info.Size()
+	}
+	return 0
+}
+
+type verifier struct {
+	content
+	db   *database
+	path string
+	said *journal.Head
+
+	callback error // what a callback returned
+}
+
+func (v *verifier) run(ctx context.Context, onSnapshot func(journal.Head, []byte) error, onRecord func(journal.Record) error) error {
+	// All in one transaction: one state of the file.
+	if _, err := v.db.ExecContext(ctx, "BEGIN"); err != nil {
+		return err
+	}
+	if err := v.format(ctx); err != nil || v.fresh {
+		return err
+	}
+	// The chain below proves what is read. This proves that SQLite will not overwrite it, misled by
+	// a damaged list of free pages.
+	var verdict string
+	if err := v.db.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&verdict); err != nil {
+		return err
+	}
+	if verdict != "ok" {
+		return v.refuse(remedyDamage, "SQLite's check says %q", verdict)
+	}
+	if err := v.snapshot(ctx, onSnapshot); err != nil {
+		return err
+	}
+	return v.records(ctx, onRecord)
+}
+
+func (v *verifier) format(ctx context.Context) error {
+	var version, tables int
+	if err := v.db.QueryRowContext(ctx, "SELECT user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_user_version").Scan(&version, &tables); err != nil {
+		return err
+	}
+	v.fresh = version == 0 && tables == 0
+	switch {
+	case version > format:
+		return v.refuse(remedyNewer, "its format is %d, this version knows %d", version, format)
+	case version != format && !v.fresh:
+		return v.refuse(remedyDamage, "its format is %d, which no journal ever had", version)
+	}
+	return nil
+}
+
+func (v *verifier) snapshot(ctx context.Context, onSnapshot func(journal.Head, []byte) error) error {
+	var first, last int64
+	var hash, seal []byte
+	row := v.db.QueryRowContext(ctx, "SELECT lineage, revision, hash, first, last, seal FROM base")
+	if err := row.Scan(&v.base.Lineage, &v.base.Revision, &hash, &first, &last, &seal); err != nil {
+		return err
+	}
+	copy(v.base.Hash[:], hash)
+	state, err := v.state(ctx, first, last)
+	if err != nil {
+		return err
+	}
+	if want := v.base.Seal(state); !bytes.Equal(seal, want[:]) {
+		return v.refuse(remedyDamage, "the snapshot at revision %d, %d bytes, does not match its seal", v.base.Revision, len(state))
+	}
+	v.pass(v.base)
+	if len(state) == 0 {
+		return nil
+	}
+	v.callback = onSnapshot(v.base, state)
+	return v.callback
+}
+
+func (v *verifier) state(ctx context.Context, first, last int64) (state []byte, err error) {
+	rows, err := v.db.QueryContext(ctx, "SELECT bytes FROM state WHERE part BETWEEN ? AND ? ORDER BY part", first, last)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var part sql.RawBytes
+		if err := rows.Scan(&part); err != nil {
+			return nil, err
+		}
+		state = append(state, part...)
+	}
+	return state, rows.Err()
+}
+
+func (v *verifier) records(ctx context.Context, onRecord func(journal.Record) error) error {
+	rows, err := v.db.QueryContext(ctx, "SELECT revision, hash, events FROM records WHERE revision > ? ORDER BY revision", int64(v.base.Revision))
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var revision uint64
+		var hash sql.RawBytes
+		var encoded []byte
+		if err := rows.Scan(&revision, &hash, &encoded); err != nil {
+			return err
+		}
+		events, err := journal.Decode(encoded)
+		if err != nil {
+			return v.refuse(remedyDamage, "record %d: %v", revision, err)
+		}
+		next := v.head.Next(len(events), encoded)
+		if next.Revision != revision || !bytes.Equal(next.Hash[:], hash) {
+			return v.refuse(remedyDamage, "record %d does not continue %v", revision, v.head)
+		}
+		v.pass(next)
+		if v.callback = onRecord(journal.Record{Revision: revision, Events: events}); v.callback != nil {
+			return v.callback
+		}
+	}
+	return rows.Err()
+}
+
+func (v *verifier) pass(head journal.Head) {
+	v.head = head
+	v.marked = v.marked || v.said != nil && *v.said == head
+}
+
+func (v *verifier) refuse(remedy, format string, args ...any) error {
+	return &journal.RefusedError{Where: v.path, Found: fmt.Sprintf(format, args...), Remedy: remedy}
+}
+
+// compare refuses a database that is not what its head file says.
+func (c *content) compare(path string, said mark) error {
+	refused := &journal.RefusedError{Where: path, Remedy: remedyHead}
+	switch {
+	case said.damaged:
+		refused.Found = "its head file is damaged"
+	case c.marked, said.head == nil && c.head.Revision == 0:
+		return nil // the second: a new journal, or one that a crash left before its head file was written
+	case said.head == nil:
+		refused.Found = "it has no head file"
+	default:
+		refused.Found = fmt.Sprintf("it holds %v to %v, but its head file says that %v was committed", c.base, c.head, said.head)
+		refused.Remedy = remedyMissing
+	}
+	return refused
+}
+
+// describe tells a damaged journal from one that cannot be reached.
+func describe(path string, err error) error {
+	var refused *journal.RefusedError
+	var file *os.PathError
+	var failure *sqlite.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &refused):
+		return err
+	case errors.As(err, &file), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("open journal %s: %w", path, err)
+	case errors.As(err, &failure) && failure.Code() != sqlite3.SQLITE_IOERR_SHORT_READ: // which is a file cut short
+		switch failure.Code() & 0xff { // the rest is the extended code
+		case sqlite3.SQLITE_BUSY:
+			return &journal.RefusedError{Where: path, Found: "another process has it open", Remedy: remedyInUse}
+		case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL,
+			sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_INTERRUPT:
+			return fmt.Errorf("open journal %s: %w", path, err)
+		}
+	}
+	return &journal.RefusedError{Where: path, Found: err.Error(), Remedy: remedyDamage}
+}

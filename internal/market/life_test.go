@@ -1,0 +1,96 @@
+package market_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// ways are the only steps in the life of a reservation, and the only commands that take them: "" is
+// not known yet, or not any more.
+var ways = map[string]string{
+	" -> Held":              "Hold Admit Note",
+	" -> Rejected":          "Hold Note",
+	"Held -> Held":          "Confirm Refuse Tick Note",
+	"Held -> Reserved":      "Accept Commit Note",
+	"Held -> Failed":        "Release Refuse Tick SetMember Note",
+	"Held -> Expired":       "Tick Note",
+	"Held -> Released":      "Tick Note", // at a gate: the commit did not come
+	"Held -> Releasing":     "Release SetMember Note",
+	"Reserved -> Active":    "Activate Note",
+	"Reserved -> Releasing": "Release Tick SetMember Note",
+	"Active -> Releasing":   "Release Tick SetMember Note",
+	"Reserved -> Released":  "SetMember Note",
+	"Active -> Released":    "SetMember Note",
+	// Only the provider, or the operator who removes the provider, gives capacity back.
+	"Releasing -> Released":  "Free SetMember Note",
+	"Releasing -> Releasing": "Release Note",
+	"Released -> Held":       "Admit", // a gate dropped one generation and accepts the next
+	"Released -> ":           "Tick",
+	"Rejected -> ":           "Tick",
+	"Failed -> ":             "Tick",
+	"Expired -> ":            "Tick",
+}
+
+// lived checks that since the last time every reservation went only ways that the command may take it.
+func (f *federation) lived(n *node, c market.Command) {
+	if conditional, ok := c.(market.IfRevision); ok {
+		c = conditional.Command
+	}
+	command := strings.TrimPrefix(fmt.Sprintf("%T", c), "market.")
+	lives := map[string]market.Reservation{}
+	counts := map[api.State]int{}
+	for _, r := range n.state.All() {
+		if lives[r.ID] = *r; r.Generation < f.lives[n][r.ID].Generation {
+			f.t.Fatalf("%s took %s from generation %d to %d", command, r.ID, f.lives[n][r.ID].Generation, r.Generation)
+		}
+		f.went(command, f.lives[n][r.ID], *r)
+		counts[r.State]++
+		for _, party := range []string{r.Consumer, r.Provider, "lyon"} {
+			sees := slices.ContainsFunc(n.state.Of(party, r.Revision-1), func(o *market.Reservation) bool { return o.ID == r.ID })
+			if want := party != "" && (party == r.Consumer || party == r.Provider && r.Assignment != ""); sees != want {
+				f.t.Fatalf("%s: does %q see it? %v, want %v", dump(r), party, sees, want)
+			}
+		}
+	}
+	for id, was := range f.lives[n] {
+		if _, still := lives[id]; !still {
+			f.went(command, was, market.Reservation{ID: id})
+		}
+	}
+	for _, state := range api.States {
+		if n.state.Count()[state] != counts[state] {
+			f.t.Fatalf("%d are %s, but Count says %d", counts[state], state, n.state.Count()[state])
+		}
+		delete(counts, state)
+	}
+	if len(counts) > 0 {
+		f.t.Fatalf("unknown states: %v", counts)
+	}
+	f.lives[n] = lives
+}
+
+func (f *federation) went(command string, from, to market.Reservation) {
+	if from.Revision == to.Revision {
+		return
+	}
+	way := fmt.Sprintf("%s -> %s", from.State, to.State)
+	if !slices.Contains(strings.Fields(ways[way]), command) {
+		f.t.Fatalf("%s: %s, by %s", to.ID, way, command)
+	}
+	freed := from.State == api.Releasing && to.State == api.Released
+	if freed && command == "SetMember" && to.Reason != api.ReasonMemberRemoved {
+		f.t.Fatalf("%s was freed without its provider: %s", to.ID, dump(to))
+	}
+}
+
+// remember begins to follow the lives of a market that was started anew.
+func (f *federation) remember(n *node) {
+	f.lives[n] = map[string]market.Reservation{}
+	for _, r := range n.state.All() {
+		f.lives[n][r.ID] = *r
+	}
+}

@@ -1,0 +1,167 @@
+package market_test
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"pgregory.net/rapid"
+
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// node is a market under test as its owner would run it, next to a twin that only ever hears what a
+// journal would tell it: if the two ever differ, something is not in the events.
+type node struct {
+	t           rapid.TB
+	state, twin *market.State
+	view, other *market.View
+	// journal is every event so far; snapshot stands for the first folded of them.
+	journal  [][]byte
+	snapshot []byte
+	folded   int
+}
+
+func newNode(t rapid.TB, self string) *node {
+	return &node{t: t, state: market.New(self), twin: market.New(self)}
+}
+
+// do decides a command, checks what must hold of every decision, and applies it.
+func (n *node) do(c market.Command, now market.Time) (market.Outcome, error) {
+	n.t.Helper()
+	before := n.bytes(n.state)
+	n.view = n.state.Publish(n.view)
+	out, err := market.Decide(n.state, c, now)
+	if again, err2 := market.Decide(n.twin, c, now); dump(again.Events) != dump(out.Events) || fmt.Sprint(err) != fmt.Sprint(err2) {
+		n.t.Fatalf("%T: decided once as\n%s %v\nand once as\n%s %v", c, dump(out.Events), err, dump(again.Events), err2)
+	}
+	if after := n.bytes(n.state); after != before {
+		n.t.Fatalf("deciding %T changed the state from\n%s\nto\n%s", c, before, after)
+	}
+	for i, view := 0, n.state.Publish(n.view); i < view.Len(); i++ {
+		if view.At(i) != n.view.At(i) {
+			n.t.Fatalf("deciding %T changed the listing of %s", c, view.At(i).Cluster)
+		}
+	}
+	if err != nil && len(out.Events) > 0 {
+		n.t.Fatalf("%T: an error and events: %v", c, err)
+	}
+	for _, e := range out.Events {
+		n.journal = append(n.journal, encode(n.t, e))
+		n.state.Apply(e)
+		n.twin.Apply(decode(n.t, n.journal[len(n.journal)-1]))
+	}
+	n.check()
+	return out, err
+}
+
+// check checks what must hold of every state.
+func (n *node) check() {
+	n.t.Helper()
+	if wrong := n.state.Imbalance(); wrong != 0 {
+		n.t.Fatalf("imbalance %d", wrong)
+	}
+	if live, replayed := n.bytes(n.state), n.bytes(n.twin); live != replayed {
+		n.t.Fatalf("the state is\n%s\nbut replayed\n%s", live, replayed)
+	}
+	n.view, n.other = n.state.Publish(n.view), n.twin.Publish(n.other)
+	for i := range n.view.Len() {
+		l := n.view.At(i)
+		if live, replayed := dump(l.Pools), dump(n.other.Listing(l.Cluster).Pools); live != replayed {
+			n.t.Fatalf("cluster %s is listed as\n%s\nbut replayed\n%s", l.Cluster, live, replayed)
+		}
+	}
+	if n.state.Revision != uint64(len(n.journal)) {
+		n.t.Fatalf("revision %d after %d events", n.state.Revision, len(n.journal))
+	}
+}
+
+// observe takes in a measurement on both.
+func (n *node) observe(cluster string, m *market.Measured, now market.Time) error {
+	n.t.Helper()
+	err := n.state.Observe(cluster, m, now, true)
+	if err2 := n.twin.Observe(cluster, m, now, true); fmt.Sprint(err) != fmt.Sprint(err2) {
+		n.t.Fatalf("observed once with %v and once with %v", err, err2)
+	}
+	n.check()
+	return err
+}
+
+// fold replaces the journal so far by a snapshot.
+func (n *node) fold() {
+	n.t.Helper()
+	n.snapshot, n.folded = []byte(n.bytes(n.state)), len(n.journal)
+}
+
+// restart is a crash after the first keep events, and a start from what the journal then holds. Soft
+// state is gone.
+func (n *node) restart(keep int) {
+	n.t.Helper()
+	n.journal = n.journal[:keep]
+	self, from := n.state.Self, 0
+	n.state, n.twin, n.view = market.New(self), market.New(self), nil
+	n.other = nil
+	if n.snapshot != nil && n.folded <= keep {
+		from = n.folded
+		if err := n.state.Restore(n.snapshot); err != nil {
+			n.t.Fatal(err)
+		}
+	}
+	for i, data := range n.journal {
+		if i >= from {
+			n.state.Apply(decode(n.t, data))
+		}
+		n.twin.Apply(decode(n.t, data))
+	}
+	n.check()
+}
+
+// listing is what the market publishes of a cluster; nil if it does not know it.
+func (n *node) listing(cluster string) *market.Listing {
+	n.view = n.state.Publish(n.view)
+	return n.view.Listing(cluster)
+}
+
+// pool is what it publishes of the general pool of a cluster.
+func (n *node) pool(cluster string) market.PoolListing {
+	if l := n.listing(cluster); l != nil {
+		if p := l.Pool("general"); p != nil {
+			return *p
+		}
+	}
+	return market.PoolListing{}
+}
+
+func (n *node) bytes(s *market.State) string {
+	n.t.Helper()
+	data, err := s.Snapshot()()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return string(data)
+}
+
+func encode(t rapid.TB, e market.Event) []byte {
+	t.Helper()
+	data, err := e.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func decode(t rapid.TB, data []byte) market.Event {
+	t.Helper()
+	e, err := market.DecodeEvent(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func dump(v any) string {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	return string(data)
+}

@@ -1,0 +1,185 @@
+package market_test
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// Whatever happens in whatever order: the books are right, nothing is placed twice, decisions change
+// nothing, repeats change nothing, and a journal gives back the state, up to any crash.
+func TestAnythingInAnyOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := newFederation(t)
+		t.Repeat(map[string]func(*rapid.T){
+			"time passes":     f.timePasses,
+			"advertise":       func(*rapid.T) { f.advertise(rapid.SampledFrom(providers).Draw(t, "provider")) },
+			"hold":            f.hold,
+			"hold again":      f.hold,
+			"confirm":         f.confirm,
+			"accept":          f.accept,
+			"refuse":          f.refuse,
+			"activate":        f.activate,
+			"release":         f.release,
+			"free":            f.free,
+			"admit":           f.admit,
+			"commit":          f.commit,
+			"gate releases":   f.gateReleases,
+			"gate frees":      f.gateFrees,
+			"consumer notes":  f.note,
+			"members":         f.members,
+			"if at revision":  f.conditional,
+			"broker restarts": func(*rapid.T) { f.restart(f.broker) },
+			"gate restarts":   func(*rapid.T) { f.restart(f.gates[f.cluster()]) },
+		})
+	})
+}
+
+func (f *federation) timePasses(t *rapid.T) {
+	f.now += market.Time(rapid.SampledFrom([]time.Duration{
+		0, time.Millisecond, time.Second, 29 * time.Second, market.HoldTime, market.Lease, market.DecideTime, 2 * time.Hour, market.Retention,
+	}).Draw(t, "time").Milliseconds())
+	f.pass(f.broker)
+	for _, c := range clusters {
+		f.pass(f.gates[c])
+	}
+}
+
+func (f *federation) hold(t *rapid.T) {
+	size := market.Amounts{{Resource: "cpu", Value: rapid.Int64Range(1, 5).Draw(t, "cpu") * 1000}}
+	if rapid.Bool().Draw(t, "with gpu") {
+		size = append(size, market.Amount{Resource: "nvidia.com/gpu", Value: rapid.Int64Range(1, 3).Draw(t, "gpu")})
+	}
+	id := f.next("r")
+	if rapid.IntRange(0, 19).Draw(t, "known") == 0 {
+		id = f.some(f.broker).ID
+	}
+	candidates := f.candidates()
+	out, err := f.do(f.broker, market.Hold{
+		ID: id, Key: rapid.SampledFrom([]string{"", "a", "b", "c\x00\u2028"}).Draw(t, "key"), Digest: rapid.SampledFrom([]string{"d", "e"}).Draw(t, "digest"),
+		Consumer: f.cluster(), Pool: "general", Size: size, Request: api.Request{Resources: size.Resources()},
+		Duration: rapid.SampledFrom([]time.Duration{time.Minute, time.Hour}).Draw(t, "duration"), Candidates: candidates,
+		Decision: &api.Decision{Considered: 3, Candidates: len(candidates)},
+	})
+	if err == nil && len(out.Events) > 0 && out.Reservation.State == api.Held {
+		if p := f.broker.pool(out.Reservation.Provider); p.Available.Of("cpu") < 0 {
+			t.Fatalf("held where there is nothing: %s", dump(p))
+		}
+	}
+}
+
+func (f *federation) confirm(*rapid.T) {
+	r := f.some(f.broker)
+	a := f.assignment(r)
+	f.do(f.broker, market.Confirm{ID: r.ID, Consumer: f.party(r.Consumer), Generation: a.Generation, Document: documentOf(a)})
+}
+
+func (f *federation) accept(*rapid.T) {
+	r := f.some(f.broker)
+	provider, generation := f.party(r.Provider), f.generation(r)
+	f.do(f.broker, market.Accept{ID: r.ID, Provider: provider, Generation: generation, Document: "yes of " + provider})
+}
+
+func (f *federation) refuse(*rapid.T) {
+	r := f.some(f.broker)
+	f.do(f.broker, market.Refuse{ID: r.ID, Provider: f.party(r.Provider), Generation: f.generation(r), Reason: api.ReasonInsufficient, Message: "no"})
+}
+
+func (f *federation) activate(*rapid.T) {
+	r := f.some(f.broker)
+	f.do(f.broker, market.Activate{ID: r.ID, Consumer: f.party(r.Consumer)})
+}
+
+func (f *federation) ending(t *rapid.T, r *market.Reservation) market.Release {
+	by := f.party(rapid.SampledFrom([]string{r.Consumer, r.Provider}).Draw(t, "side"))
+	return market.Release{ID: r.ID, By: by, Generation: f.generation(r), Reason: api.ReasonReleased,
+		Document: rapid.SampledFrom([]string{"", "end"}).Draw(t, "document")}
+}
+
+func (f *federation) release(t *rapid.T) { f.do(f.broker, f.ending(t, f.some(f.broker))) }
+
+func (f *federation) free(*rapid.T) {
+	r := f.some(f.broker)
+	f.do(f.broker, market.Free{ID: r.ID, Provider: f.party(r.Provider)})
+}
+
+func (f *federation) admit(t *rapid.T) {
+	r := f.some(f.broker)
+	a := f.assignment(r)
+	if a.Provider == "" {
+		return
+	}
+	f.do(f.gates[a.Provider], market.Admit{Assignment: a, Size: r.Size, Document: documentOf(a), Acceptance: "yes of " + a.Provider,
+		BindsUntil: r.HeldUntil + 30_000, Adopt: rapid.IntRange(0, 9).Draw(t, "adopt") == 0})
+}
+
+func (f *federation) commit(*rapid.T) {
+	gate := f.gates[f.cluster()]
+	r := f.some(gate)
+	f.do(gate, market.Commit{ID: r.ID, Generation: f.generation(r), Fence: api.Fence{Lineage: "l", Revision: f.broker.state.Revision}})
+}
+
+func (f *federation) gateReleases(t *rapid.T) {
+	gate := f.gates[f.cluster()]
+	f.do(gate, f.ending(t, f.some(gate)))
+}
+
+func (f *federation) gateFrees(*rapid.T) {
+	gate := f.gates[f.cluster()]
+	f.do(gate, market.Free{ID: f.some(gate).ID, Provider: gate.state.Self})
+}
+
+// note tells a consumer's agent what the broker says, sometimes late.
+func (f *federation) note(t *rapid.T) {
+	r := *f.some(f.broker)
+	r.Fence = api.Fence{Lineage: "l", Revision: r.Revision}
+	if rapid.IntRange(0, 4).Draw(t, "late") == 0 {
+		r.State, r.Fence.Revision = api.Held, max(1, r.Revision/2)
+	}
+	f.do(f.gates[f.party(r.Consumer)], market.Note{Reservation: &r})
+}
+
+func (f *federation) members(t *rapid.T) {
+	c := f.cluster()
+	switch rapid.IntRange(0, 5).Draw(t, "step") {
+	case 0, 1, 2:
+		f.do(f.broker, market.SetMember{Cluster: c, State: rapid.SampledFrom([]api.MemberState{
+			api.MemberPending, api.MemberActive, api.MemberActive, api.MemberSuspended, api.MemberRevoked, api.MemberRemoved}).Draw(t, "state")})
+	case 3:
+		f.do(f.broker, market.PutCard{Card: api.Card{Cluster: c, Key: "k-" + f.cluster(), Number: rapid.Int64Range(1, 3).Draw(t, "number")}, Signed: f.next("card")})
+	case 4:
+		f.do(f.gates[c], market.Pin{Cluster: f.cluster(), Key: "k-" + f.cluster()})
+	default: // it comes back
+		token := f.next("again-")
+		f.do(f.broker, market.CreateToken{Token: market.Token{ID: token, Hash: "h", Cluster: rapid.SampledFrom([]string{"", c}).Draw(t, "named"), Expires: f.now + 1000}})
+		f.do(f.broker, market.Join{TokenID: token, Hash: "h", Cluster: c, Key: "k-" + f.party(c), TLSKey: "x"})
+		f.do(f.broker, market.SetMember{Cluster: c, State: api.MemberActive})
+	}
+}
+
+func (f *federation) conditional(t *rapid.T) {
+	r := f.some(f.broker)
+	f.do(f.broker, market.IfRevision{ID: r.ID, Revision: r.Revision + uint64(rapid.IntRange(0, 1).Draw(t, "off")), Command: f.ending(t, r)})
+}
+
+// restart crashes a market, now or as if a backup had been put back, sometimes after a snapshot.
+// Agents advertise to it again.
+func (f *federation) restart(n *node) {
+	if rapid.Bool().Draw(f.t, "fold") {
+		n.fold()
+	}
+	lost := 0
+	if rapid.IntRange(0, 3).Draw(f.t, "backup") == 0 {
+		lost = rapid.IntRange(0, len(n.journal)-n.folded).Draw(f.t, "lost")
+	}
+	n.restart(len(n.journal) - lost)
+	delete(f.lives, n)
+	f.remember(n)
+	for _, p := range providers {
+		f.advertise(p)
+	}
+}

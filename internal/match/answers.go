@@ -1,0 +1,60 @@
+package match
+
+import (
+	"github.com/bourse-dev/bourse/api"
+)
+
+// answer is what a `where` came to for a cluster. It holds for the card and the
+// advertisement that it was computed from.
+type answer struct {
+	card     *api.Card
+	sequence api.Sequence
+	truth    truth
+}
+
+// answers is one decision's use of a `where`: it looks up what was computed before, and
+// computes the rest.
+type answers struct {
+	program *program
+	known   reading[answer]
+	facts   facts
+}
+
+func (l *language) open(p *program) answers {
+	if p == nil {
+		return answers{}
+	}
+	return answers{program: p, known: p.answers.open(), facts: facts{language: l}}
+}
+
+func (a *answers) close() {
+	if a.program != nil {
+		a.known.close()
+	}
+}
+
+// about says what the expression comes to for a cluster.
+func (a *answers) about(c *candidate) truth {
+	if a.program == nil {
+		return unknown
+	}
+	if known := a.known.at(int(c.slot)); known.card == c.card && known.sequence == c.sequence {
+		return known.truth
+	}
+	t, _ := a.compute(c)
+	a.known.put(int(c.slot), answer{c.card, c.sequence, t})
+	return t
+}
+
+// trouble says in words why the expression has no answer for a cluster.
+func (a *answers) trouble(c *candidate) string {
+	if _, err := a.compute(c); err != nil {
+		return oneLine(err.Error())
+	}
+	return ""
+}
+
+func (a *answers) compute(c *candidate) (truth, error) {
+	a.facts.card, a.facts.pool = c.card, c.Measured.Pools[c.pool.Name]
+	return a.program.evaluate(&a.facts)
+}

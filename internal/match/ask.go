@@ -1,0 +1,131 @@
+package match
+
+import (
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// Bounds of a request.
+const (
+	minDuration   = time.Minute
+	maxDuration   = 8760 * time.Hour
+	maxProperties = 32
+	maxText       = 316 // characters of a property's name or value
+	maxExclude    = 64
+	maxPrefer     = 16
+)
+
+// Ask is a valid request of a consumer, ready to be decided. [Engine.Ask] makes it; it is
+// immutable and may be decided any number of times.
+type Ask struct {
+	Consumer string
+	// Request has its defaults filled in.
+	Request  api.Request
+	Size     market.Amounts
+	Duration time.Duration
+
+	where *program
+}
+
+// Ask checks a request and fills in its defaults: duration 24h, pool general, strategy
+// balance. Errors: Invalid with the field.
+func (e *Engine) Ask(consumer string, r api.Request) (Ask, error) {
+	a := Ask{Consumer: consumer}
+	if err := market.ValidCluster("consumer", consumer); err != nil {
+		return Ask{}, err
+	}
+	var err error
+	if a.Size, err = market.Need("resources", r.Resources); err != nil {
+		return Ask{}, err
+	}
+	if a.Duration, err = durationOf(r); err != nil {
+		return Ask{}, err
+	}
+	r.Duration = &metav1.Duration{Duration: a.Duration}
+	if r.Pool == "" {
+		r.Pool = api.GeneralPool
+	}
+	if r.Strategy == "" {
+		r.Strategy = api.Balance
+	}
+	if strategies[r.Strategy] == nil {
+		return Ask{}, api.Invalid("strategy", "%.80q is not a strategy", string(r.Strategy)).Fix("use balance or pack")
+	}
+	if err := checkNames(r); err != nil {
+		return Ask{}, err
+	}
+	if err := checkProperties(r.Properties); err != nil {
+		return Ask{}, err
+	}
+	if r.Where != "" {
+		if a.where, err = e.where.compile(r.Where, r.Pool); err != nil {
+			return Ask{}, err
+		}
+	}
+	a.Request = r
+	return a, nil
+}
+
+func durationOf(r api.Request) (time.Duration, error) {
+	if r.Duration == nil {
+		return time.ParseDuration(api.DefaultDuration)
+	}
+	d := r.Duration.Duration
+	if d < minDuration || d > maxDuration {
+		return 0, api.Invalid("duration", "%s is out of bounds", d).Fix("ask for 1m to 8760h")
+	}
+	return d, nil
+}
+
+func checkNames(r api.Request) error {
+	if err := market.ValidCluster("pool", r.Pool); err != nil {
+		return err
+	}
+	if r.Target != "" {
+		if err := market.ValidCluster("target", r.Target); err != nil {
+			return err
+		}
+	}
+	for _, list := range []struct {
+		field string
+		names []string
+		most  int
+	}{{"exclude", r.Exclude, maxExclude}, {"prefer", r.Prefer, maxPrefer}} {
+		if len(list.names) > list.most {
+			return api.Invalid(list.field, "names %d clusters", len(list.names)).Fix("name at most %d", list.most)
+		}
+		for _, name := range list.names {
+			if err := market.ValidCluster(list.field, name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func checkProperties(properties map[string]string) error {
+	if len(properties) > maxProperties {
+		return api.Invalid("properties", "names %d properties", len(properties)).Fix("name at most %d", maxProperties)
+	}
+	for name, value := range properties {
+		for _, text := range []string{name, value} {
+			if utf8.RuneCountInString(text) > maxText || !printable(text) {
+				return api.Invalid("properties", "%.80q cannot be on a cluster", text).
+					Fix("use at most %d printable characters", maxText)
+			}
+		}
+	}
+	return nil
+}
+
+// printable says whether a text may be kept and shown to people in a terminal.
+func printable(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
+}

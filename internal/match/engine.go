@@ -1,0 +1,133 @@
+package match
+
+import (
+	"math/bits"
+
+	"k8s.io/utils/lru"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+const (
+	maxRanked = 8 // providers that a reservation may try
+	maxTop    = 5 // candidates that a decision explains
+
+	rememberPools = 8
+)
+
+// Engine decides. It holds what is worth remembering between decisions: compiled
+// expressions, and what each `where` came to for each cluster. It is safe for concurrent use.
+type Engine struct {
+	where, allow *language
+	pools        *lru.Cache // candidates by pool
+}
+
+// New makes an engine. One serves one market, because what it remembers is by slot.
+func New() *Engine {
+	return &Engine{where: whereLanguage(), allow: allowLanguage(), pools: lru.New(rememberPools)}
+}
+
+// Ranking is what an ask came to.
+type Ranking struct {
+	// Providers are the best candidates, at most eight, best first. Empty: no cluster qualifies.
+	Providers []string
+	// Decision is the explanation.
+	Decision api.Decision
+}
+
+// Decide ranks the clusters of a view for an ask. The same view, ask and time give the same ranking.
+func (e *Engine) Decide(v *market.View, a Ask, now market.Time) Ranking {
+	q := e.question(v, a, now)
+	defer q.close()
+	return q.decide()
+}
+
+func (q *question) decide() Ranking {
+	var t tally
+	for slot := range q.view.Len() {
+		c := q.candidate(slot)
+		filter, reason := q.eliminate(c)
+		switch {
+		case reason == passes:
+			t.qualified(ranked{q.score(c), c.Listing})
+		case filters[filter].hides:
+			t.hidden++
+		default:
+			t.eliminated(q, c, filter, reason)
+		}
+	}
+	return t.ranking(q)
+}
+
+// question is an ask put to one view: what filters and scorers know besides the cluster.
+type question struct {
+	Ask
+	view       *market.View
+	now        market.Time
+	slot       int32     // of the consumer, -1 if the view does not have it
+	card       *api.Card // of the consumer
+	filters    uint32    // by their bits, those that the request leaves anything to do
+	needs      []need
+	candidates reading[candidate]
+	where      answers
+	allow      permissions
+	scorers    []scorer
+}
+
+// question opens a question. The caller must close it.
+func (e *Engine) question(v *market.View, a Ask, now market.Time) *question {
+	q := &question{Ask: a, view: v, now: now, slot: -1, card: &api.Card{Cluster: a.Consumer},
+		needs:      needsOf(a.Size),
+		candidates: e.candidates(a.Request.Pool).open(),
+		where:      e.where.open(a.where),
+		allow:      permissions{language: e.allow},
+		scorers:    scorersFor(&a.Request),
+	}
+	if l := v.Listing(a.Consumer); l != nil {
+		q.slot = int32(l.Slot)
+		if l.Member != nil && l.Member.Card != nil {
+			q.card = l.Member.Card
+		}
+	}
+	for i := range filters {
+		if moot := filters[i].moot; moot == nil || !moot(&q.Request) {
+			q.filters |= 1 << i
+		}
+	}
+	return q
+}
+
+func (e *Engine) candidates(pool string) *book[candidate] {
+	if known, ok := e.pools.Get(pool); ok {
+		return known.(*book[candidate])
+	}
+	b := &book[candidate]{}
+	e.pools.Add(pool, b)
+	return b
+}
+
+func (q *question) close() {
+	q.candidates.close()
+	q.where.close()
+}
+
+// candidate is the cluster in a slot of the view. It is not to be written.
+func (q *question) candidate(slot int) *candidate {
+	l := q.view.At(slot)
+	if c := q.candidates.at(slot); c.Listing == l {
+		return c
+	}
+	return q.candidates.put(slot, newCandidate(l, q.Request.Pool))
+}
+
+// eliminate returns the first filter that has a reason against the cluster, or passes.
+func (q *question) eliminate(c *candidate) (filter int, r Reason) {
+	for open := q.filters &^ c.settled; open != 0; open &= open - 1 {
+		i := bits.TrailingZeros32(open)
+		if r := filters[i].check(q, c); r != passes {
+			return i, r
+		}
+	}
+	return 0, passes
+}

@@ -1,0 +1,51 @@
+package match
+
+import (
+	"sort"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// Evaluate decides, and says of each cluster that the asker may see what became of it:
+// candidates first, best first, then the eliminated ones, nearest first.
+func (e *Engine) Evaluate(v *market.View, a Ask, now market.Time) api.Evaluation {
+	out := api.Evaluation{Decision: e.Decide(v, a, now).Decision}
+	q := e.question(v, a, now)
+	defer q.close()
+	var verdicts []verdict
+	for slot := range v.Len() {
+		c := q.candidate(slot)
+		filter, reason := q.eliminate(c)
+		if reason == passes || !filters[filter].hides {
+			verdicts = append(verdicts, q.verdict(c, filter, reason))
+		}
+	}
+	sort.Slice(verdicts, func(i, j int) bool { return verdicts[i].miss.before(verdicts[j].miss) })
+	for _, v := range verdicts {
+		out.Clusters = append(out.Clusters, v.said)
+	}
+	return out
+}
+
+// verdict is what is said of a cluster. In its order a candidate is one that got
+// past the last filter and lacks less than nothing.
+type verdict struct {
+	said api.Verdict
+	miss miss
+}
+
+func (q *question) verdict(c *candidate, filter int, r Reason) verdict {
+	if r == passes {
+		score := q.score(c)
+		return verdict{
+			said: api.Verdict{Cluster: c.Cluster, Score: score},
+			miss: miss{filter: len(filters), short: -score, Listing: c.Listing},
+		}
+	}
+	f := &filters[filter]
+	return verdict{
+		said: api.Verdict{Cluster: c.Cluster, Filter: f.name, Reason: string(r), Message: f.explain(q, c, r)},
+		miss: missOf(q, c, filter, r),
+	}
+}

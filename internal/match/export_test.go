@@ -1,0 +1,18 @@
+package match
+
+import "github.com/bourse-dev/bourse/internal/market"
+
+// Forget drops what the ask's `where` came to, and keeps it compiled.
+func (a Ask) Forget() { a.where.answers.pages.Store(nil) }
+
+// DecidePlainly decides with nothing remembered of any cluster and no filter settled in advance.
+func (e *Engine) DecidePlainly(v *market.View, a Ask, now market.Time) Ranking {
+	q := New().question(v, a, now)
+	defer q.close()
+	for slot := range v.Len() {
+		c := newCandidate(v.At(slot), a.Request.Pool)
+		c.settled = 0
+		q.candidates.put(slot, c)
+	}
+	return q.decide()
+}

@@ -1,0 +1,115 @@
+package match
+
+import (
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// How many compiled expressions are remembered. Requests bring ever new ones, and each may
+// have an answer for every cluster; of terms there is at most one for each provider.
+const (
+	rememberWhere = 256
+	rememberAllow = 16_384
+)
+
+// whereLanguage is that of Request.Where: the properties of a provider under their own
+// names, and the amounts of its asked pool.
+func whereLanguage() *language {
+	return newLanguage("where", rememberWhere, append(cardVariables(""),
+		variable{"capacity", amountsType, func(f *facts) ref.Val { return amounts(f.pool.Capacity) }},
+		variable{"allocatable", amountsType, func(f *facts) ref.Val { return amounts(f.pool.Allocatable) }},
+		variable{"shared", amountsType, func(f *facts) ref.Val { return amounts(f.pool.Shared) }},
+	))
+}
+
+// allowLanguage is that of Terms.Allow: the same properties of the consumer, and what it asks for.
+func allowLanguage() *language {
+	return newLanguage("allow", rememberAllow, append(cardVariables("consumer."),
+		variable{"request.resources", amountsType, func(f *facts) ref.Val { return amounts(f.ask.Size) }},
+		variable{"request.pool", cel.StringType, func(f *facts) ref.Val { return text(f.ask.Request.Pool) }},
+		variable{"request.seconds", cel.IntType, func(f *facts) ref.Val { return types.Int(f.ask.Duration.Seconds()) }},
+	))
+}
+
+func cardVariables(prefix string) []variable {
+	return []variable{
+		{prefix + "cluster", cel.StringType, func(f *facts) ref.Val { return text(f.card.Cluster) }},
+		{prefix + "region", cel.StringType, func(f *facts) ref.Val { return text(f.card.Properties.Region) }},
+		{prefix + "zones", textsType, func(f *facts) ref.Val { return texts(f.card.Properties.Zones) }},
+		{prefix + "architectures", textsType, func(f *facts) ref.Val { return texts(f.card.Properties.Architectures) }},
+		{prefix + "gpus", textsType, func(f *facts) ref.Val { return texts(f.card.Properties.GPUs) }},
+		{prefix + "kubernetes", cel.StringType, func(f *facts) ref.Val { return text(f.card.Properties.Kubernetes) }},
+		{prefix + "liqo", cel.StringType, func(f *facts) ref.Val { return text(f.card.Properties.Liqo) }},
+		{prefix + "storageClasses", textsType, func(f *facts) ref.Val { return texts(f.card.Properties.StorageClasses) }},
+		{prefix + "labels", cel.MapType(cel.StringType, cel.StringType), func(f *facts) ref.Val {
+			return types.NewStringStringMap(types.DefaultTypeAdapter, f.card.Properties.Labels)
+		}},
+	}
+}
+
+// variable is a name that expressions know. One whose value is nil is unknown; a map always has
+// a value, and it is its missing keys that are unknown.
+type variable struct {
+	name  string
+	kind  *cel.Type
+	value func(*facts) ref.Val
+}
+
+// facts are what an expression is evaluated over. They make a variable when it is asked
+// for, so that none is made that is not used.
+type facts struct {
+	language *language
+	card     *api.Card           // of the provider in `where`, of the consumer in `allow`
+	pool     market.MeasuredPool // in `where`
+	ask      *Ask                // in `allow`
+}
+
+// ResolveName implements cel.Activation.
+func (f *facts) ResolveName(name string) (any, bool) {
+	v, ok := f.language.variables[name]
+	if !ok {
+		return nil, false
+	}
+	if value := v.value(f); value != nil {
+		return value, true
+	}
+	return f.language.missing[name], true
+}
+
+// Parent implements cel.Activation.
+func (f *facts) Parent() cel.Activation { return nil }
+
+var (
+	textsType   = cel.ListType(cel.StringType)
+	amountsType = cel.MapType(cel.StringType, cel.DoubleType)
+)
+
+func text(s string) ref.Val {
+	if s == "" {
+		return nil
+	}
+	return types.String(s)
+}
+
+func texts(list []string) ref.Val {
+	if len(list) == 0 {
+		return nil
+	}
+	return types.NewStringList(types.DefaultTypeAdapter, list)
+}
+
+// amounts are by resource: cores of "cpu", units of every other.
+func amounts(a market.Amounts) ref.Val {
+	out := make(map[string]float64, len(a))
+	for _, x := range a {
+		out[x.Resource] = float64(x.Value)
+		if x.Resource == "cpu" {
+			out[x.Resource] /= 1000
+		}
+	}
+	return types.NewMap(types.DefaultTypeAdapter, out)
+}

@@ -1,0 +1,272 @@
+package match
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// Reason is why a filter eliminated a cluster. The list is closed.
+type Reason string
+
+const (
+	passes Reason = ""
+
+	Self           Reason = "Self"           // it is the asker
+	NotActive      Reason = "NotActive"      // it is not an admitted member (hidden)
+	NotVisible     Reason = "NotVisible"     // its terms do not show it to the asker (hidden)
+	NotTarget      Reason = "NotTarget"      // another one was named as the target
+	Excluded       Reason = "Excluded"       // the request excludes it
+	NotAdvertised  Reason = "NotAdvertised"  // it was not heard of since the broker started
+	NotFresh       Reason = "NotFresh"       // its lease ended
+	NoKey          Reason = "NoKey"          // it has no card or no cluster key
+	NoPool         Reason = "NoPool"         // it shares no pool of that name
+	OtherProperty  Reason = "OtherProperty"  // a property is another than asked, or missing
+	WhereFalse     Reason = "WhereFalse"     // `where` is false
+	WhereUnknown   Reason = "WhereUnknown"   // `where` needs what the cluster does not advertise
+	WhereTooCostly Reason = "WhereTooCostly" // `where` takes too long
+	TooLong        Reason = "TooLong"        // longer than its terms allow
+	TooMuch        Reason = "TooMuch"        // more than its terms allow
+	NotAllowed     Reason = "NotAllowed"     // the CEL of its terms does not allow it
+	Overcommitted  Reason = "Overcommitted"  // its reservations exceed what it has: nothing new is placed there
+	TooLittle      Reason = "TooLittle"      // it does not fit
+)
+
+// filter is one step that a cluster must pass.
+type filter struct {
+	name string
+	// check is pure and formats nothing: it runs for every cluster of every decision.
+	check func(q *question, c *candidate) Reason
+	// explain says the reason in words; it runs for few.
+	explain func(q *question, c *candidate, r Reason) string
+
+	// moot says that a request leaves the filter nothing to do.
+	moot func(*api.Request) bool
+	// settled says that a cluster passes whoever asks for whatever. It is remembered with the cluster.
+	settled func(*candidate) bool
+	// short is how much was missing, in parts per million of what was asked. Nil: it cannot be said.
+	short func(q *question, c *candidate) int64
+
+	// hides: what it eliminates is counted as hidden and never named.
+	hides bool
+	// chosen: what it eliminates the asker itself ruled out; that is no near miss.
+	chosen bool
+}
+
+// filters are all filters in their order: first who may be spoken of, then what
+// the asker chose, then what is cheap; last what fits, because a cluster that lacks nothing
+// but room is the most useful near miss. After `visible`, a cluster has advertised and has terms.
+var filters = []filter{
+	{name: "self", check: notSelf, explain: say("is the asker"), chosen: true},
+	{name: "active", check: active, settled: alone(active), hides: true},
+	{name: "visible", check: visible, settled: visibleToAll, hides: true},
+	{name: "target", check: target, moot: noTarget, explain: say("is not the target"), chosen: true},
+	{name: "exclude", check: notExcluded, moot: noExclude, explain: say("is excluded by the request"), chosen: true},
+	{name: "fresh", check: fresh, explain: explainFresh},
+	{name: "trusted", check: trusted, settled: alone(trusted), explain: say("has no cluster key that can be trusted")},
+	{name: "pool", check: hasPool, settled: alone(hasPool), explain: explainPool},
+	{name: "properties", check: properties, moot: noProperties, explain: explainProperties},
+	{name: "where", check: where, moot: noWhere, explain: explainWhere},
+	{name: "policy", check: policy, settled: noPolicy, explain: explainPolicy},
+	{name: "overcommitted", check: notOvercommitted, settled: alone(notOvercommitted), explain: explainOvercommitted},
+	{name: "fits", check: fits, explain: explainFits, short: shortfall},
+}
+
+// alone makes of a check that looks only at the cluster one that settles it.
+func alone(check func(*question, *candidate) Reason) func(*candidate) bool {
+	return func(c *candidate) bool { return check(nil, c) == passes }
+}
+
+func say(text string) func(*question, *candidate, Reason) string {
+	return func(*question, *candidate, Reason) string { return text }
+}
+
+func notSelf(q *question, c *candidate) Reason {
+	if c.slot == q.slot {
+		return Self
+	}
+	return passes
+}
+
+func active(_ *question, c *candidate) Reason {
+	if !c.Active() {
+		return NotActive
+	}
+	return passes
+}
+
+func visible(q *question, c *candidate) Reason {
+	if c.Measured == nil || !Visible(c.Measured.Terms, q.card) {
+		return NotVisible
+	}
+	return passes
+}
+
+func visibleToAll(c *candidate) bool {
+	return c.Measured != nil && c.Measured.Terms != nil && everyone(&c.Measured.Terms.VisibleTo)
+}
+
+// Visible says whether a cluster with these terms is shown to the member with that card.
+// Without terms nothing is shown.
+func Visible(terms *market.Terms, to *api.Card) bool {
+	if terms == nil {
+		return false
+	}
+	audience := &terms.VisibleTo
+	if everyone(audience) {
+		return true
+	}
+	if slices.Contains(audience.Clusters, to.Cluster) {
+		return true
+	}
+	for name, value := range audience.Labels {
+		if has, ok := to.Properties.Labels[name]; !ok || has != value {
+			return false
+		}
+	}
+	return len(audience.Labels) > 0
+}
+
+func everyone(a *api.Audience) bool { return len(a.Clusters) == 0 && len(a.Labels) == 0 }
+
+func noTarget(r *api.Request) bool { return r.Target == "" }
+
+func target(q *question, c *candidate) Reason {
+	if c.Cluster != q.Request.Target {
+		return NotTarget
+	}
+	return passes
+}
+
+func noExclude(r *api.Request) bool { return len(r.Exclude) == 0 }
+
+func notExcluded(q *question, c *candidate) Reason {
+	if slices.Contains(q.Request.Exclude, c.Cluster) {
+		return Excluded
+	}
+	return passes
+}
+
+func fresh(q *question, c *candidate) Reason {
+	switch {
+	case c.freshUntil == 0:
+		return NotAdvertised
+	case q.now >= c.freshUntil:
+		return NotFresh
+	}
+	return passes
+}
+
+func explainFresh(q *question, c *candidate, r Reason) string {
+	if r == NotAdvertised {
+		return "has not advertised since the broker started"
+	}
+	silent := (market.Lease + q.now.Go().Sub(c.FreshUntil.Go())).Round(time.Second)
+	return fmt.Sprintf("was last heard of %s ago", silent)
+}
+
+func trusted(_ *question, c *candidate) Reason {
+	if c.Member.Key == "" || c.card == nil {
+		return NoKey
+	}
+	return passes
+}
+
+func hasPool(_ *question, c *candidate) Reason {
+	if c.pool == nil {
+		return NoPool
+	}
+	return passes
+}
+
+func explainPool(q *question, _ *candidate, _ Reason) string {
+	return fmt.Sprintf("has no pool %q", q.Request.Pool)
+}
+
+func noProperties(r *api.Request) bool { return len(r.Properties) == 0 }
+
+func properties(q *question, c *candidate) Reason {
+	for name, value := range q.Request.Properties {
+		if has, ok := c.card.Properties.Labels[name]; !ok || has != value {
+			return OtherProperty
+		}
+	}
+	return passes
+}
+
+func explainProperties(q *question, c *candidate, _ Reason) string {
+	var wrong []string
+	for _, name := range slices.Sorted(maps.Keys(q.Request.Properties)) {
+		switch has, ok := c.card.Properties.Labels[name]; {
+		case !ok:
+			wrong = append(wrong, fmt.Sprintf("has no property %q", name))
+		case has != q.Request.Properties[name]:
+			wrong = append(wrong, fmt.Sprintf("%q is %q", name, has))
+		}
+	}
+	return strings.Join(wrong, ", ")
+}
+
+func noWhere(r *api.Request) bool { return r.Where == "" }
+
+func where(q *question, c *candidate) Reason {
+	switch q.where.about(c) {
+	case holds:
+		return passes
+	case fails:
+		return WhereFalse
+	case costly:
+		return WhereTooCostly
+	default:
+		return WhereUnknown
+	}
+}
+
+func explainWhere(q *question, c *candidate, r Reason) string {
+	switch r {
+	case WhereFalse:
+		return "`where` is false"
+	case WhereTooCostly:
+		return "`where` takes too long here"
+	default:
+		return "`where` is unknown: " + q.where.trouble(c)
+	}
+}
+
+func noPolicy(c *candidate) bool {
+	if c.Measured == nil || c.Measured.Terms == nil {
+		return false
+	}
+	t := c.Measured.Terms
+	return t.MaxDuration == nil && len(t.MaxPerReservation) == 0 && len(t.MaxPerConsumer) == 0 && t.Allow == ""
+}
+
+func policy(q *question, c *candidate) Reason {
+	terms := c.Measured.Terms
+	switch {
+	case terms.MaxDuration != nil && q.Duration > terms.MaxDuration.Duration:
+		return TooLong
+	case terms.Refuses(q.Size, c.pool.Accounts[q.Consumer]) != "":
+		return TooMuch
+	case !q.allow.given(q, terms.Allow):
+		return NotAllowed
+	}
+	return passes
+}
+
+func explainPolicy(q *question, c *candidate, r Reason) string {
+	terms := c.Measured.Terms
+	switch r {
+	case TooLong:
+		return fmt.Sprintf("lends for at most %s", terms.MaxDuration.Duration)
+	case TooMuch:
+		return terms.Refuses(q.Size, c.pool.Accounts[q.Consumer])
+	default:
+		return "its policy does not allow this request"
+	}
+}

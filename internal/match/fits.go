@@ -1,0 +1,93 @@
+package match
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"strings"
+
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// million is one, in the unit of scores and shortfalls.
+const million = 1_000_000
+
+func notOvercommitted(_ *question, c *candidate) Reason {
+	if c.pool != nil && c.pool.Available.Negative() {
+		return Overcommitted
+	}
+	return passes
+}
+
+// explainOvercommitted names each resource of which there is too little for what is reserved.
+func explainOvercommitted(_ *question, c *candidate, _ Reason) string {
+	var over []string
+	for _, has := range c.pool.Available {
+		if has.Value < 0 {
+			over = append(over, quantity(has.Resource, -has.Value)+" "+has.Resource)
+		}
+	}
+	return "is overcommitted by " + strings.Join(over, ", ")
+}
+
+func fits(q *question, c *candidate) Reason {
+	for i := range q.needs {
+		if n := &q.needs[i]; n.of(c).available < n.Value {
+			return TooLittle
+		}
+	}
+	return passes
+}
+
+// shortfall is what is missing of the resource that is shortest, as a part of what was asked.
+func shortfall(q *question, c *candidate) int64 {
+	worst := fraction{0, 1}
+	for i := range q.needs {
+		n := &q.needs[i]
+		if has := n.of(c).available; has < n.Value {
+			if missing := (fraction{n.Value - has, n.Value}); worst.less(missing) {
+				worst = missing
+			}
+		}
+	}
+	return worst.millionths()
+}
+
+// explainFits names each resource that is short: "4 cpu short: 2 of 6 available".
+func explainFits(q *question, c *candidate, _ Reason) string {
+	var short []string
+	for i := range q.needs {
+		n := &q.needs[i]
+		if has := n.of(c).available; has < n.Value {
+			short = append(short, fmt.Sprintf("%s %s short: %s of %s available", quantity(n.Resource, n.Value-has),
+				n.Resource, quantity(n.Resource, has), quantity(n.Resource, n.Value)))
+		}
+	}
+	return strings.Join(short, ", ")
+}
+
+func quantity(resource string, value int64) string {
+	for _, q := range (market.Amounts{{Resource: resource, Value: value}}).Resources() {
+		return q.String()
+	}
+	return ""
+}
+
+// fraction is part of whole. Part is at least 0, whole more than that. Products of amounts need more than 64 bits.
+type fraction struct{ part, whole int64 }
+
+func (f fraction) less(o fraction) bool {
+	hi, lo := bits.Mul64(uint64(f.part), uint64(o.whole))
+	ohi, olo := bits.Mul64(uint64(o.part), uint64(f.whole))
+	return hi < ohi || hi == ohi && lo < olo
+}
+
+// millionths is the fraction in parts per million, rounded down, at most the largest integer.
+func (f fraction) millionths() int64 {
+	hi, lo := bits.Mul64(uint64(f.part), million)
+	if hi >= uint64(f.whole) {
+		return math.MaxInt64
+	}
+	out, _ := bits.Div64(hi, lo, uint64(f.whole))
+	return int64(min(out, math.MaxInt64))
+}

@@ -1,0 +1,76 @@
+package match_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+	"sigs.k8s.io/yaml"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/match"
+)
+
+var update = flag.Bool("update", false, "write the evaluations that come out into testdata/decide")
+
+// TestDecide reads the catalogue of decisions: each file is a federation (see cluster in
+// help_test.go), the request of one of its members, and the evaluation that comes out.
+func TestDecide(t *testing.T) {
+	files, err := filepath.Glob("testdata/decide/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no files", err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			archive, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(archive.Files) != 3 || archive.Files[2].Name != "evaluation.yaml" {
+				t.Fatal("want the files clusters.yaml, request.yaml and evaluation.yaml")
+			}
+			got := evaluate(t, archive.Files[0].Data, archive.Files[1].Data)
+			if *update {
+				archive.Files[2].Data = got
+				if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if want := archive.Files[2].Data; !bytes.Equal(got, want) {
+				t.Errorf("want -, got +; run with -update if it should be so\n%s", cmp.Diff(string(want), string(got)))
+			}
+		})
+	}
+}
+
+func evaluate(t *testing.T, clusters, request []byte) []byte {
+	t.Helper()
+	var federation map[string]cluster
+	var asked struct {
+		Consumer string      `json:"consumer"`
+		Request  api.Request `json:"request"`
+	}
+	for _, in := range []struct {
+		data []byte
+		to   any
+	}{{clusters, &federation}, {request, &asked}} {
+		if err := yaml.UnmarshalStrict(in.data, in.to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	engine := match.New()
+	a, err := engine.Ask(asked.Consumer, asked.Request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := yaml.Marshal(engine.Evaluate(viewOf(t, federation), a, now))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}

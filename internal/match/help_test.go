@@ -1,0 +1,95 @@
+package match_test
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// now is the time of every test.
+var now = market.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
+
+// cluster is a member as a test describes it. Left out: an active one with a card, just
+// heard of, that lends to everyone.
+type cluster struct {
+	State      api.MemberState `json:"state,omitempty"`
+	NoKey      bool            `json:"noKey,omitempty"`
+	Properties api.Properties  `json:"properties,omitempty"`
+	// Silent is how long ago it was last heard of; Restarted: the broker has restarted since.
+	Silent    metav1.Duration `json:"silent,omitempty"`
+	Restarted bool            `json:"restarted,omitempty"`
+	// Shares nothing: it is only a consumer.
+	SharesNothing bool      `json:"sharesNothing,omitempty"`
+	Terms         api.Terms `json:"terms,omitempty"`
+	// Pools may leave out capacity and allocatable; they are then what is shared.
+	Pools map[string]api.Pool `json:"pools,omitempty"`
+}
+
+// viewOf is a market with these clusters, in this order.
+func viewOf(tb testing.TB, clusters map[string]cluster, order ...string) *market.View {
+	tb.Helper()
+	s := market.New("")
+	if order == nil {
+		order = slices.Sorted(maps.Keys(clusters))
+	}
+	for _, id := range order {
+		put(tb, s, id, clusters[id], 1)
+	}
+	return s.Publish(nil)
+}
+
+// put makes a cluster a member and lets it advertise.
+func put(tb testing.TB, s *market.State, id string, c cluster, number int64) {
+	tb.Helper()
+	member := &market.Member{Cluster: id, State: c.State, Key: "key", Card: &api.Card{Cluster: id, Key: "key", Properties: c.Properties}}
+	if c.State == "" {
+		member.State = api.MemberActive
+	}
+	if c.NoKey {
+		member.Key, member.Card = "", nil
+	}
+	s.Apply(market.Event{Time: now, Member: member})
+	m := api.Measurement{Sequence: api.Sequence{Incarnation: 1, Number: number}, Pools: map[string]api.Pool{}}
+	if !c.SharesNothing {
+		m.Terms = &c.Terms
+	}
+	for name, p := range c.Pools {
+		if p.Allocatable == nil {
+			p.Allocatable = p.Shared
+		}
+		if p.Capacity == nil {
+			p.Capacity = p.Allocatable
+		}
+		m.Pools[name] = p
+	}
+	measured, err := market.Measure(m)
+	if err != nil {
+		tb.Fatalf("%s: %v", id, err)
+	}
+	heard := now - market.Time(c.Silent.Milliseconds())
+	if err := s.Observe(id, measured, heard, !c.Restarted); err != nil {
+		tb.Fatalf("%s: %v", id, err)
+	}
+}
+
+// of is resources by name and amount: of("cpu", "4", "memory", "8Gi").
+func of(pairs ...string) api.Resources {
+	out := api.Resources{}
+	for i := 0; i < len(pairs); i += 2 {
+		out[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
+	}
+	return out
+}
+
+// lends is a cluster whose pool general shares this.
+func lends(pairs ...string) cluster {
+	return cluster{Pools: map[string]api.Pool{api.GeneralPool: {Shared: of(pairs...)}}}
+}

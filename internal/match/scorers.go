@@ -1,0 +1,99 @@
+package match
+
+import (
+	"slices"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// scorer rates a candidate from 0 to a million; more is better. What a cluster does not say rates 0.
+type scorer struct {
+	name   string
+	weight int64
+	score  func(q *question, c *candidate) int64
+}
+
+// preferred weighs so much that one place in Prefer, at least a sixteenth of a
+// million, outweighs everything that the other scorer can say.
+var preferred = scorer{"preference", 20, preference}
+
+// strategies are the weightings of the scorers. A candidate's score is the weighted mean;
+// candidates with the same score rank by name.
+var strategies = map[api.Strategy][]scorer{
+	api.Balance: {{"headroom", 1, headroom}, preferred},
+	api.Pack:    {{"fullness", 1, fullness}, preferred},
+}
+
+// scorersFor leaves out preference, the last of each strategy, where there is none, so
+// that scores span the whole range.
+func scorersFor(r *api.Request) []scorer {
+	all := strategies[r.Strategy]
+	if len(r.Prefer) == 0 {
+		return all[:len(all)-1]
+	}
+	return all
+}
+
+// score is the weighted mean of the scorers.
+func (q *question) score(c *candidate) int64 {
+	var sum, weights int64
+	for i := range q.scorers {
+		s := &q.scorers[i]
+		sum += s.weight * s.score(q, c)
+		weights += s.weight
+	}
+	if weights == 1 { // most often: a division takes longer than all of the above
+		return sum
+	}
+	return sum / weights
+}
+
+// scores are what each scorer says.
+func (q *question) scores(c *candidate) map[string]int64 {
+	out := make(map[string]int64, len(q.scorers))
+	for _, s := range q.scorers {
+		out[s.name] = s.score(q, c)
+	}
+	return out
+}
+
+// headroom is the part of what is shared that is left after the reservation, of the
+// resource of which least is left.
+func headroom(q *question, c *candidate) int64 {
+	least := fraction{1, 1}
+	for i := range q.needs {
+		if left := leftOf(c, &q.needs[i]); left.less(least) {
+			least = left
+		}
+	}
+	return least.millionths()
+}
+
+// fullness is the part of what is shared that is taken after the reservation, of the
+// resource of which least is taken.
+func fullness(q *question, c *candidate) int64 {
+	most := fraction{0, 1}
+	for i := range q.needs {
+		if left := leftOf(c, &q.needs[i]); most.less(left) {
+			most = left
+		}
+	}
+	return million - most.millionths()
+}
+
+// leftOf is what is left of a resource after the reservation, as a part of what is shared. A
+// candidate has room, so it shares at least what is asked and the rest is not negative.
+func leftOf(c *candidate, n *need) fraction {
+	has := n.of(c)
+	return fraction{has.available - n.Value, has.shared}
+}
+
+// preference falls from a million for the first of Prefer; it is 0 for who is not named.
+func preference(q *question, c *candidate) int64 {
+	n := len(q.Request.Prefer)
+	i := slices.Index(q.Request.Prefer, c.Cluster)
+	if i < 0 {
+		return 0
+	}
+	return int64(million * (n - i) / n)
+}

@@ -1,0 +1,106 @@
+package provider
+
+import (
+	"context"
+	"time"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/match"
+	"github.com/bourse-dev/bourse/internal/transport"
+	"github.com/bourse-dev/bourse/internal/trust"
+)
+
+// admit checks an assignment from end to end and puts it into the gate's books. It returns
+// the signed acceptance. adopting is for one that was accepted before: that it fits is
+// no longer asked. Errors with a code in refusals are the answer to the consumer.
+func (g *Gate) admit(ctx context.Context, theirs *transport.Reservation, adopting bool) (string, error) {
+	card, key, err := trust.Meet(ctx, g.Market, theirs.Payload.ConsumerCard, theirs.Payload.Consumer)
+	if err != nil {
+		return "", err
+	}
+	a, err := g.assignment(theirs, card, key)
+	if err != nil {
+		return "", err
+	}
+	size, err := market.Need("resources", a.Resources)
+	if err != nil {
+		return "", err
+	}
+	if !adopting {
+		if err := g.allowed(a, card); err != nil {
+			return "", err
+		}
+	}
+	expires := binds(a)
+	acceptance, err := g.Key.Sign(api.DocumentAcceptance, api.Acceptance{
+		Protocol: api.Protocol, Reservation: a.Reservation, Generation: a.Generation,
+		Consumer: a.Consumer, Provider: g.Cluster,
+		Assignment: clusterkey.Digest(theirs.Payload.Assignment).String(), Expires: expires,
+	})
+	if err != nil {
+		return "", err
+	}
+	out, err := g.Market.Do(ctx, market.Admit{
+		Assignment: a, Size: size, Document: theirs.Payload.Assignment, Acceptance: acceptance,
+		BindsUntil: market.At(expires.Time), Fence: theirs.Payload.Fence, Adopt: adopting,
+	})
+	if err != nil {
+		return "", err
+	}
+	return out.Reservation.Acceptance, nil
+}
+
+// assignment verifies that the consumer signed an assignment to this cluster, now, of what the broker says it is.
+func (g *Gate) assignment(theirs *transport.Reservation, card *api.Card, key clusterkey.PublicKey) (api.Assignment, error) {
+	var a api.Assignment
+	if err := clusterkey.Verify(theirs.Payload.Assignment, api.DocumentAssignment, key, &a); err != nil {
+		return a, api.Errorf(api.CodeBadSignature, "assignment: %s", err)
+	}
+	now := g.Market.Now().Go()
+	for _, demand := range []struct {
+		holds bool
+		what  string
+	}{
+		{a.Protocol >= 1 && a.Protocol <= api.Protocol, "speaks a protocol that we do not"},
+		{a.Reservation == theirs.ID && a.Generation >= 1, "is of another reservation"},
+		{a.Consumer == card.Cluster && a.ConsumerKey == key.Fingerprint().String(), "is of another consumer"},
+		{a.Provider == g.Cluster && a.ProviderKey == g.Key.Public().Fingerprint().String(), "is for another provider"},
+		{a.Slice == market.SliceName(a.Consumer, a.Provider, a.Pool), "names a wrong slice"},
+		{now.Before(a.Until.Time), "is for a time that is over"},
+		{theirs.Payload.State != api.Held || now.Before(a.Expires.Add(market.SkewGrace)), "has expired"},
+		{a.Expires.Sub(now) <= market.DecideTime+market.SkewGrace, "expires too late"},
+	} {
+		if !demand.holds {
+			return a, api.Errorf(api.CodeBadSignature, "the assignment %s", demand.what)
+		}
+	}
+	return a, nil
+}
+
+// allowed evaluates the SharingPolicy: who, for how long, and its expression. How much, the market checks.
+func (g *Gate) allowed(a api.Assignment, consumer *api.Card) error {
+	l := g.Market.View().Listing(g.Cluster)
+	if l == nil || l.Measured == nil || l.Measured.Terms == nil {
+		return api.Errorf(api.CodeNotFound, "cluster %s shares nothing", g.Cluster)
+	}
+	terms := l.Measured.Terms
+	if !match.Visible(terms, consumer) {
+		return api.Errorf(api.CodeForbidden, "cluster %s does not share with %s", g.Cluster, consumer.Cluster)
+	}
+	duration := a.Until.Sub(g.Market.Now().Go())
+	if terms.MaxDuration != nil && duration > terms.MaxDuration.Duration+time.Minute {
+		return api.Errorf(api.CodeForbidden, "longer than %s, which is the most here", terms.MaxDuration.Duration)
+	}
+	ask, err := g.Engine.Ask(consumer.Cluster, api.Request{Resources: a.Resources, Pool: a.Pool})
+	if err != nil {
+		return err
+	}
+	ask.Duration = duration
+	ok, err := g.Engine.Allows(terms.Allow, *consumer, ask)
+	if err != nil || !ok {
+		return api.Errorf(api.CodeForbidden, "the SharingPolicy of %s does not allow it", g.Cluster)
+	}
+	return nil
+}

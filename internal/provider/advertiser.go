@@ -1,0 +1,234 @@
+package provider
+
+import (
+	"context"
+	"hash/fnv"
+	"log/slog"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
+	"github.com/bourse-dev/bourse/internal/inventory"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/transport"
+)
+
+// debounce is how long a change waits for others to be advertised with it.
+const debounce = 200 * time.Millisecond
+
+// Advertiser keeps the gate's books and the broker informed of what this cluster has:
+// soon after each change, and otherwise every Interval as proof of life.
+type Advertiser struct {
+	Cluster   string
+	Key       *clusterkey.Key
+	Market    *exchange.Exchange
+	Inventory *inventory.Inventory
+	Broker    transport.Broker
+	Log       *slog.Logger
+	// Sharing is the SharingPolicy's spec, nil without one. Changed tells that it changed.
+	Sharing func() *api.Sharing
+	Changed <-chan struct{}
+	// Interval is aligned to the clock, with a phase of this cluster's own, so that
+	// clusters do not advertise all at once.
+	Interval time.Duration
+	// Show is told of each advertisement, and of why the broker did not take it.
+	Show func(context.Context, api.AdvertisementStatus, error)
+
+	mu       sync.Mutex
+	sequence api.Sequence
+	card     api.Card
+}
+
+// Run advertises until ctx ends.
+func (a *Advertiser) Run(ctx context.Context) error {
+	a.sequence.Incarnation = time.Now().UnixMilli()
+	watch, err := a.Market.Watch(ctx, a.Cluster, "", 0)
+	if err != nil {
+		return err
+	}
+	defer watch.Close()
+	books := make(chan struct{}, 1)
+	go func() {
+		for {
+			if _, _, err := watch.Next(ctx); err != nil {
+				return
+			}
+			select {
+			case books <- struct{}{}:
+			default:
+			}
+		}
+	}()
+	retry := time.Duration(0)
+	for {
+		if err := a.advertise(ctx); err != nil && ctx.Err() == nil {
+			retry = min(max(2*retry, time.Second), a.Interval)
+			a.Log.Warn("the broker did not take the advertisement", "error", err, "again in", retry)
+		} else {
+			retry = 0
+		}
+		wait := untilNext(time.Now(), a.Interval, a.Cluster)
+		if retry > 0 {
+			wait = retry
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait):
+			continue
+		case <-a.Inventory.Changed():
+		case <-a.Changed:
+		case <-books:
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(debounce):
+		}
+	}
+}
+
+// untilNext is how long until the cluster's next turn: multiples of the interval on the
+// clock, shifted by a phase that follows from its name.
+func untilNext(now time.Time, interval time.Duration, cluster string) time.Duration {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(cluster))
+	phase := time.Duration(h.Sum64() % uint64(interval))
+	return interval - (time.Duration(now.UnixNano())-phase)%interval
+}
+
+// advertise measures once, and tells the gate, the broker and whoever looks.
+func (a *Advertiser) advertise(ctx context.Context) error {
+	m, err := a.measure(ctx)
+	if err != nil {
+		return err
+	}
+	err = a.publish(ctx, m)
+	a.Show(ctx, a.status(), err)
+	return err
+}
+
+func (a *Advertiser) publish(ctx context.Context, m api.Measurement) error {
+	card, err := a.signedCard(ctx)
+	if err != nil {
+		return err
+	}
+	if card != "" {
+		if err := a.Broker.PutCard(ctx, card); err != nil && api.CodeOf(err) != api.CodeConflict {
+			return err
+		}
+	}
+	return a.Broker.Advertise(ctx, m)
+}
+
+// Fresh measures now, for a refusal; nil if that fails.
+func (a *Advertiser) Fresh(ctx context.Context) *api.Measurement {
+	m, err := a.measure(ctx)
+	if err != nil {
+		return nil
+	}
+	return &m
+}
+
+// measure takes a measurement and puts it into the gate's books.
+func (a *Advertiser) measure(ctx context.Context) (api.Measurement, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.sequence.Number++
+	m := api.Measurement{Sequence: a.sequence}
+	var pools []api.PoolPolicy
+	sharing := a.Sharing()
+	if sharing != nil {
+		m.Terms, pools = &sharing.Terms, sharing.Pools
+	}
+	measured := a.Inventory.Measure(pools)
+	m.Pools = measured.Pools
+	if err := a.commitments(ctx, &m); err != nil {
+		return m, err
+	}
+	a.card = api.Card{Cluster: a.Cluster, Key: a.Key.Public().String(), Properties: measured.Properties}
+	if sharing != nil {
+		a.card.Properties.Labels = sharing.Labels
+	}
+	internal, err := market.Measure(m)
+	if err != nil {
+		return m, err
+	}
+	return m, a.Market.Observe(ctx, a.Cluster, internal, true)
+}
+
+// commitments puts what the gate has accepted into the measurement.
+func (a *Advertiser) commitments(ctx context.Context, m *api.Measurement) error {
+	return a.Market.Read(ctx, func(s *market.State) {
+		for _, r := range s.Of(a.Cluster, 0) {
+			if r.Provider != a.Cluster || !r.State.Counts() {
+				continue
+			}
+			pool := m.Pools[r.Pool]
+			if pool.Accounts == nil {
+				pool.Accounts = map[string]api.AccountUse{}
+			}
+			account := pool.Accounts[r.Consumer]
+			if account.Commitments == nil {
+				account.Commitments = map[string]api.Resources{}
+			}
+			account.Commitments[r.ID] = r.Size.Resources()
+			pool.Accounts[r.Consumer] = account
+			if m.Pools == nil {
+				m.Pools = map[string]api.Pool{}
+			}
+			m.Pools[r.Pool] = pool
+		}
+	})
+}
+
+// signedCard returns the newest card, signed anew when something in it changed. Its number
+// comes from the Ledger, so that it grows over restarts.
+func (a *Advertiser) signedCard(ctx context.Context) (string, error) {
+	a.mu.Lock()
+	card := a.card
+	a.mu.Unlock()
+	if _, err := a.Market.Do(ctx, market.Pin{Cluster: a.Cluster, Key: card.Key}); err != nil {
+		return "", err
+	}
+	var own *market.Member
+	if err := a.Market.Read(ctx, func(s *market.State) { own = s.Member(a.Cluster) }); err != nil {
+		return "", err
+	}
+	if own.Card != nil {
+		card.Number = own.Card.Number
+		if equality.Semantic.DeepEqual(*own.Card, card) {
+			return own.Signed, nil
+		}
+	}
+	card.Number = max(card.Number+1, time.Now().Unix())
+	signed, err := a.Key.Sign(api.DocumentCard, card)
+	if err != nil {
+		return "", err
+	}
+	_, err = a.Market.Do(ctx, market.PutCard{Card: card, Signed: signed})
+	return signed, err
+}
+
+// status is the advertisement as Kubernetes shows it.
+func (a *Advertiser) status() api.AdvertisementStatus {
+	a.mu.Lock()
+	status := api.AdvertisementStatus{Cluster: a.Cluster, Properties: a.card.Properties, Pools: map[string]api.Amounts{}}
+	a.mu.Unlock()
+	l := a.Market.View().Listing(a.Cluster)
+	if l == nil || l.Measured == nil {
+		return status
+	}
+	for _, p := range l.Pools {
+		m := l.Measured.Pools[p.Name]
+		status.Pools[p.Name] = api.Amounts{
+			Capacity: m.Capacity.Resources(), Allocatable: m.Allocatable.Resources(), Allocated: m.Allocated.Resources(),
+			Shared: m.Shared.Resources(), Reserved: p.Reserved.Resources(), Available: p.Available.Resources(),
+		}
+	}
+	return status
+}

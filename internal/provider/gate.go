@@ -1,0 +1,183 @@
+package provider
+
+import (
+	"context"
+	"log/slog"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/match"
+	"github.com/bourse-dev/bourse/internal/transport"
+	"github.com/bourse-dev/bourse/internal/trust"
+)
+
+// Gate accepts or refuses reservations of this cluster's capacity.
+type Gate struct {
+	Cluster string
+	Key     *clusterkey.Key
+	Market  *exchange.Exchange
+	Engine  *match.Engine
+	Broker  transport.Broker
+	Log     *slog.Logger
+	// Fresh measures the cluster now, for a refusal; nil if that is not possible.
+	Fresh func(context.Context) *api.Measurement
+}
+
+// Sync brings what the broker says of a reservation (theirs, nil if it says nothing) and
+// what the Ledger says (ours, nil if it knows nothing) together. It is called for each
+// change of either, and again after an error; it may be called at any time.
+func (g *Gate) Sync(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
+	if ours != nil && ours.State == api.Releasing {
+		// Nothing else has to be taken down before it is free: Liqo comes with grants.
+		_, err := g.Market.Do(ctx, market.Free{ID: ours.ID, Provider: g.Cluster})
+		return err // its change brings us here again
+	}
+	if theirs == nil || ours != nil && older(theirs.Payload.Fence, ours.Fence) {
+		return nil
+	}
+	t := theirs.Payload
+	switch counts := ours != nil && ours.State.Counts(); {
+	case t.State == api.Held:
+		return g.answer(ctx, theirs, ours)
+	case t.State == api.Reserved || t.State == api.Active:
+		if counts {
+			return g.commit(ctx, theirs, ours)
+		}
+		if ours == nil {
+			return g.adopt(ctx, theirs)
+		}
+		return g.sayEnd(ctx, ours)
+	case counts && (g.endSigned(ctx, theirs, ours) || ours.State == api.Held && t.State.Over()):
+		return g.end(ctx, ours.ID, t.Reason)
+	case !counts && t.State == api.Releasing:
+		_, err := g.Broker.Progress(ctx, theirs.ID, api.Released)
+		return err
+	default:
+		return nil // it ends here with its signed time, whatever the broker says
+	}
+}
+
+// older says whether an instruction was overtaken by one that we have seen.
+func older(f, seen api.Fence) bool { return f.Lineage == seen.Lineage && f.Revision < seen.Revision }
+
+// answer accepts or refuses a held reservation.
+func (g *Gate) answer(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
+	acceptance := ""
+	if ours != nil && ours.State.Counts() && ours.Assignment == theirs.Payload.Assignment {
+		acceptance = ours.Acceptance // our answer was lost
+	} else {
+		var err error
+		if acceptance, err = g.admit(ctx, theirs, false); err != nil {
+			return g.refuse(ctx, theirs, err)
+		}
+	}
+	committed, err := g.Broker.Accept(ctx, theirs.ID, acceptance)
+	switch {
+	case gone(err): // it moved on without us: our acceptance binds nobody
+		return g.end(ctx, theirs.ID, api.ReasonNotAccepted)
+	case err != nil:
+		return err
+	}
+	return g.commit(ctx, &committed, &market.Reservation{ID: theirs.ID, State: api.Held, Generation: theirs.Payload.Generation})
+}
+
+// refuse says no, with why and what the cluster has now, unless trying again may help.
+func (g *Gate) refuse(ctx context.Context, theirs *transport.Reservation, cause error) error {
+	reason, known := refusals[api.CodeOf(cause)]
+	if !known {
+		return cause
+	}
+	refusal := api.Refusal{Generation: theirs.Payload.Generation, Reason: reason, Message: cause.Error()}
+	if g.Fresh != nil && reason == api.ReasonInsufficient {
+		refusal.Advertisement = g.Fresh(ctx)
+	}
+	g.Log.Info("refused", "reservation", theirs.ID, "consumer", theirs.Payload.Consumer, "reason", reason, "cause", cause)
+	_, err := g.Broker.Refuse(ctx, theirs.ID, refusal)
+	if gone(err) {
+		return nil
+	}
+	return err
+}
+
+// gone says that a reservation is not, or no longer, what the call assumed.
+func gone(err error) bool {
+	code := api.CodeOf(err)
+	return err != nil && (code == api.CodeConflict || code == api.CodeNotFound)
+}
+
+// refusals are the errors that are an answer, and the reason that the consumer reads.
+var refusals = map[api.Code]api.Reason{
+	api.CodeInsufficient: api.ReasonInsufficient,
+	api.CodeForbidden:    api.ReasonPolicy,
+	api.CodeNotFound:     api.ReasonNothingShared,
+	api.CodeKeyChanged:   api.ReasonKeyChanged,
+	api.CodeBadSignature: api.ReasonBadAssignment,
+	api.CodeInvalid:      api.ReasonBadAssignment,
+	api.CodeConflict:     api.ReasonBadAssignment,
+	api.CodeLedgerFull:   api.ReasonLedgerFull,
+}
+
+// commit makes an acceptance hold for the whole reservation.
+func (g *Gate) commit(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
+	if ours.State != api.Held {
+		return nil
+	}
+	_, err := g.Market.Do(ctx, market.Commit{ID: ours.ID, Generation: theirs.Payload.Generation, Fence: theirs.Payload.Fence})
+	return err
+}
+
+// adopt takes a reservation back into a Ledger that lost it: our own signature says that we accepted it.
+func (g *Gate) adopt(ctx context.Context, theirs *transport.Reservation) error {
+	var a api.Acceptance
+	if err := clusterkey.Verify(theirs.Payload.Acceptance, api.DocumentAcceptance, g.Key.Public(), &a); err != nil {
+		g.Log.Warn("the broker shows a reservation that this cluster never accepted", "reservation", theirs.ID, "error", err)
+		return nil
+	}
+	if a.Reservation != theirs.ID || a.Assignment != clusterkey.Digest(theirs.Payload.Assignment).String() {
+		return nil
+	}
+	g.Log.Warn("a reservation that this cluster accepted was missing from its ledger", "reservation", theirs.ID)
+	_, err := g.admit(ctx, theirs, true)
+	return err
+}
+
+// endSigned says whether one of the two parties signed the end that the broker relays.
+func (g *Gate) endSigned(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) bool {
+	if theirs.Payload.End == "" {
+		return false
+	}
+	key, err := trust.Key(ctx, g.Market, ours.Consumer)
+	if err != nil {
+		return false
+	}
+	if trust.EndSigned(theirs.Payload.End, ours.ID, ours.Generation, key, g.Key.Public()) {
+		return true
+	}
+	g.Log.Warn("the broker relays an end that neither party signed: not obeyed", "reservation", ours.ID)
+	return false
+}
+
+func (g *Gate) end(ctx context.Context, id string, reason api.Reason) error {
+	_, err := g.Market.Do(ctx, market.Release{ID: id, By: g.Cluster, Reason: reason})
+	return err
+}
+
+// sayEnd tells the broker, signed, that a reservation it believes in has ended here.
+func (g *Gate) sayEnd(ctx context.Context, ours *market.Reservation) error {
+	document, err := g.Key.Sign(api.DocumentEnd, api.End{
+		Protocol: api.Protocol, Reservation: ours.ID, Generation: ours.Generation, By: g.Cluster,
+		Consumer: ours.Consumer, Provider: g.Cluster, Reason: ours.Reason,
+	})
+	if err != nil {
+		return err
+	}
+	_, err = g.Broker.Release(ctx, ours.ID, document)
+	return err
+}
+
+// binds is until when an acceptance binds: longer than the assignment, by what clocks may differ.
+func binds(a api.Assignment) metav1.Time { return metav1.NewTime(a.Expires.Add(market.SkewGrace)) }

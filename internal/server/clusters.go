@@ -1,0 +1,173 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// Page is how lists are read: at most limit items after the ID in continue.
+type Page struct {
+	Limit    int    `query:"limit" minimum:"1" maximum:"1000" default:"500" doc:"how many items at most"`
+	Continue string `query:"continue" maxLength:"253" doc:"the last answer's continue"`
+}
+
+// cut sorts items by ID and returns the Page of them.
+func cut[T any](items []api.Envelope[T], p Page) api.List[T] {
+	slices.SortFunc(items, func(a, b api.Envelope[T]) int { return strings.Compare(a.ID, b.ID) })
+	from, found := slices.BinarySearchFunc(items, p.Continue, func(e api.Envelope[T], id string) int { return strings.Compare(e.ID, id) })
+	if found {
+		from++
+	}
+	items = items[from:]
+	list := api.List[T]{Items: items}
+	if len(items) > p.Limit {
+		list.Items = items[:p.Limit]
+		list.Continue = list.Items[p.Limit-1].ID
+	}
+	if list.Items == nil {
+		list.Items = []api.Envelope[T]{}
+	}
+	return list
+}
+
+type ClusterPath struct {
+	Cluster string `path:"cluster" maxLength:"63" doc:"cluster ID"`
+}
+
+func (s *Server) clusterRoutes() {
+	huma.Register(s.api, operation("list-clusters", http.MethodGet, "/clusters", "The clusters that show themselves to the caller"), s.listClusters)
+	huma.Register(s.api, operation("get-cluster", http.MethodGet, "/clusters/{cluster}", "One cluster"), s.getCluster)
+	huma.Register(s.api, operation("put-card", http.MethodPut, "/clusters/{cluster}/card", "Show a new signed card", noContent), s.putCard)
+	huma.Register(s.api, operation("put-advertisement", http.MethodPut, "/clusters/{cluster}/advertisement",
+		"Advertise, whole", noContent, large), s.putAdvertisement)
+	huma.Register(s.api, operation("patch-advertisement", http.MethodPatch, "/clusters/{cluster}/advertisement",
+		"Advertise what changed, or renew the lease", noContent, large, unvalidated), s.patchAdvertisement)
+}
+
+// listings returns what the caller sees: an operator everything, a member what shows itself to it.
+func (s *Server) listings(ctx context.Context) (func(*market.Listing) bool, error) {
+	if operator(ctx) == nil {
+		return func(l *market.Listing) bool { return l.Member != nil }, nil
+	}
+	viewer, err := s.member(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return func(l *market.Listing) bool { return l.Member != nil && sees(viewer, l) }, nil
+}
+
+func (s *Server) listClusters(ctx context.Context, in *struct{ Page }) (*body[api.List[api.Cluster]], error) {
+	visible, err := s.listings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	v, now := s.Exchange.View(), s.Exchange.Now()
+	var items []api.Envelope[api.Cluster]
+	for slot := range v.Len() {
+		if l := v.At(slot); visible(l) {
+			items = append(items, api.Envelope[api.Cluster]{ID: l.Cluster, Revision: v.Revision, Payload: cluster(l, now)})
+		}
+	}
+	return &body[api.List[api.Cluster]]{cut(items, in.Page)}, nil
+}
+
+func (s *Server) getCluster(ctx context.Context, in *ClusterPath) (*body[api.Envelope[api.Cluster]], error) {
+	visible, err := s.listings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	v := s.Exchange.View()
+	l := v.Listing(in.Cluster)
+	if l == nil || !visible(l) {
+		return nil, api.Errorf(api.CodeNotFound, "no cluster %.80q that shows itself to you", in.Cluster)
+	}
+	return &body[api.Envelope[api.Cluster]]{api.Envelope[api.Cluster]{
+		ID: l.Cluster, Revision: v.Revision, Payload: cluster(l, s.Exchange.Now()),
+	}}, nil
+}
+
+// own refuses a member that speaks for another cluster.
+func (s *Server) own(ctx context.Context, cluster string) (*market.Listing, error) {
+	l, err := s.member(ctx)
+	if err == nil && l.Cluster != cluster {
+		err = api.Errorf(api.CodeForbidden, "cluster %s may not speak for %.80q", l.Cluster, cluster).At("cluster")
+	}
+	return l, err
+}
+
+func (s *Server) putCard(ctx context.Context, in *struct {
+	ClusterPath
+	Body api.SignedDocument
+}) (*struct{}, error) {
+	l, err := s.own(ctx, in.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	var card api.Card
+	if err := s.verify(in.Body.Document, api.DocumentCard, l.Member.Key, &card); err != nil {
+		return nil, err
+	}
+	if card.Cluster != in.Cluster {
+		return nil, api.Invalid("document.cluster", "the card is of %.80q", card.Cluster).Fix("sign a card of %s", in.Cluster)
+	}
+	_, err = s.Exchange.Do(ctx, market.PutCard{Card: card, Signed: in.Body.Document})
+	return nil, wrap(err)
+}
+
+// verify checks a signed document by a member's pinned key.
+func (s *Server) verify(document, kind, key string, into any) error {
+	public, err := clusterkey.ParsePublicKey(key)
+	if err != nil {
+		return wrap(err)
+	}
+	if err := clusterkey.Verify(document, kind, public, into); err != nil {
+		return api.Errorf(api.CodeBadSignature, "%s", err).At("document").Fix("sign it with the cluster key that the broker knows")
+	}
+	return nil
+}
+
+func (s *Server) putAdvertisement(ctx context.Context, in *struct {
+	ClusterPath
+	Body api.Measurement
+}) (*struct{}, error) {
+	if _, err := s.own(ctx, in.Cluster); err != nil {
+		return nil, err
+	}
+	return nil, wrap(s.observe(ctx, in.Cluster, in.Body))
+}
+
+func (s *Server) observe(ctx context.Context, cluster string, a api.Measurement) error {
+	m, err := market.Measure(a)
+	if err != nil {
+		return err
+	}
+	if m.Terms != nil && m.Terms.Allow != "" {
+		if err := s.Engine.CheckAllow(m.Terms.Allow); err != nil {
+			return err
+		}
+	}
+	return s.Exchange.Observe(ctx, cluster, m, true)
+}
+
+func (s *Server) patchAdvertisement(ctx context.Context, in *struct {
+	ClusterPath
+	Body api.MeasurementDelta
+}) (*struct{}, error) {
+	l, err := s.own(ctx, in.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	m, err := l.Measured.Change(in.Body)
+	if err != nil {
+		return nil, err
+	}
+	return nil, wrap(s.Exchange.Observe(ctx, in.Cluster, m, true))
+}

@@ -1,0 +1,102 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/identity/tlsid"
+)
+
+// Away is the broker as an agent's listener shows it to the people of its cluster.
+type Away interface {
+	Clusters(ctx context.Context) ([]api.Envelope[api.Cluster], error)
+	Cluster(ctx context.Context, id string) (api.Envelope[api.Cluster], error)
+	Evaluate(ctx context.Context, r api.Request) (api.Evaluation, error)
+	Reservations(ctx context.Context) ([]api.Envelope[api.Reservation], error)
+	Reservation(ctx context.Context, id string) (api.Envelope[api.Reservation], error)
+}
+
+// Home is what people do to the objects of their cluster through its agent.
+type Home interface {
+	// Status says who the cluster is and how it stands with its broker.
+	Status(ctx context.Context) (api.AgentStatus, error)
+	// MakeRequest makes a ResourceRequest. Errors: Invalid, Conflict when it exists.
+	MakeRequest(ctx context.Context, r api.RequestCreate) (api.Envelope[api.RequestStatus], error)
+	// Request reads one. Errors: NotFound.
+	Request(ctx context.Context, namespace, name string) (api.Envelope[api.RequestStatus], error)
+	// Requests reads all.
+	Requests(ctx context.Context) ([]api.Envelope[api.RequestStatus], error)
+	// ConfirmRequest confirms a held one. Errors: NotFound.
+	ConfirmRequest(ctx context.Context, namespace, name string) (api.Envelope[api.RequestStatus], error)
+	// ReleaseReservation deletes the request behind a reservation. Errors: NotFound.
+	ReleaseReservation(ctx context.Context, id string) error
+}
+
+// Local serves the people of a member cluster: whoever is let in may do everything.
+func Local(away Away, home Home, rate float64, log *slog.Logger) http.Handler {
+	mux := http.NewServeMux()
+	l := &local{away, home}
+	l.routes(newAPI(mux))
+	s := &Server{Options: Options{Rate: rate, Log: log}, limits: limits{rate: rate}, handler: mux}
+	return s.identified(func(*http.Request) (Caller, error) { return Caller{Role: tlsid.RoleCluster, Name: "local"}, nil })
+}
+
+type local struct {
+	away Away
+	home Home
+}
+
+type RequestPath struct {
+	Namespace string `path:"namespace" maxLength:"63"`
+	Name      string `path:"name" maxLength:"253"`
+}
+
+func (l *local) routes(a huma.API) {
+	huma.Register(a, operation("status", http.MethodGet, "/status", "The agent and its broker"), func(ctx context.Context, _ *struct{}) (*body[api.AgentStatus], error) {
+		return answered(l.home.Status(ctx))
+	})
+	huma.Register(a, operation("list-clusters", http.MethodGet, "/clusters", "The clusters that show themselves to this one"), func(ctx context.Context, in *struct{ Page }) (*body[api.List[api.Cluster]], error) {
+		items, err := l.away.Clusters(ctx)
+		return answered(cut(items, in.Page), err)
+	})
+	huma.Register(a, operation("get-cluster", http.MethodGet, "/clusters/{cluster}", "One cluster"), func(ctx context.Context, in *ClusterPath) (*body[api.Envelope[api.Cluster]], error) {
+		return answered(l.away.Cluster(ctx, in.Cluster))
+	})
+	huma.Register(a, operation("evaluate", http.MethodPost, "/evaluations", "Decide without reserving"), func(ctx context.Context, in *struct{ Body api.ReservationCreate }) (*body[api.Evaluation], error) {
+		return answered(l.away.Evaluate(ctx, in.Body.Request))
+	})
+	huma.Register(a, operation("list-reservations", http.MethodGet, "/reservations", "The reservations of this cluster"), func(ctx context.Context, in *struct{ Page }) (*body[api.List[api.Reservation]], error) {
+		items, err := l.away.Reservations(ctx)
+		return answered(cut(items, in.Page), err)
+	})
+	huma.Register(a, operation("get-reservation", http.MethodGet, "/reservations/{id}", "One reservation"), func(ctx context.Context, in *ReservationPath) (*body[api.Envelope[api.Reservation]], error) {
+		return answered(l.away.Reservation(ctx, in.ID))
+	})
+	huma.Register(a, operation("release", http.MethodPost, "/reservations/{id}/release", "Delete the request behind a reservation", noContent), func(ctx context.Context, in *ReservationPath) (*struct{}, error) {
+		return nil, wrap(l.home.ReleaseReservation(ctx, in.ID))
+	})
+	huma.Register(a, operation("list-requests", http.MethodGet, "/requests", "The ResourceRequests of this cluster"), func(ctx context.Context, in *struct{ Page }) (*body[api.List[api.RequestStatus]], error) {
+		items, err := l.home.Requests(ctx)
+		return answered(cut(items, in.Page), err)
+	})
+	huma.Register(a, operation("create-request", http.MethodPost, "/requests", "Make a ResourceRequest", created), func(ctx context.Context, in *struct{ Body api.RequestCreate }) (*body[api.Envelope[api.RequestStatus]], error) {
+		return answered(l.home.MakeRequest(ctx, in.Body))
+	})
+	huma.Register(a, operation("get-request", http.MethodGet, "/requests/{namespace}/{name}", "One ResourceRequest"), func(ctx context.Context, in *RequestPath) (*body[api.Envelope[api.RequestStatus]], error) {
+		return answered(l.home.Request(ctx, in.Namespace, in.Name))
+	})
+	huma.Register(a, operation("confirm-request", http.MethodPost, "/requests/{namespace}/{name}/confirm", "Confirm a held one"), func(ctx context.Context, in *RequestPath) (*body[api.Envelope[api.RequestStatus]], error) {
+		return answered(l.home.ConfirmRequest(ctx, in.Namespace, in.Name))
+	})
+}
+
+func answered[T any](payload T, err error) (*body[T], error) {
+	if err != nil {
+		return nil, wrap(err)
+	}
+	return &body[T]{payload}, nil
+}

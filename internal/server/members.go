@@ -1,0 +1,118 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
+	"github.com/bourse-dev/bourse/internal/identity/join"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// steps are what an operator may say about a member, by the last part of the route.
+var steps = map[string]api.MemberState{
+	"approve": api.MemberActive, "suspend": api.MemberSuspended, "resume": api.MemberActive,
+	"revoke": api.MemberRevoked, "remove": api.MemberRemoved,
+}
+
+func (s *Server) memberRoutes() {
+	huma.Register(s.api, operation("list-members", http.MethodGet, "/members", "The members (operators)"), s.listMembers)
+	huma.Register(s.api, operation("set-member", http.MethodPost, "/members/{cluster}/{step}", "Approve, suspend, resume, revoke or remove a member (operators)"), s.setMember)
+	huma.Register(s.api, operation("list-tokens", http.MethodGet, "/tokens", "The join tokens, without their secrets (operators)"), s.listTokens)
+	huma.Register(s.api, operation("create-token", http.MethodPost, "/tokens", "Make a join token (operators)", created), s.createToken)
+}
+
+func (s *Server) memberPayload(m *market.Member) api.Envelope[api.Member] {
+	p := api.Member{State: m.State, Source: m.Source, Joined: m.Joined.Meta(), Changed: m.Changed.Meta()}
+	if key, err := clusterkey.ParsePublicKey(m.Key); err == nil {
+		p.Fingerprint = key.Fingerprint().String()
+	}
+	if l := s.Exchange.View().Listing(m.Cluster); l != nil {
+		p.Fresh = l.Fresh(s.Exchange.Now())
+	}
+	return api.Envelope[api.Member]{ID: m.Cluster, Payload: p}
+}
+
+func (s *Server) listMembers(ctx context.Context, in *struct{ Page }) (*body[api.List[api.Member]], error) {
+	if err := operator(ctx); err != nil {
+		return nil, err
+	}
+	var items []api.Envelope[api.Member]
+	err := s.Exchange.Read(ctx, func(m *market.State) {
+		for _, member := range m.Members() {
+			items = append(items, s.memberPayload(member))
+		}
+	})
+	return &body[api.List[api.Member]]{cut(items, in.Page)}, wrap(err)
+}
+
+func (s *Server) setMember(ctx context.Context, in *struct {
+	ClusterPath
+	Step string `path:"step" enum:"approve,suspend,resume,revoke,remove"`
+}) (*body[api.Envelope[api.Member]], error) {
+	if err := operator(ctx); err != nil {
+		return nil, err
+	}
+	out, err := s.Exchange.Do(ctx, market.SetMember{Cluster: in.Cluster, State: steps[in.Step]})
+	if err != nil {
+		return nil, wrap(err)
+	}
+	if out.Member.State != api.MemberActive {
+		s.Exchange.CloseWatches(ctx, in.Cluster)
+	}
+	s.Log.Info("member changed", "cluster", in.Cluster, "state", out.Member.State, "by", CallerOf(ctx))
+	return &body[api.Envelope[api.Member]]{s.memberPayload(out.Member)}, nil
+}
+
+func (s *Server) listTokens(ctx context.Context, in *struct{ Page }) (*body[api.List[api.Token]], error) {
+	if err := operator(ctx); err != nil {
+		return nil, err
+	}
+	var items []api.Envelope[api.Token]
+	err := s.Exchange.Read(ctx, func(m *market.State) {
+		for _, t := range m.Tokens() {
+			items = append(items, api.Envelope[api.Token]{ID: t.ID, Payload: api.Token{Cluster: t.Cluster, Expires: t.Expires.Meta(), UsedBy: t.UsedBy}})
+		}
+	})
+	return &body[api.List[api.Token]]{cut(items, in.Page)}, wrap(err)
+}
+
+const (
+	defaultTTL = time.Hour
+	maxTTL     = 30 * 24 * time.Hour
+)
+
+func (s *Server) createToken(ctx context.Context, in *struct{ Body api.TokenCreate }) (*body[api.TokenCreated], error) {
+	if err := operator(ctx); err != nil {
+		return nil, err
+	}
+	ttl := in.Body.TTL.Duration
+	if ttl == 0 {
+		ttl = defaultTTL
+	}
+	if ttl < 0 || ttl > maxTTL {
+		return nil, api.Invalid("ttl", "%s is not between 0 and %s", ttl, maxTTL).Fix("give a duration such as 24h")
+	}
+	pin, err := s.Authority.Pin()
+	if err != nil {
+		return nil, api.Errorf(api.CodeConflict, "%s", err)
+	}
+	t, err := join.NewToken(rand.Reader, s.URL, pin)
+	if err != nil {
+		return nil, wrap(err)
+	}
+	expires := s.Exchange.Now().Go().Add(ttl)
+	_, err = s.Exchange.Do(ctx, market.CreateToken{Token: market.Token{
+		ID: t.ID, Hash: t.SecretHash().String(), Cluster: in.Body.Cluster, Expires: market.At(expires),
+	}})
+	if err != nil {
+		return nil, wrap(err)
+	}
+	return &body[api.TokenCreated]{api.TokenCreated{Token: t.Text(), Expires: metav1.NewTime(expires)}}, nil
+}

@@ -1,0 +1,72 @@
+package server
+
+import (
+	"strconv"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/match"
+)
+
+// reservation is what a party may see of a record. The decision and what the
+// consumer asked concern the consumer alone.
+func (s *Server) reservation(r *market.Reservation, decision *api.Decision, caller, lineage string) api.Envelope[api.Reservation] {
+	p := api.Reservation{
+		State: r.State, Reason: r.Reason, Message: r.Message,
+		Consumer: r.Consumer, Provider: r.Provider, Pool: r.Pool, Slice: r.Slice(),
+		Resources: r.Size.Resources(), Generation: r.Generation,
+		Created: r.Created.Meta(), HeldUntil: r.HeldUntil.Meta(), Deadline: r.Deadline.Meta(), Until: r.Until.Meta(),
+		Fence:      api.Fence{Lineage: lineage, Revision: r.Revision},
+		Assignment: r.Assignment, Acceptance: r.Acceptance, End: r.End,
+	}
+	view := s.Exchange.View()
+	if caller == r.Consumer {
+		p.Request, p.Decision, p.Tried = r.Request, decision, r.Tried
+		p.ProviderCard = signedCard(view, r.Provider)
+	}
+	if caller == r.Provider {
+		p.ConsumerCard = signedCard(view, r.Consumer)
+	}
+	return api.Envelope[api.Reservation]{ID: r.ID, Revision: r.Revision, Payload: p}
+}
+
+func signedCard(v *market.View, cluster string) string {
+	if l := v.Listing(cluster); l != nil && l.Member != nil {
+		return l.Member.Signed
+	}
+	return ""
+}
+
+// cluster is what one member may see of another.
+func cluster(l *market.Listing, now market.Time) api.Cluster {
+	c := api.Cluster{
+		Properties: l.Card().Properties, Card: l.Member.Signed,
+		Fresh: l.Fresh(now), FreshUntil: l.FreshUntil.Meta(),
+	}
+	if l.Measured == nil {
+		return c
+	}
+	c.Sequence = l.Measured.Sequence
+	c.Pools = make(map[string]api.Amounts, len(l.Pools))
+	for _, p := range l.Pools {
+		m := l.Measured.Pools[p.Name]
+		c.Pools[p.Name] = api.Amounts{
+			Capacity: m.Capacity.Resources(), Allocatable: m.Allocatable.Resources(), Allocated: m.Allocated.Resources(),
+			Shared: m.Shared.Resources(), Reserved: p.Reserved.Resources(), Available: p.Available.Resources(),
+		}
+		c.Overcommitted = c.Overcommitted || p.Available.Negative()
+	}
+	return c
+}
+
+// sees says whether a member may see another: itself, and whoever shows itself to it.
+func sees(viewer, l *market.Listing) bool {
+	if viewer.Cluster == l.Cluster {
+		return true
+	}
+	card := viewer.Card()
+	return l.Active() && l.Member.Card != nil && l.Measured != nil && l.Measured.Terms != nil &&
+		match.Visible(l.Measured.Terms, &card)
+}
+
+func etag(revision uint64) string { return strconv.Quote(strconv.FormatUint(revision, 10)) }

@@ -1,0 +1,265 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
+	"github.com/bourse-dev/bourse/internal/identity/tlsid"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+type ReservationPath struct {
+	ID string `path:"id" maxLength:"63" doc:"reservation ID"`
+}
+
+// Conditional is a call that may demand that the reservation is at a revision.
+type Conditional struct {
+	ReservationPath
+	IfMatch string `header:"If-Match" maxLength:"64" doc:"the ETag that the reservation must still have"`
+}
+
+// guard makes a command conditional on the revision, if the caller asked for one.
+func (c Conditional) guard(command market.Command) (market.Command, error) {
+	if c.IfMatch == "" || c.IfMatch == "*" {
+		return command, nil
+	}
+	revision, err := strconv.ParseUint(strings.Trim(c.IfMatch, `"`), 10, 64)
+	if err != nil {
+		return nil, api.Invalid("If-Match", "%.80q is not an ETag of a reservation", c.IfMatch).Fix("send the ETag of the last answer")
+	}
+	return market.IfRevision{ID: c.ID, Revision: revision, Command: command}, nil
+}
+
+func (s *Server) reservationRoutes() {
+	huma.Register(s.api, operation("evaluate", http.MethodPost, "/evaluations", "Decide without reserving"), s.evaluate)
+	huma.Register(s.api, operation("create-reservation", http.MethodPost, "/reservations", "Reserve: hold capacity for a request", created), s.createReservation)
+	huma.Register(s.api, operation("list-reservations", http.MethodGet, "/reservations", "The reservations of which the caller is consumer or provider"), s.listReservations)
+	huma.Register(s.api, operation("get-reservation", http.MethodGet, "/reservations/{id}", "One reservation"), s.getReservation)
+	huma.Register(s.api, operation("confirm-reservation", http.MethodPost, "/reservations/{id}/confirm", "The consumer's signed assignment"), s.confirm)
+	huma.Register(s.api, operation("accept-reservation", http.MethodPost, "/reservations/{id}/accept", "The provider's signed acceptance"), s.accept)
+	huma.Register(s.api, operation("refuse-reservation", http.MethodPost, "/reservations/{id}/refuse", "The provider's no", large), s.refuse)
+	huma.Register(s.api, operation("release-reservation", http.MethodPost, "/reservations/{id}/release", "Either party's signed end"), s.release)
+	huma.Register(s.api, operation("report-progress", http.MethodPost, "/reservations/{id}/progress", "Active (the consumer) or Released (the provider)"), s.progress)
+}
+
+func (s *Server) evaluate(ctx context.Context, in *struct{ Body api.ReservationCreate }) (*body[api.Evaluation], error) {
+	l, err := s.member(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ask, err := s.Engine.Ask(l.Cluster, in.Body.Request)
+	if err != nil {
+		return nil, wrap(err)
+	}
+	return &body[api.Evaluation]{s.Engine.Evaluate(s.Exchange.View(), ask, s.Exchange.Now())}, nil
+}
+
+// placeTries is how often a request is decided again because others were faster.
+const placeTries = 4
+
+func (s *Server) createReservation(ctx context.Context, in *struct {
+	Key  string `header:"Idempotency-Key" maxLength:"128" doc:"a repeat with the same key and body changes nothing and gets the same answer"`
+	Body api.ReservationCreate
+}) (*tagged[api.Reservation], error) {
+	l, err := s.member(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ask, err := s.Engine.Ask(l.Cluster, in.Body.Request)
+	if err != nil {
+		return nil, wrap(err)
+	}
+	hold := market.Hold{
+		ID: newID("r-"), Key: in.Key, Digest: digest(in.Body), Consumer: l.Cluster,
+		Request: ask.Request, Pool: ask.Request.Pool, Size: ask.Size, Duration: ask.Duration,
+	}
+	var out market.Outcome
+	for try := 1; ; try++ {
+		ranking := s.Engine.Decide(s.Exchange.View(), ask, s.Exchange.Now())
+		hold.Candidates, hold.Decision = ranking.Providers, &ranking.Decision
+		if out, err = s.Exchange.Do(ctx, hold); api.CodeOf(err) != api.CodeInsufficient || try == placeTries {
+			break
+		}
+	}
+	return s.answer(ctx, out, err)
+}
+
+func digest(v any) string {
+	data, _ := json.Marshal(v) // our own payloads always encode
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:16])
+}
+
+// answer is the reservation that a command led to, as the caller may see it.
+func (s *Server) answer(ctx context.Context, out market.Outcome, err error) (*tagged[api.Reservation], error) {
+	if err != nil {
+		return nil, wrap(err)
+	}
+	e := s.reservation(out.Reservation, out.Decision, CallerOf(ctx).Name, s.lineage)
+	return &tagged[api.Reservation]{ETag: etag(e.Revision), Body: e}, nil
+}
+
+func (s *Server) listReservations(ctx context.Context, in *struct {
+	Page
+	Role  string    `query:"role" enum:"consumer,provider" doc:"only those where the caller has this role"`
+	State api.State `query:"state" enum:"Held,Reserved,Active,Releasing,Released,Rejected,Failed,Expired" doc:"only those in this state"`
+}) (*body[api.List[api.Reservation]], error) {
+	c := CallerOf(ctx)
+	if c.Role != tlsid.RoleOperator {
+		if _, err := s.member(ctx); err != nil {
+			return nil, err
+		}
+	}
+	var items []api.Envelope[api.Reservation]
+	err := s.Exchange.Read(ctx, func(m *market.State) {
+		records := m.Of(c.Name, 0)
+		if c.Role == tlsid.RoleOperator {
+			records = m.All()
+		}
+		for _, r := range records {
+			if in.State != "" && r.State != in.State ||
+				in.Role == "consumer" && r.Consumer != c.Name || in.Role == "provider" && r.Provider != c.Name {
+				continue
+			}
+			items = append(items, s.reservation(r, nil, c.Name, s.lineage))
+		}
+	})
+	if err != nil {
+		return nil, wrap(err)
+	}
+	return &body[api.List[api.Reservation]]{cut(items, in.Page)}, nil
+}
+
+func (s *Server) getReservation(ctx context.Context, in *ReservationPath) (*tagged[api.Reservation], error) {
+	c := CallerOf(ctx)
+	if c.Role != tlsid.RoleOperator {
+		if _, err := s.member(ctx); err != nil {
+			return nil, err
+		}
+	}
+	r, decision, err := s.find(ctx, in.ID, c)
+	return s.answer(ctx, market.Outcome{Reservation: r, Decision: decision}, err)
+}
+
+// find returns a reservation of which the caller is a party; an operator sees all.
+func (s *Server) find(ctx context.Context, id string, c Caller) (r *market.Reservation, decision *api.Decision, err error) {
+	err = s.Exchange.Read(ctx, func(m *market.State) { r, decision = m.Reservation(id), m.Decision(id) })
+	if err == nil && (r == nil || c.Role != tlsid.RoleOperator && !r.Concerns(c.Name)) {
+		err = api.Errorf(api.CodeNotFound, "no reservation %.80q of yours", id)
+	}
+	return r, decision, err
+}
+
+type signedCall struct {
+	Conditional
+	Body api.SignedDocument
+}
+
+// act is a call by a party to a reservation: it finds both, and then does the command
+// that command makes of them.
+func (s *Server) act(ctx context.Context, in Conditional, command func(*market.Reservation, *market.Listing) (market.Command, error)) (*tagged[api.Reservation], error) {
+	l, err := s.member(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r, decision, err := s.find(ctx, in.ID, CallerOf(ctx))
+	if err != nil {
+		return nil, wrap(err)
+	}
+	do, err := command(r, l)
+	if err != nil {
+		return nil, wrap(err)
+	}
+	if do, err = in.guard(do); err != nil {
+		return nil, err
+	}
+	out, err := s.Exchange.Do(ctx, do)
+	out.Decision = decision
+	return s.answer(ctx, out, err)
+}
+
+func (s *Server) confirm(ctx context.Context, in *signedCall) (*tagged[api.Reservation], error) {
+	return s.act(ctx, in.Conditional, func(r *market.Reservation, l *market.Listing) (market.Command, error) {
+		var a api.Assignment
+		if err := s.verify(in.Body.Document, api.DocumentAssignment, l.Member.Key, &a); err != nil {
+			return nil, err
+		}
+		provider := s.Exchange.View().Listing(r.Provider)
+		if provider == nil || provider.Member == nil {
+			return nil, api.Errorf(api.CodeConflict, "reservation %s is %s and has no provider", r.ID, r.State)
+		}
+		if err := market.AssignmentOf(r, fingerprint(l), fingerprint(provider)).Differs(a); err != nil && r.Assignment != in.Body.Document {
+			return nil, err
+		}
+		return market.Confirm{ID: in.ID, Consumer: l.Cluster, Generation: a.Generation, Document: in.Body.Document}, nil
+	})
+}
+
+func fingerprint(l *market.Listing) string {
+	key, err := clusterkey.ParsePublicKey(l.Member.Key)
+	if err != nil {
+		return ""
+	}
+	return key.Fingerprint().String()
+}
+
+func (s *Server) accept(ctx context.Context, in *signedCall) (*tagged[api.Reservation], error) {
+	return s.act(ctx, in.Conditional, func(r *market.Reservation, l *market.Listing) (market.Command, error) {
+		var a api.Acceptance
+		if err := s.verify(in.Body.Document, api.DocumentAcceptance, l.Member.Key, &a); err != nil {
+			return nil, err
+		}
+		if a.Reservation != in.ID || a.Provider != l.Cluster || a.Assignment != clusterkey.Digest(r.Assignment).String() {
+			return nil, api.Errorf(api.CodeConflict, "the acceptance is of another assignment than the one that is held").At("document")
+		}
+		return market.Accept{ID: in.ID, Provider: l.Cluster, Generation: a.Generation, Document: in.Body.Document}, nil
+	})
+}
+
+func (s *Server) refuse(ctx context.Context, in *struct {
+	Conditional
+	Body api.Refusal
+}) (*tagged[api.Reservation], error) {
+	if in.Body.Advertisement != nil {
+		if err := s.observe(ctx, CallerOf(ctx).Name, *in.Body.Advertisement); err != nil && api.CodeOf(err) != api.CodeStaleAdvertisement {
+			return nil, wrap(err)
+		}
+	}
+	return s.act(ctx, in.Conditional, func(r *market.Reservation, l *market.Listing) (market.Command, error) {
+		return market.Refuse{ID: in.ID, Provider: l.Cluster, Generation: in.Body.Generation, Reason: in.Body.Reason, Message: in.Body.Message}, nil
+	})
+}
+
+func (s *Server) release(ctx context.Context, in *signedCall) (*tagged[api.Reservation], error) {
+	return s.act(ctx, in.Conditional, func(r *market.Reservation, l *market.Listing) (market.Command, error) {
+		var e api.End
+		if err := s.verify(in.Body.Document, api.DocumentEnd, l.Member.Key, &e); err != nil {
+			return nil, err
+		}
+		if e.Reservation != in.ID || e.By != l.Cluster {
+			return nil, api.Invalid("document", "it ends reservation %.80q by %.80q", e.Reservation, e.By).Fix("sign the end of %s", in.ID)
+		}
+		return market.Release{ID: in.ID, By: l.Cluster, Generation: e.Generation, Reason: e.Reason, Document: in.Body.Document}, nil
+	})
+}
+
+func (s *Server) progress(ctx context.Context, in *struct {
+	Conditional
+	Body api.Progress
+}) (*tagged[api.Reservation], error) {
+	return s.act(ctx, in.Conditional, func(r *market.Reservation, l *market.Listing) (market.Command, error) {
+		if in.Body.State == api.Active {
+			return market.Activate{ID: in.ID, Consumer: l.Cluster}, nil
+		}
+		return market.Free{ID: in.ID, Provider: l.Cluster}, nil
+	})
+}

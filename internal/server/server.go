@@ -1,0 +1,163 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"net/http"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/identity/tlsid"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/match"
+)
+
+// Options are what a server serves.
+type Options struct {
+	Exchange *exchange.Exchange
+	Engine   *match.Engine
+	// Authority says who calls, and issues certificates.
+	Authority *tlsid.Authority
+	// URL is where members reach this broker; it is put into join tokens.
+	URL string
+	// Rate is how many calls a second one identity may make; the burst is twice that. Default 500.
+	Rate float64
+	Log  *slog.Logger
+}
+
+// Server serves a market.
+type Server struct {
+	Options
+	limits  limits
+	lineage string
+	handler http.Handler
+	api     huma.API
+}
+
+// New makes a server.
+func New(o Options) *Server {
+	if o.Rate == 0 {
+		o.Rate = 500
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	s := &Server{Options: o, limits: limits{rate: o.Rate}, lineage: o.Exchange.Lineage()}
+	mux := http.NewServeMux()
+	s.api = newAPI(mux)
+	s.clusterRoutes()
+	s.reservationRoutes()
+	s.watchRoutes()
+	s.memberRoutes()
+	s.joinRoutes()
+	s.handler = mux
+	return s
+}
+
+var ours sync.Once
+
+// newAPI makes the REST framework speak our errors, types and limits.
+func newAPI(mux *http.ServeMux) huma.API {
+	ours.Do(func() { huma.NewError = problem })
+	config := huma.DefaultConfig("Bourse", api.Version)
+	config.Info.Description = "A resource broker for Liqo federations."
+	config.DocsPath, config.SchemasPath, config.CreateHooks = "", "", nil
+	config.Formats = map[string]huma.Format{"application/json": jsonFormat, "json": jsonFormat}
+	config.NoFormatFallback = false
+	config.RejectUnknownQueryParameters = true
+	registry := config.Components.Schemas
+	registry.RegisterTypeAlias(reflect.TypeFor[resource.Quantity](), reflect.TypeFor[string]())
+	registry.RegisterTypeAlias(reflect.TypeFor[metav1.Duration](), reflect.TypeFor[string]())
+	registry.RegisterTypeAlias(reflect.TypeFor[metav1.Time](), reflect.TypeFor[time.Time]())
+	return humago.New(mux, config)
+}
+
+// OpenAPI is the document that describes the API, as YAML.
+func (s *Server) OpenAPI() ([]byte, error) { return s.api.OpenAPI().YAML() }
+
+// Members is the handler for the TLS listener.
+func (s *Server) Members() http.Handler { return s.identified(s.byCertificate) }
+
+// Operators is the handler for the local socket: whoever can open it is an operator.
+func (s *Server) Operators() http.Handler {
+	return s.identified(func(*http.Request) (Caller, error) {
+		return Caller{Role: tlsid.RoleOperator, Name: "local"}, nil
+	})
+}
+
+// newID makes a new random name that is easy to read out: "r-" and 16 of a-z, 2-7.
+func newID(prefix string) string {
+	const letters = "abcdefghijklmnopqrstuvwxyz234567"
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails: see crypto/rand
+	for i := range b {
+		b[i] = letters[b[i]%32]
+	}
+	return prefix + string(b[:])
+}
+
+// operation describes one route. Name is its operation ID.
+func operation(name, method, path, summary string, more ...func(*huma.Operation)) huma.Operation {
+	o := huma.Operation{
+		OperationID: name, Method: method, Path: api.Prefix + path, Summary: summary,
+		MaxBodyBytes: 64 << 10, BodyReadTimeout: 10 * time.Second,
+	}
+	for _, f := range more {
+		f(&o)
+	}
+	return o
+}
+
+func created(o *huma.Operation) { o.DefaultStatus = http.StatusCreated }
+
+func noContent(o *huma.Operation) { o.DefaultStatus = http.StatusNoContent }
+
+func large(o *huma.Operation) { o.MaxBodyBytes = 8 << 20 }
+
+// unvalidated is for hot paths: their bodies are checked by the market alone.
+func unvalidated(o *huma.Operation) { o.SkipValidateBody = true }
+
+// body is an answer with a payload.
+type body[T any] struct {
+	Body T
+}
+
+// tagged is an answer with a payload and its revision as ETag.
+type tagged[T any] struct {
+	ETag string `header:"ETag"`
+	Body api.Envelope[T]
+}
+
+// member returns the caller as an active member.
+func (s *Server) member(ctx context.Context) (*market.Listing, error) {
+	c := CallerOf(ctx)
+	if c.Role != tlsid.RoleCluster {
+		return nil, api.Errorf(api.CodeForbidden, "%s is not a member cluster", c).Fix("act through the agent of a cluster")
+	}
+	l := s.Exchange.View().Listing(c.Name)
+	switch {
+	case l == nil || l.Member == nil || l.Member.State == api.MemberPending:
+		return nil, api.Errorf(api.CodeNotMember, "cluster %s waits for an operator's approval", c.Name).
+			Fix("ask the operator to run: bourse broker approve %s", c.Name)
+	case l.Member.State != api.MemberActive:
+		return nil, api.Errorf(api.CodeSuspended, "member %s is %s", c.Name, l.Member.State).Fix("ask the operator")
+	}
+	return l, nil
+}
+
+// operator refuses everyone else.
+func operator(ctx context.Context) error {
+	if c := CallerOf(ctx); c.Role != tlsid.RoleOperator {
+		return api.Errorf(api.CodeForbidden, "%s is not an operator", c).Fix("use the broker's local socket or an operator's certificate")
+	}
+	return nil
+}

@@ -1,0 +1,131 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+const (
+	// quiet is how long a watch may say nothing before a bookmark shows that it is alive.
+	quiet = 20 * time.Second
+	// slow is how long a reader may take for one line.
+	slow = 10 * time.Second
+)
+
+func (s *Server) watchRoutes() {
+	huma.Register(s.api, operation("watch", http.MethodGet, "/watch",
+		"Watch the caller's reservations: NDJSON of WatchEvent: a snapshot, then changes; bookmarks carry the token to resume from"), s.watch)
+}
+
+func (s *Server) watch(ctx context.Context, in *struct {
+	Token string `query:"token" maxLength:"128" doc:"resume after the bookmark that carried it"`
+}) (*huma.StreamResponse, error) {
+	l, err := s.member(ctx)
+	if err != nil {
+		return nil, err
+	}
+	lineage, revision, err := parseToken(in.Token)
+	if err != nil {
+		return nil, err
+	}
+	w, err := s.Exchange.Watch(ctx, l.Cluster, lineage, revision)
+	if err != nil {
+		return nil, wrap(err)
+	}
+	return &huma.StreamResponse{Body: func(hc huma.Context) {
+		defer w.Close()
+		hc.SetHeader("Content-Type", "application/x-ndjson")
+		writer, ok := hc.BodyWriter().(http.ResponseWriter)
+		if !ok {
+			return
+		}
+		stream{s, writer, http.NewResponseController(writer), l.Cluster, w.Lineage}.run(hc.Context(), w, revision == 0 || lineage != w.Lineage)
+	}}, nil
+}
+
+// token is (lineage, revision); an empty one is the beginning.
+func token(lineage string, revision uint64) string {
+	return lineage + "." + strconv.FormatUint(revision, 10)
+}
+
+func parseToken(text string) (lineage string, revision uint64, err error) {
+	if text == "" {
+		return "", 0, nil
+	}
+	lineage, number, ok := strings.Cut(text, ".")
+	if revision, err = strconv.ParseUint(number, 10, 64); !ok || err != nil {
+		return "", 0, api.Invalid("token", "%.80q is not the token of a bookmark", text).Fix("watch without a token")
+	}
+	return lineage, revision, nil
+}
+
+// stream is the answer to one watch.
+type stream struct {
+	s       *Server
+	w       http.ResponseWriter
+	control *http.ResponseController
+	cluster string
+	lineage string
+}
+
+func (t stream) run(ctx context.Context, w *exchange.Watch, complete bool) {
+	events := []api.WatchEvent{{Type: api.WatchSnapshot, Complete: complete}}
+	events = append(t.objects(events, w.Snapshot), t.bookmark(w.Revision))
+	last := w.Revision
+	for t.write(events) == nil {
+		next, cancel := context.WithTimeout(ctx, quiet)
+		changed, revision, err := w.Next(next)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, context.DeadlineExceeded):
+			events = []api.WatchEvent{t.bookmark(last)}
+		case err != nil:
+			_ = t.write([]api.WatchEvent{{Type: api.WatchEnd, Error: api.Errorf(api.CodeUnavailable, "%s", err).Fix("watch again, with the last token")}})
+			return
+		default:
+			last = revision
+			events = append(t.objects(nil, changed), t.bookmark(last))
+		}
+	}
+}
+
+func (t stream) bookmark(revision uint64) api.WatchEvent {
+	return api.WatchEvent{Type: api.WatchBookmark, Token: token(t.lineage, revision)}
+}
+
+func (t stream) objects(events []api.WatchEvent, records []*market.Reservation) []api.WatchEvent {
+	for _, r := range records {
+		if !r.Concerns(t.cluster) {
+			continue
+		}
+		object := t.s.reservation(r, nil, t.cluster, t.lineage)
+		events = append(events, api.WatchEvent{Type: api.WatchReservation, Object: &object})
+	}
+	return events
+}
+
+func (t stream) write(events []api.WatchEvent) error {
+	if err := t.control.SetWriteDeadline(time.Now().Add(slow)); err != nil {
+		return err
+	}
+	encoder := json.NewEncoder(t.w)
+	for _, e := range events {
+		if err := encoder.Encode(e); err != nil {
+			return err
+		}
+	}
+	return t.control.Flush()
+}

@@ -1,0 +1,98 @@
+package kubeapi
+
+import (
+	"fmt"
+	"reflect"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+// decode reads a request's body as an object of this type: JSON or YAML, and
+// protobuf too where the type is built in.
+func (t *table) decode(body []byte) (*unstructured.Unstructured, error) {
+	if len(body) == 0 || !t.typed() {
+		object, err := content(body)
+		if err != nil {
+			return nil, err
+		}
+		return t.normal(&unstructured.Unstructured{Object: object})
+	}
+	gvk := t.gvk()
+	typed, got, err := scheme.Codecs.UniversalDeserializer().Decode(body, &gvk, nil)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
+	if err != nil {
+		return nil, err
+	}
+	u := &unstructured.Unstructured{Object: object}
+	u.SetGroupVersionKind(*got)
+	return u, t.expect(u)
+}
+
+// content parses JSON, or YAML, and keeps integers whole.
+func content(body []byte) (content map[string]any, err error) {
+	raw, err := yaml.ToJSON(body)
+	if err == nil {
+		err = utiljson.Unmarshal(raw, &content)
+	}
+	if err != nil || content == nil {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the body is not an object: %v", err))
+	}
+	return content, nil
+}
+
+// normal gives an object the one form in which it is stored and compared: what
+// has a Go type goes through it once, which also finds what does not fit. Of
+// other types only the metadata has one.
+func (t *table) normal(u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	if err := t.expect(u); err != nil {
+		return nil, err
+	}
+	if t.typed() {
+		form, err := scheme.Scheme.New(t.gvk())
+		if err != nil {
+			return nil, err
+		}
+		return u, reshape(&u.Object, form)
+	}
+	metadata, ok := u.Object["metadata"].(map[string]any)
+	if !ok && u.Object["metadata"] != nil {
+		return nil, apierrors.NewBadRequest("metadata is not an object")
+	}
+	err := reshape(&metadata, &metav1.ObjectMeta{})
+	u.Object["metadata"] = metadata
+	return u, err
+}
+
+func (t *table) expect(u *unstructured.Unstructured) error {
+	switch gvk := u.GroupVersionKind(); {
+	case gvk == t.gvk():
+		return nil
+	case gvk.GroupVersion() == t.GroupVersion && !t.typed():
+		errs := field.ErrorList{field.Invalid(field.NewPath("kind"), gvk.Kind, "must be "+t.Kind)}
+		return apierrors.NewInvalid(gvk.GroupKind(), u.GetName(), errs)
+	default:
+		return apierrors.NewBadRequest(fmt.Sprintf("the data is of %s, expected is %s", gvk, t.gvk()))
+	}
+}
+
+// reshape passes content through form, a pointer to an empty struct.
+func reshape(content *map[string]any, form any) error {
+	err := runtime.DefaultUnstructuredConverter.FromUnstructured(*content, form)
+	if err == nil {
+		*content, err = runtime.DefaultUnstructuredConverter.ToUnstructured(form)
+	}
+	if err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("%s: %v", reflect.TypeOf(form).Elem().Name(), err))
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+package kubeapi
+
+import (
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"slices"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+// patch reads, changes and writes in one step: it conflicts only with a
+// resourceVersion that the patch itself names.
+func (a *API) patch(q *request) (*object, error) {
+	kind, err := q.patchType()
+	if err != nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	old := q.table.objects[q.key]
+	if kind == types.ApplyYAMLPatchType {
+		return a.apply(q, old)
+	}
+	if old == nil {
+		return nil, q.notFound()
+	}
+	patched, err := q.patched(kind, old.raw)
+	if err != nil {
+		return nil, err
+	}
+	fresh := &unstructured.Unstructured{}
+	if fresh.Object, err = content(patched); err != nil {
+		return nil, err
+	}
+	if fresh, err = q.table.normal(fresh); err != nil {
+		return nil, unprocessable(err)
+	}
+	was := old.decoded()
+	if err := a.own(q, was, fresh); err != nil {
+		return nil, err
+	}
+	return a.replace(q, old, was, fresh)
+}
+
+func (q *request) patchType() (types.PatchType, error) {
+	known := []types.PatchType{types.JSONPatchType, types.MergePatchType, types.ApplyYAMLPatchType}
+	if q.table.typed() {
+		known = append(known, types.StrategicMergePatchType)
+	}
+	media, _, _ := mime.ParseMediaType(q.header.Get("Content-Type"))
+	kind := types.PatchType(media)
+	if !slices.Contains(known, kind) {
+		return "", apierrors.NewGenericServerResponse(http.StatusUnsupportedMediaType, "patch", q.table.groupResource(), q.key.Name,
+			fmt.Sprintf("accepted media types are %v", known), 0, true)
+	}
+	if errs := metav1validation.ValidatePatchOptions(&q.options, kind); len(errs) > 0 {
+		return "", apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "PatchOptions"}, "", errs)
+	}
+	return kind, nil
+}
+
+func (q *request) patched(kind types.PatchType, raw []byte) ([]byte, error) {
+	switch kind {
+	case types.JSONPatchType:
+		steps, err := jsonpatch.DecodePatch(q.body)
+		if err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
+		patched, err := steps.Apply(raw)
+		if err != nil {
+			return nil, unprocessable(err)
+		}
+		return patched, nil
+	case types.MergePatchType:
+		patched, err := jsonpatch.MergePatch(raw, q.body)
+		if err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
+		return patched, nil
+	case types.StrategicMergePatchType:
+		form, err := scheme.Scheme.New(q.table.gvk())
+		if err != nil {
+			return nil, err
+		}
+		patched, err := strategicpatch.StrategicMergePatch(raw, q.body, form)
+		if err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
+		return patched, nil
+	}
+	return nil, errors.New("unknown patch type") // patchType let it through
+}
+
+func unprocessable(err error) error {
+	return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
+}

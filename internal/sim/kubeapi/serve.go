@@ -1,0 +1,139 @@
+package kubeapi
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// serve answers one request. A lost connection is http.ErrAbortHandler, which
+// net/http and our own transport both turn into a broken one.
+func (a *API) serve(w http.ResponseWriter, r *http.Request) {
+	a.mu.Lock()
+	down, faults := a.down, a.faults
+	a.mu.Unlock()
+	if down {
+		panic(http.ErrAbortHandler)
+	}
+	if a.discover(w, r) {
+		return
+	}
+	q, err := a.understand(r)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	if err := q.fail(faults.Before); err != nil {
+		refuse(w, err)
+		return
+	}
+	if q.verb == "watch" {
+		if err := a.watch(w, r, q); err != nil {
+			refuse(w, err)
+		}
+		return
+	}
+	answer, err := a.do(q)
+	if err == nil {
+		err = q.fail(faults.After)
+	}
+	switch {
+	case err != nil:
+		refuse(w, err)
+	case q.created:
+		reply(w, http.StatusCreated, answer)
+	default:
+		reply(w, http.StatusOK, answer)
+	}
+}
+
+// do carries out everything but a watch.
+func (a *API) do(q *request) ([]byte, error) {
+	var o *object
+	var err error
+	switch q.verb {
+	case "list":
+		return a.list(q)
+	case "deletecollection":
+		return a.deleteAll(q)
+	case "delete":
+		return a.delete(q)
+	case "get":
+		o, err = a.get(q)
+	case "create":
+		o, err = a.create(q)
+	case "update":
+		o, err = a.update(q)
+	case "patch":
+		o, err = a.patch(q)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return q.render(o.raw), nil
+}
+
+func (q *request) fail(hook func(verb, resource, ns, name string) error) error {
+	if hook == nil {
+		return nil
+	}
+	err := hook(q.verb, q.resource(), q.key.Namespace, q.key.Name)
+	if status := apierrors.APIStatus(nil); err == nil || errors.As(err, &status) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", errLost, err)
+}
+
+// render gives metadata alone to those who asked for no more.
+func (q *request) render(raw json.RawMessage) json.RawMessage {
+	if !strings.Contains(q.header.Get("Accept"), "as=PartialObjectMetadata") {
+		return raw
+	}
+	var part struct {
+		Kind       string          `json:"kind"`
+		APIVersion string          `json:"apiVersion"`
+		Metadata   json.RawMessage `json:"metadata"`
+	}
+	if err := json.Unmarshal(raw, &part); err != nil {
+		panic(err) // raw is ours
+	}
+	part.Kind, part.APIVersion = "PartialObjectMetadata", metav1.SchemeGroupVersion.String()
+	return marshal(part)
+}
+
+func reply(w http.ResponseWriter, code int, body []byte) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_, _ = w.Write(body)
+}
+
+func refuse(w http.ResponseWriter, err error) {
+	if errors.Is(err, errLost) {
+		panic(http.ErrAbortHandler)
+	}
+	status := statusOf(err)
+	reply(w, int(status.Code), marshal(status))
+}
+
+func statusOf(err error) metav1.Status {
+	known := apierrors.APIStatus(nil)
+	if !errors.As(err, &known) {
+		known = apierrors.NewInternalError(err)
+	}
+	status := known.Status()
+	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+	return status
+}
+
+func marshal(v any) []byte {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("encoding %T: %v", v, err)) // only for shapes of our own
+	}
+	return raw
+}

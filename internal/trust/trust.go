@@ -1,0 +1,93 @@
+// Package trust is whom an agent believes: it opens the signed cards of other
+// clusters and pins their keys in the agent's own market, at first contact.
+//
+// A card is signed by the key that it shows, so anyone can make one; what makes it
+// believable is that the same key was pinned before. At first contact (trust on first use)
+// the broker that relays the card is believed; any later change is KeyChanged.
+package trust
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// Meet opens the card of a cluster and pins its key, or finds it pinned.
+// Errors: BadSignature for a card that is not valid or not of that cluster; KeyChanged.
+func Meet(ctx context.Context, m *exchange.Exchange, signed, cluster string) (*api.Card, clusterkey.PublicKey, error) {
+	card, key, err := Open(signed)
+	if err != nil {
+		return nil, key, err
+	}
+	if card.Cluster != cluster {
+		return nil, key, api.Errorf(api.CodeBadSignature, "the card is of cluster %.80q, not of %s", card.Cluster, cluster)
+	}
+	_, err = m.Do(ctx, market.Pin{Cluster: cluster, Key: card.Key})
+	return card, key, err
+}
+
+// Open verifies that a card is signed by the key that it shows. Errors: BadSignature.
+func Open(signed string) (*api.Card, clusterkey.PublicKey, error) {
+	key, err := shown(signed)
+	if err != nil {
+		return nil, key, api.Errorf(api.CodeBadSignature, "card: %s", err)
+	}
+	var card api.Card
+	if err := clusterkey.Verify(signed, api.DocumentCard, key, &card); err != nil {
+		return nil, key, api.Errorf(api.CodeBadSignature, "card: %s", err)
+	}
+	return &card, key, nil
+}
+
+// shown reads, unverified, the key that a card shows.
+func shown(signed string) (clusterkey.PublicKey, error) {
+	if _, err := clusterkey.Peek(signed); err != nil { // bounds the size, too
+		return clusterkey.PublicKey{}, err
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(strings.Split(signed, ".")[1])
+	if err != nil {
+		return clusterkey.PublicKey{}, err
+	}
+	var claimed struct {
+		Key string `json:"key"`
+	}
+	if err := json.Unmarshal(payload, &claimed); err != nil {
+		return clusterkey.PublicKey{}, err
+	}
+	return clusterkey.ParsePublicKey(claimed.Key)
+}
+
+// Key returns the key that is pinned of a cluster. Errors: NotFound.
+func Key(ctx context.Context, m *exchange.Exchange, cluster string) (clusterkey.PublicKey, error) {
+	key := ""
+	err := m.Read(ctx, func(s *market.State) {
+		if member := s.Member(cluster); member != nil {
+			key = member.Key
+		}
+	})
+	switch {
+	case err != nil:
+		return clusterkey.PublicKey{}, err
+	case key == "":
+		return clusterkey.PublicKey{}, api.Errorf(api.CodeNotFound, "no key of cluster %s is pinned", cluster)
+	}
+	return clusterkey.ParsePublicKey(key)
+}
+
+// EndSigned says whether a document is the end of a reservation, of its generation or a newer
+// one, signed by one of the given keys.
+func EndSigned(document, reservation string, generation int64, keys ...clusterkey.PublicKey) bool {
+	for _, key := range keys {
+		var e api.End
+		if clusterkey.Verify(document, api.DocumentEnd, key, &e) == nil && e.Reservation == reservation && e.Generation >= generation {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,139 @@
+package lab
+
+import (
+	_ "embed"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Daemon is one of the programs a cluster consists of, and the name of its executable.
+type Daemon string
+
+// The daemons, in the order in which they start.
+const (
+	Etcd              Daemon = "etcd"
+	APIServer         Daemon = "kube-apiserver"
+	ControllerManager Daemon = "kube-controller-manager"
+	Scheduler         Daemon = "kube-scheduler"
+	Kwok              Daemon = "kwok"
+)
+
+// daemons are those a cluster runs; what belongs together with Kubernetes in a cluster, as Liqo does, starts after these.
+func daemons(light bool) []Daemon {
+	if light {
+		return []Daemon{Etcd, APIServer}
+	}
+	return []Daemon{Etcd, APIServer, ControllerManager, Scheduler, Kwok}
+}
+
+func stopOrder(light bool) []Daemon {
+	all := daemons(light)
+	slices.Reverse(all)
+	return all
+}
+
+var (
+	//go:embed stages.yaml
+	stages []byte
+	//go:embed audit-policy.yaml
+	auditPolicy []byte
+)
+
+// writeConfig puts the daemons' configuration files into a cluster's folder.
+func writeConfig(dir string) error {
+	for name, content := range map[string][]byte{"stages.yaml": stages, "audit-policy.yaml": auditPolicy} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// flags is how each daemon is told to be one cluster on one loopback address. They run in the cluster's folder, so files
+// are named relative to it; that also keeps etcd's sockets below the 108 bytes that a socket's path may have.
+func (c *Cluster) flags(d Daemon) []string {
+	var flags []string
+	switch d {
+	case Etcd:
+		flags = []string{
+			"--name=lab",
+			"--data-dir=etcd",
+			"--unsafe-no-fsync", // the page cache survives a killed process, and a lab does not survive its machine
+			"--log-level=warn",
+			"--listen-client-urls=unix://etcd.sock",
+			"--listen-peer-urls=unix://etcd-peer.sock",
+			// Required, well-formed, and read by nobody: there is one member.
+			"--advertise-client-urls=http://127.0.0.1:2379",
+			"--initial-advertise-peer-urls=http://127.0.0.1:2380",
+			"--initial-cluster=lab=http://127.0.0.1:2380",
+		}
+	case APIServer:
+		flags = []string{
+			"--etcd-servers=unix://etcd.sock",
+			"--bind-address=127.0.0.1",
+			fmt.Sprintf("--secure-port=%d", c.port.number),
+			"--permit-port-sharing", // with reservePort
+			"--advertise-address=127.0.0.1",
+			"--endpoint-reconciler-type=none", // loopback is no valid Endpoints address
+			"--tls-cert-file=server.crt",
+			"--tls-private-key-file=server.key",
+			"--client-ca-file=ca.crt",
+			"--token-auth-file=tokens.csv",
+			"--authorization-mode=RBAC",
+			"--allow-privileged=true",
+			"--service-cluster-ip-range=10.100.0.0/16",
+			"--service-account-issuer=https://kubernetes.default.svc",
+			"--service-account-key-file=sa.key",
+			"--service-account-signing-key-file=sa.key",
+			"--kubelet-preferred-address-types=InternalIP",
+			"--audit-policy-file=audit-policy.yaml",
+			"--audit-log-path=" + auditLog,
+			"--audit-log-maxsize=100000", // MB: never rotate
+			"--profiling=false",
+		}
+		if c.light {
+			// Nobody would ever take the taint from a node, nor make the ServiceAccount that a pod needs.
+			flags = append(flags, "--disable-admission-plugins=TaintNodesByCondition,ServiceAccount")
+		}
+	case ControllerManager:
+		flags = []string{
+			"--kubeconfig=kubeconfig",
+			"--secure-port=0",
+			"--leader-elect=false",
+			"--root-ca-file=ca.crt",
+			"--controllers=" + strings.Join(controllers, ","),
+		}
+	case Scheduler:
+		flags = []string{"--kubeconfig=kubeconfig", "--secure-port=0", "--leader-elect=false"}
+	case Kwok:
+		flags = []string{
+			"--kubeconfig=kubeconfig",
+			"--config=stages.yaml",
+			"--manage-nodes-with-annotation-selector=" + fakeNode + "=fake",
+			fmt.Sprintf("--cidr=10.%d.0.0/16", c.number), // a pod's address tells its cluster
+			"--node-ip=127.0.0.1",
+			"--node-lease-duration-seconds=40",
+		}
+	}
+	return append(flags, c.extra[d]...)
+}
+
+// controllers are those that a cluster without cloud, volumes and kubelets has work for.
+var controllers = []string{
+	"namespace-controller",
+	"garbage-collector-controller",
+	"pod-garbage-collector-controller",
+	"serviceaccount-controller",
+	"root-ca-certificate-publisher-controller",
+	"deployment-controller",
+	"replicaset-controller",
+	"job-controller",
+	"endpointslice-controller",
+	"node-lifecycle-controller",
+	"taint-eviction-controller",
+	"resourcequota-controller",
+	"validatingadmissionpolicy-status-controller",
+}

@@ -1,0 +1,32 @@
+package lab
+
+import (
+	"os"
+	"testing"
+)
+
+// Test is a lab for one test, gone when the test ends. It skips the test under -short, and makes it fail when a daemon
+// crashed. If the test fails, the lab's folder, with the daemons' logs, stays in os.TempDir.
+func Test(t testing.TB) *Lab {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts a Kubernetes cluster")
+	}
+	l, err := Start(t.Context(), Options{Progress: os.Stderr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Err(); err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			l.keep = true
+			t.Logf("the lab's logs are kept in %s", l.Dir())
+		}
+		if err := l.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
