@@ -24,6 +24,9 @@ import (
 	"github.com/bourse-dev/bourse/internal/server"
 )
 
+// JournalFile is the name of the journal in a broker's folder.
+const JournalFile = "market.db"
+
 // Options say how a broker runs.
 type Options struct {
 	// Dir holds the journal, the CA and the operator's certificate. Required.
@@ -65,7 +68,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	if o.Journal == nil {
-		o.Journal = sqlite.New(filepath.Join(o.Dir, "market.db"))
+		o.Journal = sqlite.New(filepath.Join(o.Dir, JournalFile))
 	}
 	defer o.Journal.Close()
 	market, err := exchange.Open(ctx, o.Journal, exchange.Options{Clock: o.Clock, Log: o.Log})

@@ -41,8 +41,7 @@ func newFederation(t *rapid.T) *federation {
 		f.gates[p] = newNode(t, p)
 	}
 	for _, c := range clusters {
-		f.do(f.broker, market.CreateToken{Token: market.Token{ID: "t-" + c, Hash: "h", Cluster: c, Expires: f.now + 1000_000}})
-		f.do(f.broker, market.Join{TokenID: "t-" + c, Hash: "h", Cluster: c, Key: "k-" + c, TLSKey: "x"})
+		f.broker.apply(market.Event{Time: f.now, Member: &market.Member{Cluster: c, State: api.MemberActive, Key: "k-" + c, Joined: f.now}})
 	}
 	for _, p := range providers {
 		f.advertise(p)

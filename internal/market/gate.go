@@ -26,8 +26,8 @@ func (c Admit) decide(s *State, now Time) (Outcome, error) {
 	a := c.Assignment
 	old := s.reservations[a.Reservation]
 	switch {
-	case a.Provider != s.Self:
-		return Outcome{}, api.Errorf(api.CodeForbidden, "the assignment is for cluster %s", a.Provider)
+	case a.Provider != s.Self || a.Consumer == s.Self:
+		return Outcome{}, api.Errorf(api.CodeForbidden, "the assignment is of cluster %s for cluster %s", a.Consumer, a.Provider)
 	case old != nil && old.Assignment == c.Document && old.State.Counts():
 		return unchanged(old)
 	case old != nil && (old.Generation >= a.Generation || old.Consumer != a.Consumer || old.State.Counts()):

@@ -45,13 +45,16 @@ func (n *node) do(c market.Command, now market.Time) (market.Outcome, error) {
 	if err != nil && len(out.Events) > 0 {
 		n.t.Fatalf("%T: an error and events: %v", c, err)
 	}
-	for _, e := range out.Events {
+	n.apply(out.Events...)
+	return out, err
+}
+
+func (n *node) apply(events ...market.Event) {
+	for _, e := range events {
 		n.journal = append(n.journal, encode(n.t, e))
 		n.state.Apply(e)
 		n.twin.Apply(decode(n.t, n.journal[len(n.journal)-1]))
 	}
-	n.check()
-	return out, err
 }
 
 // check checks what must hold of every state.
@@ -82,7 +85,6 @@ func (n *node) observe(cluster string, m *market.Measured, now market.Time) erro
 	if err2 := n.twin.Observe(cluster, m, now, true); fmt.Sprint(err) != fmt.Sprint(err2) {
 		n.t.Fatalf("observed once with %v and once with %v", err, err2)
 	}
-	n.check()
 	return err
 }
 
@@ -112,7 +114,6 @@ func (n *node) restart(keep int) {
 		}
 		n.twin.Apply(decode(n.t, data))
 	}
-	n.check()
 }
 
 // listing is what the market publishes of a cluster; nil if it does not know it.

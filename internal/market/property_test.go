@@ -16,6 +16,7 @@ func TestAnythingInAnyOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := newFederation(t)
 		t.Repeat(map[string]func(*rapid.T){
+			"":                f.check,
 			"time passes":     f.timePasses,
 			"advertise":       func(*rapid.T) { f.advertise(rapid.SampledFrom(providers).Draw(t, "provider")) },
 			"hold":            f.hold,
@@ -37,6 +38,14 @@ func TestAnythingInAnyOrder(t *testing.T) {
 			"gate restarts":   func(*rapid.T) { f.restart(f.gates[f.cluster()]) },
 		})
 	})
+}
+
+// check checks what must hold between any two things that happen.
+func (f *federation) check(*rapid.T) {
+	f.broker.check()
+	for _, gate := range f.gates {
+		gate.check()
+	}
 }
 
 func (f *federation) timePasses(t *rapid.T) {

@@ -42,9 +42,18 @@ func (p *provider) observe(m *Measured) {
 	}
 	for name, b := range p.books {
 		b.observe(m.Pools[name])
-		if _, named := m.Pools[name]; !named && len(b.accounts) == 0 {
-			delete(p.books, name)
-		}
+		p.drop(name)
+	}
+}
+
+// drop forgets a pool that is neither measured nor taken from.
+func (p *provider) drop(pool string) {
+	measured := false
+	if p.measured != nil {
+		_, measured = p.measured.Pools[pool]
+	}
+	if !measured && len(p.books[pool].accounts) == 0 {
+		delete(p.books, pool)
 	}
 }
 

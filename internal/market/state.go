@@ -141,6 +141,7 @@ func (s *State) account(r *Reservation, size Amounts) {
 	}
 	p := s.provider(r.Provider)
 	p.book(r.Pool).change(r.Consumer, func(a *account) { a.hold(r.ID, size) })
+	p.drop(r.Pool)
 	s.touch(p)
 }
 

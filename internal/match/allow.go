@@ -15,6 +15,9 @@ func (e *Engine) Allows(allow string, consumer api.Card, a Ask) (bool, error) {
 
 // CheckAllow says why an expression cannot be a Terms.Allow. Errors: Invalid at allow.
 func (e *Engine) CheckAllow(allow string) error {
+	if allow == "" {
+		return nil
+	}
 	_, err := e.allow.compile(allow, "")
 	return err
 }

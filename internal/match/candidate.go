@@ -1,7 +1,7 @@
 package match
 
 import (
-	"slices"
+	"strings"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -16,7 +16,9 @@ type candidate struct {
 	// settled are the filters, by their bits, that it passes whoever asks.
 	settled uint32
 	slot    int32
-	usual   [len(usualResources)]room
+	// rooms are what it has of the first resources asked for, more of the others.
+	rooms [3]room
+	more  []room
 	// pool is the asked one, nil if the cluster has none of that name.
 	pool     *market.PoolListing
 	card     *api.Card
@@ -26,19 +28,44 @@ type candidate struct {
 // room is what a pool has of a resource.
 type room struct{ available, shared int64 }
 
-// usualResources are those that most requests ask for.
-var usualResources = [...]string{"cpu", "memory", "ephemeral-storage", "nvidia.com/gpu"}
+// room is that of the i-th resource asked for.
+func (c *candidate) room(i int) room {
+	if i < len(c.rooms) {
+		return c.rooms[i]
+	}
+	return c.more[i-len(c.rooms)]
+}
 
-func newCandidate(l *market.Listing, pool string) candidate {
-	c := candidate{Listing: l, slot: int32(l.Slot), freshUntil: l.FreshUntil, pool: l.Pool(pool)}
+// kind is what candidates depend on besides the cluster: the pool and the resources asked for.
+func (a *Ask) kind() string {
+	var b strings.Builder
+	b.WriteString(a.Request.Pool)
+	for i := range a.Size {
+		b.WriteByte(' ')
+		b.WriteString(a.Size[i].Resource)
+	}
+	return b.String()
+}
+
+func newCandidate(l *market.Listing, a *Ask) candidate {
+	c := candidate{Listing: l, slot: int32(l.Slot), freshUntil: l.FreshUntil, pool: l.Pool(a.Request.Pool)}
 	if l.Member != nil {
 		c.card = l.Member.Card
 	}
+	var available, shared market.Amounts
 	if l.Measured != nil {
 		c.sequence = l.Measured.Sequence
+		if c.pool != nil {
+			available, shared = c.pool.Available, l.Measured.Pools[c.pool.Name].Shared
+		}
 	}
-	for i, resource := range usualResources {
-		c.usual[i] = c.room(resource)
+	for i, need := range a.Size {
+		has := room{available.Of(need.Resource), shared.Of(need.Resource)}
+		if i < len(c.rooms) {
+			c.rooms[i] = has
+		} else {
+			c.more = append(c.more, has)
+		}
 	}
 	for i := range filters {
 		if settled := filters[i].settled; settled != nil && settled(&c) {
@@ -46,33 +73,4 @@ func newCandidate(l *market.Listing, pool string) candidate {
 		}
 	}
 	return c
-}
-
-func (c *candidate) room(resource string) room {
-	if c.pool == nil || c.Measured == nil {
-		return room{}
-	}
-	return room{c.pool.Available.Of(resource), c.Measured.Pools[c.pool.Name].Shared.Of(resource)}
-}
-
-// need is one resource of an ask.
-type need struct {
-	market.Amount
-	usual int // its place in usualResources, or -1
-}
-
-func needsOf(size market.Amounts) []need {
-	out := make([]need, len(size))
-	for i, amount := range size {
-		out[i] = need{amount, slices.Index(usualResources[:], amount.Resource)}
-	}
-	return out
-}
-
-// of is what a candidate has of the needed resource.
-func (n *need) of(c *candidate) room {
-	if n.usual >= 0 {
-		return c.usual[n.usual]
-	}
-	return c.room(n.Resource)
 }

@@ -13,19 +13,19 @@ const (
 	maxRanked = 8 // providers that a reservation may try
 	maxTop    = 5 // candidates that a decision explains
 
-	rememberPools = 8
+	rememberKinds = 32
 )
 
 // Engine decides. It holds what is worth remembering between decisions: compiled
 // expressions, and what each `where` came to for each cluster. It is safe for concurrent use.
 type Engine struct {
 	where, allow *language
-	pools        *lru.Cache // candidates by pool
+	kinds        *lru.Cache // books of candidates
 }
 
 // New makes an engine. One serves one market, because what it remembers is by slot.
 func New() *Engine {
-	return &Engine{where: whereLanguage(), allow: allowLanguage(), pools: lru.New(rememberPools)}
+	return &Engine{where: whereLanguage(), allow: allowLanguage(), kinds: lru.New(rememberKinds)}
 }
 
 // Ranking is what an ask came to.
@@ -47,14 +47,14 @@ func (q *question) decide() Ranking {
 	var t tally
 	for slot := range q.view.Len() {
 		c := q.candidate(slot)
-		filter, reason := q.eliminate(c)
+		filter, why := q.eliminate(c)
 		switch {
-		case reason == passes:
+		case why == passes:
 			t.qualified(ranked{q.score(c), c.Listing})
 		case filters[filter].hides:
 			t.hidden++
 		default:
-			t.eliminated(q, c, filter, reason)
+			t.miss(q, c, filter, why)
 		}
 	}
 	return t.ranking(q)
@@ -68,7 +68,6 @@ type question struct {
 	slot       int32     // of the consumer, -1 if the view does not have it
 	card       *api.Card // of the consumer
 	filters    uint32    // by their bits, those that the request leaves anything to do
-	needs      []need
 	candidates reading[candidate]
 	where      answers
 	allow      permissions
@@ -78,8 +77,7 @@ type question struct {
 // question opens a question. The caller must close it.
 func (e *Engine) question(v *market.View, a Ask, now market.Time) *question {
 	q := &question{Ask: a, view: v, now: now, slot: -1, card: &api.Card{Cluster: a.Consumer},
-		needs:      needsOf(a.Size),
-		candidates: e.candidates(a.Request.Pool).open(),
+		candidates: e.candidates(a.kind()).open(),
 		where:      e.where.open(a.where),
 		allow:      permissions{language: e.allow},
 		scorers:    scorersFor(&a.Request),
@@ -98,12 +96,12 @@ func (e *Engine) question(v *market.View, a Ask, now market.Time) *question {
 	return q
 }
 
-func (e *Engine) candidates(pool string) *book[candidate] {
-	if known, ok := e.pools.Get(pool); ok {
+func (e *Engine) candidates(kind string) *book[candidate] {
+	if known, ok := e.kinds.Get(kind); ok {
 		return known.(*book[candidate])
 	}
 	b := &book[candidate]{}
-	e.pools.Add(pool, b)
+	e.kinds.Add(kind, b)
 	return b
 }
 
@@ -118,11 +116,11 @@ func (q *question) candidate(slot int) *candidate {
 	if c := q.candidates.at(slot); c.Listing == l {
 		return c
 	}
-	return q.candidates.put(slot, newCandidate(l, q.Request.Pool))
+	return q.candidates.put(slot, newCandidate(l, &q.Ask))
 }
 
 // eliminate returns the first filter that has a reason against the cluster, or passes.
-func (q *question) eliminate(c *candidate) (filter int, r Reason) {
+func (q *question) eliminate(c *candidate) (filter int, r reason) {
 	for open := q.filters &^ c.settled; open != 0; open &= open - 1 {
 		i := bits.TrailingZeros32(open)
 		if r := filters[i].check(q, c); r != passes {

@@ -16,12 +16,12 @@ func (e *Engine) Evaluate(v *market.View, a Ask, now market.Time) api.Evaluation
 	var verdicts []verdict
 	for slot := range v.Len() {
 		c := q.candidate(slot)
-		filter, reason := q.eliminate(c)
-		if reason == passes || !filters[filter].hides {
-			verdicts = append(verdicts, q.verdict(c, filter, reason))
+		filter, why := q.eliminate(c)
+		if why == passes || !filters[filter].hides {
+			verdicts = append(verdicts, q.verdict(c, filter, why))
 		}
 	}
-	sort.Slice(verdicts, func(i, j int) bool { return verdicts[i].miss.before(verdicts[j].miss) })
+	sort.Slice(verdicts, func(i, j int) bool { return verdicts[i].miss.before(&verdicts[j].miss) })
 	for _, v := range verdicts {
 		out.Clusters = append(out.Clusters, v.said)
 	}
@@ -35,7 +35,7 @@ type verdict struct {
 	miss miss
 }
 
-func (q *question) verdict(c *candidate, filter int, r Reason) verdict {
+func (q *question) verdict(c *candidate, filter int, r reason) verdict {
 	if r == passes {
 		score := q.score(c)
 		return verdict{
@@ -45,7 +45,7 @@ func (q *question) verdict(c *candidate, filter int, r Reason) verdict {
 	}
 	f := &filters[filter]
 	return verdict{
-		said: api.Verdict{Cluster: c.Cluster, Filter: f.name, Reason: string(r), Message: f.explain(q, c, r)},
+		said: api.Verdict{Cluster: c.Cluster, Filter: f.name, Reason: reasonNames[r], Message: f.explain(q, c, r)},
 		miss: missOf(q, c, filter, r),
 	}
 }

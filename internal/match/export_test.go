@@ -10,7 +10,7 @@ func (e *Engine) DecidePlainly(v *market.View, a Ask, now market.Time) Ranking {
 	q := New().question(v, a, now)
 	defer q.close()
 	for slot := range v.Len() {
-		c := newCandidate(v.At(slot), a.Request.Pool)
+		c := newCandidate(v.At(slot), &a)
 		c.settled = 0
 		q.candidates.put(slot, c)
 	}

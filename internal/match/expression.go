@@ -1,6 +1,7 @@
 package match
 
 import (
+	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -48,7 +49,7 @@ var functions = []*env.Function{
 	{Name: "@not_strictly_false"}, // the loops' own
 }
 
-var macros = []string{"has", "all", "exists", "exists_one", "filter"}
+var macros = []string{"has", "all", "exists", "exists_one"}
 
 // language is a set of variables, with the expressions over them that were compiled lately.
 type language struct {
@@ -115,8 +116,11 @@ func (l *language) build(expression string) (cel.Program, error) {
 	}
 	ast, issues := l.env.Compile(expression)
 	if err := issues.Err(); err != nil {
-		first := issues.Errors()[0]
-		return nil, api.Invalid(l.field, "line %d, column %d: %s", first.Location.Line(), first.Location.Column()+1, oneLine(first.Message)).
+		first, at := issues.Errors()[0], ""
+		if line := first.Location.Line(); line > 0 {
+			at = fmt.Sprintf("line %d, column %d: ", line, first.Location.Column()+1)
+		}
+		return nil, api.Invalid(l.field, "%s%s", at, oneLine(first.Message)).
 			Fix("write a CEL expression over %s", l.names)
 	}
 	if !ast.OutputType().IsExactType(cel.BoolType) {

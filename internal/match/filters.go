@@ -11,39 +11,61 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// Reason is why a filter eliminated a cluster. The list is closed.
-type Reason string
+// reason is why a filter eliminated a cluster. The list is closed; decisions count by
+// filter and, within a filter, in this order.
+type reason uint8
 
 const (
-	passes Reason = ""
-
-	Self           Reason = "Self"           // it is the asker
-	NotActive      Reason = "NotActive"      // it is not an admitted member (hidden)
-	NotVisible     Reason = "NotVisible"     // its terms do not show it to the asker (hidden)
-	NotTarget      Reason = "NotTarget"      // another one was named as the target
-	Excluded       Reason = "Excluded"       // the request excludes it
-	NotAdvertised  Reason = "NotAdvertised"  // it was not heard of since the broker started
-	NotFresh       Reason = "NotFresh"       // its lease ended
-	NoKey          Reason = "NoKey"          // it has no card or no cluster key
-	NoPool         Reason = "NoPool"         // it shares no pool of that name
-	OtherProperty  Reason = "OtherProperty"  // a property is another than asked, or missing
-	WhereFalse     Reason = "WhereFalse"     // `where` is false
-	WhereUnknown   Reason = "WhereUnknown"   // `where` needs what the cluster does not advertise
-	WhereTooCostly Reason = "WhereTooCostly" // `where` takes too long
-	TooLong        Reason = "TooLong"        // longer than its terms allow
-	TooMuch        Reason = "TooMuch"        // more than its terms allow
-	NotAllowed     Reason = "NotAllowed"     // the CEL of its terms does not allow it
-	Overcommitted  Reason = "Overcommitted"  // its reservations exceed what it has: nothing new is placed there
-	TooLittle      Reason = "TooLittle"      // it does not fit
+	passes reason = iota
+	isSelf
+	notActive
+	notVisible
+	notTarget
+	isExcluded
+	notAdvertised
+	notFresh
+	noKey
+	noPool
+	otherProperty
+	whereFalse
+	whereUnknown
+	whereTooCostly
+	tooLong
+	tooMuch
+	notAllowed
+	overcommitted
+	tooLittle
+	reasons // how many there are
 )
+
+var reasonNames = [reasons]string{
+	isSelf:         "Self",           // it is the asker
+	notActive:      "NotActive",      // it is not an admitted member (hidden)
+	notVisible:     "NotVisible",     // its terms do not show it to the asker (hidden)
+	notTarget:      "NotTarget",      // another one was named as the target
+	isExcluded:     "Excluded",       // the request excludes it
+	notAdvertised:  "NotAdvertised",  // it was not heard of since the broker started
+	notFresh:       "NotFresh",       // its lease ended
+	noKey:          "NoKey",          // it has no card or no cluster key
+	noPool:         "NoPool",         // it shares no pool of that name
+	otherProperty:  "OtherProperty",  // a property is another than asked, or missing
+	whereFalse:     "WhereFalse",     // `where` is false
+	whereUnknown:   "WhereUnknown",   // `where` needs what the cluster does not advertise
+	whereTooCostly: "WhereTooCostly", // `where` takes too long
+	tooLong:        "TooLong",        // longer than its terms allow
+	tooMuch:        "TooMuch",        // more than its terms allow
+	notAllowed:     "NotAllowed",     // the CEL of its terms does not allow it
+	overcommitted:  "Overcommitted",  // its reservations exceed what it has: nothing new is placed there
+	tooLittle:      "TooLittle",      // it does not fit
+}
 
 // filter is one step that a cluster must pass.
 type filter struct {
 	name string
 	// check is pure and formats nothing: it runs for every cluster of every decision.
-	check func(q *question, c *candidate) Reason
+	check func(q *question, c *candidate) reason
 	// explain says the reason in words; it runs for few.
-	explain func(q *question, c *candidate, r Reason) string
+	explain func(q *question, c *candidate, r reason) string
 
 	// moot says that a request leaves the filter nothing to do.
 	moot func(*api.Request) bool
@@ -78,31 +100,31 @@ var filters = []filter{
 }
 
 // alone makes of a check that looks only at the cluster one that settles it.
-func alone(check func(*question, *candidate) Reason) func(*candidate) bool {
+func alone(check func(*question, *candidate) reason) func(*candidate) bool {
 	return func(c *candidate) bool { return check(nil, c) == passes }
 }
 
-func say(text string) func(*question, *candidate, Reason) string {
-	return func(*question, *candidate, Reason) string { return text }
+func say(text string) func(*question, *candidate, reason) string {
+	return func(*question, *candidate, reason) string { return text }
 }
 
-func notSelf(q *question, c *candidate) Reason {
+func notSelf(q *question, c *candidate) reason {
 	if c.slot == q.slot {
-		return Self
+		return isSelf
 	}
 	return passes
 }
 
-func active(_ *question, c *candidate) Reason {
+func active(_ *question, c *candidate) reason {
 	if !c.Active() {
-		return NotActive
+		return notActive
 	}
 	return passes
 }
 
-func visible(q *question, c *candidate) Reason {
+func visible(q *question, c *candidate) reason {
 	if c.Measured == nil || !Visible(c.Measured.Terms, q.card) {
-		return NotVisible
+		return notVisible
 	}
 	return passes
 }
@@ -136,70 +158,70 @@ func everyone(a *api.Audience) bool { return len(a.Clusters) == 0 && len(a.Label
 
 func noTarget(r *api.Request) bool { return r.Target == "" }
 
-func target(q *question, c *candidate) Reason {
+func target(q *question, c *candidate) reason {
 	if c.Cluster != q.Request.Target {
-		return NotTarget
+		return notTarget
 	}
 	return passes
 }
 
 func noExclude(r *api.Request) bool { return len(r.Exclude) == 0 }
 
-func notExcluded(q *question, c *candidate) Reason {
+func notExcluded(q *question, c *candidate) reason {
 	if slices.Contains(q.Request.Exclude, c.Cluster) {
-		return Excluded
+		return isExcluded
 	}
 	return passes
 }
 
-func fresh(q *question, c *candidate) Reason {
+func fresh(q *question, c *candidate) reason {
 	switch {
 	case c.freshUntil == 0:
-		return NotAdvertised
+		return notAdvertised
 	case q.now >= c.freshUntil:
-		return NotFresh
+		return notFresh
 	}
 	return passes
 }
 
-func explainFresh(q *question, c *candidate, r Reason) string {
-	if r == NotAdvertised {
+func explainFresh(q *question, c *candidate, r reason) string {
+	if r == notAdvertised {
 		return "has not advertised since the broker started"
 	}
 	silent := (market.Lease + q.now.Go().Sub(c.FreshUntil.Go())).Round(time.Second)
 	return fmt.Sprintf("was last heard of %s ago", silent)
 }
 
-func trusted(_ *question, c *candidate) Reason {
+func trusted(_ *question, c *candidate) reason {
 	if c.Member.Key == "" || c.card == nil {
-		return NoKey
+		return noKey
 	}
 	return passes
 }
 
-func hasPool(_ *question, c *candidate) Reason {
+func hasPool(_ *question, c *candidate) reason {
 	if c.pool == nil {
-		return NoPool
+		return noPool
 	}
 	return passes
 }
 
-func explainPool(q *question, _ *candidate, _ Reason) string {
+func explainPool(q *question, _ *candidate, _ reason) string {
 	return fmt.Sprintf("has no pool %q", q.Request.Pool)
 }
 
 func noProperties(r *api.Request) bool { return len(r.Properties) == 0 }
 
-func properties(q *question, c *candidate) Reason {
+func properties(q *question, c *candidate) reason {
 	for name, value := range q.Request.Properties {
 		if has, ok := c.card.Properties.Labels[name]; !ok || has != value {
-			return OtherProperty
+			return otherProperty
 		}
 	}
 	return passes
 }
 
-func explainProperties(q *question, c *candidate, _ Reason) string {
+func explainProperties(q *question, c *candidate, _ reason) string {
 	var wrong []string
 	for _, name := range slices.Sorted(maps.Keys(q.Request.Properties)) {
 		switch has, ok := c.card.Properties.Labels[name]; {
@@ -214,24 +236,24 @@ func explainProperties(q *question, c *candidate, _ Reason) string {
 
 func noWhere(r *api.Request) bool { return r.Where == "" }
 
-func where(q *question, c *candidate) Reason {
+func where(q *question, c *candidate) reason {
 	switch q.where.about(c) {
 	case holds:
 		return passes
 	case fails:
-		return WhereFalse
+		return whereFalse
 	case costly:
-		return WhereTooCostly
+		return whereTooCostly
 	default:
-		return WhereUnknown
+		return whereUnknown
 	}
 }
 
-func explainWhere(q *question, c *candidate, r Reason) string {
+func explainWhere(q *question, c *candidate, r reason) string {
 	switch r {
-	case WhereFalse:
+	case whereFalse:
 		return "`where` is false"
-	case WhereTooCostly:
+	case whereTooCostly:
 		return "`where` takes too long here"
 	default:
 		return "`where` is unknown: " + q.where.trouble(c)
@@ -246,25 +268,25 @@ func noPolicy(c *candidate) bool {
 	return t.MaxDuration == nil && len(t.MaxPerReservation) == 0 && len(t.MaxPerConsumer) == 0 && t.Allow == ""
 }
 
-func policy(q *question, c *candidate) Reason {
+func policy(q *question, c *candidate) reason {
 	terms := c.Measured.Terms
 	switch {
 	case terms.MaxDuration != nil && q.Duration > terms.MaxDuration.Duration:
-		return TooLong
+		return tooLong
 	case terms.Refuses(q.Size, c.pool.Accounts[q.Consumer]) != "":
-		return TooMuch
+		return tooMuch
 	case !q.allow.given(q, terms.Allow):
-		return NotAllowed
+		return notAllowed
 	}
 	return passes
 }
 
-func explainPolicy(q *question, c *candidate, r Reason) string {
+func explainPolicy(q *question, c *candidate, r reason) string {
 	terms := c.Measured.Terms
 	switch r {
-	case TooLong:
+	case tooLong:
 		return fmt.Sprintf("lends for at most %s", terms.MaxDuration.Duration)
-	case TooMuch:
+	case tooMuch:
 		return terms.Refuses(q.Size, c.pool.Accounts[q.Consumer])
 	default:
 		return "its policy does not allow this request"

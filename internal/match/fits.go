@@ -12,15 +12,15 @@ import (
 // million is one, in the unit of scores and shortfalls.
 const million = 1_000_000
 
-func notOvercommitted(_ *question, c *candidate) Reason {
+func notOvercommitted(_ *question, c *candidate) reason {
 	if c.pool != nil && c.pool.Available.Negative() {
-		return Overcommitted
+		return overcommitted
 	}
 	return passes
 }
 
 // explainOvercommitted names each resource of which there is too little for what is reserved.
-func explainOvercommitted(_ *question, c *candidate, _ Reason) string {
+func explainOvercommitted(_ *question, c *candidate, _ reason) string {
 	var over []string
 	for _, has := range c.pool.Available {
 		if has.Value < 0 {
@@ -30,10 +30,10 @@ func explainOvercommitted(_ *question, c *candidate, _ Reason) string {
 	return "is overcommitted by " + strings.Join(over, ", ")
 }
 
-func fits(q *question, c *candidate) Reason {
-	for i := range q.needs {
-		if n := &q.needs[i]; n.of(c).available < n.Value {
-			return TooLittle
+func fits(q *question, c *candidate) reason {
+	for i := range q.Size {
+		if c.room(i).available < q.Size[i].Value {
+			return tooLittle
 		}
 	}
 	return passes
@@ -42,10 +42,9 @@ func fits(q *question, c *candidate) Reason {
 // shortfall is what is missing of the resource that is shortest, as a part of what was asked.
 func shortfall(q *question, c *candidate) int64 {
 	worst := fraction{0, 1}
-	for i := range q.needs {
-		n := &q.needs[i]
-		if has := n.of(c).available; has < n.Value {
-			if missing := (fraction{n.Value - has, n.Value}); worst.less(missing) {
+	for i, need := range q.Size {
+		if has := c.room(i).available; has < need.Value {
+			if missing := (fraction{need.Value - has, need.Value}); worst.less(missing) {
 				worst = missing
 			}
 		}
@@ -54,13 +53,12 @@ func shortfall(q *question, c *candidate) int64 {
 }
 
 // explainFits names each resource that is short: "4 cpu short: 2 of 6 available".
-func explainFits(q *question, c *candidate, _ Reason) string {
+func explainFits(q *question, c *candidate, _ reason) string {
 	var short []string
-	for i := range q.needs {
-		n := &q.needs[i]
-		if has := n.of(c).available; has < n.Value {
-			short = append(short, fmt.Sprintf("%s %s short: %s of %s available", quantity(n.Resource, n.Value-has),
-				n.Resource, quantity(n.Resource, has), quantity(n.Resource, n.Value)))
+	for i, need := range q.Size {
+		if has := c.room(i).available; has < need.Value {
+			short = append(short, fmt.Sprintf("%s %s short: %s of %s available", quantity(need.Resource, need.Value-has),
+				need.Resource, quantity(need.Resource, has), quantity(need.Resource, need.Value)))
 		}
 	}
 	return strings.Join(short, ", ")

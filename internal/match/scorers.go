@@ -61,9 +61,9 @@ func (q *question) scores(c *candidate) map[string]int64 {
 // resource of which least is left.
 func headroom(q *question, c *candidate) int64 {
 	least := fraction{1, 1}
-	for i := range q.needs {
-		if left := leftOf(c, &q.needs[i]); left.less(least) {
-			least = left
+	for i := range q.Size {
+		if f := left(q, c, i); f.less(least) {
+			least = f
 		}
 	}
 	return least.millionths()
@@ -73,19 +73,19 @@ func headroom(q *question, c *candidate) int64 {
 // resource of which least is taken.
 func fullness(q *question, c *candidate) int64 {
 	most := fraction{0, 1}
-	for i := range q.needs {
-		if left := leftOf(c, &q.needs[i]); most.less(left) {
-			most = left
+	for i := range q.Size {
+		if f := left(q, c, i); most.less(f) {
+			most = f
 		}
 	}
 	return million - most.millionths()
 }
 
-// leftOf is what is left of a resource after the reservation, as a part of what is shared. A
-// candidate has room, so it shares at least what is asked and the rest is not negative.
-func leftOf(c *candidate, n *need) fraction {
-	has := n.of(c)
-	return fraction{has.available - n.Value, has.shared}
+// left is what is left of the i-th resource after the reservation, as a part of what is shared.
+// A candidate has room, so it shares at least what is asked and the rest is not negative.
+func left(q *question, c *candidate, i int) fraction {
+	room := c.room(i)
+	return fraction{room.available - q.Size[i].Value, room.shared}
 }
 
 // preference falls from a million for the first of Prefer; it is 0 for who is not named.

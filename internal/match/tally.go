@@ -1,9 +1,6 @@
 package match
 
 import (
-	"cmp"
-	"slices"
-
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/market"
 )
@@ -11,18 +8,14 @@ import (
 // tally is what a decision has seen so far. Its order of clusters does not show in the result.
 type tally struct {
 	hidden, candidates int
-	reasons            []count
+	eliminated         [reasons]count
 	best               [maxRanked]ranked
 	kept               int // of best
 	nearest            miss
 }
 
 // count is how many clusters a filter eliminated for a reason.
-type count struct {
-	filter int
-	reason Reason
-	n      int
-}
+type count struct{ filter, n int }
 
 // ranked is a candidate with its score.
 type ranked struct {
@@ -31,20 +24,20 @@ type ranked struct {
 }
 
 // before says whether r ranks before o: by score, then by name.
-func (r ranked) before(o ranked) bool {
+func (r *ranked) before(o *ranked) bool {
 	return r.score > o.score || r.score == o.score && r.Cluster < o.Cluster
 }
 
 // miss is an eliminated cluster: how far it got, and how much it lacked there.
 type miss struct {
 	filter int
-	reason Reason
+	reason reason
 	short  int64
 	*market.Listing
 }
 
 // before says whether m is nearer than o: it got further, else it lacked less, else by name.
-func (m miss) before(o miss) bool {
+func (m *miss) before(o *miss) bool {
 	switch {
 	case m.filter != o.filter:
 		return m.filter > o.filter
@@ -58,13 +51,13 @@ func (m miss) before(o miss) bool {
 func (t *tally) qualified(r ranked) {
 	t.candidates++
 	if t.kept == maxRanked {
-		if !r.before(t.best[t.kept-1]) {
+		if !r.before(&t.best[t.kept-1]) {
 			return
 		}
 		t.kept--
 	}
 	at := t.kept
-	for at > 0 && r.before(t.best[at-1]) {
+	for at > 0 && r.before(&t.best[at-1]) {
 		t.best[at] = t.best[at-1]
 		at--
 	}
@@ -72,29 +65,18 @@ func (t *tally) qualified(r ranked) {
 	t.kept++
 }
 
-// eliminated counts a cluster that a filter eliminated, and remembers it if it is the nearest miss.
-func (t *tally) eliminated(q *question, c *candidate, filter int, r Reason) {
-	t.count(filter, r)
-	if filters[filter].chosen || t.nearest.Listing != nil && t.nearest.filter > filter {
+// miss counts a cluster that a filter eliminated, and remembers it if it is the nearest miss.
+func (t *tally) miss(q *question, c *candidate, filter int, r reason) {
+	t.eliminated[r] = count{filter, t.eliminated[r].n + 1}
+	if filters[filter].chosen || filter < t.nearest.filter {
 		return
 	}
-	m := missOf(q, c, filter, r)
-	if t.nearest.Listing == nil || m.before(t.nearest) {
+	if m := missOf(q, c, filter, r); t.nearest.Listing == nil || m.before(&t.nearest) {
 		t.nearest = m
 	}
 }
 
-func (t *tally) count(filter int, r Reason) {
-	for i := range t.reasons {
-		if t.reasons[i].reason == r {
-			t.reasons[i].n++
-			return
-		}
-	}
-	t.reasons = append(t.reasons, count{filter, r, 1})
-}
-
-func missOf(q *question, c *candidate, filter int, r Reason) miss {
+func missOf(q *question, c *candidate, filter int, r reason) miss {
 	m := miss{filter: filter, reason: r, Listing: c.Listing}
 	if short := filters[filter].short; short != nil {
 		m.short = short(q, c)
@@ -107,14 +89,13 @@ func (t *tally) ranking(q *question) Ranking {
 	out := Ranking{
 		Providers: make([]string, 0, t.kept),
 		Decision: api.Decision{Considered: q.view.Len(), Hidden: t.hidden, Candidates: t.candidates,
-			Eliminated: make([]api.Elimination, 0, len(t.reasons)), Top: make([]api.Scored, 0, min(t.kept, maxTop))},
+			Top: make([]api.Scored, 0, min(t.kept, maxTop))},
 	}
 	d := &out.Decision
-	slices.SortFunc(t.reasons, func(a, b count) int {
-		return cmp.Or(cmp.Compare(a.filter, b.filter), cmp.Compare(a.reason, b.reason))
-	})
-	for _, c := range t.reasons {
-		d.Eliminated = append(d.Eliminated, api.Elimination{Filter: filters[c.filter].name, Reason: string(c.reason), Count: c.n})
+	for r, c := range t.eliminated {
+		if c.n > 0 {
+			d.Eliminated = append(d.Eliminated, api.Elimination{Filter: filters[c.filter].name, Reason: reasonNames[r], Count: c.n})
+		}
 	}
 	for i, r := range t.best[:t.kept] {
 		out.Providers = append(out.Providers, r.Cluster)

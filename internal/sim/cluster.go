@@ -27,7 +27,7 @@ import (
 // Options shape a cluster. All its nodes are alike.
 type Options struct {
 	Name   string // the cluster's ID, and its nodes' prefix
-	Region string // topology.kubernetes.io/region; zones are REGION-a, -b, -c
+	Region string // topology.kubernetes.io/region, empty means local; zones are REGION-a, -b, -c
 	Nodes  int
 	CPU    int64  // cores of a node; 0 means 16
 	Memory int64  // GiB of a node; 0 means 64
@@ -79,6 +79,9 @@ func NewCluster(ctx context.Context, o Options) (*Cluster, error) {
 	}
 	if o.Memory == 0 {
 		o.Memory = 64
+	}
+	if o.Region == "" {
+		o.Region = "local"
 	}
 	if o.Arch == "" {
 		o.Arch = "amd64"

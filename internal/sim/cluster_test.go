@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"pgregory.net/rapid"
 
 	"github.com/bourse-dev/bourse/internal/sim"
 )
@@ -70,22 +69,19 @@ func TestNewCluster(t *testing.T) {
 // However long it lives, a cluster's pods fit on its nodes, and the same seed
 // lives the same life.
 func TestLife(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	for seed := range uint64(8) {
 		o := sim.Options{
 			Name: "x", Region: "eu", Clock: clock, CPU: 4, Memory: 8, GPU: "NVIDIA-L4",
-			GPUs: rapid.Int64Range(0, 2).Draw(t, "gpus"), Nodes: rapid.IntRange(0, 5).Draw(t, "nodes"),
-			Pods: rapid.IntRange(0, 30).Draw(t, "pods"), Seed: rapid.Uint64Min(1).Draw(t, "seed"),
+			GPUs: int64(seed % 3), Nodes: int(seed % 5), Pods: int(seed * 3), Seed: seed + 1,
 		}
-		steps := rapid.IntRange(0, 100).Draw(t, "steps")
 		live := func() state {
-			ctx := context.Background()
-			c := must(sim.NewCluster(ctx, o))
-			for range steps {
-				if err := c.Step(ctx); err != nil {
+			c := must(sim.NewCluster(t.Context(), o))
+			for range 60 {
+				if err := c.Step(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 			}
-			return look(ctx, c)
+			return look(t.Context(), c)
 		}
 		s := live()
 		if one, two := must(json.Marshal(s)), must(json.Marshal(live())); string(one) != string(two) {
@@ -110,7 +106,7 @@ func TestLife(t *testing.T) {
 		if len(s.Pods) > 2*o.Pods+1 {
 			t.Fatalf("%d pods, about %d wanted", len(s.Pods), o.Pods)
 		}
-	})
+	}
 }
 
 // In a long life everything happens, and much of it.
@@ -118,9 +114,12 @@ func TestEverythingHappens(t *testing.T) {
 	c := must(sim.NewCluster(t.Context(), sim.Options{Name: "x", Region: "eu", Nodes: 5, Pods: 20, Seed: 3, Clock: clock}))
 	seen := map[string]bool{}
 	pods := map[string]bool{}
-	for range 500 {
+	for i := range 300 {
 		if err := c.Step(t.Context()); err != nil {
 			t.Fatal(err)
+		}
+		if i%5 > 0 {
+			continue // looking is the dear part
 		}
 		s := look(t.Context(), c)
 		for _, n := range s.Nodes {
@@ -132,7 +131,7 @@ func TestEverythingHappens(t *testing.T) {
 			pods[p.Name] = true
 		}
 	}
-	if !seen["cordoned"] || !seen["not ready"] || !seen["well"] || len(pods) < 100 {
+	if !seen["cordoned"] || !seen["not ready"] || !seen["well"] || len(pods) < 60 {
 		t.Errorf("seen %v, %d pods", seen, len(pods))
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
 )
 
 // decode reads a request's body as an object of this type: JSON or YAML, and
@@ -38,11 +38,12 @@ func (t *table) decode(body []byte) (*unstructured.Unstructured, error) {
 	return u, t.expect(u)
 }
 
-// content parses JSON, or YAML, and keeps integers whole.
+// content parses JSON, or else YAML, and keeps integers whole.
 func content(body []byte) (content map[string]any, err error) {
-	raw, err := yaml.ToJSON(body)
-	if err == nil {
-		err = utiljson.Unmarshal(raw, &content)
+	if err = utiljson.Unmarshal(body, &content); err != nil {
+		if body, err = yaml.YAMLToJSON(body); err == nil {
+			err = utiljson.Unmarshal(body, &content)
+		}
 	}
 	if err != nil || content == nil {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the body is not an object: %v", err))

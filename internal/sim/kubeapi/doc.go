@@ -31,9 +31,12 @@
 //   - A namespace need not exist. Deleting one deletes what is in it, at once.
 //   - Garbage is collected in the same step as its last owner; foreground
 //     deletion is like background.
-//   - /status writes change the status alone, labels included for no type.
+//   - A write to /status changes the status alone; on a real server labels of
+//     some built-in types get through.
 //   - Lists are never split and always of now: limit and what a list says of
 //     resourceVersion are ignored.
 //   - Events of the core and of the events.k8s.io API are two sets.
+//   - Each group has one version. There are no tables: kubectl prints names and
+//     ages, and applies with --validate=false.
 //   - Nobody is authenticated and everything is allowed.
 package kubeapi

@@ -53,6 +53,8 @@ func testBadRequests(s *suite) {
 		{"PATCH", maps + "/a", "application/json-patch+json", `[{"op":"remove","path":"/none"}]`, 422},
 		{"PATCH", maps + "/a?fieldManager=m", apply, "a: [", 400},
 		{"PATCH", maps + "/a?fieldManager=m", apply, "{apiVersion: v1, kind: ConfigMap, metadata: {managedFields: []}}", 400},
+		{"PATCH", maps + "/a?fieldManager=m", apply, "{apiVersion: v1, kind: ConfigMap, data: {k: v}}", 200},
+		{"PATCH", maps + "/b?fieldManager=m", apply, "apiVersion: v1\nkind: ConfigMap\n", 201},
 		{"DELETE", maps + "/a", json, `{"propagationPolicy":"Nonsense"}`, 422},
 		{"DELETE", maps + "/a", json, `{`, 400},
 		{"GET", maps + "?limit=x", "", "", 400},

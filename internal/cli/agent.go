@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent"
+	"github.com/bourse-dev/bourse/internal/identity/store"
+)
+
+func (sh *shell) agentCommand() *cobra.Command {
+	var o agent.Options
+	var log logFlags
+	var kubeconfig, identity string
+	cmd := &cobra.Command{
+		Use: "agent", GroupID: "run", Short: "Run the agent of a cluster", Args: cobra.NoArgs,
+		Long: "The agent advertises what its cluster shares (SharingPolicy), makes reservations for its people (ResourceRequest)\n" +
+			"and accepts those of others as the policy allows. The first time, it joins with a token of the broker's operator.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			logger, err := log.logger(sh.progress)
+			if err != nil {
+				return err
+			}
+			o.Log = logger
+			if o.Kubernetes, err = kubernetes(kubeconfig); err != nil {
+				return err
+			}
+			if identity != "" {
+				o.Identity = store.InDir(identity)
+			}
+			return agent.Run(cmd.Context(), o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (default: KUBECONFIG, else the pod's own service account)")
+	f.StringVar(&o.ClusterID, "cluster-id", "", "name of the cluster (default: Liqo's cluster ID)")
+	f.BoolVar(&o.WithoutLiqo, "without-liqo", false, "do not wait for Liqo: the cluster is named by the UID of kube-system")
+	f.StringVar(&o.LiqoNamespace, "liqo-namespace", "liqo", "namespace of Liqo")
+	f.StringVar(&o.Namespace, "namespace", api.Namespace, "namespace of what belongs to the agent")
+	f.StringVar(&o.Join, "join", "", "token to join a broker with; looked at only until the cluster has joined")
+	f.StringVar(&identity, "identity-dir", "", "folder for the agent's keys (default: Secret "+agent.SecretName+")")
+	f.DurationVar(&o.Interval, "advertisement-requeue-interval", 30*time.Second, "how often to advertise without a change")
+	f.BoolVar(&o.LeaderElect, "leader-elect", false, "let one of several replicas lead")
+	f.StringVar(&o.Socket, "socket", agentSocket(), "socket for the people of the cluster")
+	f.StringVar(&o.Listen, "listen", "", "address on loopback for people who show the token, such as 127.0.0.1:7080 (default: off)")
+	f.StringVar(&o.TokenFile, "token-file", "", "file for that token; it is made if absent")
+	f.StringVar(&o.HealthAddress, "health-probe-bind-address", "", "address for /livez and /readyz, such as :8081 (default: off)")
+	f.StringVar(&o.MetricsAddress, "metrics-bind-address", "", "address for /metrics, such as :8080 (default: off)")
+	log.add(f)
+	cmd.AddCommand(sh.fingerprintCommand())
+	return cmd
+}
+
+func kubernetes(kubeconfig string) (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	if err != nil {
+		return nil, api.Invalid("--kubeconfig", "%s", err).Fix("name the kubeconfig of the cluster")
+	}
+	return config, nil
+}
+
+func (sh *shell) fingerprintCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "fingerprint", Short: "Print the fingerprint of this cluster's key, for operators and peers to compare", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := sh.person()
+			if err != nil {
+				return err
+			}
+			s, err := c.Status(cmd.Context())
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(sh.out, s.Fingerprint)
+			return err
+		},
+	}
+}
+
+// logFlags say how the long-running commands log.
+type logFlags struct{ level, format string }
+
+func (l *logFlags) add(f *pflag.FlagSet) {
+	f.StringVar(&l.level, "log-level", "info", "debug, info, warn or error")
+	f.StringVar(&l.format, "log-format", "text", "text or json")
+}
+
+func (l *logFlags) logger(out io.Writer) (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(l.level)); err != nil {
+		return nil, api.Invalid("--log-level", "%q is not a level", l.level).Fix("choose debug, info, warn or error")
+	}
+	options := &slog.HandlerOptions{Level: level}
+	switch l.format {
+	case "text":
+		return slog.New(slog.NewTextHandler(out, options)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(out, options)), nil
+	default:
+		return nil, api.Invalid("--log-format", "%q is not a format", l.format).Fix("choose text or json")
+	}
+}

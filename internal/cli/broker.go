@@ -1,0 +1,168 @@
+package cli
+
+import (
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/broker"
+	"github.com/bourse-dev/bourse/internal/journal/sqlite"
+)
+
+func (sh *shell) brokerCommand() *cobra.Command {
+	var o broker.Options
+	var log logFlags
+	cmd := &cobra.Command{
+		Use: "broker", GroupID: "run", Short: "Run the broker of a federation, or act as its operator", Args: cobra.NoArgs,
+		Long: "Without a subcommand, bourse broker runs a broker until it is stopped. Its subcommands are an operator's: they\n" +
+			"reach the broker by its local socket, or with --server and an operator's certificate.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			logger, err := log.logger(sh.progress)
+			if err != nil {
+				return err
+			}
+			o.Log = logger
+			return broker.Run(cmd.Context(), o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.Dir, "dir", "bourse-broker", "folder for the journal, the CA and the operator's certificate")
+	f.StringVar(&o.Listen, "listen", "127.0.0.1:7443", "address for members")
+	f.StringSliceVar(&o.Hosts, "host", nil, "names and addresses by which members reach it, the first one goes into tokens (default: the host of --listen)")
+	f.StringVar(&o.TLSCertDir, "tls-cert-dir", "", "folder with tls.crt, tls.key and ca.crt to use instead of the built-in CA")
+	f.StringVar(&o.Socket, "socket", brokerSocket(), "socket for operators")
+	f.StringVar(&o.MetricsAddress, "metrics-bind-address", "", "address for /metrics, /livez and /readyz, such as 127.0.0.1:8080 (default: off)")
+	f.Float64Var(&o.Rate, "rate-limit", 500, "calls a second that one member may make")
+	log.add(f)
+	cmd.AddCommand(sh.tokenCommand(), sh.membersCommand(), sh.journalCommand())
+	for _, step := range []struct{ name, short string }{
+		{"approve", "Admit a cluster that asked to join: compare its fingerprint first"},
+		{"suspend", "Suspend a member: it is not shown and makes no new reservations"},
+		{"resume", "End a member's suspension"},
+		{"revoke", "Revoke a member for good: its certificate is refused"},
+		{"remove", "Remove a member that is gone for ever, and close its books"},
+	} {
+		cmd.AddCommand(sh.stepCommand(step.name, step.short))
+	}
+	return cmd
+}
+
+func (sh *shell) stepCommand(step, short string) *cobra.Command {
+	return &cobra.Command{
+		Use: step + " CLUSTER", Short: short, Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := sh.operator()
+			if err != nil {
+				return err
+			}
+			m, err := c.SetMember(cmd.Context(), args[0], step)
+			if err != nil {
+				return err
+			}
+			return sh.showMembers([]api.Envelope[api.Member]{m})
+		},
+	}
+}
+
+func (sh *shell) membersCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "members", Short: "List the clusters that joined, and those that wait for approval", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := sh.operator()
+			if err != nil {
+				return err
+			}
+			members, err := c.Members(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return sh.showMembers(members)
+		},
+	}
+}
+
+func (sh *shell) showMembers(items []api.Envelope[api.Member]) error {
+	type M = api.Envelope[api.Member]
+	return show(sh, items, "No cluster has joined. Make a token for one: bourse broker token create",
+		column[api.Member]{"CLUSTER", false, func(m M) string { return m.ID }},
+		column[api.Member]{"STATE", false, func(m M) string { return string(m.Payload.State) }},
+		column[api.Member]{"FRESH", false, func(m M) string { return fmt.Sprint(m.Payload.Fresh) }},
+		column[api.Member]{"FINGERPRINT", false, func(m M) string { return m.Payload.Fingerprint }},
+		column[api.Member]{"FROM", false, func(m M) string { return m.Payload.Source }},
+		column[api.Member]{"JOINED", true, func(m M) string { return m.Payload.Joined.Format(time.RFC3339) }},
+	)
+}
+
+func (sh *shell) tokenCommand() *cobra.Command {
+	var cluster string
+	var ttl time.Duration
+	create := &cobra.Command{
+		Use: "create", Short: "Make a join token; it can be used once", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := sh.operator()
+			if err != nil {
+				return err
+			}
+			t, err := c.CreateToken(cmd.Context(), cluster, ttl)
+			if err != nil {
+				return err
+			}
+			if sh.output == "json" || sh.output == "yaml" {
+				return sh.encode(t)
+			}
+			fmt.Fprintf(sh.progress, "Good until %s, for one cluster: bourse agent --join TOKEN\n", t.Expires.Format(time.RFC3339))
+			_, err = fmt.Fprintln(sh.out, t.Token)
+			return err
+		},
+	}
+	create.Flags().StringVar(&cluster, "cluster", "", "the only cluster that may use it; it needs no approval then")
+	create.Flags().DurationVar(&ttl, "ttl", time.Hour, "how long it can be used")
+	list := &cobra.Command{
+		Use: "list", Short: "List the join tokens, without their secrets", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := sh.operator()
+			if err != nil {
+				return err
+			}
+			tokens, err := c.Tokens(cmd.Context())
+			if err != nil {
+				return err
+			}
+			type T = api.Envelope[api.Token]
+			return show(sh, tokens, "No join token. Make one: bourse broker token create",
+				column[api.Token]{"TOKEN", false, func(t T) string { return t.ID }},
+				column[api.Token]{"FOR", false, func(t T) string { return t.Payload.Cluster }},
+				column[api.Token]{"ENDS IN", false, func(t T) string { return until(t.Payload.Expires) }},
+				column[api.Token]{"USED BY", false, func(t T) string { return t.Payload.UsedBy }},
+			)
+		},
+	}
+	cmd := &cobra.Command{Use: "token", Short: "Make and list join tokens"}
+	cmd.AddCommand(create, list)
+	return cmd
+}
+
+func (sh *shell) journalCommand() *cobra.Command {
+	var dir string
+	accept := &cobra.Command{
+		Use: "accept-loss", Short: "Go on from a journal that was put back or damaged, as a new lineage", Args: cobra.NoArgs,
+		Long: "A broker refuses a journal that is not the one it last wrote: something that it acknowledged may be missing.\n" +
+			"When there is no better copy, accept-loss makes what is there the truth, as a new lineage, so that agents can tell.\n" +
+			"The broker must be stopped.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			head, err := sqlite.AcceptLoss(cmd.Context(), filepath.Join(dir, broker.JournalFile))
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(sh.out, "the journal goes on at", head)
+			return err
+		},
+	}
+	accept.Flags().StringVar(&dir, "dir", "bourse-broker", "the broker's folder")
+	cmd := &cobra.Command{Use: "journal", Short: "Care for the broker's journal"}
+	cmd.AddCommand(accept)
+	return cmd
+}

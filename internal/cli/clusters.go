@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+func resourceName(name string) corev1.ResourceName { return corev1.ResourceName(name) }
+
+func (sh *shell) clustersCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "clusters [CLUSTER]", GroupID: "use", Short: "List the clusters that show themselves to yours, and what they have",
+		Args: cobra.MaximumNArgs(1), ValidArgsFunction: sh.complete(clusterNames),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := sh.person()
+			if err != nil {
+				return err
+			}
+			if len(args) == 1 {
+				one, err := c.Cluster(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				return sh.showClusters([]api.Envelope[api.Cluster]{one})
+			}
+			all, err := c.Clusters(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return sh.showClusters(all)
+		},
+	}
+}
+
+type clusterItem = api.Envelope[api.Cluster]
+
+func (sh *shell) showClusters(items []clusterItem) error {
+	of := func(part func(api.Amounts) api.Resources, name string) func(clusterItem) string {
+		return func(c clusterItem) string { return amount(part(c.Payload.Pools[api.GeneralPool]), name) }
+	}
+	available := func(a api.Amounts) api.Resources { return a.Available }
+	reserved := func(a api.Amounts) api.Resources { return a.Reserved }
+	return show(sh, items, "No cluster shows itself yet. Providers show themselves once they have a SharingPolicy.",
+		column[api.Cluster]{"CLUSTER", false, func(c clusterItem) string { return c.ID }},
+		column[api.Cluster]{"STATE", false, func(c clusterItem) string { return standing(c.Payload) }},
+		column[api.Cluster]{"REGION", false, func(c clusterItem) string { return c.Payload.Properties.Region }},
+		column[api.Cluster]{"CPU FREE", false, of(available, "cpu")},
+		column[api.Cluster]{"RESERVED", false, of(reserved, "cpu")},
+		column[api.Cluster]{"MEMORY FREE", false, of(available, "memory")},
+		column[api.Cluster]{"RESERVED", false, of(reserved, "memory")},
+		column[api.Cluster]{"GPUS", false, func(c clusterItem) string { return strings.Join(c.Payload.Properties.GPUs, ",") }},
+		column[api.Cluster]{"ARCHITECTURES", true, func(c clusterItem) string { return strings.Join(c.Payload.Properties.Architectures, ",") }},
+		column[api.Cluster]{"KUBERNETES", true, func(c clusterItem) string { return c.Payload.Properties.Kubernetes }},
+		column[api.Cluster]{"ZONES", true, func(c clusterItem) string { return strings.Join(c.Payload.Properties.Zones, ",") }},
+	)
+}
+
+func standing(c api.Cluster) string {
+	switch {
+	case !c.Fresh:
+		return "Silent"
+	case c.Overcommitted:
+		return "Overcommitted"
+	case len(c.Pools) == 0:
+		return "SharesNothing"
+	default:
+		return "Fresh"
+	}
+}
+
+func (sh *shell) statusCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "status", GroupID: "use", Short: "Show how this cluster's agent stands with its broker", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := sh.person()
+			if err != nil {
+				return err
+			}
+			s, err := c.Status(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if sh.output == "json" || sh.output == "yaml" {
+				return sh.encode(s)
+			}
+			connected := "connected"
+			if !s.Connected {
+				connected = "not connected: " + s.Problem
+			}
+			sharing := "shares nothing: it has no SharingPolicy in force"
+			if s.Sharing {
+				sharing = "shares as its SharingPolicy says"
+			}
+			return sh.table([][]string{{"cluster", s.Cluster}, {"fingerprint", s.Fingerprint}, {"broker", s.Broker}, {"", connected}, {"", sharing}})
+		},
+	}
+}

@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// dryRun explains what reserve would do.
+func (sh *shell) dryRun(ctx context.Context, c *client.Client, w *wish, r api.Request) error {
+	e, err := c.Evaluate(ctx, r)
+	if err != nil {
+		return err
+	}
+	if sh.output == "json" || sh.output == "yaml" {
+		return sh.encode(e)
+	}
+	rows := [][]string{{"CLUSTER", "SCORE", "ELIMINATED BY", "WHY", "CHOICE"}}
+	for i, v := range e.Clusters {
+		score, choice := "", ""
+		if v.Filter == "" {
+			score = points(v.Score)
+			if i == 0 {
+				choice = "<- this one"
+			}
+		}
+		rows = append(rows, []string{v.Cluster, score, v.Filter, v.Message, choice})
+	}
+	if len(e.Clusters) > 0 {
+		if err := sh.table(rows); err != nil {
+			return err
+		}
+	}
+	explain(sh.out, e.Decision)
+	if len(e.Decision.Top) == 0 {
+		return api.Errorf(api.CodeNoCandidate, "no cluster can serve it now")
+	}
+	status, err := c.Status(ctx)
+	if err != nil {
+		return err
+	}
+	return sh.objects(w, r, status.Cluster, e.Decision.Top[0].Cluster)
+}
+
+// points writes parts per million as a number up to 100.
+func points(ppm int64) string { return fmt.Sprintf("%.1f", float64(ppm)/10_000) }
+
+// objects prints each object that reserve would make, on both sides.
+func (sh *shell) objects(w *wish, r api.Request, consumer, provider string) error {
+	pool := r.Pool
+	if pool == "" {
+		pool = api.GeneralPool
+	}
+	length, _ := time.ParseDuration(api.DefaultDuration)
+	if r.Duration != nil {
+		length = r.Duration.Duration
+	}
+	name := w.name
+	if name == "" {
+		name = "request-<random>"
+	}
+	instruction := api.Instruction{
+		Reservation: "<reservation>", Generation: 1, Consumer: consumer, Provider: provider, Pool: pool,
+		Slice: market.SliceName(consumer, provider, pool), Resources: r.Resources, Until: metav1.NewTime(time.Now().Add(length).UTC().Truncate(time.Second)),
+	}
+	type meta struct {
+		Name      string `json:"name"`
+		Namespace string `json:"namespace"`
+	}
+	type object struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+		Metadata   meta   `json:"metadata"`
+		Spec       any    `json:"spec"`
+	}
+	version := api.Group + "/" + api.Version
+	for _, o := range []struct {
+		where string
+		object
+	}{
+		{"in " + consumer + " (yours)", object{version, "ResourceRequest", meta{name, w.namespace}, r}},
+		{"in " + consumer + " (yours), by your agent", object{version, "ReservationInstruction", meta{"<reservation>", w.namespace}, instruction}},
+		{"in " + provider + ", by its agent, if its gate accepts", object{version, "ProviderInstruction", meta{"<reservation>", api.Namespace}, instruction}},
+	} {
+		data, err := yaml.Marshal(o.object)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(sh.out, "---\n# %s\n%s", o.where, data)
+	}
+	return nil
+}

@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// column is one column of a table; a wide one shows only with -o wide.
+type column[T any] struct {
+	title string
+	wide  bool
+	cell  func(api.Envelope[T]) string
+}
+
+// show writes items in the form that -o asks for. empty is what a table of nothing says.
+func show[T any](sh *shell, items []api.Envelope[T], empty string, columns ...column[T]) error {
+	switch sh.output {
+	case "json", "yaml":
+		return sh.encode(items)
+	case "name":
+		for _, item := range items {
+			fmt.Fprintln(sh.out, item.ID)
+		}
+		return nil
+	case "table", "wide":
+		if len(items) == 0 {
+			fmt.Fprintln(sh.progress, empty)
+			return nil
+		}
+		return sh.table(rowsOf(items, columns, sh.output == "wide"))
+	default:
+		return api.Invalid("--output", "%q is not a form", sh.output).Fix("choose table, wide, json, yaml or name")
+	}
+}
+
+func rowsOf[T any](items []api.Envelope[T], columns []column[T], wide bool) [][]string {
+	rows := make([][]string, len(items)+1)
+	for _, c := range columns {
+		if c.wide && !wide {
+			continue
+		}
+		rows[0] = append(rows[0], c.title)
+		for i, item := range items {
+			rows[i+1] = append(rows[i+1], c.cell(item))
+		}
+	}
+	return rows
+}
+
+// encode writes a payload as JSON or YAML.
+func (sh *shell) encode(v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err == nil && sh.output == "yaml" {
+		data, err = yaml.JSONToYAML(data)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(sh.out, strings.TrimSuffix(string(data), "\n"))
+	return err
+}
+
+func (sh *shell) table(rows [][]string) error { return writeTable(sh.out, rows) }
+
+func writeTable(out io.Writer, rows [][]string) error {
+	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	for _, row := range rows {
+		for i, cell := range row {
+			if cell == "" {
+				row[i] = "-"
+			}
+		}
+		fmt.Fprintln(w, strings.Join(row, "\t"))
+	}
+	return w.Flush()
+}
+
+// amount writes one resource as people read it.
+func amount(r api.Resources, name string) string {
+	q, ok := r[resourceName(name)]
+	if !ok {
+		return ""
+	}
+	return human(q, name)
+}
+
+// human rounds bytes down to the largest unit that leaves a readable number.
+func human(q resource.Quantity, name string) string {
+	if name != "memory" && name != "ephemeral-storage" {
+		return q.String()
+	}
+	v, sign := q.Value(), ""
+	if v < 0 {
+		v, sign = -v, "-"
+	}
+	for _, unit := range []struct {
+		name  string
+		bytes int64
+	}{{"Ti", 1 << 40}, {"Gi", 1 << 30}, {"Mi", 1 << 20}, {"Ki", 1 << 10}} {
+		if v >= 10*unit.bytes || v >= unit.bytes && v%unit.bytes == 0 {
+			return fmt.Sprintf("%s%d%s", sign, v/unit.bytes, unit.name)
+		}
+	}
+	return fmt.Sprintf("%s%d", sign, v)
+}
+
+// until writes how far away a time is.
+func until(t metav1.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	d := time.Until(t.Time).Round(time.Second)
+	switch {
+	case d < 0:
+		return "over"
+	case d > 48*time.Hour:
+		return fmt.Sprintf("%dd", d/(24*time.Hour))
+	case d > 2*time.Hour:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	case d > 2*time.Minute:
+		return fmt.Sprintf("%dm", d/time.Minute)
+	default:
+		return d.String()
+	}
+}

@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
+)
+
+func (sh *shell) reservationsCommand() *cobra.Command {
+	all := false
+	cmd := &cobra.Command{
+		Use: "reservations", GroupID: "use", Short: "List the reservations of your cluster, as consumer and as provider", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := sh.person()
+			if err != nil {
+				return err
+			}
+			items, err := c.Reservations(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if !all {
+				items = slices.DeleteFunc(items, func(r client.Reservation) bool { return r.Payload.State.Over() })
+			}
+			return sh.showReservations(items)
+		},
+	}
+	cmd.Flags().BoolVarP(&all, "all", "A", false, "also those that are over")
+	return cmd
+}
+
+func (sh *shell) showReservations(items []client.Reservation) error {
+	type R = client.Reservation
+	return show(sh, items, "No reservation. Make one: bourse reserve --cpu 4 --memory 8Gi",
+		column[api.Reservation]{"RESERVATION", false, func(r R) string { return r.ID }},
+		column[api.Reservation]{"STATE", false, func(r R) string { return string(r.Payload.State) }},
+		column[api.Reservation]{"CONSUMER", false, func(r R) string { return r.Payload.Consumer }},
+		column[api.Reservation]{"PROVIDER", false, func(r R) string { return r.Payload.Provider }},
+		column[api.Reservation]{"RESOURCES", false, func(r R) string { return sizes(r.Payload.Resources) }},
+		column[api.Reservation]{"ENDS IN", false, func(r R) string { return until(r.Payload.Until) }},
+		column[api.Reservation]{"REASON", false, func(r R) string { return string(r.Payload.Reason) }},
+		column[api.Reservation]{"SLICE", true, func(r R) string { return r.Payload.Slice }},
+		column[api.Reservation]{"CREATED", true, func(r R) string { return r.Payload.Created.Format(time.RFC3339) }},
+	)
+}
+
+func sizes(r api.Resources) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(r)) {
+		parts = append(parts, string(name)+"="+human(r[name], string(name)))
+	}
+	return strings.Join(parts, " ")
+}
+
+func (sh *shell) whyCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "why RESERVATION", GroupID: "use", Short: "Explain why a reservation got its provider, or none",
+		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(reservationNames),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := sh.person()
+			if err != nil {
+				return err
+			}
+			r, err := c.Reservation(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			d := r.Payload.Decision
+			if d == nil {
+				return api.Errorf(api.CodeNotFound, "reservation %s has no explanation for this cluster", args[0]).Fix("only its consumer may read why")
+			}
+			if sh.output == "json" || sh.output == "yaml" {
+				return sh.encode(d)
+			}
+			p := r.Payload
+			fmt.Fprintf(sh.out, "%s of %s is %s", r.ID, sizes(p.Resources), p.State)
+			if p.Provider != "" {
+				fmt.Fprintf(sh.out, " on %s", p.Provider)
+			}
+			fmt.Fprintln(sh.out, reasonOf(p))
+			explain(sh.out, *d)
+			for _, t := range p.Tried {
+				fmt.Fprintf(sh.out, "  asked %s, which did not accept: %s %s\n", t.Provider, t.Reason, t.Message)
+			}
+			return nil
+		},
+	}
+}
+
+func reasonOf(p api.Reservation) string {
+	if p.Reason == "" {
+		return ""
+	}
+	return strings.TrimSuffix(fmt.Sprintf(" (%s: %s)", p.Reason, p.Message), ": )") + map[bool]string{true: ")", false: ""}[p.Message == ""]
+}
+
+// explain writes a decision in words; the numbers add up.
+func explain(out io.Writer, d api.Decision) {
+	fmt.Fprintf(out, "%d clusters considered, %d qualify\n", d.Considered, d.Candidates)
+	if d.Hidden > 0 {
+		fmt.Fprintf(out, "  %d do not show themselves to you\n", d.Hidden)
+	}
+	for _, e := range d.Eliminated {
+		fmt.Fprintf(out, "  %d eliminated by %s (%s)\n", e.Count, e.Filter, e.Reason)
+	}
+	for i, s := range d.Top {
+		mark := ""
+		if s.Cluster == d.Chosen {
+			mark = "  <- chosen"
+		}
+		var parts []string
+		for _, name := range slices.Sorted(maps.Keys(s.Scores)) {
+			parts = append(parts, name+" "+points(s.Scores[name]))
+		}
+		fmt.Fprintf(out, "  %d. %s  %s  (%s)%s\n", i+1, s.Cluster, points(s.Score), strings.Join(parts, ", "), mark)
+	}
+	if d.NearestMiss != nil {
+		fmt.Fprintf(out, "  nearest miss: %s, by %s: %s\n", d.NearestMiss.Cluster, d.NearestMiss.Filter, d.NearestMiss.Message)
+	}
+}
+
+func (sh *shell) releaseCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "release RESERVATION...", GroupID: "use", Short: "Release reservations: their ResourceRequests are deleted",
+		Args: cobra.MinimumNArgs(1), ValidArgsFunction: sh.complete(reservationNames),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := sh.person()
+			if err != nil {
+				return err
+			}
+			for _, id := range args {
+				if err := c.ReleaseLocally(cmd.Context(), id); err != nil {
+					return err
+				}
+				fmt.Fprintln(sh.progress, id, "is being released")
+			}
+			return nil
+		},
+	}
+}
+
+func (sh *shell) confirmCommand() *cobra.Command {
+	namespace := ""
+	cmd := &cobra.Command{
+		Use: "confirm REQUEST", GroupID: "use", Short: "Confirm a reservation that was made with --confirm and is held", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := sh.person()
+			if err != nil {
+				return err
+			}
+			r, err := c.ConfirmRequest(cmd.Context(), namespace, args[0])
+			if err != nil {
+				return err
+			}
+			r, err = sh.follow(cmd.Context(), c, r, false)
+			if err != nil {
+				return err
+			}
+			return sh.showRequest(r)
+		},
+	}
+	cmd.Flags().StringVarP(&namespace, "namespace", "n", "default", "namespace of the ResourceRequest")
+	return cmd
+}

@@ -1,0 +1,176 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
+)
+
+// wish is what the flags of reserve say.
+type wish struct {
+	cpu, memory, gpu              string
+	resources, properties         map[string]string
+	duration                      time.Duration
+	pool, where, target, strategy string
+	exclude, prefer               []string
+	namespace, name               string
+	confirm, dryRun, noWait       bool
+	timeout                       time.Duration
+}
+
+func (sh *shell) reserveCommand() *cobra.Command {
+	w := &wish{}
+	cmd := &cobra.Command{
+		Use: "reserve", GroupID: "use", Short: "Reserve resources of another cluster",
+		Long: "Reserve makes a ResourceRequest in your cluster and waits until both clusters are bound.\n" +
+			"With --dry-run it says which clusters were considered, what eliminated each, the scores, the choice, and\n" +
+			"which objects would be made; nothing is made.",
+		Example: "  bourse reserve --cpu 4 --memory 8Gi --where 'region == \"eu\"' --for 1h\n" +
+			"  bourse reserve --resource nvidia.com/gpu=2 --where '\"NVIDIA-A100\" in gpus' --dry-run",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return sh.reserve(cmd.Context(), w) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&w.cpu, "cpu", "", "CPUs, such as 4 or 500m")
+	f.StringVar(&w.memory, "memory", "", "memory, such as 8Gi")
+	f.StringVar(&w.gpu, "gpu", "", "NVIDIA GPUs (nvidia.com/gpu)")
+	f.StringToStringVar(&w.resources, "resource", nil, "any resource: NAME=AMOUNT, may be repeated")
+	f.DurationVar(&w.duration, "for", 0, "how long (default "+api.DefaultDuration+")")
+	f.StringVar(&w.pool, "pool", "", "pool of the provider (default "+api.GeneralPool+")")
+	f.StringVar(&w.where, "where", "", "CEL expression over the provider's properties, such as 'region == \"eu\"'")
+	f.StringToStringVar(&w.properties, "property", nil, "label that the provider must have: NAME=VALUE, may be repeated")
+	f.StringVar(&w.target, "target", "", "the only cluster considered")
+	f.StringSliceVar(&w.exclude, "exclude", nil, "clusters not considered")
+	f.StringSliceVar(&w.prefer, "prefer", nil, "clusters preferred, best first")
+	f.StringVar(&w.strategy, "strategy", "", "balance (default) or pack")
+	f.StringVarP(&w.namespace, "namespace", "n", "default", "namespace of the ResourceRequest")
+	f.StringVar(&w.name, "name", "", "name of the ResourceRequest (default: made up)")
+	f.BoolVar(&w.confirm, "confirm", false, "hold only, until `bourse confirm`")
+	f.BoolVar(&w.dryRun, "dry-run", false, "decide and explain, make nothing")
+	f.BoolVar(&w.noWait, "no-wait", false, "return once the request is made")
+	f.DurationVar(&w.timeout, "timeout", 6*time.Minute, "how long to wait until both clusters are bound")
+	_ = cmd.RegisterFlagCompletionFunc("target", sh.complete(clusterNames))
+	_ = cmd.RegisterFlagCompletionFunc("exclude", sh.complete(clusterNames))
+	_ = cmd.RegisterFlagCompletionFunc("prefer", sh.complete(clusterNames))
+	return cmd
+}
+
+// request puts the flags into a request. Errors: Invalid with the flag.
+func (w *wish) request() (api.Request, error) {
+	r := api.Request{
+		Resources: api.Resources{}, Pool: w.pool, Where: w.where, Properties: w.properties, Target: w.target,
+		Exclude: w.exclude, Prefer: w.prefer, Strategy: api.Strategy(w.strategy), Confirm: w.confirm,
+	}
+	if w.duration != 0 {
+		r.Duration = &metav1.Duration{Duration: w.duration}
+	}
+	named := map[string]string{"cpu": w.cpu, "memory": w.memory, "nvidia.com/gpu": w.gpu}
+	for name, amount := range w.resources {
+		named[name] = amount
+	}
+	for name, amount := range named {
+		if amount == "" {
+			continue
+		}
+		q, err := resource.ParseQuantity(amount)
+		if err != nil {
+			return r, api.Invalid("--resource", "%s=%s: %s", name, amount, err).Fix("write amounts as Kubernetes does: 4, 500m, 8Gi")
+		}
+		r.Resources[resourceName(name)] = q
+	}
+	if len(r.Resources) == 0 {
+		return r, api.Invalid("--cpu", "nothing is asked for").Fix("ask for something: --cpu 4 --memory 8Gi")
+	}
+	return r, nil
+}
+
+func (sh *shell) reserve(ctx context.Context, w *wish) error {
+	r, err := w.request()
+	if err != nil {
+		return err
+	}
+	c, err := sh.person()
+	if err != nil {
+		return err
+	}
+	if w.dryRun {
+		return sh.dryRun(ctx, c, w, r)
+	}
+	made, err := c.MakeRequest(ctx, api.RequestCreate{Namespace: w.namespace, Name: w.name, Request: r})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(sh.progress, "ResourceRequest %s made\n", made.ID)
+	if w.noWait {
+		return sh.showRequest(made)
+	}
+	ctx, cancel := context.WithTimeout(ctx, w.timeout)
+	defer cancel()
+	done, err := sh.follow(ctx, c, made, w.confirm)
+	if err != nil {
+		return err
+	}
+	switch s := done.Payload.Status; {
+	case s.State == api.Rejected:
+		return sh.rejected(ctx, c, s.Reservation)
+	case s.State.Over():
+		return api.Errorf(api.CodeInsufficient, "%s: %s", s.Reservation, s.Message).Fix("see: bourse why %s", s.Reservation)
+	default:
+		return sh.showRequest(done)
+	}
+}
+
+// follow tells of each step of a request until it is bound, or over, or waits for its user.
+func (sh *shell) follow(ctx context.Context, c *client.Client, made client.RequestStatus, confirm bool) (client.RequestStatus, error) {
+	namespace, name, _ := strings.Cut(made.ID, "/")
+	said := ""
+	for {
+		now, err := c.Request(ctx, namespace, name)
+		if err != nil && ctx.Err() == nil {
+			return now, err
+		}
+		s := now.Payload.Status
+		if s.Message != said && s.Message != "" {
+			said = s.Message
+			fmt.Fprintf(sh.progress, "  %s\n", said)
+		}
+		if s.State == api.Reserved || s.State == api.Active || s.State.Over() && s.State != "" || confirm && s.State == api.Held {
+			return now, nil
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return now, api.Errorf(api.CodeUnavailable, "request %s is not bound yet: %s", made.ID, said).
+				Fix("it goes on by itself; see: kubectl -n %s get resourcerequest %s", namespace, name)
+		}
+	}
+}
+
+func (sh *shell) showRequest(r client.RequestStatus) error {
+	if sh.output == "json" || sh.output == "yaml" {
+		return sh.encode(r)
+	}
+	id := r.Payload.Status.Reservation
+	if id == "" {
+		id = r.ID
+	}
+	_, err := fmt.Fprintln(sh.out, id)
+	return err
+}
+
+// rejected makes the error of a request that no cluster can serve, with the explanation.
+func (sh *shell) rejected(ctx context.Context, c *client.Client, id string) error {
+	e := api.Errorf(api.CodeNoCandidate, "no cluster can serve it (reservation %s)", id)
+	if r, err := c.Reservation(ctx, id); err == nil {
+		e.Decision = r.Payload.Decision
+	}
+	return e
+}

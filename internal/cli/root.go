@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
+)
+
+// Main runs the program and returns its exit code.
+func Main(args []string, out, progress io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	root := Root(out, progress)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintln(progress, "error:", err)
+	if e, ok := errors.AsType[*api.Error](err); ok {
+		if e.Decision != nil {
+			explain(progress, *e.Decision)
+		}
+		return api.Codes[e.Code].Exit
+	}
+	return 1
+}
+
+// shell is what every command shares.
+type shell struct {
+	out, progress io.Writer
+	server        string
+	output        string
+}
+
+// Root is the whole command tree.
+func Root(out, progress io.Writer) *cobra.Command {
+	sh := &shell{out: out, progress: progress}
+	root := &cobra.Command{
+		Use:   "bourse",
+		Short: "A resource broker for Liqo federations",
+		Long: "Bourse lets Kubernetes clusters that run Liqo find each other, agree on resources, and be held to the agreement.\n" +
+			"Start with: bourse demo",
+		SilenceUsage: true, SilenceErrors: true,
+	}
+	root.SetOut(out)
+	root.SetErr(progress)
+	root.PersistentFlags().StringVar(&sh.server, "server", os.Getenv("BOURSE_SERVER"), "agent or broker to talk to: https://HOST:PORT or unix:///SOCKET (also BOURSE_SERVER)")
+	root.PersistentFlags().StringVarP(&sh.output, "output", "o", "table", "form of the answer: table, wide, json, yaml or name")
+	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "wide", "json", "yaml", "name"}, cobra.ShellCompDirectiveNoFileComp))
+	root.AddGroup(&cobra.Group{ID: "use", Title: "Use resources of other clusters:"}, &cobra.Group{ID: "run", Title: "Run a federation:"})
+	root.AddCommand(
+		sh.clustersCommand(), sh.reserveCommand(), sh.reservationsCommand(), sh.whyCommand(), sh.confirmCommand(), sh.releaseCommand(), sh.statusCommand(),
+		sh.brokerCommand(), sh.agentCommand(), sh.demoCommand(), sh.versionCommand(),
+	)
+	return root
+}
+
+func (sh *shell) versionCommand() *cobra.Command {
+	return &cobra.Command{Use: "version", Short: "Print the version and the protocol", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
+		version := "unknown"
+		if info, ok := debug.ReadBuildInfo(); ok {
+			version = info.Main.Version
+		}
+		_, err := fmt.Fprintf(sh.out, "bourse %s, protocol %d, API %s/%s\n", version, api.Protocol, api.Group, api.Version)
+		return err
+	}}
+}
+
+// RuntimeDir is where this user's agents and brokers put their sockets by default.
+func RuntimeDir() string {
+	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
+		return filepath.Join(dir, "bourse")
+	}
+	return filepath.Join(os.TempDir(), "bourse-"+strconv.Itoa(os.Getuid()))
+}
+
+func agentSocket() string  { return filepath.Join(RuntimeDir(), "agent.sock") }
+func brokerSocket() string { return filepath.Join(RuntimeDir(), "broker.sock") }
+
+// client finds the server; socket is where it is looked for when nothing says otherwise. The token for
+// an agent's listener on loopback is in BOURSE_TOKEN.
+func (sh *shell) client(socket string) (*client.Client, error) {
+	server := sh.server
+	if server == "" {
+		if _, err := os.Stat(socket); err != nil {
+			return nil, api.Errorf(api.CodeUnavailable, "nothing listens at %s", socket).
+				Fix("say which server: --server unix:///SOCKET or BOURSE_SERVER; or start one: bourse demo")
+		}
+		server = "unix://" + socket
+	}
+	if !strings.HasPrefix(server, "unix://") && !strings.HasPrefix(server, "http") {
+		return nil, api.Invalid("--server", "%q is neither a URL nor a socket", server).Fix("say https://HOST:PORT or unix:///SOCKET")
+	}
+	return client.New(server, nil).WithToken(os.Getenv("BOURSE_TOKEN")), nil
+}
+
+// person is a client of the agent; operator of the broker.
+func (sh *shell) person() (*client.Client, error)   { return sh.client(agentSocket()) }
+func (sh *shell) operator() (*client.Client, error) { return sh.client(brokerSocket()) }
+
+// complete offers what list finds as completions of the first argument.
+func (sh *shell) complete(list func(context.Context, *client.Client) ([]string, error)) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		c, err := sh.person()
+		if err != nil || len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		names, _ := list(cmd.Context(), c)
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func clusterNames(ctx context.Context, c *client.Client) ([]string, error) {
+	clusters, err := c.Clusters(ctx)
+	return ids(clusters), err
+}
+
+func reservationNames(ctx context.Context, c *client.Client) ([]string, error) {
+	reservations, err := c.Reservations(ctx)
+	return ids(reservations), err
+}
+
+func ids[T any](items []api.Envelope[T]) []string {
+	names := make([]string, len(items))
+	for i, item := range items {
+		names[i] = item.ID
+	}
+	return names
+}
