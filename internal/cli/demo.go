@@ -1,5 +1,203 @@
 package cli
 
-import "github.com/spf13/cobra"
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
 
-func (sh *shell) demoCommand() *cobra.Command { return &cobra.Command{Use: "demo"} }
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/sim"
+	"github.com/bourse-dev/bourse/internal/sim/federation"
+)
+
+func (sh *shell) demoCommand() *cobra.Command {
+	var lasts time.Duration
+	var log logFlags
+	cmd := &cobra.Command{
+		Use: "demo", GroupID: "run", Short: "Run a federation of five simulated clusters to play with", Args: cobra.NoArgs,
+		Long: "A real broker (journal, TLS, keys) and five real agents run in this process, over simulated clusters. The commands\n" +
+			"of `bourse` in another terminal act for the people of the cluster rome. Ctrl-C ends it and leaves nothing.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx := cmd.Context()
+			if lasts > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, lasts)
+				defer cancel()
+			}
+			logger := slog.New(slog.DiscardHandler)
+			if cmd.Flags().Changed("log-level") {
+				var err error
+				if logger, err = log.logger(sh.progress); err != nil {
+					return err
+				}
+			}
+			return sh.demo(ctx, logger)
+		},
+	}
+	cmd.Flags().DurationVar(&lasts, "for", 0, "end by itself after this time (default: at Ctrl-C)")
+	log.add(cmd.Flags())
+	return cmd
+}
+
+// demoMembers are rome, for whose people the commands act, and four providers, one of which does not show itself to rome.
+func demoMembers(socket string) []*federation.Member {
+	share := func(terms api.Terms, percentage int32, labels map[string]string) *api.Sharing {
+		return &api.Sharing{Terms: terms, Labels: labels, Pools: []api.PoolPolicy{{Name: api.GeneralPool, Percentage: &percentage}}}
+	}
+	small := api.Terms{MaxPerReservation: api.Resources{"cpu": resource.MustParse("32")}}
+	return []*federation.Member{
+		{Options: sim.Options{Name: "rome", Region: "eu", Nodes: 2, CPU: 8, Memory: 32, Pods: 12}, Socket: socket},
+		{Options: sim.Options{Name: "milan", Region: "eu", Nodes: 4, CPU: 32, Memory: 128, GPU: "NVIDIA-A100-SXM4-80GB", GPUs: 4, Pods: 30},
+			Sharing: share(api.Terms{}, 80, map[string]string{"tier": "gold"})},
+		{Options: sim.Options{Name: "paris", Region: "eu", Nodes: 6, Pods: 30}, Sharing: share(small, 60, map[string]string{"tier": "silver"})},
+		{Options: sim.Options{Name: "austin", Region: "us", Nodes: 8, CPU: 64, Memory: 256, GPU: "NVIDIA-H100-80GB-HBM3", GPUs: 8, Pods: 60},
+			Sharing: share(api.Terms{}, 50, map[string]string{"tier": "gold"})},
+		{Options: sim.Options{Name: "geneva", Region: "eu", Nodes: 3, Pods: 10},
+			Sharing: share(api.Terms{VisibleTo: api.Audience{Clusters: []string{"paris"}}}, 50, nil)},
+	}
+}
+
+func (sh *shell) demo(ctx context.Context, log *slog.Logger) error {
+	dir, err := os.MkdirTemp("", "bourse-demo-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	fmt.Fprintln(sh.progress, "starting a broker and five agents ...")
+	f, err := federation.Start(ctx, dir, log, demoMembers(agentSocket())...)
+	if err != nil {
+		return err
+	}
+	err = sh.play(ctx, f)
+	if stopped := f.Stop(); err == nil {
+		err = stopped
+	}
+	_ = os.Remove(filepath.Dir(agentSocket())) // only if nobody else uses it
+	if ctx.Err() != nil {
+		fmt.Fprintln(sh.progress, "\nthe demo ended; nothing is left of it")
+		return nil
+	}
+	return err
+}
+
+// play makes a few reservations and then shows the market until ctx ends.
+func (sh *shell) play(ctx context.Context, f *federation.Federation) error {
+	rome := f.Members["rome"].People
+	for seen := 0; seen < 3; {
+		if clusters, err := rome.Clusters(ctx); err == nil {
+			seen = 0
+			for _, c := range clusters {
+				if c.Payload.Fresh && len(c.Payload.Pools) > 0 {
+					seen++
+				}
+			}
+		}
+		if pause(ctx, 100*time.Millisecond) {
+			return nil
+		}
+	}
+	fmt.Fprintf(sh.out, demoIntroduction, f.URL)
+	for _, w := range []*wish{
+		{cpu: "4", memory: "8Gi", where: `region == "eu"`, duration: time.Hour, name: "web"},
+		{gpu: "2", cpu: "8", where: `"NVIDIA-A100-SXM4-80GB" in gpus`, duration: 2 * time.Hour, name: "training"},
+		{cpu: "500", memory: "1Gi", name: "too-much"},
+	} {
+		w.namespace, w.timeout = "default", 10*time.Second
+		fmt.Fprintf(sh.out, "\n$ %s\n", w)
+		quiet := &shell{out: sh.out, progress: sh.out, server: "unix://" + f.Members["rome"].Socket, output: "table"}
+		if err := quiet.reserve(ctx, w); err != nil && ctx.Err() == nil {
+			fmt.Fprintln(sh.out, "error:", err)
+			if e, ok := err.(*api.Error); ok && e.Decision != nil {
+				explain(sh.out, *e.Decision)
+			}
+		}
+	}
+	f.Live(ctx, time.Second)
+	return sh.market(ctx, f)
+}
+
+// String is the command that a wish stands for.
+func (w *wish) String() string {
+	s := "bourse reserve --name " + w.name
+	for _, flag := range [][2]string{{"cpu", w.cpu}, {"memory", w.memory}, {"gpu", w.gpu}} {
+		if flag[1] != "" {
+			s += " --" + flag[0] + " " + flag[1]
+		}
+	}
+	if w.where != "" {
+		s += " --where '" + w.where + "'"
+	}
+	if w.duration != 0 {
+		s += " --for " + w.duration.String()
+	}
+	return s
+}
+
+const demoIntroduction = `
+A broker runs at %s, with agents in the clusters rome, milan, paris, austin and
+geneva. In another terminal, as the people of rome:
+
+    bourse clusters
+    bourse reserve --cpu 4 --memory 8Gi --where 'region == "eu"' --for 1h
+    bourse reserve --cpu 40 --memory 8Gi --dry-run
+    bourse reservations
+    bourse why RESERVATION
+    bourse release RESERVATION
+`
+
+// market shows the market until ctx ends: on a terminal always anew, else now and then.
+func (sh *shell) market(ctx context.Context, f *federation.Federation) error {
+	every, clear := 15*time.Second, ""
+	if onTerminal(sh.out) {
+		every, clear = time.Second, "\x1b[H\x1b[2J"
+	}
+	for {
+		var page bytes.Buffer
+		view := &shell{out: &page, progress: io.Discard, output: "table"}
+		rome := f.Members["rome"].People
+		clusters, err := rome.Clusters(ctx)
+		if err == nil {
+			_ = view.showClusters(clusters)
+		}
+		fmt.Fprintln(&page)
+		if reservations, err := rome.Reservations(ctx); err == nil {
+			reservations = slices.DeleteFunc(reservations, func(r client.Reservation) bool { return r.Payload.State.Over() })
+			_ = view.showReservations(reservations)
+		}
+		if ctx.Err() == nil {
+			fmt.Fprintf(sh.out, "%s\nthe market as rome sees it, %s (Ctrl-C ends the demo)\n\n%s", clear, time.Now().Format(time.TimeOnly), page.String())
+		}
+		if pause(ctx, every) {
+			return nil
+		}
+	}
+}
+
+// pause waits, and says whether ctx ended meanwhile.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return true
+	case <-time.After(d):
+		return false
+	}
+}
+
+func onTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

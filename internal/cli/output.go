@@ -94,8 +94,12 @@ func amount(r api.Resources, name string) string {
 	return human(q, name)
 }
 
-// human rounds bytes down to the largest unit that leaves a readable number.
+// human writes a quantity as people read it: large CPUs with one decimal, bytes rounded down to
+// the largest unit that leaves a readable number.
 func human(q resource.Quantity, name string) string {
+	if name == "cpu" && q.MilliValue()%1000 != 0 && q.MilliValue() > 10_000 {
+		return fmt.Sprintf("%.1f", float64(q.MilliValue())/1000)
+	}
 	if name != "memory" && name != "ephemeral-storage" {
 		return q.String()
 	}

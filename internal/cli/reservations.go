@@ -45,7 +45,12 @@ func (sh *shell) showReservations(items []client.Reservation) error {
 		column[api.Reservation]{"CONSUMER", false, func(r R) string { return r.Payload.Consumer }},
 		column[api.Reservation]{"PROVIDER", false, func(r R) string { return r.Payload.Provider }},
 		column[api.Reservation]{"RESOURCES", false, func(r R) string { return sizes(r.Payload.Resources) }},
-		column[api.Reservation]{"ENDS IN", false, func(r R) string { return until(r.Payload.Until) }},
+		column[api.Reservation]{"ENDS IN", false, func(r R) string {
+			if r.Payload.State.Over() {
+				return ""
+			}
+			return until(r.Payload.Until)
+		}},
 		column[api.Reservation]{"REASON", false, func(r R) string { return string(r.Payload.Reason) }},
 		column[api.Reservation]{"SLICE", true, func(r R) string { return r.Payload.Slice }},
 		column[api.Reservation]{"CREATED", true, func(r R) string { return r.Payload.Created.Format(time.RFC3339) }},
@@ -99,7 +104,10 @@ func reasonOf(p api.Reservation) string {
 	if p.Reason == "" {
 		return ""
 	}
-	return strings.TrimSuffix(fmt.Sprintf(" (%s: %s)", p.Reason, p.Message), ": )") + map[bool]string{true: ")", false: ""}[p.Message == ""]
+	if p.Message == "" {
+		return " (" + string(p.Reason) + ")"
+	}
+	return " (" + string(p.Reason) + ": " + p.Message + ")"
 }
 
 // explain writes a decision in words; the numbers add up.

@@ -3,6 +3,7 @@ package consumer
 import (
 	"context"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -19,6 +20,9 @@ func (r *Requests) instruct(ctx context.Context, object *api.ResourceRequest, ou
 		i.Spec = instruction.Spec(ours)
 		return controllerutil.SetControllerReference(object, i, r.Scheme())
 	})
+	if apierrors.IsAlreadyExists(err) { // our cache lags: the next change shows it
+		return nil
+	}
 	if err != nil {
 		return err
 	}

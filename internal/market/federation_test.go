@@ -3,7 +3,6 @@ package market_test
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -133,19 +132,21 @@ func (f *federation) advertise(provider string) {
 	f.listed[provider] = append(f.listed[provider], commitments(gate))
 	all := api.Resources{}
 	for _, name := range []string{"cpu", "memory", "nvidia.com/gpu"} {
-		if n := rapid.Int64Range(-2, 12).Draw(f.t, name); n >= 0 {
-			all[resourceName(name)] = quantity(n)
+		if !f.rarely("nothing") {
+			all[resourceName(name)] = quantity(rapid.SampledFrom([]int64{12, 6, 3, 0}).Draw(f.t, name))
 		}
 	}
-	pool := api.Pool{Allocatable: all, Shared: all, Allocated: resources("cpu", rapid.SampledFrom([]string{"0", "0", "1", "20"}).Draw(f.t, "allocated"))}
+	pool := api.Pool{Allocatable: all, Shared: all, Allocated: resources("cpu", rapid.SampledFrom([]string{"0", "1", "500m", "0", "20"}).Draw(f.t, "allocated"))}
 	m := api.Measurement{Pools: map[string]api.Pool{"general": pool}}
-	if rapid.IntRange(0, 9).Draw(f.t, "shares") > 0 {
+	if !f.rarely("withdraws") {
 		m.Terms = &api.Terms{}
-		if rapid.Bool().Draw(f.t, "limited") {
+		if f.rarely("limits") {
 			m.Terms.MaxPerConsumer = resources("cpu", "6")
 		}
 	}
-	f.said[provider] += rapid.Int64Range(0, 2).Draw(f.t, "step")
+	if !f.rarely("the same again") {
+		f.said[provider]++
+	}
 	m.Sequence = api.Sequence{Incarnation: 1, Number: f.said[provider]}
 	f.observe(gate, provider, m)
 	lag := rapid.IntRange(0, min(3, len(f.listed[provider])-1)).Draw(f.t, "lag")
@@ -242,7 +243,7 @@ func (f *federation) cluster() string { return rapid.SampledFrom(clusters).Draw(
 
 // party draws a cluster: mostly the right one.
 func (f *federation) party(right string) string {
-	if right != "" && rapid.IntRange(0, 9).Draw(f.t, "right") > 0 {
+	if right != "" && !f.rarely("wrong party") {
 		return right
 	}
 	return f.cluster()
@@ -250,7 +251,10 @@ func (f *federation) party(right string) string {
 
 // generation draws a generation: mostly the right one.
 func (f *federation) generation(r *market.Reservation) int64 {
-	return max(1, r.Generation+rapid.SampledFrom([]int64{0, 0, 0, 0, 0, -1, 1}).Draw(f.t, "generation"))
+	if f.rarely("wrong generation") {
+		return max(1, r.Generation+rapid.Int64Range(-1, 1).Draw(f.t, "off"))
+	}
+	return r.Generation
 }
 
 func (f *federation) assignment(r *market.Reservation) api.Assignment {
@@ -269,7 +273,13 @@ func (f *federation) next(prefix string) string {
 }
 
 func (f *federation) candidates() []string {
-	return slices.Compact(rapid.SliceOfN(rapid.SampledFrom(providers), 0, 3).Draw(f.t, "candidates"))
+	if f.rarely("none") {
+		return nil
+	}
+	return rapid.Permutation(providers).Draw(f.t, "candidates")
 }
+
+// rarely is true once in ten times.
+func (f *federation) rarely(what string) bool { return rapid.IntRange(0, 9).Draw(f.t, what) == 9 }
 
 func until(t market.Time) metav1.Time { return metav1.NewTime(t.Go()) }

@@ -15,33 +15,19 @@ import (
 func TestAnythingInAnyOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := newFederation(t)
-		t.Repeat(map[string]func(*rapid.T){
-			"":                f.check,
-			"time passes":     f.timePasses,
-			"advertise":       func(*rapid.T) { f.advertise(rapid.SampledFrom(providers).Draw(t, "provider")) },
-			"hold":            f.hold,
-			"hold again":      f.hold,
-			"confirm":         f.confirm,
-			"accept":          f.accept,
-			"refuse":          f.refuse,
-			"activate":        f.activate,
-			"release":         f.release,
-			"free":            f.free,
-			"admit":           f.admit,
-			"commit":          f.commit,
-			"gate releases":   f.gateReleases,
-			"gate frees":      f.gateFrees,
-			"consumer notes":  f.note,
-			"members":         f.members,
-			"if at revision":  f.conditional,
-			"broker restarts": func(*rapid.T) { f.restart(f.broker) },
-			"gate restarts":   func(*rapid.T) { f.restart(f.gates[f.cluster()]) },
-		})
+		acts := []func(*rapid.T){
+			f.hold, f.step, f.step, f.step, f.hold, f.step, f.step, f.timePasses, f.refuse, f.release, f.free, f.confirm, f.accept,
+			f.activate, f.advertiseAny, f.admit, f.commit, f.gateReleases, f.gateFrees, f.note, f.conditional, f.members, f.restartAny,
+		}
+		for range rapid.IntRange(20, 200).Draw(t, "acts") {
+			rapid.SampledFrom(acts).Draw(t, "act")(t)
+			f.check()
+		}
 	})
 }
 
 // check checks what must hold between any two things that happen.
-func (f *federation) check(*rapid.T) {
+func (f *federation) check() {
 	f.broker.check()
 	for _, gate := range f.gates {
 		gate.check()
@@ -64,12 +50,12 @@ func (f *federation) hold(t *rapid.T) {
 		size = append(size, market.Amount{Resource: "nvidia.com/gpu", Value: rapid.Int64Range(1, 3).Draw(t, "gpu")})
 	}
 	id := f.next("r")
-	if rapid.IntRange(0, 19).Draw(t, "known") == 0 {
+	if f.rarely("known") {
 		id = f.some(f.broker).ID
 	}
 	candidates := f.candidates()
 	out, err := f.do(f.broker, market.Hold{
-		ID: id, Key: rapid.SampledFrom([]string{"", "a", "b", "c\x00\u2028"}).Draw(t, "key"), Digest: rapid.SampledFrom([]string{"d", "e"}).Draw(t, "digest"),
+		ID: id, Key: rapid.SampledFrom([]string{"", "", "", "a", "b", "c\x00\u2028"}).Draw(t, "key"), Digest: rapid.SampledFrom([]string{"d", "e"}).Draw(t, "digest"),
 		Consumer: f.cluster(), Pool: "general", Size: size, Request: api.Request{Resources: size.Resources()},
 		Duration: rapid.SampledFrom([]time.Duration{time.Minute, time.Hour}).Draw(t, "duration"), Candidates: candidates,
 		Decision: &api.Decision{Considered: 3, Candidates: len(candidates)},
@@ -123,7 +109,7 @@ func (f *federation) admit(t *rapid.T) {
 		return
 	}
 	f.do(f.gates[a.Provider], market.Admit{Assignment: a, Size: r.Size, Document: documentOf(a), Acceptance: "yes of " + a.Provider,
-		BindsUntil: r.HeldUntil + 30_000, Adopt: rapid.IntRange(0, 9).Draw(t, "adopt") == 0})
+		BindsUntil: r.HeldUntil + 30_000, Adopt: f.rarely("adopt")})
 }
 
 func (f *federation) commit(*rapid.T) {
@@ -146,7 +132,7 @@ func (f *federation) gateFrees(*rapid.T) {
 func (f *federation) note(t *rapid.T) {
 	r := *f.some(f.broker)
 	r.Fence = api.Fence{Lineage: "l", Revision: r.Revision}
-	if rapid.IntRange(0, 4).Draw(t, "late") == 0 {
+	if f.rarely("late") {
 		r.State, r.Fence.Revision = api.Held, max(1, r.Revision/2)
 	}
 	f.do(f.gates[f.party(r.Consumer)], market.Note{Reservation: &r})
@@ -175,6 +161,39 @@ func (f *federation) conditional(t *rapid.T) {
 	f.do(f.broker, market.IfRevision{ID: r.ID, Revision: r.Revision + uint64(rapid.IntRange(0, 1).Draw(t, "off")), Command: f.ending(t, r)})
 }
 
+func (f *federation) advertiseAny(t *rapid.T) {
+	f.advertise(rapid.SampledFrom(providers).Draw(t, "provider"))
+}
+
+// step does what would come next for a reservation if all went well, at the broker and at the gate.
+func (f *federation) step(*rapid.T) {
+	r := f.some(f.broker)
+	gate := f.gates[r.Provider]
+	switch a := market.AssignmentOf(r, "ck", "pk"); {
+	case r.State == api.Held && r.Assignment == "":
+		f.do(f.broker, market.Confirm{ID: r.ID, Consumer: r.Consumer, Generation: r.Generation, Document: documentOf(a)})
+	case r.State == api.Held:
+		if _, err := f.do(gate, market.Admit{Assignment: a, Size: r.Size, Document: r.Assignment, Acceptance: "yes", BindsUntil: r.HeldUntil + 30_000}); err != nil {
+			f.do(f.broker, market.Refuse{ID: r.ID, Provider: r.Provider, Generation: r.Generation, Reason: api.ReasonInsufficient})
+		} else {
+			f.do(f.broker, market.Accept{ID: r.ID, Provider: r.Provider, Generation: r.Generation, Document: "yes"})
+		}
+	case r.State == api.Reserved:
+		f.do(gate, market.Commit{ID: r.ID, Generation: r.Generation})
+		f.do(f.broker, market.Activate{ID: r.ID, Consumer: r.Consumer})
+	case r.State == api.Active:
+		f.do(f.broker, market.Release{ID: r.ID, By: r.Consumer, Generation: r.Generation, Document: "end"})
+		f.do(gate, market.Release{ID: r.ID, By: r.Consumer, Generation: r.Generation, Document: "end"})
+	case r.State == api.Releasing:
+		f.do(gate, market.Free{ID: r.ID, Provider: r.Provider})
+		f.do(f.broker, market.Free{ID: r.ID, Provider: r.Provider})
+	}
+}
+
+func (f *federation) restartAny(t *rapid.T) {
+	f.restart(rapid.SampledFrom([]*node{f.broker, f.gates["rome"], f.gates["paris"]}).Draw(t, "market"))
+}
+
 // restart crashes a market, now or as if a backup had been put back, sometimes after a snapshot.
 // Agents advertise to it again.
 func (f *federation) restart(n *node) {
@@ -182,7 +201,7 @@ func (f *federation) restart(n *node) {
 		n.fold()
 	}
 	lost := 0
-	if rapid.IntRange(0, 3).Draw(f.t, "backup") == 0 {
+	if f.rarely("backup") {
 		lost = rapid.IntRange(0, len(n.journal)-n.folded).Draw(f.t, "lost")
 	}
 	n.restart(len(n.journal) - lost)

@@ -1,7 +1,6 @@
 package kubeapi
 
 import (
-	"errors"
 	"fmt"
 	"mime"
 	"net/http"
@@ -69,36 +68,30 @@ func (q *request) patchType() (types.PatchType, error) {
 	return kind, nil
 }
 
-func (q *request) patched(kind types.PatchType, raw []byte) ([]byte, error) {
+func (q *request) patched(kind types.PatchType, raw []byte) (patched []byte, err error) {
 	switch kind {
 	case types.JSONPatchType:
 		steps, err := jsonpatch.DecodePatch(q.body)
 		if err != nil {
 			return nil, apierrors.NewBadRequest(err.Error())
 		}
-		patched, err := steps.Apply(raw)
-		if err != nil {
+		if patched, err = steps.Apply(raw); err != nil {
 			return nil, unprocessable(err)
 		}
 		return patched, nil
 	case types.MergePatchType:
-		patched, err := jsonpatch.MergePatch(raw, q.body)
-		if err != nil {
-			return nil, apierrors.NewBadRequest(err.Error())
+		patched, err = jsonpatch.MergePatch(raw, q.body)
+	default:
+		form, unknown := scheme.Scheme.New(q.table.gvk())
+		if unknown != nil {
+			return nil, unknown
 		}
-		return patched, nil
-	case types.StrategicMergePatchType:
-		form, err := scheme.Scheme.New(q.table.gvk())
-		if err != nil {
-			return nil, err
-		}
-		patched, err := strategicpatch.StrategicMergePatch(raw, q.body, form)
-		if err != nil {
-			return nil, apierrors.NewBadRequest(err.Error())
-		}
-		return patched, nil
+		patched, err = strategicpatch.StrategicMergePatch(raw, q.body, form)
 	}
-	return nil, errors.New("unknown patch type") // patchType let it through
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	return patched, nil
 }
 
 func unprocessable(err error) error {

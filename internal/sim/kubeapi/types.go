@@ -39,7 +39,7 @@ func builtin() []Type {
 		{GroupVersion: corev1.SchemeGroupVersion, Kind: "Secret", Resource: "secrets", Namespaced: true, fields: []string{"type"}, defaults: secretDefaults},
 		{GroupVersion: corev1.SchemeGroupVersion, Kind: "ServiceAccount", Resource: "serviceaccounts", Namespaced: true, ShortNames: []string{"sa"}},
 		{GroupVersion: corev1.SchemeGroupVersion, Kind: "Event", Resource: "events", Namespaced: true, ShortNames: []string{"ev"}, fields: eventFields},
-		{GroupVersion: corev1.SchemeGroupVersion, Kind: "Node", Resource: "nodes", Status: true, ShortNames: []string{"no"}, bornStatus: true, fields: []string{"spec.unschedulable"}},
+		{GroupVersion: corev1.SchemeGroupVersion, Kind: "Node", Resource: "nodes", Status: true, ShortNames: []string{"no"}, bornStatus: true},
 		{GroupVersion: corev1.SchemeGroupVersion, Kind: "Namespace", Resource: "namespaces", Status: true, ShortNames: []string{"ns"}, fields: []string{"status.phase"}, defaults: namespaceDefaults},
 		{GroupVersion: eventsv1.SchemeGroupVersion, Kind: "Event", Resource: "events", Namespaced: true, ShortNames: []string{"ev"}},
 		{GroupVersion: storagev1.SchemeGroupVersion, Kind: "StorageClass", Resource: "storageclasses", ShortNames: []string{"sc"}},

@@ -145,9 +145,6 @@ func (q *request) claim(u *unstructured.Unstructured) error {
 	if u.GetNamespace() != q.key.Namespace {
 		return apierrors.NewBadRequest(fmt.Sprintf("the namespace of the object (%s) does not match the namespace on the request (%s)", u.GetNamespace(), q.key.Namespace))
 	}
-	if u.GetName() == "" && q.verb == "patch" {
-		u.SetName(q.key.Name)
-	}
 	if u.GetName() != q.key.Name {
 		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", u.GetName(), q.key.Name))
 	}

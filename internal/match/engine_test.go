@@ -1,0 +1,85 @@
+package match_test
+
+import (
+	"fmt"
+	"reflect"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/match"
+)
+
+// TestWhatIsRememberedDoesNotShow: an engine that has decided before, while the market changed,
+// decides like one that remembers nothing.
+func TestWhatIsRememberedDoesNotShow(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		engine, s := match.New(), market.New("")
+		var view *market.View
+		var asks []match.Ask
+		for number := range rapid.Int64Range(1, 6).Draw(rt, "rounds") {
+			for range rapid.IntRange(1, 4).Draw(rt, "changes") {
+				// Few names far apart: several pages, most of them blank.
+				id := fmt.Sprintf("cluster-%02d", rapid.IntRange(0, 5).Draw(rt, "changed"))
+				if view == nil && len(asks) == 0 {
+					for i := range 70 {
+						put(t, s, fmt.Sprintf("filler-%02d", i), lends("cpu", fmt.Sprint(i%5)), 1)
+					}
+				}
+				put(t, s, id, drawCluster(rt, id), s.Time.Go().UnixMilli()+number*10+int64(s.Revision))
+			}
+			view = s.Publish(view)
+			a, err := engine.Ask(consumer, drawRequest(rt))
+			if err != nil {
+				rt.Fatal(err)
+			}
+			asks = append(asks, a)
+			for _, a := range asks {
+				got, want := engine.Decide(view, a, now), engine.DecidePlainly(view, a, now)
+				if !reflect.DeepEqual(got, want) {
+					rt.Fatalf("%+v\ngot  %+v\nwant %+v", a.Request, got, want)
+				}
+			}
+		}
+	})
+}
+
+// TestManyDecideAtOnce: decisions on several goroutines over views that change do not disturb each other.
+func TestManyDecideAtOnce(t *testing.T) {
+	s := market.New("")
+	var views []*market.View
+	var last *market.View
+	for number := range int64(4) {
+		for i := range 150 {
+			if i%int(number+1) == 0 {
+				c := lends("cpu", fmt.Sprint(1+(i*7+int(number)*3)%16))
+				c.Properties.Region = []string{"eu", "us", ""}[(i+int(number))%3]
+				put(t, s, fmt.Sprintf("cluster-%03d", i), c, number+1)
+			}
+		}
+		last = s.Publish(last)
+		views = append(views, last)
+	}
+	engine := match.New()
+	var wg sync.WaitGroup
+	for worker := range 8 {
+		wg.Go(func() {
+			for n := range 40 {
+				r := api.Request{Resources: of("cpu", fmt.Sprint(1+n%3)), Where: []string{"", `region == "eu"`, `region != "us" && shared.cpu > 2`}[n%3]}
+				a, err := engine.Ask("cluster-000", r)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				view := views[(n+worker)%len(views)]
+				if got, want := engine.Decide(view, a, now), engine.DecidePlainly(view, a, now); !reflect.DeepEqual(got, want) {
+					t.Errorf("got  %+v\nwant %+v", got, want)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}

@@ -1,0 +1,235 @@
+package match_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/match"
+)
+
+// consumer is who asks in the properties below.
+const consumer = "cluster-00"
+
+// drawCluster is any cluster. Few values, so that clusters meet each filter and tie often.
+func drawCluster(t *rapid.T, name string) cluster {
+	quantity := func(what string, most int) string { return fmt.Sprint(rapid.IntRange(0, most).Draw(t, name+" "+what)) }
+	oneIn := func(n int, what string) bool { return rapid.IntRange(1, n).Draw(t, name+" "+what) == n }
+	c := cluster{
+		SharesNothing: oneIn(8, "shares nothing"), NoKey: oneIn(12, "no key"), Restarted: oneIn(12, "restarted"),
+		State: rapid.SampledFrom([]api.MemberState{"", "", "", "", api.MemberPending, api.MemberSuspended, api.MemberRemoved}).Draw(t, name+" state"),
+		Properties: api.Properties{
+			Region: rapid.SampledFrom([]string{"", "eu", "us"}).Draw(t, name+" region"),
+			Labels: rapid.SampledFrom([]map[string]string{nil, {"tier": "gold"}, {"tier": "silver", "team": "blue"}}).Draw(t, name+" labels"),
+		},
+		Terms: api.Terms{
+			VisibleTo: rapid.SampledFrom([]api.Audience{{}, {}, {Clusters: []string{consumer}}, {Clusters: []string{"oslo"}}, {Labels: map[string]string{"tier": "gold"}}}).Draw(t, name+" visible to"),
+			Allow:     rapid.SampledFrom([]string{"", "", `consumer.region == "eu"`, `request.resources.cpu < 4`, `not CEL`}).Draw(t, name+" allow"),
+		},
+	}
+	if oneIn(8, "silent") {
+		c.Silent.Duration = 2 * market.Lease
+	}
+	if oneIn(4, "limit") {
+		c.Terms.MaxPerConsumer = of("cpu", "4")
+	}
+	if oneIn(4, "short") {
+		c.Terms.MaxDuration = &metav1.Duration{Duration: time.Hour}
+	}
+	shared := of("cpu", quantity("cpu", 8), "memory", quantity("memory", 8))
+	c.Pools = map[string]api.Pool{rapid.SampledFrom([]string{"general", "general", "gpu"}).Draw(t, name+" pool"): {
+		Shared: shared, Allocatable: of("cpu", "6", "memory", "6"), Allocated: of("cpu", quantity("allocated", 3)),
+		Accounts: map[string]api.AccountUse{
+			rapid.SampledFrom([]string{consumer, "oslo"}).Draw(t, name+" user"): {Used: of("cpu", quantity("used", 2))},
+		},
+	}}
+	return c
+}
+
+func drawFederation(t *rapid.T) map[string]cluster {
+	out := map[string]cluster{}
+	for i := range rapid.IntRange(1, 14).Draw(t, "clusters") {
+		id := fmt.Sprintf("cluster-%02d", i)
+		out[id] = drawCluster(t, id)
+	}
+	return out
+}
+
+func drawRequest(t *rapid.T) api.Request {
+	name := rapid.SampledFrom([]string{consumer, "cluster-01", "cluster-02", "cluster-03", "nowhere"})
+	r := api.Request{
+		Resources: of("cpu", fmt.Sprint(rapid.IntRange(1, 5).Draw(t, "cpu")), "memory", fmt.Sprint(rapid.IntRange(0, 5).Draw(t, "memory"))),
+		Where:     rapid.SampledFrom([]string{"", "", `region == "eu"`, `labels.tier == "gold" || shared.cpu > 4`}).Draw(t, "where"),
+		Strategy:  rapid.SampledFrom([]api.Strategy{"", api.Pack}).Draw(t, "strategy"),
+		Exclude:   rapid.SliceOfN(name, 0, 2).Draw(t, "exclude"),
+		Prefer:    rapid.SliceOfN(name, 0, 2).Draw(t, "prefer"),
+	}
+	if rapid.IntRange(1, 5).Draw(t, "properties") == 5 {
+		r.Properties = map[string]string{"tier": "gold"}
+	}
+	if rapid.IntRange(1, 8).Draw(t, "target") == 8 {
+		r.Target = name.Draw(t, "target name")
+	}
+	return r
+}
+
+// question is a drawn request to a drawn federation.
+type question struct {
+	engine   *match.Engine
+	clusters map[string]cluster
+	view     *market.View
+	ask      match.Ask
+}
+
+func drawQuestion(tb testing.TB, t *rapid.T) question {
+	q := question{engine: match.New(), clusters: drawFederation(t)}
+	q.view = viewOf(tb, q.clusters)
+	var err error
+	if q.ask, err = q.engine.Ask(consumer, drawRequest(t)); err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+func TestNumbersAddUp(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		q := drawQuestion(t, rt)
+		ranking := q.engine.Decide(q.view, q.ask, now)
+		e := q.engine.Evaluate(q.view, q.ask, now)
+		if got, want := toJSON(rt, e.Decision), toJSON(rt, ranking.Decision); got != want {
+			rt.Fatalf("evaluated %s, decided %s", got, want)
+		}
+		d, eliminated := ranking.Decision, map[api.Elimination]int{}
+		sum := d.Hidden + d.Candidates
+		for _, one := range d.Eliminated {
+			sum += one.Count
+			eliminated[api.Elimination{Filter: one.Filter, Reason: one.Reason}] = one.Count
+		}
+		if d.Considered != len(q.clusters) || d.Considered != sum {
+			rt.Fatalf("%d clusters, considered %d, sum %d", len(q.clusters), d.Considered, sum)
+		}
+		candidates := 0
+		for _, v := range e.Clusters {
+			if v.Filter == "" {
+				candidates++
+			} else {
+				eliminated[api.Elimination{Filter: v.Filter, Reason: v.Reason}]--
+			}
+		}
+		for reason, left := range eliminated {
+			if left != 0 {
+				rt.Fatalf("%+v: %d counted that have no verdict", reason, left)
+			}
+		}
+		if candidates != d.Candidates || len(e.Clusters) != d.Considered-d.Hidden {
+			rt.Fatalf("%d verdicts, %d candidates: %+v", len(e.Clusters), candidates, d)
+		}
+		if len(ranking.Providers) != min(8, candidates) || len(d.Top) != min(5, candidates) {
+			rt.Fatalf("%d candidates, ranked %v, top %v", candidates, ranking.Providers, d.Top)
+		}
+		for i, id := range ranking.Providers {
+			if e.Clusters[i].Cluster != id || i < len(d.Top) && d.Top[i].Cluster != id || i == 0 && d.Chosen != id {
+				rt.Fatalf("ranked %v; verdicts %v; top %v", ranking.Providers, e.Clusters, d.Top)
+			}
+		}
+	})
+}
+
+func TestOrderOfClustersDoesNotMatter(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		q := drawQuestion(t, rt)
+		order := rapid.Permutation(slices.Sorted(maps.Keys(q.clusters))).Draw(rt, "order")
+		other := q.engine.Evaluate(viewOf(t, q.clusters, order...), q.ask, now)
+		if got, want := toJSON(rt, other), toJSON(rt, q.engine.Evaluate(q.view, q.ask, now)); got != want {
+			rt.Fatalf("%s in the order %v\n%s in that of names", got, order, want)
+		}
+	})
+}
+
+// TestAnotherClusterChangesNoRank: one more cluster, better, worse or not qualified, takes its
+// place among the others and leaves theirs.
+func TestAnotherClusterChangesNoRank(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		q := drawQuestion(t, rt)
+		before := q.engine.Decide(q.view, q.ask, now).Providers
+		q.clusters["another"] = drawCluster(rt, "another")
+		after := q.engine.Decide(viewOf(t, q.clusters), q.ask, now).Providers
+		after = slices.DeleteFunc(after, func(id string) bool { return id == "another" })
+		if n := min(len(before), len(after)); !slices.Equal(before[:n], after[:n]) {
+			rt.Fatalf("before %v, after %v", before, after)
+		}
+	})
+}
+
+// TestWorseNeverWins: a cluster like the chosen one with less available is not chosen instead of it.
+func TestWorseNeverWins(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		q := drawQuestion(t, rt)
+		r := q.ask.Request
+		r.Strategy, r.Prefer, r.Target = api.Balance, nil, ""
+		a, err := q.engine.Ask(consumer, r)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		best := q.engine.Decide(q.view, a, now).Decision.Chosen
+		if best == "" {
+			return
+		}
+		worse := q.clusters[best]
+		pool := worse.Pools[r.Pool]
+		pool.Accounts = maps.Clone(pool.Accounts)
+		pool.Accounts["bergen"] = api.AccountUse{Used: of("cpu", "1")}
+		worse.Pools = map[string]api.Pool{r.Pool: pool}
+		for _, id := range []string{"aaa", "zzz"} {
+			q.clusters[id] = worse
+			if got := q.engine.Decide(viewOf(t, q.clusters), a, now).Decision.Chosen; got == id {
+				rt.Fatalf("%s was chosen instead of %s", id, best)
+			}
+		}
+	})
+}
+
+func TestHiddenIsNeverNamed(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		q := drawQuestion(t, rt)
+		asker := &api.Card{Cluster: consumer, Properties: q.clusters[consumer].Properties}
+		if q.clusters[consumer].NoKey {
+			asker.Properties = api.Properties{}
+		}
+		out := toJSON(rt, q.engine.Evaluate(q.view, q.ask, now)) + fmt.Sprint(q.engine.Decide(q.view, q.ask, now).Providers)
+		hidden := 0
+		for id, c := range q.clusters {
+			terms := &market.Terms{Terms: c.Terms}
+			if c.SharesNothing {
+				terms = nil
+			}
+			if id == consumer || c.State == "" && match.Visible(terms, asker) {
+				continue
+			}
+			hidden++
+			if strings.Contains(out, id) {
+				rt.Fatalf("%s is hidden: %s", id, out)
+			}
+		}
+		if got := q.engine.Decide(q.view, q.ask, now).Decision.Hidden; got != hidden {
+			rt.Fatalf("hidden %d, want %d", got, hidden)
+		}
+	})
+}
+
+func toJSON(t *rapid.T, v any) string {
+	out, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}

@@ -1,0 +1,158 @@
+// Package federation runs a whole federation in one process: a real broker with its
+// journal, CA and TLS, and real agents over simulated clusters. The demo is one, and so are
+// the tests and measurements that need many agents.
+package federation
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/agent"
+	"github.com/bourse-dev/bourse/internal/broker"
+	"github.com/bourse-dev/bourse/internal/identity/store"
+	"github.com/bourse-dev/bourse/internal/sim"
+	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
+)
+
+// Member is one cluster of the federation.
+type Member struct {
+	sim.Options
+	// Sharing is its SharingPolicy; nil: it is only a consumer.
+	Sharing *api.Sharing
+	// Socket is where its people reach its agent. Default: DIR/NAME.sock.
+	Socket string
+
+	// Cluster, Objects and People are set by Start: the cluster, its API, and its agent.
+	Cluster *sim.Cluster
+	Objects kube.Client
+	People  *client.Client
+}
+
+// Federation is a running one.
+type Federation struct {
+	Dir     string
+	URL     string
+	Members map[string]*Member
+	// Operator acts as the broker's operator.
+	Operator *client.Client
+	group    *errgroup.Group
+	stop     context.CancelFunc
+}
+
+// Kinds are our kinds, for a simulated API.
+func Kinds() []kubeapi.Type {
+	kind := func(kind, resource string, namespaced, status bool) kubeapi.Type {
+		return kubeapi.Type{GroupVersion: api.GroupVersion, Kind: kind, Resource: resource, Namespaced: namespaced, Status: status}
+	}
+	return []kubeapi.Type{
+		kind("ResourceRequest", "resourcerequests", true, true),
+		kind("ReservationInstruction", "reservationinstructions", true, true),
+		kind("ProviderInstruction", "providerinstructions", true, true),
+		kind("SharingPolicy", "sharingpolicies", false, true),
+		kind("Advertisement", "advertisements", true, true),
+		kind("Ledger", "ledgers", true, false),
+	}
+}
+
+// Start starts a federation whose files are in dir. It returns when the broker serves and every agent has
+// been started with a token of its own.
+func Start(ctx context.Context, dir string, log *slog.Logger, members ...*Member) (*Federation, error) {
+	ctx, stop := context.WithCancel(ctx)
+	f := &Federation{Dir: dir, Members: map[string]*Member{}, group: &errgroup.Group{}, stop: stop}
+	if err := f.startBroker(ctx, log); err != nil {
+		return nil, f.failed(err)
+	}
+	for i, m := range members {
+		m.Seed += uint64(i + 1)
+		if err := f.startMember(ctx, m, log); err != nil {
+			return nil, f.failed(err)
+		}
+	}
+	return f, nil
+}
+
+func (f *Federation) failed(err error) error {
+	f.stop()
+	_ = f.group.Wait()
+	return err
+}
+
+func (f *Federation) startBroker(ctx context.Context, log *slog.Logger) error {
+	socket := filepath.Join(f.Dir, "broker.sock")
+	ready := make(chan string, 1)
+	ended := make(chan error, 1)
+	f.group.Go(func() error {
+		err := broker.Run(ctx, broker.Options{
+			Dir: filepath.Join(f.Dir, "broker"), Listen: "127.0.0.1:0", Socket: socket,
+			Log: log.With("part", "broker"), Ready: func(url string) { ready <- url },
+		})
+		ended <- err
+		return err
+	})
+	f.Operator = client.New("unix://"+socket, nil)
+	select {
+	case f.URL = <-ready:
+		return nil
+	case err := <-ended:
+		return fmt.Errorf("the broker did not start: %w", err)
+	}
+}
+
+func (f *Federation) startMember(ctx context.Context, m *Member, log *slog.Logger) (err error) {
+	m.Types = Kinds()
+	if m.Cluster, err = sim.NewCluster(ctx, m.Options); err != nil {
+		return err
+	}
+	if m.Objects, err = kube.New(m.Cluster.API.Config(), kube.Options{Scheme: agent.Scheme()}); err != nil {
+		return err
+	}
+	if m.Sharing != nil {
+		policy := &api.SharingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: *m.Sharing}
+		if err := m.Objects.Create(ctx, policy); err != nil {
+			return err
+		}
+	}
+	token, err := f.Operator.CreateToken(ctx, m.Name, time.Hour)
+	if err != nil {
+		return err
+	}
+	if m.Socket == "" {
+		m.Socket = filepath.Join(f.Dir, m.Name+".sock")
+	}
+	m.People = client.New("unix://"+m.Socket, nil)
+	f.Members[m.Name] = m
+	f.group.Go(func() error {
+		return agent.Run(ctx, agent.Options{
+			Kubernetes: m.Cluster.API.Config(), ClusterID: m.Name, Join: token.Token,
+			Identity: store.InDir(filepath.Join(f.Dir, m.Name)), Socket: m.Socket, Log: log.With("part", "agent"),
+		})
+	})
+	return nil
+}
+
+// Live makes pods and nodes come and go in all clusters, one thing every interval each.
+func (f *Federation) Live(ctx context.Context, interval time.Duration) {
+	for _, m := range f.Members {
+		f.group.Go(func() error {
+			ticker := time.NewTicker(interval)
+			defer ticker.Stop()
+			m.Cluster.Live(ctx, ticker.C)
+			return nil
+		})
+	}
+}
+
+// Stop ends everything and returns the first error of a part.
+func (f *Federation) Stop() error {
+	f.stop()
+	return f.group.Wait()
+}
