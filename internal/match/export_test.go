@@ -1,13 +1,21 @@
 package match
 
-import "github.com/bourse-dev/bourse/internal/market"
+import (
+	"k8s.io/utils/lru"
+
+	"github.com/bourse-dev/bourse/internal/market"
+)
 
 // Forget drops what the ask's `where` came to, and keeps it compiled.
 func (a Ask) Forget() { a.where.answers.pages.Store(nil) }
 
 // DecidePlainly decides with nothing remembered of any cluster and no filter settled in advance.
 func (e *Engine) DecidePlainly(v *market.View, a Ask, now market.Time) Ranking {
-	q := New().question(v, a, now)
+	fresh := &Engine{where: e.where, allow: e.allow, kinds: lru.New(1)}
+	if a.where != nil {
+		a.where = &program{cel: a.where.cel}
+	}
+	q := fresh.question(v, a, now)
 	defer q.close()
 	for slot := range v.Len() {
 		c := newCandidate(v.At(slot), &a)

@@ -170,7 +170,7 @@ func TestAnotherClusterChangesNoRank(t *testing.T) {
 	})
 }
 
-// TestWorseNeverWins: a cluster like the chosen one with less available is not chosen instead of it.
+// TestWorseNeverWins: a cluster like the chosen one with less of everything is not chosen instead of it.
 func TestWorseNeverWins(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		q := drawQuestion(t, rt)
@@ -187,7 +187,7 @@ func TestWorseNeverWins(t *testing.T) {
 		worse := q.clusters[best]
 		pool := worse.Pools[r.Pool]
 		pool.Accounts = maps.Clone(pool.Accounts)
-		pool.Accounts["bergen"] = api.AccountUse{Used: of("cpu", "1")}
+		pool.Accounts["bergen"] = api.AccountUse{Used: of("cpu", "1", "memory", "1")}
 		worse.Pools = map[string]api.Pool{r.Pool: pool}
 		for _, id := range []string{"aaa", "zzz"} {
 			q.clusters[id] = worse

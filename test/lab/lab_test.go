@@ -110,6 +110,9 @@ func nodesChange(t *testing.T, c *lab.Cluster, client kubernetes.Interface) {
 		}
 		return false
 	}
+	if err := c.Restart(t.Context(), lab.Kwok); err != nil {
+		t.Fatal(err)
+	}
 	gpu := corev1.ResourceList{"cpu": resource.MustParse("64"), "nvidia.com/gpu": resource.MustParse("8")}
 	err := c.AddNodes(t.Context(),
 		lab.Node{Name: "gpu", Resources: gpu, Unschedulable: true, Labels: map[string]string{"zone": "a"}},

@@ -1,0 +1,58 @@
+# The two that do everything: make demo, make test. All need Go; what else one needs it says.
+SHELL := bash
+GO ?= go
+CRDGEN = $(GO) tool -modfile=tools/go.mod controller-gen
+
+.DEFAULT_GOAL := help
+.PHONY: help
+help: ## Show this help
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+.PHONY: build
+build: bin/bourse ## Build bin/bourse
+.PHONY: bin/bourse
+bin/bourse:
+	@[ -x bin/bourse ] || echo "compiling bourse; the first time takes about two minutes on two cores ..." >&2
+	@CGO_ENABLED=0 $(GO) build -trimpath -o bin/bourse ./cmd/bourse
+
+.PHONY: demo
+demo: bin/bourse ## Run a federation of five simulated clusters; Ctrl-C ends it
+	@PATH="$(CURDIR)/bin:$$PATH" bin/bourse demo
+
+.PHONY: daemons
+daemons: ## Build the real Kubernetes daemons for lab and tests into a cached folder (once)
+	@$(GO) run ./test/lab/cmd/lab build
+
+.PHONY: lab
+lab: bin/bourse ## Run three real clusters, a broker and an agent in each; Ctrl-C ends it
+	@$(GO) run ./test/lab/cmd/lab
+
+.PHONY: test
+test: daemons ## Run every test, also those on real API servers
+	@echo "== fresh: generated files" >&2
+	@$(MAKE) --no-print-directory check
+	@echo "== tests beside the code, with the race detector where there is a C compiler" >&2
+	$(GO) test $(RACE) -timeout 20m ./api/... ./client/... ./cmd/... ./internal/... ./test/arch/...
+	@echo "== tests on real API servers, and of the real binary" >&2
+	$(GO) test -timeout 30m -p 1 ./test/lab/... ./test/e2e/... ./test/robustness/...
+RACE = $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v gcc >/dev/null && echo -race)
+
+.PHONY: short
+short: ## Run the fast tests beside the code
+	$(GO) test -short ./api/... ./client/... ./cmd/... ./internal/... ./test/arch/...
+
+.PHONY: bench
+bench: ## Measure the figures of docs/performance.md, into a table and bench.json
+	$(GO) run ./test/bench
+
+.PHONY: generate
+generate: ## Generate what is generated: deep copies, CRDs, OpenAPI, the reference of the commands
+	$(CRDGEN) object paths=./api crd output:crd:dir=config/crd
+	$(GO) test ./internal/server -run TestOpenAPI -update >/dev/null
+	$(GO) test ./internal/cli -run TestReference -update >/dev/null
+
+.PHONY: check
+check: generate ## Fail when something generated is stale, or the code does not vet
+	$(GO) vet ./...
+	@test -z "$$(gofmt -l api client cmd internal test)" || { echo "not gofmt-ed:"; gofmt -l api client cmd internal test; exit 1; }
+	@git diff --exit-code --stat -- api config docs || { echo "generated files are stale: run make generate and commit"; exit 1; }

@@ -1,0 +1,164 @@
+// Package arch holds the code to what ARCHITECTURE.md says of its structure.
+package arch
+
+import (
+	"encoding/json"
+	"errors"
+	"go/doc"
+	"go/parser"
+	"go/token"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/bourse-dev/bourse/"
+
+// layers are the parts from the ground up: a part imports only parts of earlier lines.
+var layers = [][]string{
+	{"api"},
+	{"internal/market", "internal/identity", "internal/journal", "client"},
+	{"internal/match", "internal/exchange"},
+	{"internal/trust", "internal/transport", "internal/inventory", "internal/instruction"},
+	{"internal/server", "internal/provider", "internal/consumer"},
+	{"internal/agent", "internal/broker"},
+	{"internal/sim"},
+	{"internal/cli"},
+	{"cmd/bourse"},
+	{"test"},
+}
+
+type pkg struct {
+	ImportPath, Dir string
+	Imports         []string
+	GoFiles         []string
+}
+
+func packages(t *testing.T) []pkg {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Imports,GoFiles", "./...")
+	cmd.Dir = "../.."
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []pkg
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p pkg
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+}
+
+// layer is the line of a package, and the part it belongs to; -1 for one that is not of ours.
+func layer(path string) (int, string) {
+	path, ours := strings.CutPrefix(path, module)
+	if !ours {
+		return -1, ""
+	}
+	for i, line := range layers {
+		for _, part := range line {
+			if path == part || strings.HasPrefix(path, part+"/") {
+				return i, part
+			}
+		}
+	}
+	return len(layers), path
+}
+
+func TestEachPartImportsOnlyWhatStandsBelowIt(t *testing.T) {
+	for _, p := range packages(t) {
+		at, part := layer(p.ImportPath)
+		if at == len(layers) {
+			t.Errorf("%s is in no layer: say where it stands, here and in ARCHITECTURE.md", p.ImportPath)
+		}
+		for _, imported := range p.Imports {
+			if below, other := layer(imported); below > at || below == at && other != part {
+				t.Errorf("%s imports %s, which does not stand below it", p.ImportPath, imported)
+			}
+		}
+	}
+}
+
+// The market, and what decides, may use no clock, network, disk or goroutine of their own.
+func TestTheMarketIsPure(t *testing.T) {
+	forbidden := []string{"os", "net", "net/http", "sync", "math/rand", "math/rand/v2", "crypto/rand", "log/slog", "context", "database/sql"}
+	for _, p := range packages(t) {
+		if p.ImportPath != module+"internal/market" {
+			continue
+		}
+		for _, imported := range p.Imports {
+			if slices.Contains(forbidden, imported) {
+				t.Errorf("internal/market imports %s", imported)
+			}
+		}
+		for _, file := range p.GoFiles {
+			text, err := os.ReadFile(filepath.Join(p.Dir, file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, call := range []string{"time.Now(", "time.Since(", "float64", "float32", "\tgo "} {
+				if strings.Contains(string(text), call) {
+					t.Errorf("internal/market/%s says %q", file, call)
+				}
+			}
+		}
+	}
+}
+
+// A newcomer can start from the doc comment of any package.
+func TestEachPackageIsDocumented(t *testing.T) {
+	for _, p := range packages(t) {
+		if len(p.GoFiles) == 0 {
+			continue
+		}
+		said := false
+		for _, file := range p.GoFiles {
+			f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, file), nil, parser.ParseComments|parser.PackageClauseOnly)
+			if err != nil {
+				t.Fatal(err)
+			}
+			said = said || f.Doc != nil && len(doc.Synopsis(f.Doc.Text())) > 20
+		}
+		if !said {
+			t.Errorf("%s has no package comment", p.ImportPath)
+		}
+	}
+}
+
+// Files are of one idea, and no package is a drawer for helpers.
+func TestFilesStaySmall(t *testing.T) {
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && strings.HasPrefix(d.Name(), ".") && len(d.Name()) > 2 {
+			return fs.SkipDir
+		}
+		for _, drawer := range []string{"util", "utils", "helper", "helpers", "common"} {
+			if d.IsDir() && d.Name() == drawer {
+				t.Errorf("%s: name the package after its idea", path)
+			}
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasPrefix(d.Name(), "zz_generated") {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if lines := strings.Count(string(text), "\n"); lines > 500 {
+			t.Errorf("%s has %d lines: which ideas are in it?", path, lines)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
