@@ -78,7 +78,7 @@ type question struct {
 func (e *Engine) question(v *market.View, a Ask, now market.Time) *question {
 	q := &question{Ask: a, view: v, now: now, slot: -1, card: &api.Card{Cluster: a.Consumer},
 		candidates: e.candidates(a.kind()).open(),
-		where:      e.where.open(a.where),
+		where:      e.allow.open(a.where),
 		allow:      permissions{language: e.allow},
 		scorers:    scorersFor(&a.Request),
 	}

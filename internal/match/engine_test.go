@@ -45,6 +45,32 @@ func TestWhatIsRememberedDoesNotShow(t *testing.T) {
 	})
 }
 
+// TestWhereFollowsTheAdvertisement: what a `where` came to holds for one advertisement and one card.
+func TestWhereFollowsTheAdvertisement(t *testing.T) {
+	engine, s := match.New(), market.New("")
+	a := ask(t, engine, api.Request{Resources: of("cpu", "1"), Where: `shared.cpu >= 4 && region == "eu"`})
+	c, number := lends("cpu", "4"), int64(0)
+	var view *market.View
+	decide := func(want string, change func(testing.TB, *market.State, string, cluster, int64)) {
+		t.Helper()
+		number++
+		change(t, s, "amber", c, number)
+		view = s.Publish(view)
+		if got := engine.Decide(view, a, now).Decision; got.Chosen != want {
+			t.Errorf("chosen %q, want %q: %+v", got.Chosen, want, got)
+		}
+	}
+	decide("", put)
+	c.Properties.Region = "eu"
+	decide("amber", put)
+	c.Pools = lends("cpu", "2").Pools
+	decide("", advertise)
+	c.Pools = lends("cpu", "8").Pools
+	decide("amber", advertise)
+	c.Properties.Region = "us"
+	decide("", put)
+}
+
 // TestManyDecideAtOnce: decisions on several goroutines over views that change do not disturb each other.
 func TestManyDecideAtOnce(t *testing.T) {
 	s := market.New("")

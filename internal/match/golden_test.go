@@ -3,8 +3,10 @@ package match_test
 import (
 	"bytes"
 	"flag"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -71,6 +73,12 @@ func evaluate(t *testing.T, clusters, request []byte) []byte {
 	out, err := yaml.Marshal(engine.Evaluate(viewOf(t, federation), a, now))
 	if err != nil {
 		t.Fatal(err)
+	}
+	backwards := slices.Sorted(maps.Keys(federation))
+	slices.Reverse(backwards)
+	other, err := yaml.Marshal(engine.Evaluate(viewOf(t, federation, backwards...), a, now))
+	if err != nil || !bytes.Equal(out, other) {
+		t.Errorf("the order of clusters shows: %v\n%s", err, cmp.Diff(string(out), string(other)))
 	}
 	return out
 }

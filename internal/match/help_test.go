@@ -57,6 +57,11 @@ func put(tb testing.TB, s *market.State, id string, c cluster, number int64) {
 		member.Key, member.Card = "", nil
 	}
 	s.Apply(market.Event{Time: now, Member: member})
+	advertise(tb, s, id, c, number)
+}
+
+func advertise(tb testing.TB, s *market.State, id string, c cluster, number int64) {
+	tb.Helper()
 	m := api.Measurement{Sequence: api.Sequence{Incarnation: 1, Number: number}, Pools: map[string]api.Pool{}}
 	if !c.SharesNothing {
 		m.Terms = &c.Terms

@@ -67,11 +67,15 @@ func drawFederation(t *rapid.T) map[string]cluster {
 func drawRequest(t *rapid.T) api.Request {
 	name := rapid.SampledFrom([]string{consumer, "cluster-01", "cluster-02", "cluster-03", "nowhere"})
 	r := api.Request{
-		Resources: of("cpu", fmt.Sprint(rapid.IntRange(1, 5).Draw(t, "cpu")), "memory", fmt.Sprint(rapid.IntRange(0, 5).Draw(t, "memory"))),
+		Resources: of(rapid.SampledFrom([]string{"cpu", "memory"}).Draw(t, "resource"), fmt.Sprint(rapid.IntRange(1, 5).Draw(t, "amount"))),
+		Pool:      rapid.SampledFrom([]string{"", "", "gpu"}).Draw(t, "pool"),
 		Where:     rapid.SampledFrom([]string{"", "", `region == "eu"`, `labels.tier == "gold" || shared.cpu > 4`}).Draw(t, "where"),
 		Strategy:  rapid.SampledFrom([]api.Strategy{"", api.Pack}).Draw(t, "strategy"),
 		Exclude:   rapid.SliceOfN(name, 0, 2).Draw(t, "exclude"),
 		Prefer:    rapid.SliceOfN(name, 0, 2).Draw(t, "prefer"),
+	}
+	if rapid.Bool().Draw(t, "both") {
+		r.Resources = of("cpu", fmt.Sprint(rapid.IntRange(1, 5).Draw(t, "cpu")), "memory", fmt.Sprint(rapid.IntRange(1, 5).Draw(t, "memory")))
 	}
 	if rapid.IntRange(1, 5).Draw(t, "properties") == 5 {
 		r.Properties = map[string]string{"tier": "gold"}

@@ -68,7 +68,7 @@ func (t *tally) qualified(r ranked) {
 // miss counts a cluster that a filter eliminated, and remembers it if it is the nearest miss.
 func (t *tally) miss(q *question, c *candidate, filter int, r reason) {
 	t.eliminated[r] = count{filter, t.eliminated[r].n + 1}
-	if  filter < t.nearest.filter {
+	if filters[filter].chosen || filter < t.nearest.filter {
 		return
 	}
 	if m := missOf(q, c, filter, r); t.nearest.Listing == nil || m.before(&t.nearest) {
