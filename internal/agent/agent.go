@@ -48,6 +48,9 @@ type Options struct {
 	Namespace string
 	// Join is a token; it is needed once.
 	Join string
+	// BrokerURL overrides the token's. CertDir holds tls.crt, tls.key and ca.crt where the broker's CA
+	// is not its own; then there is no token.
+	BrokerURL, CertDir string
 	// Identity is where the keys are kept. Default: the Secret "bourse-identity" in Namespace.
 	Identity store.Store
 	// Interval is how often the cluster advertises without a change. Default 30 s.
@@ -67,6 +70,8 @@ const (
 	SecretName = "bourse-identity"
 	// LedgerName is the object in which it keeps what it must not forget.
 	LedgerName = "ledger"
+	// ledgerTail is after how many events the Ledger is folded: the object is small.
+	ledgerTail = 200
 )
 
 // Scheme knows our kinds and Kubernetes' own.
@@ -157,6 +162,13 @@ func (l *link) heard(err error) {
 	}
 }
 
+// state says whether the broker is connected, and when it was last heard.
+func (l *link) state() (bool, time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err == nil && !l.last.IsZero(), l.last
+}
+
 // probes makes /livez and /readyz. An agent is ready without its broker: what it holds stays held.
 func (a *agent) probes() error {
 	alive := func(*http.Request) error { return nil }
@@ -185,17 +197,20 @@ func (a *agent) lead(ctx context.Context) error {
 	if a.Identity == nil {
 		a.Identity = store.InSecret(kubernetesClient.CoreV1().Secrets(a.Namespace), SecretName)
 	}
-	m, err := enter(ctx, cluster, a.Join, a.Identity, log)
+	m, err := enter(ctx, cluster, a.Options, log)
 	if err != nil {
 		return err
 	}
-	ledger, err := exchange.Open(ctx, kube.New(a.mgr.GetClient(), client.ObjectKey{Namespace: a.Namespace, Name: LedgerName}), exchange.Options{Self: cluster, Resume: true, Log: log})
+	ledger, err := exchange.Open(ctx, kube.New(a.mgr.GetClient(), client.ObjectKey{Namespace: a.Namespace, Name: LedgerName}), exchange.Options{Self: cluster, Resume: true, SnapshotEvery: ledgerTail, Log: log})
 	if err != nil {
+		return err
+	}
+	if err := a.register(cluster, ledger); err != nil {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return ledger.Run(ctx) })
-	group.Go(func() error { return m.renew(ctx) })
+	group.Go(func() error { return m.renew(ctx, a.Options) })
 	group.Go(func() error { return a.trade(ctx, group, cluster, m, ledger, kubernetesClient, log) })
 	return group.Wait()
 }

@@ -30,43 +30,66 @@ type membership struct {
 }
 
 // enter loads the cluster's identity, or joins with the token to get one. A token is not
-// looked at once there is an identity.
-func enter(ctx context.Context, cluster, token string, s store.Store, log *slog.Logger) (*membership, error) {
-	id, err := s.Load(ctx)
+// looked at once there is an identity. Where certificates are provided, there is nothing to join: the
+// cluster only makes its key, and waits for approval at its first call.
+func enter(ctx context.Context, cluster string, o Options, log *slog.Logger) (*membership, error) {
+	id, err := o.Identity.Load(ctx)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return nil, err
 	}
-	if len(id.CertPEM) == 0 {
-		if token == "" {
-			return nil, api.Errorf(api.CodeUnauthenticated, "this cluster has not joined a broker yet").
-				Fix("ask the broker's operator for a token (bourse broker token create) and start the agent with --join TOKEN")
+	m := &membership{cluster: cluster, store: o.Identity, log: log}
+	switch {
+	case o.CertDir != "":
+		err = m.provided(ctx, o, &id)
+	case len(id.CertPEM) > 0:
+		m.tls, err = tlsid.NewClient(id.TLSKeyPEM, id.CertPEM, id.CAPEM, time.Now)
+	case o.Join != "":
+		if err = joinWith(ctx, cluster, o.Join, o.BrokerURL, &id, o.Identity, log); err == nil {
+			m.tls, err = tlsid.NewClient(id.TLSKeyPEM, id.CertPEM, id.CAPEM, time.Now)
 		}
-		if err := joinWith(ctx, cluster, token, &id, s, log); err != nil {
-			return nil, err
-		}
+	default:
+		err = api.Errorf(api.CodeUnauthenticated, "this cluster has not joined a broker yet").
+			Fix("ask the broker's operator for a token (bourse broker token create) and start the agent with --join TOKEN")
 	}
-	m := &membership{cluster: cluster, url: id.BrokerURL, store: s, log: log}
+	if err != nil {
+		return nil, err
+	}
 	if m.key, err = clusterkey.ParsePEM(id.ClusterKeyPEM); err != nil {
 		return nil, err
 	}
-	if m.tls, err = tlsid.NewClient(id.TLSKeyPEM, id.CertPEM, id.CAPEM, time.Now); err != nil {
-		return nil, err
+	m.url = id.BrokerURL
+	if o.BrokerURL != "" {
+		m.url = o.BrokerURL
 	}
 	m.http = &http.Client{Transport: &http.Transport{
 		TLSClientConfig: m.tls.Config(), MaxIdleConnsPerHost: 16, IdleConnTimeout: 90 * time.Second,
 	}}
-	m.broker = client.New(id.BrokerURL, m.http)
+	m.broker = client.New(m.url, m.http)
 	return m, nil
+}
+
+// provided takes the certificate that the admin put into a folder, and makes the cluster's key.
+func (m *membership) provided(ctx context.Context, o Options, id *store.Identity) (err error) {
+	if o.BrokerURL == "" {
+		return api.Invalid("--broker-url", "is empty").Fix("with --broker-cert-path, say where the broker is: --broker-url https://HOST:PORT")
+	}
+	if m.tls, err = tlsid.OpenClient(o.CertDir, time.Now, m.log); err != nil || len(id.ClusterKeyPEM) > 0 {
+		return err
+	}
+	return makeKeys(ctx, o.BrokerURL, id, o.Identity)
 }
 
 // joinWith makes the cluster's keys, keeps them, and then asks the broker, as often as it takes: the same
 // keys may ask again with a spent token when an answer was lost.
-func joinWith(ctx context.Context, cluster, text string, id *store.Identity, s store.Store, log *slog.Logger) error {
+func joinWith(ctx context.Context, cluster, text, broker string, id *store.Identity, s store.Store, log *slog.Logger) error {
 	token, err := join.ParseToken(text)
 	if err != nil {
 		return err
 	}
-	if err := makeKeys(ctx, token.BrokerURL, id, s); err != nil {
+	if broker == "" {
+		broker = token.BrokerURL
+	}
+	if err := makeKeys(ctx, broker, id, s); err != nil {
 		return err
 	}
 	key, err := clusterkey.ParsePEM(id.ClusterKeyPEM)
@@ -77,12 +100,12 @@ func joinWith(ctx context.Context, cluster, text string, id *store.Identity, s s
 	if err != nil {
 		return err
 	}
-	broker, err := url.Parse(token.BrokerURL)
+	at, err := url.Parse(broker)
 	if err != nil {
 		return err
 	}
-	c := client.New(token.BrokerURL, &http.Client{Transport: &http.Transport{
-		TLSClientConfig: tlsid.JoinConfig(broker.Hostname(), token.Pin, time.Now), DisableKeepAlives: true,
+	c := client.New(broker, &http.Client{Transport: &http.Transport{
+		TLSClientConfig: tlsid.JoinConfig(at.Hostname(), token.Pin, time.Now), DisableKeepAlives: true,
 	}})
 	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
 		submission, err := join.Submit(token, key, join.Request{Protocol: api.Protocol, Cluster: cluster, CSR: csr, Time: time.Now().UTC()})
@@ -92,7 +115,7 @@ func joinWith(ctx context.Context, cluster, text string, id *store.Identity, s s
 		answer, err := c.Join(ctx, submission)
 		if err == nil {
 			id.CertPEM, id.CAPEM = []byte(answer.Certificate), []byte(answer.CA)
-			log.Info("joined", "broker", token.BrokerURL, "cluster", cluster, "fingerprint", key.Public().Fingerprint(), "state", answer.State)
+			log.Info("joined", "broker", broker, "cluster", cluster, "fingerprint", key.Public().Fingerprint(), "state", answer.State)
 			return s.Save(ctx, id)
 		}
 		if code := api.CodeOf(err); code != api.CodeUnavailable && code != api.CodeTooManyRequests {
@@ -127,8 +150,12 @@ func makeKeys(ctx context.Context, broker string, id *store.Identity, s store.St
 	return s.Save(ctx, id)
 }
 
-// renew renews the certificate at half of its life, until ctx ends.
-func (m *membership) renew(ctx context.Context) error {
+// renew renews the certificate at half of its life, until ctx ends. One that was provided is its
+// provider's to renew.
+func (m *membership) renew(ctx context.Context, o Options) error {
+	if o.CertDir != "" {
+		return nil
+	}
 	for {
 		certificate, err := m.tls.Certificate()
 		if err != nil {

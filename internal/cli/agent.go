@@ -46,6 +46,8 @@ func (sh *shell) agentCommand() *cobra.Command {
 	f.StringVar(&o.LiqoNamespace, "liqo-namespace", "liqo", "namespace of Liqo")
 	f.StringVar(&o.Namespace, "namespace", api.Namespace, "namespace of what belongs to the agent")
 	f.StringVar(&o.Join, "join", "", "token to join a broker with; looked at only until the cluster has joined")
+	f.StringVar(&o.BrokerURL, "broker-url", "", "where the broker is, https://HOST:PORT (default: as the token says)")
+	f.StringVar(&o.CertDir, "broker-cert-path", "", "folder with tls.crt, tls.key and ca.crt, where the broker has no CA of its own; instead of --join")
 	f.StringVar(&identity, "identity-dir", "", "folder for the agent's keys (default: Secret "+agent.SecretName+")")
 	f.DurationVar(&o.Interval, "advertisement-requeue-interval", 30*time.Second, "how often to advertise without a change")
 	f.BoolVar(&o.LeaderElect, "leader-elect", false, "let one of several replicas lead")

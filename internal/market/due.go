@@ -3,6 +3,7 @@ package market
 import (
 	"container/heap"
 	"slices"
+	"time"
 
 	"github.com/bourse-dev/bourse/api"
 )
@@ -36,16 +37,27 @@ func (q *dueQueue) Pop() any {
 func (s *State) next(r *Reservation) Time {
 	switch provider := s.Self == r.Provider; {
 	case r.State.Over():
-		return r.Changed.plus(Retention)
+		return r.Changed.plus(s.retention())
 	case r.State == api.Releasing:
 		return 0
 	case s.Self == "" && r.State == api.Held, s.Self != "" && provider && r.State == api.Held:
 		return r.HeldUntil
 	case s.Self != "" && provider:
 		return r.Until.plus(SkewGrace)
-	default: // a broker's, or a consumer's own: a hold of which nothing more is heard ends with its time
+	case s.Self != "" && r.State == api.Held: // a consumer's own, of which nothing more is heard: nobody can accept it any more
+		return r.HeldUntil.plus(DecideTime)
+	default:
 		return r.Until
 	}
+}
+
+// retention is how long what is over is remembered. An agent needs it only until no signed
+// document of it can be shown again; its Ledger is small.
+func (s *State) retention() time.Duration {
+	if s.Self != "" {
+		return time.Hour
+	}
+	return Retention
 }
 
 // useless is when nobody needs to remember the token any more.

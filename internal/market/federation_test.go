@@ -99,15 +99,22 @@ func (f *federation) pass(n *node) {
 		}
 	}
 	for _, r := range n.state.All() {
-		switch {
-		case r.State.Over() && f.now < r.Changed+market.Time(market.Retention.Milliseconds()),
-			r.State == api.Held && f.now < max(r.HeldUntil, r.Until),
-			(r.State == api.Reserved || r.State == api.Active) && f.now < r.Until+market.Time(market.SkewGrace.Milliseconds()),
-			r.State == api.Releasing:
-		default:
+		if r.State != api.Releasing && f.now >= latest(r) {
 			f.t.Fatalf("at %d nothing is due, but %s waits: %s", f.now, r.ID, dump(r))
 		}
 	}
+}
+
+// latest is how long a reservation may stay as it is, in any market.
+func latest(r *market.Reservation) market.Time {
+	after := func(t market.Time, d time.Duration) market.Time { return t + market.Time(d.Milliseconds()) }
+	switch {
+	case r.State.Over():
+		return after(r.Changed, market.Retention)
+	case r.State == api.Held:
+		return after(r.HeldUntil, market.DecideTime)
+	}
+	return after(r.Until, market.SkewGrace)
 }
 
 // commitments are what a gate holds for others, by consumer.

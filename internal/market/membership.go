@@ -71,6 +71,21 @@ func (c Join) decide(s *State, now Time) (Outcome, error) {
 	return Outcome{Member: next, Events: []Event{{Time: now, Token: &spent}, {Time: now, Member: next}}}, nil
 }
 
+// Enroll lets a cluster that shows a certificate, but joined without a token because the CA is not
+// the broker's own, wait for approval. Errors: Conflict when it is known already.
+type Enroll struct{ Cluster, Key, Source string }
+
+func (c Enroll) decide(s *State, now Time) (Outcome, error) {
+	if err := ValidCluster("cluster", c.Cluster); err != nil {
+		return Outcome{}, err
+	}
+	if m := s.members[c.Cluster]; m != nil && m.State != api.MemberRemoved {
+		return Outcome{}, api.Errorf(api.CodeConflict, "cluster %s is known already", c.Cluster)
+	}
+	m := &Member{Cluster: c.Cluster, State: api.MemberPending, Key: c.Key, Source: c.Source, Joined: now, Changed: now}
+	return Outcome{Member: m, Events: []Event{{Time: now, Member: m}}}, nil
+}
+
 // SetMember is an operator's word about a member. Removing one closes its books: what it
 // provides is Released, what it consumes is Releasing until its provider says that it is free.
 // Errors: NotFound; Conflict for a step that makes no sense.

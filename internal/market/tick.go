@@ -35,7 +35,7 @@ func (s *State) holdEnded(r *Reservation, now Time) Outcome {
 	case s.Self == r.Provider: // the gate was never told that its acceptance was committed
 		return over(r, api.Released, api.ReasonAcceptanceDropped, "the commit did not come in time", now)
 	default:
-		return over(r, api.Expired, api.ReasonNotAccepted, "nothing was heard of it until its end", now)
+		return over(r, api.Expired, api.ReasonNotAccepted, "nothing more was heard of it", now)
 	}
 }
 

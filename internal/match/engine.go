@@ -13,7 +13,7 @@ const (
 	maxRanked = 8 // providers that a reservation may try
 	maxTop    = 5 // candidates that a decision explains
 
-	rememberKinds = 32
+	rememberKinds = 8 // each keeps alive what the view was when it was last asked for
 )
 
 // Engine decides. It holds what is worth remembering between decisions: compiled
@@ -78,7 +78,7 @@ type question struct {
 func (e *Engine) question(v *market.View, a Ask, now market.Time) *question {
 	q := &question{Ask: a, view: v, now: now, slot: -1, card: &api.Card{Cluster: a.Consumer},
 		candidates: e.candidates(a.kind()).open(),
-		where:      e.allow.open(a.where),
+		where:      e.where.open(a.where),
 		allow:      permissions{language: e.allow},
 		scorers:    scorersFor(&a.Request),
 	}

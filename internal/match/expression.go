@@ -17,11 +17,15 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// Bounds of an expression. A unit of cost is about ten nanoseconds.
+// Bounds of an expression. A unit of cost takes some tens of nanoseconds.
 const (
 	maxExpression = 2048 // characters
+	// maxDepth is how deep it may nest: the time to check its types grows with the cube of it.
+	maxDepth = 24
+	// maxNodes is how many parts it may have: so many compiled ones are remembered that each must be small.
+	maxNodes = 500
 	// maxCost is the most that an expression may cost for one cluster when it is evaluated.
-	maxCost = 10_000
+	maxCost = 2_000
 	// maxEstimate is the most that it may cost by estimate to be accepted at all: three nested
 	// loops over usual lists are too much, two are accepted and then bounded by maxCost.
 	maxEstimate = 1_000_000
@@ -68,6 +72,8 @@ func newLanguage(field string, remember int, variables []variable) *language {
 		cel.StdLib(cel.StdLibSubset(subset)),
 		cel.CrossTypeNumericComparisons(true), // allocatable.cpu >= 16, and not only >= 16.0
 		cel.ParserExpressionSizeLimit(maxExpression),
+		cel.ParserRecursionLimit(maxDepth),
+		cel.ExpressionNodeLimit(maxNodes),
 		cel.RegexProgramSizeLimit(maxRegex),
 	}
 	l := &language{field: field, compiled: lru.New(remember), variables: map[string]variable{}, missing: map[string]ref.Val{}}

@@ -13,7 +13,7 @@ import (
 // have an answer for every cluster; of terms there is at most one for each provider.
 const (
 	rememberWhere = 256
-	rememberAllow = 16_384
+	rememberAllow = 4_096
 )
 
 // whereLanguage is that of Request.Where: the properties of a provider under their own

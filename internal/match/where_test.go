@@ -94,6 +94,8 @@ func TestWhereInvalid(t *testing.T) {
 		strings.Repeat("(", 1000) + "true" + strings.Repeat(")", 1000):   "recursion",
 		strings.Repeat("-(", 600) + "1" + strings.Repeat(")", 600):       "recursion",
 		strings.Repeat("[", 2000):                                        "recursion",
+		strings.Repeat("[", 240) + strings.Repeat("]", 240) + " == []":   "recursion", // would take seconds to check
+		"size([" + strings.Repeat("1,", 1000) + "]) > 1":                 "node",
 		`region.matches("(((a{99}){99}){99}")`:                           "",
 		`region.matches("` + strings.Repeat("a?", 900) + `")`:            "regex",
 		`zones.all(a, zones.all(b, zones.all(c, zones.all(d, a == d))))`: "nest fewer loops",
@@ -140,7 +142,7 @@ func FuzzWhere(f *testing.F) {
 		} else if message := engine.Evaluate(view, a, now).Clusters[0].Message; len(message) > 1000 || strings.ContainsFunc(message, func(r rune) bool { return !unicode.IsPrint(r) }) {
 			t.Errorf("not a message for people: %q", message)
 		}
-		if took := time.Since(start); took > 5*time.Second { // it is milliseconds; the machine may be busy
+		if took := time.Since(start); took > 2*time.Second { // it is milliseconds; the machine may be busy
 			t.Errorf("%q took %s", expression, took)
 		}
 	})

@@ -10,7 +10,9 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
+	"github.com/bourse-dev/bourse/internal/identity/tlsid"
 	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/trust"
 )
 
 // Page is how lists are read: at most limit items after the ID in continue.
@@ -45,7 +47,7 @@ type ClusterPath struct {
 func (s *Server) clusterRoutes() {
 	huma.Register(s.api, operation("list-clusters", http.MethodGet, "/clusters", "The clusters that show themselves to the caller"), s.listClusters)
 	huma.Register(s.api, operation("get-cluster", http.MethodGet, "/clusters/{cluster}", "One cluster"), s.getCluster)
-	huma.Register(s.api, operation("put-card", http.MethodPut, "/clusters/{cluster}/card", "Show a new signed card", noContent), s.putCard)
+	huma.Register(s.api, operation("put-card", http.MethodPut, "/clusters/{cluster}/card", "Show a new signed card", noContent, withSource), s.putCard)
 	huma.Register(s.api, operation("put-advertisement", http.MethodPut, "/clusters/{cluster}/advertisement",
 		"Advertise, whole", noContent, large), s.putAdvertisement)
 	huma.Register(s.api, operation("patch-advertisement", http.MethodPatch, "/clusters/{cluster}/advertisement",
@@ -107,6 +109,9 @@ func (s *Server) putCard(ctx context.Context, in *struct {
 	ClusterPath
 	Body api.SignedDocument
 }) (*struct{}, error) {
+	if err := s.enroll(ctx, in.Cluster, in.Body.Document); err != nil {
+		return nil, wrap(err)
+	}
 	l, err := s.own(ctx, in.Cluster)
 	if err != nil {
 		return nil, err
@@ -120,6 +125,24 @@ func (s *Server) putCard(ctx context.Context, in *struct {
 	}
 	_, err = s.Exchange.Do(ctx, market.PutCard{Card: card, Signed: in.Body.Document})
 	return nil, wrap(err)
+}
+
+// enroll lets a cluster that nobody knows wait for approval, by the key of its first card. It has a
+// certificate without having joined: the CA is not the broker's own.
+func (s *Server) enroll(ctx context.Context, cluster, signed string) error {
+	c := CallerOf(ctx)
+	l := s.Exchange.View().Listing(cluster)
+	if c.Role != tlsid.RoleCluster || c.Name != cluster || l != nil && l.Member != nil {
+		return nil
+	}
+	card, _, err := trust.Open(signed)
+	if err != nil {
+		return err
+	}
+	source, _ := ctx.Value(sourceKey{}).(string)
+	_, err = s.Exchange.Do(ctx, market.Enroll{Cluster: cluster, Key: card.Key, Source: source})
+	s.Log.Info("a cluster asks to be admitted", "cluster", cluster, "from", source)
+	return err
 }
 
 // verify checks a signed document by a member's pinned key.

@@ -1,0 +1,92 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+var (
+	connected    = prometheus.NewDesc("bourse_agent_broker_connected", "Whether the watch at the broker is open.", nil, nil)
+	lastHeard    = prometheus.NewDesc("bourse_agent_broker_last_heard_timestamp_seconds", "When the broker was last heard.", nil, nil)
+	reservations = prometheus.NewDesc("bourse_agent_reservations", "Reservations in the Ledger, by this cluster's role and state.", []string{"role", "state"}, nil)
+	imbalance    = prometheus.NewDesc("bourse_agent_ledger_imbalance", "Pools whose reserved amount differs from the same recomputed. Must be 0.", nil, nil)
+	overcommit   = prometheus.NewDesc("bourse_agent_overcommitted", "Whether more is reserved of this cluster than it has.", nil, nil)
+)
+
+// metrics are read from the Ledger's market at each scrape.
+type metrics struct {
+	cluster string
+	market  *exchange.Exchange
+	link    *link
+}
+
+// register shows the agent's metrics where the process shows its own.
+func (a *agent) register(cluster string, x *exchange.Exchange) error {
+	if a.MetricsAddress == "" {
+		return nil
+	}
+	err := ctrlmetrics.Registry.Register(&metrics{cluster, x, a.link})
+	if _, again := errors.AsType[prometheus.AlreadyRegisteredError](err); again {
+		return nil
+	}
+	return err
+}
+
+// Describe implements prometheus.Collector.
+func (*metrics) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{connected, lastHeard, reservations, imbalance, overcommit} {
+		out <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *metrics) Collect(out chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	open, last := m.link.state()
+	gauge(connected, number(open))
+	if !last.IsZero() {
+		gauge(lastHeard, float64(last.Unix()))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	_ = m.market.Read(ctx, func(s *market.State) {
+		count := map[string]map[api.State]int{"consumer": {}, "provider": {}}
+		for _, r := range s.All() {
+			if r.Provider == m.cluster {
+				count["provider"][r.State]++
+			} else {
+				count["consumer"][r.State]++
+			}
+		}
+		for role, states := range count {
+			for _, state := range api.States {
+				gauge(reservations, float64(states[state]), role, string(state))
+			}
+		}
+		gauge(imbalance, float64(s.Imbalance()))
+	})
+	over := false
+	if l := m.market.View().Listing(m.cluster); l != nil {
+		for _, p := range l.Pools {
+			over = over || p.Available.Negative()
+		}
+	}
+	gauge(overcommit, number(over))
+}
+
+func number(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,131 @@
+// Command bench measures the figures that Bourse promises, all in one run, and writes them as a
+// table and as bench.json:
+//
+//	go run ./test/bench                   everything, about seven minutes
+//	go run ./test/bench -run 'held|decide'
+//	go run ./test/bench -quick            to see that it works; the figures are worth less
+//	go run ./test/bench -run held -profile /tmp/p && go tool pprof -top /tmp/p/held.pprof
+//
+// How each figure is taken, and why so, is in docs/performance.md. In short: the broker runs in a
+// process of its own, so that its CPU time can be told from that of the load; everything warms up
+// first and lasts a bounded time; what depends on the machine is given as a ratio to what the same
+// machine did in the same run; and nothing here passes or fails: a figure is met or not.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// measurement takes some figures.
+type measurement struct {
+	name  string
+	takes func(context.Context, *bench) ([]Figure, error)
+}
+
+var measurements = []measurement{
+	{"decide", decide},
+	{"market", marketAlone},
+	{"advertise", advertise},
+	{"reserved", reserved},
+	{"held", held},
+	{"agent", agentAtScale},
+}
+
+// bench is one run.
+type bench struct {
+	dir     string // for journals and all else that is gone afterwards
+	quick   bool
+	profile string // folder for CPU profiles, or empty
+}
+
+// lasts shortens a time where only the working is of interest.
+func (b *bench) lasts(d time.Duration) time.Duration {
+	if b.quick {
+		return d / 10
+	}
+	return d
+}
+
+// say tells how far the run is.
+func say(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "%s "+format+"\n", append([]any{time.Now().Format(time.TimeOnly)}, args...)...)
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var err error
+	if len(os.Args) > 1 && os.Args[1] == serveRole {
+		err = serve(ctx, os.Args[2:])
+	} else {
+		err = run(ctx)
+	}
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	which := flag.String("run", "", "only the measurements whose name matches: "+names())
+	out := flag.String("out", "bench.json", "where to write the figures")
+	dir := flag.String("dir", os.TempDir(), "a folder on the disk to measure")
+	quick := flag.Bool("quick", false, "a tenth of the time and of the sizes")
+	profile := flag.String("profile", "", "folder for CPU profiles of the broker")
+	flag.Parse()
+	chosen, err := regexp.Compile(*which)
+	if err != nil {
+		return err
+	}
+	b := &bench{quick: *quick, profile: *profile}
+	if b.dir, err = os.MkdirTemp(*dir, "bourse-bench-"); err != nil {
+		return err
+	}
+	defer os.RemoveAll(b.dir)
+	say("%s, %d cores, %s/%s, load %s", runtime.Version(), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, load())
+	var figures []Figure
+	for _, m := range measurements {
+		if !chosen.MatchString(m.name) {
+			continue
+		}
+		say("%s ...", m.name)
+		begin := time.Now()
+		more, err := m.takes(ctx, b)
+		if err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
+		}
+		say("%s took %.0fs", m.name, time.Since(begin).Seconds())
+		figures = append(figures, more...)
+	}
+	show(os.Stdout, figures)
+	return write(filepath.Clean(*out), figures)
+}
+
+func names() string {
+	var all []string
+	for _, m := range measurements {
+		all = append(all, m.name)
+	}
+	return strings.Join(all, ", ")
+}
+
+// load is how many processes wanted the cores lately. More than a few tenths spoils the figures.
+func load() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown"
+	}
+	return strings.Join(strings.Fields(string(text))[:3], " ")
+}
