@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,6 +31,9 @@ func (sh *shell) agentCommand() *cobra.Command {
 				return err
 			}
 			o.Log = logger
+			if o.Join == "" {
+				o.Join = os.Getenv("BOURSE_JOIN")
+			}
 			if o.Kubernetes, err = kubernetes(kubeconfig); err != nil {
 				return err
 			}
@@ -45,7 +49,7 @@ func (sh *shell) agentCommand() *cobra.Command {
 	f.BoolVar(&o.WithoutLiqo, "without-liqo", false, "do not wait for Liqo: the cluster is named by the UID of kube-system")
 	f.StringVar(&o.LiqoNamespace, "liqo-namespace", "liqo", "namespace of Liqo")
 	f.StringVar(&o.Namespace, "namespace", api.Namespace, "namespace of what belongs to the agent")
-	f.StringVar(&o.Join, "join", "", "token to join a broker with; looked at only until the cluster has joined")
+	f.StringVar(&o.Join, "join", "", "token to join a broker with; looked at only until the cluster has joined (also BOURSE_JOIN, which ps does not show)")
 	f.StringVar(&o.BrokerURL, "broker-url", "", "where the broker is, https://HOST:PORT (default: as the token says)")
 	f.StringVar(&o.CertDir, "broker-cert-path", "", "folder with tls.crt, tls.key and ca.crt, where the broker has no CA of its own; instead of --join")
 	f.StringVar(&identity, "identity-dir", "", "folder for the agent's keys (default: Secret "+agent.SecretName+")")

@@ -80,10 +80,14 @@ func (sh *shell) versionCommand() *cobra.Command {
 	}}
 }
 
-// RuntimeDir is where this user's agents and brokers put their sockets by default.
+// RuntimeDir is where this user's agents and brokers put their sockets by default: a folder that
+// nobody else can write to.
 func RuntimeDir() string {
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
 		return filepath.Join(dir, "bourse")
+	}
+	if dir, err := os.UserCacheDir(); err == nil {
+		return filepath.Join(dir, "bourse", "run")
 	}
 	return filepath.Join(os.TempDir(), "bourse-"+strconv.Itoa(os.Getuid()))
 }
