@@ -55,6 +55,6 @@ func (a *answers) trouble(c *candidate) string {
 }
 
 func (a *answers) compute(c *candidate) (truth, error) {
-	a.facts.card, a.facts.pool = c.card, c.Measured.Pools[c.pool.Name]
+	a.facts.card, a.facts.pools, a.facts.pool = c.card, c.Measured.Pools, c.pool.Name
 	return a.program.evaluate(&a.facts)
 }

@@ -18,11 +18,10 @@ type page[T any] [pageSize]T
 
 // reading is one decision's reading of a book, in the order of slots.
 type reading[T any] struct {
-	book  *book[T]
-	read  *[]*page[T] // as it was when the reading began
-	pages []*page[T]
-	// own is the page that this reading made last, ending before owned is set.
-	own     int
+	book    *book[T]
+	read    *[]*page[T] // as it was when the reading began
+	pages   []*page[T]
+	own     int // the page that this reading made last, or -1
 	changed bool
 	blank   T
 }

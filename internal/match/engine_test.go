@@ -87,12 +87,13 @@ func TestManyDecideAtOnce(t *testing.T) {
 		last = s.Publish(last)
 		views = append(views, last)
 	}
+	wheres := []string{"", `region == "eu"`, `region != "us" && shared.cpu > 2`, `int(region) > labels.size()`, `has(labels.tier) || labels.tier == "gold"`}
 	engine := match.New()
 	var wg sync.WaitGroup
-	for worker := range 8 {
+	for worker := range 4 {
 		wg.Go(func() {
-			for n := range 40 {
-				r := api.Request{Resources: of("cpu", fmt.Sprint(1+n%3)), Where: []string{"", `region == "eu"`, `region != "us" && shared.cpu > 2`}[n%3]}
+			for n := range 24 {
+				r := api.Request{Resources: of("cpu", fmt.Sprint(1+n%3)), Where: wheres[n%len(wheres)]}
 				a, err := engine.Ask("cluster-000", r)
 				if err != nil {
 					t.Error(err)

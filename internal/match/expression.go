@@ -10,7 +10,6 @@ import (
 	"cel.dev/cel-go/common/cost"
 	"cel.dev/cel-go/common/env"
 	"cel.dev/cel-go/common/types"
-	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/interpreter"
 	"k8s.io/utils/lru"
 
@@ -60,7 +59,7 @@ type language struct {
 	field     string // of the input that holds such an expression
 	names     string // of the variables, for the remedy
 	variables map[string]variable
-	missing   map[string]ref.Val // what an unknown variable comes to
+	missing   map[string]error // what is said of one that is unknown
 	env       *cel.Env
 	compiled  *lru.Cache
 }
@@ -70,18 +69,19 @@ func newLanguage(field string, remember int, variables []variable) *language {
 	subset := env.NewLibrarySubset().AddIncludedFunctions(functions...).AddIncludedMacros(macros...)
 	options := []cel.EnvOption{
 		cel.StdLib(cel.StdLibSubset(subset)),
+		cel.HomogeneousAggregateLiterals(),    // so that types are all known before
 		cel.CrossTypeNumericComparisons(true), // allocatable.cpu >= 16, and not only >= 16.0
 		cel.ParserExpressionSizeLimit(maxExpression),
 		cel.ParserRecursionLimit(maxDepth),
 		cel.ExpressionNodeLimit(maxNodes),
 		cel.RegexProgramSizeLimit(maxRegex),
 	}
-	l := &language{field: field, compiled: lru.New(remember), variables: map[string]variable{}, missing: map[string]ref.Val{}}
+	l := &language{field: field, compiled: lru.New(remember), variables: map[string]variable{}, missing: map[string]error{}}
 	var names []string
 	for _, v := range variables {
 		options = append(options, cel.Variable(v.name, v.kind))
 		names = append(names, v.name)
-		l.variables[v.name], l.missing[v.name] = v, types.NewErr("%s is not advertised", v.name)
+		l.variables[v.name], l.missing[v.name] = v, fmt.Errorf("%s is not advertised", v.name)
 	}
 	l.names = strings.Join(names, ", ")
 	var err error
@@ -119,6 +119,9 @@ func (l *language) compile(expression, use string) (*program, error) {
 func (l *language) build(expression string) (cel.Program, error) {
 	if n := utf8.RuneCountInString(expression); n > maxExpression {
 		return nil, api.Invalid(l.field, "%d characters", n).Fix("use at most %d", maxExpression)
+	}
+	if !printable(strings.NewReplacer("\n", " ", "\r", " ", "\t", " ").Replace(expression)) {
+		return nil, api.Invalid(l.field, "has characters that do not print").Fix(`write them in strings as "\u001b"`)
 	}
 	ast, issues := l.env.Compile(expression)
 	if err := issues.Err(); err != nil {

@@ -20,9 +20,9 @@ const (
 // names, and the amounts of its asked pool.
 func whereLanguage() *language {
 	return newLanguage("where", rememberWhere, append(cardVariables(""),
-		variable{"capacity", amountsType, func(f *facts) ref.Val { return amounts(f.pool.Capacity) }},
-		variable{"allocatable", amountsType, func(f *facts) ref.Val { return amounts(f.pool.Allocatable) }},
-		variable{"shared", amountsType, func(f *facts) ref.Val { return amounts(f.pool.Shared) }},
+		variable{"capacity", amountsType, func(f *facts) ref.Val { return amounts(f.pools[f.pool].Capacity) }},
+		variable{"allocatable", amountsType, func(f *facts) ref.Val { return amounts(f.pools[f.pool].Allocatable) }},
+		variable{"shared", amountsType, func(f *facts) ref.Val { return amounts(f.pools[f.pool].Shared) }},
 	))
 }
 
@@ -63,9 +63,11 @@ type variable struct {
 // for, so that none is made that is not used.
 type facts struct {
 	language *language
-	card     *api.Card           // of the provider in `where`, of the consumer in `allow`
-	pool     market.MeasuredPool // in `where`
-	ask      *Ask                // in `allow`
+	card     *api.Card // of the provider in `where`, of the consumer in `allow`
+	// pools are the provider's in `where`, pool the asked one.
+	pools map[string]market.MeasuredPool
+	pool  string
+	ask   *Ask // in `allow`
 }
 
 // ResolveName implements cel.Activation.
@@ -77,7 +79,7 @@ func (f *facts) ResolveName(name string) (any, bool) {
 	if value := v.value(f); value != nil {
 		return value, true
 	}
-	return f.language.missing[name], true
+	return types.WrapErr(f.language.missing[name]), true // CEL writes into it: it cannot be shared
 }
 
 // Parent implements cel.Activation.

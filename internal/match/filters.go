@@ -193,7 +193,7 @@ func explainFresh(q *question, c *candidate, r reason) string {
 }
 
 func trusted(_ *question, c *candidate) reason {
-	if c.Member.Key == "" || c.card == nil {
+	if c.card == nil || c.Member.Key == "" {
 		return noKey
 	}
 	return passes
@@ -228,7 +228,7 @@ func explainProperties(q *question, c *candidate, _ reason) string {
 		case !ok:
 			wrong = append(wrong, fmt.Sprintf("has no property %q", name))
 		case has != q.Request.Properties[name]:
-			wrong = append(wrong, fmt.Sprintf("%q is %q", name, has))
+			wrong = append(wrong, fmt.Sprintf("%q is %.80q", name, has))
 		}
 	}
 	return strings.Join(wrong, ", ")

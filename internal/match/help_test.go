@@ -20,9 +20,11 @@ var now = market.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 // cluster is a member as a test describes it. Left out: an active one with a card, just
 // heard of, that lends to everyone.
 type cluster struct {
-	State      api.MemberState `json:"state,omitempty"`
-	NoKey      bool            `json:"noKey,omitempty"`
-	Properties api.Properties  `json:"properties,omitempty"`
+	State api.MemberState `json:"state,omitempty"`
+	NoKey bool            `json:"noKey,omitempty"`
+	// Stranger is no member at all.
+	Stranger   bool           `json:"stranger,omitempty"`
+	Properties api.Properties `json:"properties,omitempty"`
 	// Silent is how long ago it was last heard of; Restarted: the broker has restarted since.
 	Silent    metav1.Duration `json:"silent,omitempty"`
 	Restarted bool            `json:"restarted,omitempty"`
@@ -56,7 +58,9 @@ func put(tb testing.TB, s *market.State, id string, c cluster, number int64) {
 	if c.NoKey {
 		member.Key, member.Card = "", nil
 	}
-	s.Apply(market.Event{Time: now, Member: member})
+	if !c.Stranger {
+		s.Apply(market.Event{Time: now, Member: member})
+	}
 	advertise(tb, s, id, c, number)
 }
 

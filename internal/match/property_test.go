@@ -26,7 +26,8 @@ func drawCluster(t *rapid.T, name string) cluster {
 	oneIn := func(n int, what string) bool { return rapid.IntRange(1, n).Draw(t, name+" "+what) == n }
 	c := cluster{
 		SharesNothing: oneIn(8, "shares nothing"), NoKey: oneIn(12, "no key"), Restarted: oneIn(12, "restarted"),
-		State: rapid.SampledFrom([]api.MemberState{"", "", "", "", api.MemberPending, api.MemberSuspended, api.MemberRemoved}).Draw(t, name+" state"),
+		Stranger: oneIn(12, "stranger"),
+		State:    rapid.SampledFrom([]api.MemberState{"", "", "", "", api.MemberPending, api.MemberSuspended, api.MemberRemoved}).Draw(t, name+" state"),
 		Properties: api.Properties{
 			Region: rapid.SampledFrom([]string{"", "eu", "us"}).Draw(t, name+" region"),
 			Labels: rapid.SampledFrom([]map[string]string{nil, {"tier": "gold"}, {"tier": "silver", "team": "blue"}}).Draw(t, name+" labels"),
@@ -206,7 +207,7 @@ func TestHiddenIsNeverNamed(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		q := drawQuestion(t, rt)
 		asker := &api.Card{Cluster: consumer, Properties: q.clusters[consumer].Properties}
-		if q.clusters[consumer].NoKey {
+		if c := q.clusters[consumer]; c.NoKey || c.Stranger {
 			asker.Properties = api.Properties{}
 		}
 		out := toJSON(rt, q.engine.Evaluate(q.view, q.ask, now)) + fmt.Sprint(q.engine.Decide(q.view, q.ask, now).Providers)
@@ -216,7 +217,7 @@ func TestHiddenIsNeverNamed(t *testing.T) {
 			if c.SharesNothing {
 				terms = nil
 			}
-			if id == consumer || c.State == "" && match.Visible(terms, asker) {
+			if id == consumer || c.State == "" && !c.Stranger && match.Visible(terms, asker) {
 				continue
 			}
 			hidden++

@@ -34,6 +34,8 @@ func TestWhere(t *testing.T) {
 	}
 	bare := lends("cpu", "8")
 	for expression, want := range map[string][2]string{ // for full, for bare
+		"\n\ttrue\r\n":                                 {"", ""},
+		`region != "\u001b"`:                           {"", "WhereUnknown"},
 		`true`:                                         {"", ""},
 		`false`:                                        {"WhereFalse", "WhereFalse"},
 		`cluster == "amber"`:                           {"", ""},
@@ -88,6 +90,7 @@ func TestWhereInvalid(t *testing.T) {
 		`zones.filter(z, true) == zones`: "undeclared reference",
 		`zones.map(z, z) == zones`:       "undeclared reference",
 		`timestamp("2026-11-20T00:00:00Z") > timestamp("2026-11-20T00:00:00Z")`: "undeclared reference",
+		`[1, "a"][0] == 1`:                                               "expected type 'int'",
 		`consumer.region == "eu"`:                                        "undeclared reference", // that is of allow
 		`region == "` + strings.Repeat("a", 2048) + `"`:                  "use at most 2048",
 		strings.Repeat("a", 1<<20):                                       "use at most 2048",
@@ -99,8 +102,9 @@ func TestWhereInvalid(t *testing.T) {
 		`region.matches("(((a{99}){99}){99}")`:                           "",
 		`region.matches("` + strings.Repeat("a?", 900) + `")`:            "regex",
 		`zones.all(a, zones.all(b, zones.all(c, zones.all(d, a == d))))`: "nest fewer loops",
-		"region == \"\x1b[2J\x00\n\"":                                    "",
-		"\xff\xfe":                                                       "",
+		"region == \"\x1b[2J\"":                                          "do not print",
+		"region == \"\u202e\"":                                           "do not print",
+		"region == '\xff'":                                               "do not print",
 	} {
 		t.Run(fmt.Sprintf("%.40q", expression), func(t *testing.T) {
 			start := time.Now()
