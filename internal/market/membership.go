@@ -144,6 +144,9 @@ type PutCard struct {
 }
 
 func (c PutCard) decide(s *State, now Time) (Outcome, error) {
+	if err := validCard(c.Card); err != nil {
+		return Outcome{}, err
+	}
 	m := s.members[c.Card.Cluster]
 	switch {
 	case m == nil:

@@ -1,0 +1,42 @@
+package market
+
+import (
+	"github.com/bourse-dev/bourse/api"
+)
+
+// What a card may hold: it is shown to everyone, and expressions are evaluated over it.
+const (
+	maxCardEntries = 64
+	maxCardText    = 256
+)
+
+// validCard bounds a card. Errors: Invalid with the property.
+func validCard(c api.Card) error {
+	p := c.Properties
+	for name, list := range map[string][]string{
+		"zones": p.Zones, "architectures": p.Architectures, "gpus": p.GPUs, "storageClasses": p.StorageClasses,
+		"region": {p.Region}, "kubernetes": {p.Kubernetes}, "liqo": {p.Liqo},
+	} {
+		if err := bounded(name, len(list), list...); err != nil {
+			return err
+		}
+	}
+	for label, value := range p.Labels {
+		if err := bounded("labels", len(p.Labels), label, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func bounded(property string, entries int, texts ...string) error {
+	if entries > maxCardEntries {
+		return api.Invalid("properties."+property, "%d entries", entries).Fix("show at most %d", maxCardEntries)
+	}
+	for _, text := range texts {
+		if len(text) > maxCardText {
+			return api.Invalid("properties."+property, "%.40q... has %d characters", text, len(text)).Fix("use at most %d", maxCardText)
+		}
+	}
+	return nil
+}
