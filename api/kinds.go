@@ -29,7 +29,7 @@ type ResourceRequest struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 	// Spec is immutable: ask anew for something else.
-	// +kubebuilder:validation:XValidation:rule="self.resources == oldSelf.resources && self.?pool == oldSelf.?pool && self.?duration == oldSelf.?duration && self.?where == oldSelf.?where && self.?target == oldSelf.?target",message="a request cannot be changed: delete it and make another"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a request cannot be changed: delete it and make another"
 	Spec   Request               `json:"spec"`
 	Status ResourceRequestStatus `json:"status,omitempty"`
 }
@@ -208,7 +208,7 @@ type AdvertisementList struct {
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:categories=bourse
-// +kubebuilder:printcolumn:name="Revision",type=integer,JSONPath=`.spec.revision`
+// +kubebuilder:printcolumn:name="Revision",type=integer,JSONPath=`.spec.head.revision`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type Ledger struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -216,17 +216,25 @@ type Ledger struct {
 	Spec              LedgerSpec `json:"spec,omitempty"`
 }
 
-// LedgerSpec is a hash-chained journal in one object: a snapshot and the batches after it.
+// LedgerSpec is a hash-chained journal in one object: a snapshot and the batches after it. Hashes are hexadecimal.
 type LedgerSpec struct {
-	Format           int64         `json:"format,omitempty"`
-	Lineage          string        `json:"lineage,omitempty"`
-	Revision         int64         `json:"revision,omitempty"`
-	Hash             []byte        `json:"hash,omitempty"`
-	Snapshot         []byte        `json:"snapshot,omitempty"`
-	SnapshotRevision int64         `json:"snapshotRevision,omitempty"`
-	SnapshotHash     []byte        `json:"snapshotHash,omitempty"`
-	SnapshotSum      []byte        `json:"snapshotSum,omitempty"`
-	Tail             []LedgerBatch `json:"tail,omitempty"`
+	Format int64 `json:"format,omitempty"`
+	// Write is random and new with each write, so that an agent knows its own.
+	Write string `json:"write,omitempty"`
+	// Head is where the tail ends, Base where it begins: there the state is what Snapshot (gzip) says.
+	Head     LedgerHead `json:"head,omitzero"`
+	Base     LedgerHead `json:"base,omitzero"`
+	Snapshot []byte     `json:"snapshot,omitempty"`
+	// Seal is the hash of base and state.
+	Seal string        `json:"seal,omitempty"`
+	Tail []LedgerBatch `json:"tail,omitempty"`
+}
+
+// LedgerHead is a point between two batches: which life of the journal, how many events, and the hash of all of them.
+type LedgerHead struct {
+	Lineage  string `json:"lineage"`
+	Revision int64  `json:"revision"`
+	Hash     string `json:"hash"`
 }
 
 // LedgerBatch is one batch of events; Revision is that of its last.

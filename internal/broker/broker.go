@@ -108,13 +108,7 @@ func identify(o Options, address net.Addr) (*tlsid.Authority, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	operator := filepath.Join(o.Dir, "operator")
-	if _, err := os.Stat(operator); errors.Is(err, os.ErrNotExist) {
-		if err := authority.WriteOperator(operator, "admin"); err != nil {
-			return nil, "", err
-		}
-	}
-	return authority, url, nil
+	return authority, url, authority.WriteOperator(filepath.Join(o.Dir, "operator"), "admin")
 }
 
 func serve(ctx context.Context, o Options, market *exchange.Exchange, authority *tlsid.Authority, url string, listener net.Listener) error {

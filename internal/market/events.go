@@ -1,8 +1,11 @@
 package market
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 
 	"github.com/bourse-dev/bourse/api"
 )
@@ -34,10 +37,11 @@ type Forget struct {
 // Encode is the form of an event in a journal.
 func (e Event) Encode() ([]byte, error) { return json.Marshal(e) }
 
-// DecodeEvent reads an event back. It accepts nothing that Encode does not write.
+// DecodeEvent reads an event back. It refuses what it does not know: dropping a field that a later
+// version wrote would be forgetting.
 func DecodeEvent(data []byte) (Event, error) {
 	var e Event
-	if err := json.Unmarshal(data, &e); err != nil {
+	if err := strictly(data, &e); err != nil {
 		return Event{}, fmt.Errorf("event: %w", err)
 	}
 	set := 0
@@ -50,4 +54,16 @@ func DecodeEvent(data []byte) (Event, error) {
 		return Event{}, fmt.Errorf("event: %d facts in one event, want 1", set)
 	}
 	return e, nil
+}
+
+func strictly(data []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return errors.New("something follows it")
+	}
+	return nil
 }

@@ -38,7 +38,7 @@ func (c Hold) decide(s *State, now Time) (Outcome, error) {
 		return Outcome{Reservation: r, Decision: s.decisions[id]}, nil
 	}
 	if !utf8.ValidString(c.Key) { // a journal could not give it back
-		return Outcome{}, api.Invalid("Idempotency-Key", "%.80q is not UTF-8", c.Key)
+		return Outcome{}, api.Invalid("Idempotency-Key", "%.80q is not UTF-8", c.Key).Fix("use printable characters")
 	}
 	if s.reservations[c.ID] != nil {
 		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s exists", c.ID)

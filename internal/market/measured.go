@@ -44,7 +44,7 @@ const (
 // Measure takes in an advertisement. Errors: Invalid with the field.
 func Measure(m api.Measurement) (*Measured, error) {
 	if m.Sequence.Number < 1 || m.Sequence.Incarnation < 1 {
-		return nil, api.Invalid("sequence", "incarnation and number start at 1")
+		return nil, api.Invalid("sequence", "incarnation and number start at 1").Fix("count from 1, and up")
 	}
 	if len(m.Pools) > maxPools {
 		return nil, api.Invalid("pools", "%d pools", len(m.Pools)).Fix("advertise at most %d", maxPools)
@@ -192,7 +192,8 @@ func (p MeasuredPool) bounded(field string) error {
 			ok = ok && add(size)
 		}
 		if !ok {
-			return api.Invalid(field, "they add up to more than any cluster has, or name more than %d resources", maxResources)
+			return api.Invalid(field, "they add up to more than any cluster has, or name more than %d resources", maxResources).
+				Fix("advertise what is really there")
 		}
 	}
 	return nil

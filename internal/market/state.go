@@ -206,7 +206,7 @@ func (s *State) Snapshot() func() ([]byte, error) {
 // Restore fills an empty state from a snapshot.
 func (s *State) Restore(data []byte) error {
 	var in snapshot
-	if err := json.Unmarshal(data, &in); err != nil {
+	if err := strictly(data, &in); err != nil {
 		return fmt.Errorf("snapshot: %w", err)
 	}
 	for _, m := range in.Members {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"runtime/debug"
+	"time"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
@@ -15,6 +16,8 @@ type Caller struct {
 	Role tlsid.Role
 	// Name is the cluster ID of a member, the name of an operator.
 	Name string
+	// Until is when its certificate ends; zero: never.
+	Until time.Time
 }
 
 // String names the caller in errors and logs.
@@ -41,7 +44,7 @@ func (s *Server) byCertificate(r *http.Request) (Caller, error) {
 	if err != nil {
 		return Caller{}, api.Errorf(api.CodeUnauthenticated, "%s", err)
 	}
-	return Caller{peer.Role, peer.Name}, nil
+	return Caller{peer.Role, peer.Name, r.TLS.PeerCertificates[0].NotAfter}, nil
 }
 
 // identified puts who calls into the context, and bounds how much one caller may ask.

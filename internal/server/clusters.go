@@ -123,6 +123,9 @@ func (s *Server) putCard(ctx context.Context, in *struct {
 	if card.Cluster != in.Cluster {
 		return nil, api.Invalid("document.cluster", "the card is of %.80q", card.Cluster).Fix("sign a card of %s", in.Cluster)
 	}
+	if err := trust.Presentable(&card); err != nil {
+		return nil, under("document", err)
+	}
 	_, err = s.Exchange.Do(ctx, market.PutCard{Card: card, Signed: in.Body.Document})
 	return nil, wrap(err)
 }
@@ -136,8 +139,8 @@ func (s *Server) enroll(ctx context.Context, cluster, signed string) error {
 		return nil
 	}
 	card, _, err := trust.Open(signed)
-	if err != nil {
-		return err
+	if err != nil || card.Cluster != cluster {
+		return err // another's card is refused further on
 	}
 	source, _ := ctx.Value(sourceKey{}).(string)
 	_, err = s.Exchange.Do(ctx, market.Enroll{Cluster: cluster, Key: card.Key, Source: source})
@@ -168,17 +171,41 @@ func (s *Server) putAdvertisement(ctx context.Context, in *struct {
 }
 
 func (s *Server) observe(ctx context.Context, cluster string, a api.Measurement) error {
+	if err := checkTerms(a.Terms); err != nil {
+		return err
+	}
 	m, err := market.Measure(a)
 	if err != nil {
 		return err
 	}
 	if m.Terms != nil && m.Terms.Allow != "" {
 		if err := s.Engine.CheckAllow(m.Terms.Allow); err != nil {
-			return err
+			return under("terms", err)
 		}
 	}
 	return s.Exchange.Observe(ctx, cluster, m, true)
 }
+
+// checkTerms bounds what each decision would have to look through.
+func checkTerms(t *api.Terms) error {
+	switch {
+	case t == nil:
+		return nil
+	case len(t.VisibleTo.Clusters) > maxAudience:
+		return api.Invalid("terms.visibleTo.clusters", "%d clusters", len(t.VisibleTo.Clusters)).Fix("name at most %d, or use labels", maxAudience)
+	case len(t.VisibleTo.Labels) > maxLabels:
+		return api.Invalid("terms.visibleTo.labels", "%d labels", len(t.VisibleTo.Labels)).Fix("name at most %d", maxLabels)
+	case t.MaxDuration != nil && t.MaxDuration.Duration <= 0:
+		return api.Invalid("terms.maxDuration", "%s is not positive", t.MaxDuration.Duration).Fix("leave it out for no bound")
+	}
+	return nil
+}
+
+// maxAudience and maxLabels are those of the SharingPolicy.
+const (
+	maxAudience = 256
+	maxLabels   = 32
+)
 
 func (s *Server) patchAdvertisement(ctx context.Context, in *struct {
 	ClusterPath

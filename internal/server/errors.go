@@ -4,29 +4,37 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/bourse-dev/bourse/api"
 )
 
-// problem turns what the REST framework finds wrong with a call into our error.
+// unreadable is what the REST framework says, with status 500, of a body that broke off.
+const unreadable = "cannot read request body"
+
+// problem turns what the REST framework finds wrong with a call into our error. Of several wrong
+// fields it names the first.
 func problem(status int, message string, errs ...error) huma.StatusError {
 	code := api.CodeInternal
 	switch {
 	case status == http.StatusRequestEntityTooLarge:
 		code = api.CodeTooLarge
-	case status == http.StatusNotFound:
-		code = api.CodeNotFound
-	case status == http.StatusPreconditionFailed:
-		code = api.CodePrecondition
 	case status == http.StatusRequestTimeout:
 		code = api.CodeUnavailable
-	case status < 500:
+	case status < 500 || message == unreadable:
 		code = api.CodeInvalid
 	}
 	e := api.Errorf(code, "%s", message)
+	switch code {
+	case api.CodeInvalid:
+		_ = e.Fix("what is expected: /openapi.yaml")
+	case api.CodeTooLarge:
+		_ = e.Fix("send less at once")
+	}
 	for i, err := range errs {
 		if ours, ok := errors.AsType[*api.Error](err); ok {
 			return ours
@@ -36,10 +44,30 @@ func problem(status int, message string, errs ...error) huma.StatusError {
 		case !ok:
 			e.Detail += ": " + err.Error()
 		case i == 0:
-			e.Field, e.Detail = detail.Location, detail.Message
+			e.Field, e.Detail = strings.TrimPrefix(detail.Location, "body."), detail.Message
 		}
 	}
 	return e
+}
+
+// readable says in words what encoding/json finds wrong.
+func readable(err error) error {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return fmt.Errorf("%s: a %s does not belong here", wrong.Field, wrong.Value)
+	}
+	if broken, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return fmt.Errorf("this is not JSON, at byte %d: %w", broken.Offset, err)
+	}
+	return err
+}
+
+// under makes the field of an error a path from the whole body.
+func under(field string, err error) error {
+	if e, ok := errors.AsType[*api.Error](err); ok && e.Field != "" {
+		within := *e
+		return within.At(field + "." + e.Field)
+	}
+	return wrap(err)
 }
 
 // wrap makes any error one that the REST framework answers with our body.

@@ -29,7 +29,7 @@ func withSource(o *huma.Operation) {
 func (s *Server) join(ctx context.Context, in *struct{ Body join.Submission }) (*body[api.Joined], error) {
 	request, who, err := in.Body.Open(s.Exchange.Now().Go())
 	if err != nil {
-		return nil, api.Errorf(api.CodeInvalid, "%s", err)
+		return nil, api.Errorf(api.CodeInvalid, "%s", err).At("request").Fix("start the agent anew with the whole token: bourse agent --join TOKEN")
 	}
 	if request.Protocol > api.Protocol {
 		s.Log.Info("a newer agent joins", "cluster", who.Cluster, "protocol", request.Protocol, "ours", api.Protocol)

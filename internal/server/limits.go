@@ -51,7 +51,7 @@ var jsonFormat = huma.Format{
 		if err := shallow(data); err != nil {
 			return err
 		}
-		return json.Unmarshal(data, v)
+		return readable(json.Unmarshal(data, v))
 	},
 }
 

@@ -41,7 +41,7 @@ func Local(away Away, home Home, rate float64, log *slog.Logger) http.Handler {
 	mux := http.NewServeMux()
 	l := &local{away, home}
 	l.routes(newAPI(mux))
-	s := &Server{Options: Options{Rate: rate, Log: log}, limits: limits{rate: rate}, handler: mux}
+	s := &Server{Options: Options{Rate: rate, Log: log}, limits: limits{rate: rate}, handler: routed(mux)}
 	return s.identified(func(*http.Request) (Caller, error) { return Caller{Role: tlsid.RoleCluster, Name: "local"}, nil })
 }
 

@@ -43,12 +43,12 @@ func (s *Server) listMembers(ctx context.Context, in *struct{ Page }) (*body[api
 	if err := operator(ctx); err != nil {
 		return nil, err
 	}
+	var members []*market.Member
+	err := s.Exchange.Read(ctx, func(m *market.State) { members = m.Members() })
 	var items []api.Envelope[api.Member]
-	err := s.Exchange.Read(ctx, func(m *market.State) {
-		for _, member := range m.Members() {
-			items = append(items, s.memberPayload(member))
-		}
-	})
+	for _, m := range members {
+		items = append(items, s.memberPayload(m))
+	}
 	return &body[api.List[api.Member]]{cut(items, in.Page)}, wrap(err)
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
 	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/trust"
 )
 
 type ReservationPath struct {
@@ -58,7 +59,7 @@ func (s *Server) evaluate(ctx context.Context, in *struct{ Body api.ReservationC
 	}
 	ask, err := s.Engine.Ask(l.Cluster, in.Body.Request)
 	if err != nil {
-		return nil, wrap(err)
+		return nil, under("request", err)
 	}
 	return &body[api.Evaluation]{s.Engine.Evaluate(s.Exchange.View(), ask, s.Exchange.Now())}, nil
 }
@@ -76,7 +77,7 @@ func (s *Server) createReservation(ctx context.Context, in *struct {
 	}
 	ask, err := s.Engine.Ask(l.Cluster, in.Body.Request)
 	if err != nil {
-		return nil, wrap(err)
+		return nil, under("request", err)
 	}
 	hold := market.Hold{
 		ID: newID("r-"), Key: in.Key, Digest: digest(in.Body), Consumer: l.Cluster,
@@ -119,22 +120,24 @@ func (s *Server) listReservations(ctx context.Context, in *struct {
 			return nil, err
 		}
 	}
-	var items []api.Envelope[api.Reservation]
+	var records []*market.Reservation
 	err := s.Exchange.Read(ctx, func(m *market.State) {
-		records := m.Of(c.Name, 0)
 		if c.Role == tlsid.RoleOperator {
 			records = m.All()
-		}
-		for _, r := range records {
-			if in.State != "" && r.State != in.State ||
-				in.Role == "consumer" && r.Consumer != c.Name || in.Role == "provider" && r.Provider != c.Name {
-				continue
-			}
-			items = append(items, s.reservation(r, nil, c.Name, s.lineage))
+		} else {
+			records = m.Of(c.Name, 0)
 		}
 	})
 	if err != nil {
 		return nil, wrap(err)
+	}
+	var items []api.Envelope[api.Reservation]
+	for _, r := range records {
+		if in.State != "" && r.State != in.State ||
+			in.Role == "consumer" && r.Consumer != c.Name || in.Role == "provider" && r.Provider != c.Name {
+			continue
+		}
+		items = append(items, s.reservation(r, nil, c.Name, s.lineage))
 	}
 	return &body[api.List[api.Reservation]]{cut(items, in.Page)}, nil
 }
@@ -194,8 +197,9 @@ func (s *Server) confirm(ctx context.Context, in *signedCall) (*tagged[api.Reser
 			return nil, err
 		}
 		provider := s.Exchange.View().Listing(r.Provider)
-		if provider == nil || provider.Member == nil {
-			return nil, api.Errorf(api.CodeConflict, "reservation %s is %s and has no provider", r.ID, r.State)
+		if provider == nil || provider.Member == nil || a.Generation != r.Generation {
+			return nil, api.Errorf(api.CodeConflict, "reservation %s is %s at generation %d, the assignment is of %d", r.ID, r.State, r.Generation, a.Generation).
+				At("document.generation").Fix("read the reservation again and sign that")
 		}
 		if err := market.AssignmentOf(r, fingerprint(l), fingerprint(provider)).Differs(a); err != nil && r.Assignment != in.Body.Document {
 			return nil, err
@@ -218,8 +222,10 @@ func (s *Server) accept(ctx context.Context, in *signedCall) (*tagged[api.Reserv
 		if err := s.verify(in.Body.Document, api.DocumentAcceptance, l.Member.Key, &a); err != nil {
 			return nil, err
 		}
-		if a.Reservation != in.ID || a.Provider != l.Cluster || a.Assignment != clusterkey.Digest(r.Assignment).String() {
-			return nil, api.Errorf(api.CodeConflict, "the acceptance is of another assignment than the one that is held").At("document")
+		if a.Protocol < 1 || a.Protocol > api.Protocol || a.Reservation != in.ID || a.Generation != r.Generation ||
+			a.Consumer != r.Consumer || a.Provider != l.Cluster || a.Assignment != clusterkey.Digest(r.Assignment).String() {
+			return nil, api.Errorf(api.CodeConflict, "the acceptance is of another assignment than the one that is held").
+				At("document").Fix("read the reservation again and accept that")
 		}
 		return market.Accept{ID: in.ID, Provider: l.Cluster, Generation: a.Generation, Document: in.Body.Document}, nil
 	})
@@ -229,13 +235,16 @@ func (s *Server) refuse(ctx context.Context, in *struct {
 	Conditional
 	Body api.Refusal
 }) (*tagged[api.Reservation], error) {
-	if in.Body.Advertisement != nil {
-		if err := s.observe(ctx, CallerOf(ctx).Name, *in.Body.Advertisement); err != nil && api.CodeOf(err) != api.CodeStaleAdvertisement {
-			return nil, wrap(err)
-		}
-	}
 	return s.act(ctx, in.Conditional, func(r *market.Reservation, l *market.Listing) (market.Command, error) {
-		return market.Refuse{ID: in.ID, Provider: l.Cluster, Generation: in.Body.Generation, Reason: in.Body.Reason, Message: in.Body.Message}, nil
+		if err := checkReason("reason", in.Body.Reason); err != nil {
+			return nil, err
+		}
+		if in.Body.Advertisement != nil {
+			if err := s.observe(ctx, l.Cluster, *in.Body.Advertisement); err != nil && api.CodeOf(err) != api.CodeStaleAdvertisement {
+				return nil, under("advertisement", err)
+			}
+		}
+		return market.Refuse{ID: in.ID, Provider: l.Cluster, Generation: in.Body.Generation, Reason: in.Body.Reason, Message: trust.Text(in.Body.Message)}, nil
 	})
 }
 
@@ -248,8 +257,19 @@ func (s *Server) release(ctx context.Context, in *signedCall) (*tagged[api.Reser
 		if e.Reservation != in.ID || e.By != l.Cluster {
 			return nil, api.Invalid("document", "it ends reservation %.80q by %.80q", e.Reservation, e.By).Fix("sign the end of %s", in.ID)
 		}
+		if err := checkReason("document.reason", e.Reason); err != nil {
+			return nil, err
+		}
 		return market.Release{ID: in.ID, By: l.Cluster, Generation: e.Generation, Reason: e.Reason, Document: in.Body.Document}, nil
 	})
+}
+
+// checkReason refuses what is not in the closed list: others read it.
+func checkReason(field string, r api.Reason) error {
+	if trust.Known(r) {
+		return nil
+	}
+	return api.Invalid(field, "%.40q is not a reason", string(r)).Fix("use one of: %v", trust.Reasons())
 }
 
 func (s *Server) progress(ctx context.Context, in *struct {

@@ -32,7 +32,7 @@ func ListenSocket(path string) (net.Listener, error) {
 
 // Serve serves until ctx ends, then lets calls that have begun end.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
-	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
+	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: maxWire, IdleTimeout: 2 * time.Minute}
 	stopped := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(stopped)

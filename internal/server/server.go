@@ -59,7 +59,7 @@ func New(o Options) *Server {
 	s.watchRoutes()
 	s.memberRoutes()
 	s.joinRoutes()
-	s.handler = mux
+	s.handler = routed(mux)
 	return s
 }
 
@@ -75,8 +75,8 @@ func newAPI(mux *http.ServeMux) huma.API {
 	config.NoFormatFallback = false
 	config.RejectUnknownQueryParameters = true
 	registry := config.Components.Schemas
-	registry.RegisterTypeAlias(reflect.TypeFor[resource.Quantity](), reflect.TypeFor[string]())
-	registry.RegisterTypeAlias(reflect.TypeFor[metav1.Duration](), reflect.TypeFor[string]())
+	registry.RegisterTypeAlias(reflect.TypeFor[resource.Quantity](), reflect.TypeFor[quantity]())
+	registry.RegisterTypeAlias(reflect.TypeFor[metav1.Duration](), reflect.TypeFor[duration]())
 	registry.RegisterTypeAlias(reflect.TypeFor[metav1.Time](), reflect.TypeFor[time.Time]())
 	return humago.New(mux, config)
 }

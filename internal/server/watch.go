@@ -43,14 +43,28 @@ func (s *Server) watch(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, wrap(err)
 	}
+	if _, err := s.member(ctx); err != nil { // suspended meanwhile: those who ended its watches did not see this one
+		w.Close()
+		return nil, err
+	}
+	until := CallerOf(ctx).Until
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
 		defer w.Close()
+		ctx := hc.Context()
+		if !until.IsZero() { // a certificate that ended ends what it opened
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithDeadline(ctx, until)
+			defer cancel()
+		}
 		hc.SetHeader("Content-Type", "application/x-ndjson")
 		writer, ok := hc.BodyWriter().(http.ResponseWriter)
 		if !ok {
 			return
 		}
-		stream{s, writer, http.NewResponseController(writer), l.Cluster, w.Lineage}.run(hc.Context(), w, revision == 0 || lineage != w.Lineage)
+		control := http.NewResponseController(writer)
+		defer func() { _ = control.SetWriteDeadline(time.Time{}) }() // the connection may serve other calls
+		complete := revision == 0 || lineage != w.Lineage || revision > w.Revision
+		stream{s, writer, control, l.Cluster, w.Lineage}.run(ctx, w, complete)
 	}}, nil
 }
 

@@ -42,6 +42,9 @@ func Open(signed string) (*api.Card, clusterkey.PublicKey, error) {
 	if err := clusterkey.Verify(signed, api.DocumentCard, key, &card); err != nil {
 		return nil, key, api.Errorf(api.CodeBadSignature, "card: %s", err)
 	}
+	if err := Presentable(&card); err != nil {
+		return nil, key, api.Errorf(api.CodeBadSignature, "card: %s", err)
+	}
 	return &card, key, nil
 }
 

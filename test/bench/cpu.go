@@ -14,34 +14,27 @@ func cpuTime() (time.Duration, error) {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), nil
 }
 
-// perCore repeats a step for some seconds of CPU time and returns how often it was done in a second of
-// it. CPU time does not see who else is on the machine; wall time bounds how long that takes. before, if
-// any, is done before each step and not counted.
-func perCore(lasts time.Duration, before func() error, step func()) (float64, error) {
+// perCore returns how often something was done in a second of CPU time, which does not see who else is on
+// the machine. Each turn of prepare, which is not counted, gives some to do, and that says how often it
+// did it. It lasts so much CPU time, or ten times as long by the wall's clock.
+func perCore(lasts time.Duration, prepare func() (do func() int, err error)) (float64, error) {
 	var used time.Duration
-	begin, n := time.Now(), 0
-	for used < lasts && time.Since(begin) < 10*lasts {
-		if before != nil {
-			if err := before(); err != nil {
-				return 0, err
-			}
+	done := 0
+	for begin := time.Now(); used < lasts && time.Since(begin) < 10*lasts; {
+		do, err := prepare()
+		if err != nil {
+			return 0, err
 		}
 		start, err := cpuTime()
 		if err != nil {
 			return 0, err
 		}
-		for batch := time.Now(); ; {
-			step()
-			n++
-			if before != nil || time.Since(batch) > 20*time.Millisecond {
-				break
-			}
-		}
+		done += do()
 		end, err := cpuTime()
 		if err != nil {
 			return 0, err
 		}
 		used += end - start
 	}
-	return float64(n) / used.Seconds(), nil
+	return float64(done) / used.Seconds(), nil
 }

@@ -15,8 +15,9 @@ import (
 	"github.com/bourse-dev/bourse/internal/match"
 )
 
-// decide measures decisions, each with its explanation, on one goroutine.
+// decide measures decisions, each with its explanation, on one core, garbage collection included.
 func decide(_ context.Context, b *bench) ([]Figure, error) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	var figures []Figure
 	for _, m := range []struct {
 		clusters int
@@ -101,25 +102,39 @@ func (d *decider) put(s *market.State, i int) error {
 
 // warm decides the same again and again: programs are compiled and what they came to is remembered.
 func (d *decider) warm(lasts time.Duration) (float64, error) {
-	step := func() { d.engine.Decide(d.view, d.ask, d.now) }
-	if _, err := perCore(lasts/10, nil, step); err != nil {
-		return 0, err
+	again := func() int {
+		begin, n := time.Now(), 0
+		for ; time.Since(begin) < 20*time.Millisecond; n++ {
+			d.engine.Decide(d.view, d.ask, d.now)
+		}
+		return n
 	}
-	return perCore(lasts, nil, step)
+	again()
+	return perCore(lasts, func() (func() int, error) { return again, nil })
 }
 
 // cold decides each time with an expression that was compiled and never evaluated. Compiling is not counted.
 func (d *decider) cold(lasts time.Duration) (float64, error) {
 	d.engine.Decide(d.view, d.ask, d.now)
-	n := 0
-	compile := func() (err error) {
-		n++
-		r := d.request
-		r.Where = strings.Replace(where, "16", fmt.Sprintf("16.%06d", n), 1)
-		d.ask, err = d.engine.Ask("cluster-00000", r)
-		return err
-	}
-	return perCore(lasts, compile, func() { d.engine.Decide(d.view, d.ask, d.now) })
+	compiled := 0
+	return perCore(lasts, func() (func() int, error) {
+		asks := make([]match.Ask, 50)
+		for i := range asks {
+			compiled++
+			r, err := d.request, error(nil)
+			r.Where = strings.Replace(where, "16", fmt.Sprintf("16.%06d", compiled), 1)
+			if asks[i], err = d.engine.Ask("cluster-00000", r); err != nil {
+				return nil, err
+			}
+		}
+		runtime.GC() // of what compiling left behind
+		return func() int {
+			for _, ask := range asks {
+				d.engine.Decide(d.view, ask, d.now)
+			}
+			return len(asks)
+		}, nil
+	})
 }
 
 // resources are by name and amount: resources("cpu", "4", "memory", "8Gi").

@@ -51,12 +51,12 @@ type load struct {
 	latency []time.Duration
 }
 
-func (l *load) rate() float64          { return float64(l.calls) / l.took.Seconds() }
-func (l *load) ratePerCore() float64   { return float64(l.calls) / l.server.Seconds() }
-func (l *load) p99() float64           { return quantile(l.latency, 0.99) }
-func (l *load) serverMicros() float64  { return float64(l.server.Microseconds()) / float64(l.calls) }
-func (l *load) serverShare() float64   { return l.server.Seconds() / l.took.Seconds() }
-func (l *load) cleanly() (ok bool)     { return l.failed == 0 }
+func (l *load) rate() float64         { return float64(l.calls) / l.took.Seconds() }
+func (l *load) ratePerCore() float64  { return float64(l.calls) / l.server.Seconds() }
+func (l *load) p99() float64          { return quantile(l.latency, 0.99) }
+func (l *load) serverMicros() float64 { return float64(l.server.Microseconds()) / float64(l.calls) }
+func (l *load) serverShare() float64  { return l.server.Seconds() / l.took.Seconds() }
+func (l *load) cleanly() (ok bool)    { return l.failed == 0 }
 
 // quantile of latencies, in milliseconds.
 func quantile(latencies []time.Duration, q float64) float64 {

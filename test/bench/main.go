@@ -4,7 +4,7 @@
 //	go run ./test/bench                   everything, about seven minutes
 //	go run ./test/bench -run 'held|decide'
 //	go run ./test/bench -quick            to see that it works; the figures are worth less
-//	go run ./test/bench -run held -profile /tmp/p && go tool pprof -top /tmp/p/held.pprof
+//	go run ./test/bench -run held -profile /tmp/p && go tool pprof -top /tmp/p/held-broker.pprof
 //
 // How each figure is taken, and why so, is in docs/performance.md. In short: the broker runs in a
 // process of its own, so that its CPU time can be told from that of the load; everything warms up
@@ -22,6 +22,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"runtime/pprof"
 	"strings"
 	"syscall"
 	"time"
@@ -83,7 +84,7 @@ func run(ctx context.Context) error {
 	out := flag.String("out", "bench.json", "where to write the figures")
 	dir := flag.String("dir", os.TempDir(), "a folder on the disk to measure")
 	quick := flag.Bool("quick", false, "a tenth of the time and of the sizes")
-	profile := flag.String("profile", "", "folder for CPU profiles of the broker")
+	profile := flag.String("profile", "", "folder for CPU profiles: NAME.pprof, and NAME-broker.pprof where there is one")
 	flag.Parse()
 	chosen, err := regexp.Compile(*which)
 	if err != nil {
@@ -94,7 +95,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(b.dir)
-	say("%s, %d cores, %s/%s, load %s", runtime.Version(), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, load())
+	say("%s, %d cores, %s/%s, load %s", runtime.Version(), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, busy())
 	var figures []Figure
 	for _, m := range measurements {
 		if !chosen.MatchString(m.name) {
@@ -102,7 +103,7 @@ func run(ctx context.Context) error {
 		}
 		say("%s ...", m.name)
 		begin := time.Now()
-		more, err := m.takes(ctx, b)
+		more, err := b.profiled(m.name, func() ([]Figure, error) { return m.takes(ctx, b) })
 		if err != nil {
 			return fmt.Errorf("%s: %w", m.name, err)
 		}
@@ -113,6 +114,26 @@ func run(ctx context.Context) error {
 	return write(filepath.Clean(*out), figures)
 }
 
+// profiled takes a CPU profile of this process, if any was asked for; the broker takes its own.
+func (b *bench) profiled(name string, takes func() ([]Figure, error)) ([]Figure, error) {
+	if b.profile == "" {
+		return takes()
+	}
+	if err := os.MkdirAll(b.profile, 0o755); err != nil {
+		return nil, err
+	}
+	f, err := os.Create(filepath.Join(b.profile, name+".pprof"))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, err
+	}
+	defer pprof.StopCPUProfile()
+	return takes()
+}
+
 func names() string {
 	var all []string
 	for _, m := range measurements {
@@ -121,8 +142,8 @@ func names() string {
 	return strings.Join(all, ", ")
 }
 
-// load is how many processes wanted the cores lately. More than a few tenths spoils the figures.
-func load() string {
+// busy is how many processes wanted the cores lately. More than a few tenths spoils the figures.
+func busy() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
 		return "unknown"

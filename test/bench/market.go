@@ -75,7 +75,7 @@ func (h *holder) found(ctx context.Context) (err error) {
 	if h.size, err = market.Need("resources", h.request.Resources); err != nil {
 		return err
 	}
-	has := resources("cpu", "100000000", "memory", "100Pi")
+	has := resources("cpu", "100000000", "memory", "1000Ti")
 	measured, err := market.Measure(api.Measurement{
 		Sequence: api.Sequence{Incarnation: 1, Number: 1}, Terms: &api.Terms{},
 		Pools: map[string]api.Pool{api.GeneralPool: {Capacity: has, Allocatable: has, Shared: has}},

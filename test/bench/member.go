@@ -110,7 +110,7 @@ func (m *member) show(ctx context.Context) error {
 	if err := m.broker.PutCard(ctx, m.cluster, signed); err != nil {
 		return err
 	}
-	has := resources("cpu", "100000000", "memory", "100Pi", "pods", "1000000", "ephemeral-storage", "100Pi")
+	has := resources("cpu", "100000000", "memory", "1000Ti", "pods", "1000000", "ephemeral-storage", "1000Ti")
 	m.measured = api.Measurement{
 		Sequence: api.Sequence{Incarnation: 1, Number: 1}, Terms: &api.Terms{},
 		Pools: map[string]api.Pool{api.GeneralPool: {Capacity: has, Allocatable: has, Shared: has}},

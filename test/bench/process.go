@@ -53,10 +53,7 @@ type process struct {
 func (b *bench) startBroker(ctx context.Context, name string) (*process, error) {
 	o := orders{Dir: filepath.Join(b.dir, name)}
 	if b.profile != "" {
-		if err := os.MkdirAll(b.profile, 0o755); err != nil {
-			return nil, err
-		}
-		o.Profile = filepath.Join(b.profile, name+".pprof")
+		o.Profile = filepath.Join(b.profile, name+"-broker.pprof")
 	}
 	return start(ctx, o)
 }

@@ -266,6 +266,17 @@ func TestNewerFormatIsRefused(t *testing.T) {
 	wantRefused(t, err, j.path, remedyNewer)
 }
 
+// Byte 18 of a database says who may write it: all else of it can be read and verified.
+func TestReadOnlyIsRefused(t *testing.T) {
+	j := history(t, filepath.Join(t.TempDir(), "j"), 3)
+	j.Close()
+	closed := readFiles(t, j.path)
+	closed[""][18] = 3
+	closed.write(t, j.path)
+	_, err := journaltest.Read(t.Context(), j)
+	wantRefused(t, err, j.path, remedyReadOnly)
+}
+
 // What the head file and SQLite cannot notice, the chain does.
 func TestForgeryIsRefused(t *testing.T) {
 	for _, forgery := range []string{

@@ -88,6 +88,10 @@ func (j *Journal) open(ctx context.Context, found *content, writes uint64) (err 
 	if err := j.db.expect(ctx, int64(found.head.Revision), "SELECT max(revision) FROM (SELECT revision FROM base UNION ALL SELECT max(revision) FROM records)"); err != nil {
 		return &journal.RefusedError{Where: j.path, Found: "another process writes to it: " + err.Error(), Remedy: remedyInUse}
 	}
+	// Whether the file can be written must show now, not with the first append.
+	if _, err := j.db.ExecContext(ctx, "UPDATE base SET lineage = lineage"); err != nil {
+		return err
+	}
 	// A process that was killed may leave commits that were never synced. What Load returned must
 	// not get lost any more, and the head file must not name it before: this syncs WAL and database.
 	var busy, frames, moved int

@@ -16,12 +16,13 @@ import (
 
 // What an operator can do. The command works on the files of a stopped broker.
 const (
-	acceptLoss    = "run `bourse broker journal accept-loss`, which keeps what is there and starts a new lineage"
-	remedyInUse   = "stop the other process first"
-	remedyNewer   = "start the version of bourse that wrote it, or a later one"
-	remedyDamage  = "keep a copy of the files, put back the newest backup of the database without -wal and -shm files, then " + acceptLoss
-	remedyMissing = "put back the newest copy of the database together with its -wal and .head files; if there is none, " + acceptLoss
-	remedyHead    = "put back the head file that belongs to the database; if there is none, " + acceptLoss
+	acceptLoss     = "run `bourse broker journal accept-loss`, which keeps what is there and starts a new lineage"
+	remedyInUse    = "stop the other process first"
+	remedyNewer    = "start the version of bourse that wrote it, or a later one"
+	remedyDamage   = "keep a copy of the files, put back the newest backup of the database without -wal and -shm files, then " + acceptLoss
+	remedyReadOnly = "let this user write the file; if that is so already, " + remedyDamage
+	remedyMissing  = "put back the newest copy of the database together with its -wal and .head files; if there is none, " + acceptLoss
+	remedyHead     = "put back the head file that belongs to the database; if there is none, " + acceptLoss
 )
 
 // content is what verify found in a database.
@@ -218,8 +219,10 @@ func describe(path string, err error) error {
 		switch failure.Code() & 0xff { // the rest is the extended code
 		case sqlite3.SQLITE_BUSY:
 			return &journal.RefusedError{Where: path, Found: "another process has it open", Remedy: remedyInUse}
-		case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL,
-			sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_INTERRUPT:
+		case sqlite3.SQLITE_READONLY:
+			return &journal.RefusedError{Where: path, Found: err.Error(), Remedy: remedyReadOnly}
+		case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_NOMEM,
+			sqlite3.SQLITE_INTERRUPT:
 			return fmt.Errorf("open journal %s: %w", path, err)
 		}
 	}

@@ -1,6 +1,7 @@
-// Command lab runs clusters until it is interrupted: lab rome milan.
+// Command lab runs a federation on three real Kubernetes clusters until it is interrupted, for people to use: rome, which
+// borrows, and milan and paris, which lend. It prints how. `make lab` runs it.
 //
-// Without names it only builds the daemons, so that no test's time limit has to cover that.
+// "lab build" only builds the daemons of the clusters, once, so that no test's time limit has to cover that.
 package main
 
 import (
@@ -11,48 +12,62 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/bourse-dev/bourse/test/e2e/federation"
 	"github.com/bourse-dev/bourse/test/lab"
-	"golang.org/x/sync/errgroup"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil && !errors.Is(err, context.Canceled) {
+	err := run(ctx, os.Args[1:])
+	if ctx.Err() != nil {
+		fmt.Fprintln(os.Stderr, "\nthe lab ended; nothing is left of it")
+		return
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "lab:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, names []string) (err error) {
-	if len(names) == 0 {
+func run(ctx context.Context, args []string) error {
+	switch {
+	case len(args) == 0:
+		return serve(ctx)
+	case len(args) == 1 && args[0] == "build":
 		_, err := lab.Build(ctx, os.Stderr)
 		return err
+	default:
+		return errors.New(`say "lab", or "lab build" to build only what the clusters consist of`)
 	}
+}
+
+// serve runs the lab until ctx ends, or a part of it does.
+func serve(ctx context.Context) (err error) {
 	l, err := lab.Start(ctx, lab.Options{Progress: os.Stderr})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.Stop()) }()
-	clusters, starting := make([]*lab.Cluster, len(names)), errgroup.Group{}
-	for i, name := range names {
-		starting.Go(func() error {
-			nodes := []lab.Node{{Name: name + "-1"}, {Name: name + "-2"}}
-			c, err := l.Cluster(ctx, lab.ClusterOptions{Name: name, Nodes: nodes})
-			clusters[i] = c
-			return err
-		})
-	}
-	if err := starting.Wait(); err != nil {
+	kubectl, err := findKubectl(ctx)
+	if err != nil {
 		return err
 	}
-	for _, c := range clusters {
-		fmt.Println("export KUBECONFIG=" + c.Kubeconfig())
+	fmt.Fprintln(os.Stderr, "starting three clusters ...")
+	f, err := federation.Start(ctx, federation.Options{Lab: l, Progress: os.Stderr, Members: members()})
+	defer f.Stop()
+	if err != nil {
+		return err
+	}
+	if err := welcome(os.Stdout, l.Dir(), f, kubectl); err != nil {
+		return err
 	}
 	select {
 	case <-ctx.Done():
 		return nil
 	case <-l.Done():
 		return l.Err()
+	case err := <-f.Crashes():
+		return err
 	}
 }

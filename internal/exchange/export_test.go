@@ -1,0 +1,27 @@
+package exchange
+
+import (
+	"context"
+
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+const MaxBehind = maxBehind
+
+// Behind is how many changes wait for the reader of a watch.
+func (x *Exchange) Behind(w *Watch) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.pending)
+}
+
+// Watches is how many there are.
+func (x *Exchange) Watches() int {
+	n := 0
+	_ = x.Read(context.Background(), func(*market.State) {
+		for _, watches := range x.subscribers {
+			n += len(watches)
+		}
+	})
+	return n
+}

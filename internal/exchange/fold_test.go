@@ -1,0 +1,90 @@
+package exchange_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/journal"
+)
+
+func ignoreSnapshot(journal.Head, []byte) error { return nil }
+
+func ignoreRecord(journal.Record) error { return nil }
+
+// tail is from which revision on a journal has records, and how many; what is before is a snapshot.
+func tail(t *testing.T, j journal.Journal) (from uint64, records int) {
+	t.Helper()
+	if _, err := j.Load(context.Background(),
+		func(at journal.Head, _ []byte) error { from = at.Revision; return nil },
+		func(journal.Record) error { records++; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return from, records
+}
+
+// A journal stays short, and leads to the same market.
+func TestFold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &faulty{Journal: newMemory()}
+		x := founded(t, j, exchange.Options{SnapshotEvery: 10})
+		x.advertise("rome", 2, "1000")
+		for i := range 100 {
+			x.must(hold(fmt.Sprint("r", i), 1))
+			synctest.Wait() // until the snapshot is stored
+		}
+		want := x.snapshot()
+		if from, records := tail(t, j); from < 90 || records > 20 {
+			t.Errorf("%d records after a snapshot at %d", records, from)
+		}
+		if n := j.snapshots.Load(); n != 10 {
+			t.Errorf("%d snapshots of 107 events", n)
+		}
+		if err := x.stop(); err != nil {
+			t.Fatal(err)
+		}
+		if got := start(t, j, exchange.Options{}).snapshot(); got != want {
+			t.Errorf("it was\n%s\nand is\n%s", want, got)
+		}
+	})
+}
+
+// Nobody writes to a journal after Run: a snapshot that is on its way is waited for.
+func TestStopWaitsForTheSnapshot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := make(chan struct{})
+		j := &faulty{Journal: newMemory(), slow: slow}
+		x := founded(t, j, exchange.Options{SnapshotEvery: 2})
+		x.cancel()
+		synctest.Wait()
+		if n := j.snapshots.Load(); n != 1 {
+			t.Errorf("%d snapshots at once", n)
+		}
+		select {
+		case err := <-x.ended:
+			t.Errorf("ended with %v", err)
+		default:
+		}
+		close(slow)
+		if err := x.stop(); err != nil {
+			t.Errorf("ended with %v", err)
+		}
+	})
+}
+
+// That a snapshot cannot be stored harms nobody.
+func TestFoldFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &faulty{Journal: newMemory(), snapshot: errDisk}
+		x := founded(t, j, exchange.Options{SnapshotEvery: 2})
+		for i := range 8 {
+			x.must(hold(fmt.Sprint("r", i), 1))
+			synctest.Wait()
+		}
+		if from, records := tail(t, j); from != 0 || records != 12 {
+			t.Errorf("%d records after a snapshot at %d", records, from)
+		}
+	})
+}

@@ -1,0 +1,146 @@
+package market_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+func TestNeedRoundsUpAndHaveRoundsDown(t *testing.T) {
+	for _, c := range []struct {
+		resource, quantity string
+		need, have         int64
+	}{
+		{"cpu", "2", 2000, 2000},
+		{"cpu", "250m", 250, 250},
+		{"cpu", "1500u", 2, 1},
+		{"cpu", "1n", 1, 0},
+		{"memory", "1Gi", 1 << 30, 1 << 30},
+		{"memory", "1500m", 2, 1},
+		{"nvidia.com/gpu", "100m", 1, 0},
+		{"pods", "1.1k", 1100, 1100},
+		{"cpu", "1152921504606846", 1152921504606846000, 1152921504606846000}, // the most
+	} {
+		need, err := market.Need("f", resources(c.resource, c.quantity))
+		if err != nil || need.Of(c.resource) != c.need {
+			t.Errorf("need %s %s: %v, %v, want %d", c.quantity, c.resource, need, err, c.need)
+		}
+		have, err := market.Have("f", resources(c.resource, c.quantity))
+		if err != nil || have.Of(c.resource) != c.have {
+			t.Errorf("have %s %s: %v, %v, want %d", c.quantity, c.resource, have, err, c.have)
+		}
+	}
+}
+
+func TestHostileResources(t *testing.T) {
+	many := func(n int) api.Resources {
+		out := api.Resources{}
+		for i := range n {
+			out[resourceName(fmt.Sprintf("example.com/r%d", i))] = quantity(1)
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		given     api.Resources
+		onlyNeed  bool
+		wantField string
+	}{
+		"negative":              {resources("cpu", "-1"), false, "f.cpu"},
+		"tiny and negative":     {resources("memory", "-1n"), false, "f.memory"},
+		"absurd":                {resources("memory", "1152921504606847"), false, "f.memory"},
+		"more absurd":           {resources("cpu", "1e30"), false, "f.cpu"},
+		"65 resources":          {many(65), false, "f"},
+		"no name":               {resources("", "1"), false, "f"},
+		"control characters":    {resources("example.com/a\x00b", "1"), false, "f"},
+		"a line feed":           {resources("gpu\n", "1"), false, "f"},
+		"a name without end":    {resources("example.com/"+strings.Repeat("x", 5000), "1"), false, "f"},
+		"a path":                {resources("../../etc/passwd", "1"), false, "f"},
+		"nothing":               {nil, true, "f"},
+		"nothing but zeros":     {resources("cpu", "0", "memory", "0"), true, "f"},
+		"the first of two says": {resources("memory", "-1", "cpu", "-1"), false, "f.cpu"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 4 { // whatever the order of the map
+				_, err := market.Need("f", c.given)
+				invalid(t, err, c.wantField)
+				if _, err = market.Have("f", c.given); c.onlyNeed {
+					if err != nil {
+						t.Error(err)
+					}
+				} else {
+					invalid(t, err, c.wantField)
+				}
+			}
+		})
+	}
+	if got, err := market.Have("f", many(64)); err != nil || len(got) != 64 {
+		t.Errorf("64 resources: %d, %v", len(got), err)
+	}
+}
+
+// invalid checks that an error names the field and the remedy, on one short line.
+func invalid(t *testing.T, err error, field string) {
+	t.Helper()
+	e, ok := err.(*api.Error)
+	if !ok || e.Code != api.CodeInvalid || !strings.HasPrefix(e.Field, field) {
+		t.Fatalf("got %v, want Invalid at %s", err, field)
+	}
+	if line := e.Error(); len(line) > 600 || strings.ContainsAny(line, "\n\x00") {
+		t.Errorf("not one short line: %q", line)
+	}
+}
+
+func TestResourcesAreWhatTheyWere(t *testing.T) {
+	given := resources("cpu", "1500m", "memory", "3Gi", "nvidia.com/gpu", "2", "ephemeral-storage", "1Ti")
+	amounts, err := market.Need("f", given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, q := range amounts.Resources() {
+		if want := given[name]; q.Cmp(want) != 0 || q.String() != want.String() {
+			t.Errorf("%s: %s, want %s", name, q.String(), want.String())
+		}
+	}
+}
+
+// The arithmetic of amounts is that of maps in which what is missing is 0.
+func TestArithmetic(t *testing.T) {
+	set := rapid.Custom(func(t *rapid.T) market.Amounts {
+		var out market.Amounts
+		for _, name := range []string{"a", "b", "c", "d"} {
+			if rapid.Bool().Draw(t, "has") {
+				out = append(out, market.Amount{Resource: name, Value: rapid.Int64Range(-3, 3).Draw(t, name)})
+			}
+		}
+		return out
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		a, b, c := set.Draw(t, "a"), set.Draw(t, "b"), set.Draw(t, "c")
+		before := dump([]market.Amounts{a, b, c})
+		plus, minus, most, swapped, only := a.Plus(b), a.Minus(b), a.Max(b), a.Swap(b, c), a.Only(b)
+		equal, fits := true, true
+		for _, name := range []string{"a", "b", "c", "d"} {
+			x, y, z := a.Of(name), b.Of(name), c.Of(name)
+			equal = equal && x == y
+			named := strings.Contains(dump(b), `"`+name+`"`)
+			fits = fits && (!named || x >= y)
+			if plus.Of(name) != x+y || minus.Of(name) != x-y || most.Of(name) != max(x, y) || swapped.Of(name) != x-y+z {
+				t.Fatalf("%s of %v, %v, %v: + %v, - %v, max %v, swap %v", name, a, b, c, plus, minus, most, swapped)
+			}
+			if want := map[bool]int64{true: x}[named]; only.Of(name) != want {
+				t.Fatalf("%v of which %v names: %v", a, b, only)
+			}
+		}
+		if a.Equal(b) != equal || a.Fits(b) != fits || !a.Equal(a.Plus(nil)) {
+			t.Fatalf("%v and %v: equal %v, fits %v", a, b, a.Equal(b), a.Fits(b))
+		}
+		if after := dump([]market.Amounts{a, b, c}); after != before {
+			t.Fatalf("amounts changed from %s to %s", before, after)
+		}
+	})
+}

@@ -1,0 +1,57 @@
+package market_test
+
+import (
+	"testing"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// story is a journal in which every field of every event has something to say.
+func story(t testing.TB) [][]byte {
+	n := newNode(t, "")
+	do := func(at market.Time, commands ...market.Command) {
+		for _, c := range commands {
+			if _, err := n.do(c, at); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	do(noon, token("open", ""), token("named", "rome"), token("spare", "milan"), joining("named", "rome"), joining("open", "paris"), joining("spare", "milan"),
+		market.SetMember{Cluster: "paris", State: api.MemberActive},
+		market.PutCard{Signed: "jws", Card: api.Card{Cluster: "rome", Key: "k-rome", Number: 1, Properties: api.Properties{Region: "eu", Zones: []string{"a", "b"},
+			Architectures: []string{"arm64"}, GPUs: []string{"A100"}, Kubernetes: "v1.35.4", Liqo: "v1.2.0", StorageClasses: []string{"fast"}, Labels: map[string]string{"tier": "gold"}}}})
+	all := resources("cpu", "8", "memory", "16Gi")
+	m, err := market.Measure(measurement(map[string]api.Pool{"general": {Allocatable: all, Shared: all}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, provider := range []string{"rome", "milan"} {
+		if err := n.observe(provider, m, noon); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := request("r", 2)
+	h.Key = "key\u2028"
+	h.Request = api.Request{Resources: resources("cpu", "2", "memory", "1536Mi"), Duration: duration("1h"), Pool: "general", Where: `region == "<eu>"`,
+		Properties: map[string]string{"tier": "gold"}, Target: "rome", Exclude: []string{"lyon"}, Prefer: []string{"rome"}, Strategy: api.Pack, Confirm: true}
+	h.Decision = &api.Decision{Considered: 5, Hidden: 1, Eliminated: []api.Elimination{{Filter: "fits", Reason: "TooSmall", Count: 2}}, Candidates: 2,
+		Top: []api.Scored{{Cluster: "rome", Score: 9, Scores: map[string]int64{"headroom": 9}}}, NearestMiss: &api.Miss{Cluster: "oslo", Filter: "fits", Message: "1 cpu short"}}
+	rejected := request("gone", 2)
+	rejected.Candidates = nil
+	do(noon, rejected, h,
+		market.Confirm{ID: "r", Consumer: "paris", Generation: 1, Document: "assignment 1"},
+		market.Refuse{ID: "r", Provider: "rome", Generation: 1, Reason: api.ReasonPolicy, Message: "no"},
+		market.Confirm{ID: "r", Consumer: "paris", Generation: 2, Document: "assignment 2"},
+		market.Accept{ID: "r", Provider: "milan", Generation: 2, Document: "acceptance"},
+		market.Activate{ID: "r", Consumer: "paris"},
+		market.Release{ID: "r", By: "milan", Generation: 2, Reason: api.ReasonRevokedByProvider, Document: "end"})
+	later := noon + market.Time(market.Retention.Milliseconds())
+	do(later, market.Tick{}) // forgets what was rejected
+	do(later+1000, market.Tick{}, market.Tick{})
+	n.apply(market.Event{Time: later + 1000, Reservation: &market.ReservationEvent{Reservation: &market.Reservation{ // as only an agent writes it
+		ID: "own", State: api.Held, Consumer: "paris", Provider: "rome", Pool: "general", Size: cpu(1), Generation: 1, HeldUntil: later + 2000,
+		Object: &market.Object{Namespace: "demo", Name: "mine", UID: "u"}, Fence: api.Fence{Lineage: "l", Revision: 3}}}})
+	n.check()
+	return n.journal
+}

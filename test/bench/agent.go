@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/test/lab"
+)
+
+// agentAtScale measures the real agent's memory beside a large cluster: a real API server, 1,000 nodes, and
+// none, then 30,000 pods. Both times the agent starts when everything is there, as it does after an upgrade;
+// what it takes once it has come to rest counts. A pod takes what makes the difference.
+func agentAtScale(ctx context.Context, b *bench) ([]Figure, error) {
+	nodes, pods := 1_000, 30_000
+	if b.quick {
+		nodes, pods = 100, 3_000
+	}
+	s := &scale{dir: filepath.Join(b.dir, "agent"), program: filepath.Join(b.dir, "bourse")}
+	defer s.stop()
+	if err := s.start(ctx, b, nodes); err != nil {
+		return nil, err
+	}
+	empty, _, err := s.rest(ctx, 0, b.lasts(time.Minute))
+	if err != nil {
+		return nil, err
+	}
+	say("%d pods ...", pods)
+	if err := s.addPods(ctx, pods); err != nil {
+		return nil, err
+	}
+	full, lists, err := s.rest(ctx, pods, b.lasts(150*time.Second))
+	if err != nil {
+		return nil, err
+	}
+	return []Figure{
+		atMost(128, "agent, 1,000 nodes, 30,000 pods: memory (RSS)", full/(1<<20), "MiB"),
+		atMost(1024, "agent, memory of a pod", (full-empty)/float64(pods), "B"),
+		atMost(0, "agent, LISTs at the API server while at rest", float64(lists), ""),
+		plain("agent, 1,000 nodes, no pods: memory (RSS)", empty/(1<<20), "MiB"),
+	}, nil
+}
+
+const clusterName = "scale"
+
+// scale is a large cluster, its broker, and the agent's program.
+type scale struct {
+	lab     *lab.Lab
+	cluster *lab.Cluster
+	broker  *process
+	program string
+	dir     string
+}
+
+func (s *scale) start(ctx context.Context, b *bench, nodes int) error {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return err
+	}
+	module, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/bourse-dev/bourse").Output()
+	if err != nil {
+		return fmt.Errorf("where is the module? %w", err)
+	}
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", s.program, "github.com/bourse-dev/bourse/cmd/bourse")
+	build.Env, build.Stderr = append(os.Environ(), "CGO_ENABLED=0"), os.Stderr
+	if err := build.Run(); err != nil {
+		return err
+	}
+	if s.lab, err = lab.Start(ctx, lab.Options{Dir: filepath.Join(s.dir, "lab"), Progress: os.Stderr}); err != nil {
+		return err
+	}
+	crds := os.DirFS(filepath.Join(strings.TrimSpace(string(module)), "config", "crd"))
+	if s.cluster, err = s.lab.Cluster(ctx, lab.ClusterOptions{Name: clusterName, Light: true, CRDs: crds}); err != nil {
+		return err
+	}
+	if err := s.cluster.Apply(ctx, []byte(sharing)); err != nil {
+		return err
+	}
+	if err := s.addNodes(ctx, nodes); err != nil {
+		return err
+	}
+	s.broker, err = b.startBroker(ctx, "agent")
+	return err
+}
+
+const sharing = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: bourse}
+---
+apiVersion: bourse.dev/v1alpha1
+kind: SharingPolicy
+metadata: {name: default}
+spec: {pools: [{name: general}]}
+`
+
+func (s *scale) stop() {
+	if s.broker != nil {
+		s.broker.stop()
+	}
+	if s.lab != nil {
+		_ = s.lab.Stop()
+	}
+}
+
+// rest starts the agent, lets it come to rest, and then looks at it for a third of the time: the most
+// memory that it takes, in bytes, and how often it lists anything.
+func (s *scale) rest(ctx context.Context, pods int, lasts time.Duration) (memory float64, lists int, err error) {
+	operator := client.New("unix://"+s.broker.socket(), nil)
+	token, err := operator.CreateToken(ctx, clusterName, time.Hour)
+	if err != nil {
+		return 0, 0, err
+	}
+	agent := exec.CommandContext(ctx, s.program, "agent", "--log-level=warn", "--cluster-id="+clusterName, "--join="+token.Token,
+		"--kubeconfig="+s.cluster.Kubeconfig(), "--identity-dir="+filepath.Join(s.dir, "identity"), "--socket="+filepath.Join(s.dir, "agent.sock"))
+	agent.Stderr = os.Stderr
+	if err := agent.Start(); err != nil {
+		return 0, 0, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- agent.Wait() }()
+	defer func() { _ = agent.Process.Kill(); <-ended; ended <- nil }()
+	begin := time.Now()
+	for known := false; !known || time.Since(begin) < lasts; {
+		select {
+		case err := <-ended:
+			ended <- nil
+			return 0, 0, fmt.Errorf("the agent ended: %v", err)
+		case <-ctx.Done():
+			return 0, 0, ctx.Err()
+		case <-time.After(500 * time.Millisecond):
+		}
+		if !known {
+			if known, err = advertised(ctx, operator, pods); err != nil {
+				return 0, 0, err
+			}
+			begin = time.Now()
+			continue
+		}
+		now, err := residentBytes(agent.Process.Pid)
+		if err != nil {
+			return 0, 0, err
+		}
+		if time.Since(begin) > lasts*2/3 {
+			memory = max(memory, now)
+		}
+	}
+	lists, err = s.lists(begin.Add(lasts * 2 / 3))
+	return memory, lists, err
+}
+
+// advertised says whether the broker has heard of so many pods.
+func advertised(ctx context.Context, operator *client.Client, pods int) (bool, error) {
+	c, err := operator.Cluster(ctx, clusterName)
+	if api.CodeOf(err) == api.CodeNotFound {
+		return false, nil
+	}
+	pool, shared := c.Payload.Pools[api.GeneralPool]
+	taken := pool.Allocated[corev1.ResourceCPU]
+	return shared && taken.MilliValue() == int64(pods*podMillis), err
+}
+
+// residentBytes is the resident memory of a process.
+func residentBytes(pid int) (float64, error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	_, after, _ := strings.Cut(string(status), "VmRSS:")
+	var kib float64
+	_, err = fmt.Sscan(after, &kib)
+	return kib * 1024, err
+}
+
+// lists counts the agent's LISTs since a time.
+func (s *scale) lists(since time.Time) (n int, err error) {
+	requests, err := s.cluster.Requests(since)
+	for _, r := range requests {
+		if r.Verb == "list" && strings.HasPrefix(r.UserAgent, "bourse/") {
+			n++
+		}
+	}
+	return n, err
+}

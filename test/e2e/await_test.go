@@ -1,0 +1,157 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/test/e2e/federation"
+)
+
+// patience is how long anything may take on a machine that is busy with other things.
+const patience = 90 * time.Second
+
+// eventually asks until there is no error any more.
+func eventually(t *testing.T, what string, ask func(ctx context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience) // cleanups wait too: t's own is over by then
+	defer cancel()
+	tick := time.NewTicker(25 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := ask(ctx)
+		if err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("after %s still not: %s: %v", patience, what, err)
+		}
+	}
+}
+
+// numbers are what a cluster shows of one resource in its pool, in thousandths.
+type numbers struct{ Capacity, Allocatable, Allocated, Shared, Reserved, Available int64 }
+
+func numbersOf(a api.Amounts, name corev1.ResourceName) numbers {
+	n := func(r api.Resources) int64 { q := r[name]; return q.MilliValue() }
+	return numbers{n(a.Capacity), n(a.Allocatable), n(a.Allocated), n(a.Shared), n(a.Reserved), n(a.Available)}
+}
+
+// advertised are the numbers of the cluster's Advertisement, for its own people.
+func advertised(ctx context.Context, m *federation.Member, name corev1.ResourceName) (numbers, error) {
+	var a api.Advertisement
+	err := m.Objects.Get(ctx, kube.ObjectKey{Namespace: api.Namespace, Name: "cluster"}, &a)
+	return numbersOf(a.Status.Pools[api.GeneralPool], name), err
+}
+
+// listed are the numbers that the broker shows of a cluster to others.
+func (w *world) listed(ctx context.Context, m *federation.Member, name corev1.ResourceName) (numbers, error) {
+	c, err := w.Operator.Cluster(ctx, m.Name)
+	return numbersOf(c.Payload.Pools[api.GeneralPool], name), err
+}
+
+// shows waits until the cluster and the broker both show the numbers wanted.
+func (w *world) shows(t *testing.T, m *federation.Member, name corev1.ResourceName, want numbers) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("the %s of %s is as it should be", name, m.Name), func(ctx context.Context) error {
+		here, err := advertised(ctx, m, name)
+		if err != nil {
+			return err
+		}
+		there, err := w.listed(ctx, m, name)
+		if err != nil {
+			return err
+		}
+		if diff := cmp.Diff(want, here) + cmp.Diff(want, there); diff != "" {
+			return fmt.Errorf("-want +got, in the cluster or at the broker:\n%s", diff)
+		}
+		return nil
+	})
+}
+
+// now waits until the cluster and the broker show the same, and returns it.
+func (w *world) now(t *testing.T, m *federation.Member, name corev1.ResourceName) (n numbers) {
+	t.Helper()
+	eventually(t, "the broker shows what "+m.Name+" does", func(ctx context.Context) error {
+		here, err := advertised(ctx, m, name)
+		if err != nil {
+			return err
+		}
+		if n, err = w.listed(ctx, m, name); err != nil || n != here {
+			return fmt.Errorf("the cluster shows %+v, the broker %+v (%w)", here, n, err)
+		}
+		return nil
+	})
+	return n
+}
+
+// ask makes a ResourceRequest as its people do, and deletes it when the test ends.
+func ask(t *testing.T, m *federation.Member, namespace, name string, spec api.Request) *api.ResourceRequest {
+	t.Helper()
+	r := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: spec}
+	if err := m.Objects.Create(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { release(t, m, r) })
+	return r
+}
+
+// release deletes a request and waits until nobody counts it any more. One that is gone is none of its business.
+func release(t *testing.T, m *federation.Member, r *api.ResourceRequest) {
+	t.Helper()
+	err := m.Objects.Delete(context.Background(), r.DeepCopy(), kube.Preconditions{UID: &r.UID})
+	if kube.IgnoreNotFound(err) != nil {
+		t.Error(err)
+	}
+	if err != nil || r.Status.Reservation == "" {
+		return
+	}
+	eventually(t, r.Status.Reservation+" is over", func(ctx context.Context) error {
+		known, err := shared.Operator.Reservation(ctx, r.Status.Reservation)
+		if err == nil && !known.Payload.State.Over() {
+			err = fmt.Errorf("it is %s", known.Payload.State)
+		}
+		return err
+	})
+}
+
+// becomes waits until a request is in a state, and takes over what it says.
+func becomes(t *testing.T, m *federation.Member, r *api.ResourceRequest, state api.State) {
+	t.Helper()
+	eventually(t, r.Name+" is "+string(state), func(ctx context.Context) error {
+		if err := m.Objects.Get(ctx, kube.ObjectKeyFromObject(r), r); err != nil {
+			return err
+		}
+		if r.Status.State != state {
+			return fmt.Errorf("it is %q: %s", r.Status.State, r.Status.Message)
+		}
+		return nil
+	})
+}
+
+// becomesState waits until the broker has a reservation in a state.
+func (w *world) broker(t *testing.T, reservation string, state api.State) {
+	t.Helper()
+	eventually(t, "the broker has "+reservation+" as "+string(state), func(ctx context.Context) error {
+		r, err := w.Operator.Reservation(ctx, reservation)
+		if err == nil && r.Payload.State != state {
+			err = fmt.Errorf("it is %s", r.Payload.State)
+		}
+		return err
+	})
+}
+
+// instruction reads the provider's instruction of a reservation.
+func provided(ctx context.Context, m *federation.Member, reservation string) (*api.ProviderInstruction, error) {
+	var i api.ProviderInstruction
+	return &i, m.Objects.Get(ctx, kube.ObjectKey{Namespace: api.Namespace, Name: reservation}, &i)
+}

@@ -1,0 +1,37 @@
+package federation
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// Source is the folder of Bourse's repository, found from the working folder upwards.
+func Source() (string, error) {
+	start, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for dir := start; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "cmd", "bourse", "main.go")); err == nil {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", fmt.Errorf("no cmd/bourse in %s or above: run it inside Bourse's repository", start)
+		}
+	}
+}
+
+// buildBourse builds the binary as `make build` does, so that what that compiled is used.
+func buildBourse(ctx context.Context, source, path string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", path, "./cmd/bourse")
+	cmd.Dir = source
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build bourse: %w\n%s", err, out)
+	}
+	return nil
+}

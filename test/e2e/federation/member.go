@@ -1,0 +1,157 @@
+package federation
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/agent"
+	"github.com/bourse-dev/bourse/test/lab"
+)
+
+// Member is one cluster of the federation.
+type Member struct {
+	// ClusterOptions say what the cluster is. The CRDs of config/crd are in it in any case.
+	lab.ClusterOptions
+	// Sharing is its SharingPolicy. Nil: it is only a consumer.
+	Sharing *api.Sharing
+	// AgentFlags are added to an agent's own, such as --leader-elect, so that several can run.
+	AgentFlags []string
+
+	// Cluster and Objects are set by Start: the cluster, and its API as its admin uses it.
+	Cluster *lab.Cluster
+	Objects kube.WithWatch
+
+	federation *Federation
+	token      string
+	agents     []*Process // by replica; the last life of each
+}
+
+// start starts the cluster and gives it all that an agent needs.
+func (m *Member) start(ctx context.Context, f *Federation, l *lab.Lab) (err error) {
+	m.federation = f
+	m.CRDs = os.DirFS(f.Path("config/crd"))
+	if m.Cluster, err = l.Cluster(ctx, m.ClusterOptions); err != nil {
+		return err
+	}
+	if m.Objects, err = kube.NewWithWatch(m.Cluster.Config(), kube.Options{Scheme: agent.Scheme()}); err != nil {
+		return err
+	}
+	namespace, err := os.ReadFile(f.Path("config/agent/namespace.yaml"))
+	if err != nil {
+		return err
+	}
+	if err := m.Cluster.Apply(ctx, namespace); err != nil {
+		return err
+	}
+	if err := m.Cluster.ApplyFS(ctx, os.DirFS(f.Path("config/rbac"))); err != nil {
+		return err
+	}
+	if m.Sharing != nil {
+		policy := &api.SharingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: *m.Sharing}
+		if err := m.Objects.Create(ctx, policy); err != nil {
+			return err
+		}
+	}
+	return m.writeKubeconfig(ctx)
+}
+
+// writeKubeconfig makes the agent's way into its cluster: its ServiceAccount's token, which lasts as long as a lab may.
+func (m *Member) writeKubeconfig(ctx context.Context) error {
+	lasts := int64((30 * 24 * time.Hour).Seconds())
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &lasts}}
+	clients, err := kubernetes.NewForConfig(m.Cluster.Config())
+	if err != nil {
+		return err
+	}
+	answer, err := clients.CoreV1().ServiceAccounts(api.Namespace).CreateToken(ctx, "bourse-agent", request, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	config := m.Cluster.Config()
+	config.BearerToken = answer.Status.Token
+	return lab.WriteKubeconfig(m.agentKubeconfig(), m.Name, config)
+}
+
+func (m *Member) agentKubeconfig() string { return filepath.Join(m.Cluster.Dir(), "agent.kubeconfig") }
+
+// join makes a token for the cluster and starts its first agent with it.
+func (m *Member) join(ctx context.Context) error {
+	token, err := m.federation.Operator.CreateToken(ctx, m.Name, time.Hour)
+	if err != nil {
+		return fmt.Errorf("join token for %s: %w", m.Name, err)
+	}
+	m.token = token.Token
+	_, err = m.StartAgent(0)
+	return err
+}
+
+// StartAgent starts an agent of the cluster, always with the token of its first start, as a Deployment would. Replicas
+// count from 0; each has a socket of its own, which only the leader serves.
+func (m *Member) StartAgent(replica int) (*Process, error) {
+	name := "agent"
+	if replica > 0 {
+		name = fmt.Sprintf("agent-%d", replica)
+	}
+	args := []string{"--cluster-id", m.Name, "--join", m.token, "--socket", m.Socket(replica)}
+	p, err := m.RunAgent(name, append(args, m.AgentFlags...)...)
+	if err != nil {
+		return nil, err
+	}
+	for len(m.agents) <= replica {
+		m.agents = append(m.agents, nil)
+	}
+	m.agents[replica] = p
+	return p, nil
+}
+
+// RunAgent runs an agent in the cluster with just these flags, and its log in NAME.log. The caller ends it.
+func (m *Member) RunAgent(name string, flags ...string) (*Process, error) {
+	args := append([]string{"agent", "--kubeconfig", m.agentKubeconfig()}, flags...)
+	return run(name, m.Cluster.Dir(), m.federation.Binary, args, m.federation.crashed)
+}
+
+// Agent is the last life of a replica of the cluster's agent.
+func (m *Member) Agent(replica int) *Process { return m.agents[replica] }
+
+// Socket is where the people of the cluster reach a replica of its agent.
+func (m *Member) Socket(replica int) string {
+	if replica == 0 {
+		return filepath.Join(m.federation.dir, m.Name+".sock")
+	}
+	return filepath.Join(m.federation.dir, fmt.Sprintf("%s-%d.sock", m.Name, replica))
+}
+
+// People act through the cluster's agent.
+func (m *Member) People(replica int) *client.Client {
+	return client.New("unix://"+m.Socket(replica), nil)
+}
+
+// AwaitConnected returns when the first agent is connected to the broker, and the broker has its advertisement.
+func (m *Member) AwaitConnected(ctx context.Context) error {
+	return await(ctx, m.agents[0], "the agent of "+m.Name, func(ctx context.Context) error {
+		status, err := m.People(0).Status(ctx)
+		switch {
+		case err != nil:
+			return err
+		case !status.Connected:
+			return fmt.Errorf("not connected: %s", status.Problem)
+		case m.Sharing != nil && !status.Sharing:
+			return fmt.Errorf("its SharingPolicy is not in force")
+		}
+		listed, err := m.federation.Operator.Cluster(ctx, m.Name)
+		if err == nil && (!listed.Payload.Fresh || m.Sharing != nil && len(listed.Payload.Pools) == 0) {
+			err = fmt.Errorf("the broker has no advertisement")
+		}
+		return err
+	})
+}

@@ -1,0 +1,157 @@
+package robustness
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
+)
+
+// Whatever was acknowledged is there after kill -9, nothing is there twice, and what is repeated changes nothing.
+func TestKilledUnderLoad(t *testing.T) {
+	t.Parallel()
+	b := newProcess(t)
+	b.start()
+	l := newLoad(b, 6, 3, cpu(40_000))
+	w := follow(t, l.consumers[0])
+	for round := range 20 {
+		l.offer()
+		dead := make(chan struct{})
+		time.AfterFunc(time.Duration(20+rand.IntN(280))*time.Millisecond, func() {
+			defer close(dead)
+			b.kill()
+		})
+		l.run(t.Context())
+		<-dead
+		if round%4 == 3 { // killed while it starts
+			b.launch()
+			time.Sleep(time.Duration(rand.IntN(120)) * time.Millisecond)
+			b.kill()
+		}
+		b.start()
+		l.verify(b)
+		if t.Failed() {
+			t.Fatalf("in round %d", round)
+		}
+	}
+	reached := map[api.State]int{}
+	for _, d := range l.deals {
+		reached[d.acknowledged.Payload.State]++
+	}
+	t.Logf("%d reservations, %d answers lost, acknowledged: %v", len(l.deals), l.lost, reached)
+	if l.lost < 20 || reached[api.Held] == 0 || reached[api.Reserved] == 0 || reached[api.Released] == 0 || reached[api.Rejected] == 0 {
+		t.Error("not everything was tested")
+	}
+	w.sees(mine(all(t, b.operator), l.consumers[0].Name))
+}
+
+// all is what the broker's operator sees.
+func all(t *testing.T, operator *client.Client) map[string]client.Reservation {
+	t.Helper()
+	items, err := operator.Reservations(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := make(map[string]client.Reservation, len(items))
+	for _, r := range items {
+		out[r.ID] = r
+	}
+	if len(out) != len(items) {
+		t.Errorf("%d reservations have %d IDs", len(items), len(out))
+	}
+	return out
+}
+
+func mine(all map[string]client.Reservation, consumer string) map[string]client.Reservation {
+	out := map[string]client.Reservation{}
+	for id, r := range all {
+		if r.Payload.Consumer == consumer {
+			out[id] = r
+		}
+	}
+	return out
+}
+
+// verify compares what the broker knows after a start with what it acknowledged before.
+func (l *load) verify(b *process) {
+	l.t.Helper()
+	b.balanced()
+	known := all(l.t, b.operator)
+	l.within(known)
+	for _, d := range l.deals {
+		if d.acknowledged.ID != "" {
+			d.kept(l.t, known[d.acknowledged.ID])
+		}
+	}
+	l.repeat(known)
+}
+
+// within demands that no provider is promised more than it offers.
+func (l *load) within(known map[string]client.Reservation) {
+	l.t.Helper()
+	promised := map[string]int64{}
+	for _, r := range known {
+		if r.Payload.State.Counts() {
+			promised[r.Payload.Provider] += millis(r.Payload.Resources)
+		}
+	}
+	for provider, sum := range promised {
+		if sum > millis(l.offered) {
+			l.t.Errorf("%d milli-CPU of %s are promised, %d are offered", sum, provider, millis(l.offered))
+		}
+	}
+}
+
+// kept demands that now is the reservation as it was acknowledged, or later in its life.
+func (d *deal) kept(t *testing.T, now client.Reservation) {
+	t.Helper()
+	was, is := d.acknowledged.Payload, now.Payload
+	switch {
+	case now.ID == "":
+		t.Errorf("%s: reservation %s was acknowledged as %s and is gone", d.key, d.acknowledged.ID, was.State)
+	case slices.Index(api.States, is.State) < slices.Index(api.States, was.State):
+		t.Errorf("%s: reservation %s was acknowledged as %s and is %s", d.key, now.ID, was.State, is.State)
+	case now.Revision < d.acknowledged.Revision, is.Provider != was.Provider, millis(is.Resources) != millis(was.Resources),
+		was.Assignment != "" && is.Assignment != was.Assignment, was.Acceptance != "" && is.Acceptance != was.Acceptance:
+		t.Errorf("%s: reservation %s is another one:\nwas %+v\nis  %+v", d.key, now.ID, d.acknowledged, now)
+	}
+}
+
+// repeat repeats every request that is not over, and all of whose outcome nothing was heard: each gives the reservation
+// that it made, and together they made exactly those that are known.
+func (l *load) repeat(known map[string]client.Reservation) {
+	l.t.Helper()
+	made := map[string]string{}
+	for _, d := range l.deals {
+		id := d.acknowledged.ID
+		if !d.done() && d.asked {
+			again, err := d.consumer.Reserve(l.t.Context(), d.key, d.request)
+			if err != nil {
+				l.t.Errorf("%s: repeated: %v", d.key, err)
+				continue
+			}
+			if id != "" && id != again.ID {
+				l.t.Errorf("%s: made %s, repeated it makes %s", d.key, id, again.ID)
+			}
+			id = again.ID
+			if d.step == 0 && known[id].ID == "" { // it had not been recorded, now it is
+				d.acknowledged, known[id] = again, again
+			}
+		}
+		if id == "" {
+			continue
+		}
+		if other := made[id]; other != "" {
+			l.t.Errorf("%s and %s both made %s", d.key, other, id)
+		}
+		made[id] = d.key
+	}
+	for id := range known {
+		if made[id] == "" {
+			l.t.Errorf("reservation %s is there, and nobody made it: %+v", id, known[id])
+		}
+	}
+}

@@ -1,0 +1,170 @@
+package robustness
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/test/robustness/member"
+)
+
+// deal is the way of one reservation through its life. A step whose answer was lost is taken again, with the
+// same words.
+type deal struct {
+	key      string
+	request  api.Request
+	consumer *member.Member
+	provider *member.Member // once it is held
+
+	step int
+	word string // what was signed for the step being taken
+	// acknowledged is the newest answer. asked says that there may be a reservation without one.
+	acknowledged client.Reservation
+	asked        bool
+}
+
+// load is members that trade with each other for as long as the broker answers.
+type load struct {
+	t         *testing.T
+	consumers []*member.Member
+	providers map[string]*member.Member
+	offered   api.Resources // by each provider
+
+	mu    sync.Mutex
+	deals []*deal
+	lost  int // answers that never came
+}
+
+const maxOpen = 6
+
+func newLoad(b *process, consumers, providers int, offered api.Resources) *load {
+	b.t.Helper()
+	l := &load{t: b.t, providers: map[string]*member.Member{}, offered: offered}
+	for i := range providers {
+		p := b.join(fmt.Sprintf("provider-%d", i))
+		l.providers[p.Name] = p
+	}
+	for i := range consumers {
+		l.consumers = append(l.consumers, b.join(fmt.Sprintf("consumer-%d", i)))
+	}
+	return l
+}
+
+// offer lets every provider say what it has, and what it accepted.
+func (l *load) offer() {
+	l.t.Helper()
+	for _, p := range l.providers {
+		if err := p.Offer(l.t.Context(), l.offered); err != nil {
+			l.t.Fatal(err)
+		}
+	}
+}
+
+// run trades until ctx ends or the broker no longer answers.
+func (l *load) run(ctx context.Context) {
+	var all sync.WaitGroup
+	for _, c := range l.consumers {
+		all.Go(func() { l.trade(ctx, c) })
+	}
+	for _, p := range l.providers {
+		all.Go(func() {
+			for ctx.Err() == nil && p.Offer(ctx, l.offered) == nil {
+			}
+		})
+	}
+	all.Wait()
+}
+
+func (l *load) trade(ctx context.Context, c *member.Member) {
+	for ctx.Err() == nil {
+		d := l.next(c)
+		switch err := d.take(ctx, l.providers); {
+		case err == nil:
+		case api.CodeOf(err) == api.CodeInsufficient: // others were faster: it was not recorded
+			l.drop(d)
+		case api.CodeOf(err) == api.CodeUnavailable:
+			l.mu.Lock()
+			l.lost++
+			l.mu.Unlock()
+			return
+		default:
+			l.t.Errorf("%s at step %d: %v", d.key, d.step, err)
+			return
+		}
+	}
+}
+
+// next is an open deal of the consumer, or a new one.
+func (l *load) next(c *member.Member) *deal {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var open []*deal
+	for _, d := range l.deals[max(0, len(l.deals)-400):] {
+		if d.consumer == c && !d.done() {
+			open = append(open, d)
+		}
+	}
+	if len(open) >= maxOpen || len(open) > 0 && rand.IntN(2) == 0 {
+		return open[rand.IntN(len(open))]
+	}
+	d := &deal{key: fmt.Sprintf("deal-%d", len(l.deals)), consumer: c, request: api.Request{Resources: cpu(500 + rand.Int64N(3500))}}
+	l.deals = append(l.deals, d)
+	return d
+}
+
+func (l *load) drop(d *deal) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.deals = slices.DeleteFunc(l.deals, func(other *deal) bool { return other == d })
+}
+
+func (d *deal) done() bool { return d.acknowledged.Payload.State.Over() && d.acknowledged.ID != "" }
+
+// take takes the next step. Errors: those of the call.
+func (d *deal) take(ctx context.Context, providers map[string]*member.Member) (err error) {
+	r := d.acknowledged
+	if d.word == "" {
+		if d.word, err = d.sign(); err != nil {
+			return err
+		}
+	}
+	switch d.step {
+	case 0:
+		d.asked = true
+		if r, err = d.consumer.Reserve(ctx, d.key, d.request); err == nil {
+			d.provider = providers[r.Payload.Provider]
+		}
+	case 1:
+		r, err = d.consumer.Confirm(ctx, r.ID, d.word)
+	case 2:
+		r, err = d.provider.Accept(ctx, r.ID, d.word)
+	case 3:
+		r, err = d.consumer.Release(ctx, r.ID, d.word)
+	case 4:
+		d.provider.Forget(r.ID)
+		r, err = d.provider.Progress(ctx, r.ID, api.Released)
+	}
+	if err == nil {
+		d.acknowledged, d.word = r, ""
+		d.step++
+	}
+	return err
+}
+
+// sign signs what the step needs.
+func (d *deal) sign() (string, error) {
+	switch d.step {
+	case 1:
+		return d.consumer.Assignment(d.acknowledged, d.provider)
+	case 2:
+		return d.provider.Acceptance(d.acknowledged)
+	case 3:
+		return d.consumer.End(d.acknowledged, api.ReasonReleased)
+	}
+	return "", nil
+}

@@ -1,0 +1,85 @@
+package robustness
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// A backup of the journal that was put back lacks what was acknowledged since. The broker sees it and refuses;
+// an operator accepts the loss; the agents keep what they hold, and nothing of it is sold again.
+func TestJournalPutBack(t *testing.T) {
+	t.Parallel()
+	b := newProcess(t)
+	b.start()
+	rome := startCluster(t, b.operator, "rome", "4", false)
+	milan := startCluster(t, b.operator, "milan", "8", true)
+	watch := follow(t, b.join("paris"))
+	reserved(t, b, "0")
+	first := agreed(rome, milan, "first", 2000)
+	lineage := all(t, b.operator)[first].Payload.Fence.Lineage
+
+	b.stop()
+	backup, err := os.ReadFile(b.journal())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.start()
+	reserved(t, b, "2")
+	second := agreed(rome, milan, "second", 3000)
+	b.stop()
+	if err := os.WriteFile(b.journal(), backup, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	said := b.refused()
+	for _, want := range []string{"refused", "was committed", "bourse broker journal accept-loss"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("it does not say %q:\n%s", want, said)
+		}
+	}
+	rome.connected(false)
+	milan.connected(false)
+	if gone := bound(rome, milan, first, second); gone != nil {
+		t.Errorf("while the broker was away: %s", gone)
+	}
+
+	if out, err := acceptLoss(b); err != nil || !strings.Contains(out, "lineage") {
+		t.Fatalf("accept-loss: %v: %s", err, out)
+	}
+	b.start()
+	rome.connected(true)
+	milan.connected(true)
+	reserved(t, b, "5") // both, though the broker has only heard of one
+	agreed(rome, milan, "third", 1000)
+	rome.request("fourth", 3000) // would fit if the second one were forgotten
+	rome.becomes("fourth", api.Rejected)
+	if gone := bound(rome, milan, first, second); gone != nil {
+		t.Errorf("after the broker came back: %s", gone)
+	}
+	known := all(t, b.operator)
+	if known[first].Payload.Fence.Lineage == lineage || known[first].ID == "" {
+		t.Errorf("the lineage is still %s", lineage)
+	}
+	if known[second].ID != "" {
+		t.Error("the second reservation is there: nothing was tested")
+	}
+	eventually(t, "members begin anew, with a whole snapshot", func(context.Context) bool {
+		watch.mu.Lock()
+		defer watch.mu.Unlock()
+		return watch.whole == 2
+	})
+	b.balanced()
+}
+
+// reserved waits until the broker counts so many CPUs of milan as reserved.
+func reserved(t *testing.T, b *process, cpus string) {
+	t.Helper()
+	eventually(t, cpus+" CPUs of milan are reserved", func(ctx context.Context) bool {
+		c, err := b.operator.Cluster(ctx, "milan")
+		pool, ok := c.Payload.Pools[api.GeneralPool]
+		return err == nil && ok && c.Payload.Fresh && pool.Reserved.Cpu().String() == cpus
+	})
+}
