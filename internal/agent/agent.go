@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -30,7 +29,6 @@ import (
 	"github.com/bourse-dev/bourse/internal/identity/store"
 	"github.com/bourse-dev/bourse/internal/inventory"
 	"github.com/bourse-dev/bourse/internal/journal/kube"
-	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/match"
 	"github.com/bourse-dev/bourse/internal/provider"
 	"github.com/bourse-dev/bourse/internal/transport"
@@ -147,28 +145,6 @@ type agent struct {
 	link *link
 }
 
-// link is what is known of the connection to the broker.
-type link struct {
-	mu   sync.Mutex
-	err  error
-	last time.Time
-}
-
-func (l *link) heard(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.err = err; err == nil {
-		l.last = time.Now()
-	}
-}
-
-// state says whether the broker is connected, and when it was last heard.
-func (l *link) state() (bool, time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.err == nil && !l.last.IsZero(), l.last
-}
-
 // probes makes /livez and /readyz. An agent is ready without its broker: what it holds stays held.
 func (a *agent) probes() error {
 	alive := func(*http.Request) error { return nil }
@@ -260,70 +236,4 @@ func (a *agent) control(sharing *policy, borrower *consumer.Borrower, wishes cha
 	return ctrl.NewControllerManagedBy(a.mgr).Named("resourcerequest").For(&api.ResourceRequest{}).
 		WatchesRawSource(source.Channel(wishes, &handler.EnqueueRequestForObject{})).
 		Complete(&consumer.Requests{Client: a.mgr.GetClient(), Borrower: borrower, Events: a.mgr.GetEventRecorder("bourse-agent")})
-}
-
-// halves hands each reservation to the half of the agent that it concerns.
-type halves struct {
-	cluster      string
-	reader       client.Reader
-	gate         *provider.Gate
-	borrower     *consumer.Borrower
-	instructions *provider.Instructions
-	wishes       chan<- event.GenericEvent
-	forget       func(id string)
-	log          *slog.Logger
-}
-
-func (h *halves) sync(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
-	switch {
-	case ours != nil && ours.Provider == h.cluster, ours == nil && theirs.Payload.Provider == h.cluster:
-		if ours != nil {
-			if err := h.instructions.Show(ctx, ours); err != nil {
-				return err
-			}
-		}
-		if err := h.gate.Sync(ctx, theirs, ours); err != nil {
-			return err
-		}
-	case ours == nil:
-		if theirs.Payload.State.Counts() && theirs.Payload.Assignment != "" {
-			h.log.Warn("the broker shows a reservation that no request of this cluster's ledger made: left alone", "reservation", theirs.ID, "provider", theirs.Payload.Provider)
-		}
-		return nil // the request's own controller takes it up
-	default:
-		wish, err := h.wish(ctx, ours)
-		if err != nil {
-			return err
-		}
-		if err := h.borrower.Sync(ctx, theirs, ours, wish); err != nil {
-			return err
-		}
-	}
-	if theirs != nil && theirs.Payload.State.Over() && (ours == nil || ours.State.Over()) {
-		h.forget(theirs.ID)
-	}
-	return nil
-}
-
-// wish reads the request behind a reservation of ours, nil if it is gone, and lets its controller look again.
-func (h *halves) wish(ctx context.Context, ours *market.Reservation) (*consumer.Wish, error) {
-	if ours.Object == nil {
-		return nil, nil
-	}
-	object := &api.ResourceRequest{}
-	object.Namespace, object.Name = ours.Object.Namespace, ours.Object.Name
-	select {
-	case h.wishes <- event.GenericEvent{Object: object.DeepCopy()}:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	err := h.reader.Get(ctx, client.ObjectKeyFromObject(object), object)
-	if client.IgnoreNotFound(err) != nil {
-		return nil, err
-	}
-	if err != nil || string(object.UID) != ours.Object.UID || object.DeletionTimestamp != nil {
-		return nil, nil
-	}
-	wish := consumer.WishOf(object)
-	return &wish, nil
 }

@@ -1,0 +1,81 @@
+package agent
+
+import (
+	"context"
+	"log/slog"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/consumer"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/provider"
+	"github.com/bourse-dev/bourse/internal/transport"
+)
+
+// halves hands each reservation to the half of the agent that it concerns.
+type halves struct {
+	cluster      string
+	reader       client.Reader
+	gate         *provider.Gate
+	borrower     *consumer.Borrower
+	instructions *provider.Instructions
+	wishes       chan<- event.GenericEvent
+	forget       func(id string)
+	log          *slog.Logger
+}
+
+func (h *halves) sync(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
+	switch {
+	case ours != nil && ours.Provider == h.cluster, ours == nil && theirs.Payload.Provider == h.cluster:
+		if ours != nil {
+			if err := h.instructions.Show(ctx, ours); err != nil {
+				return err
+			}
+		}
+		if err := h.gate.Sync(ctx, theirs, ours); err != nil {
+			return err
+		}
+	case ours == nil:
+		if theirs.Payload.State.Counts() && theirs.Payload.Assignment != "" {
+			h.log.Warn("the broker shows a reservation that no request of this cluster's ledger made: left alone", "reservation", theirs.ID, "provider", theirs.Payload.Provider)
+		}
+		return nil // the request's own controller takes it up
+	default:
+		wish, err := h.wish(ctx, ours)
+		if err != nil {
+			return err
+		}
+		if err := h.borrower.Sync(ctx, theirs, ours, wish); err != nil {
+			return err
+		}
+	}
+	if theirs != nil && theirs.Payload.State.Over() && (ours == nil || ours.State.Over()) {
+		h.forget(theirs.ID)
+	}
+	return nil
+}
+
+// wish reads the request behind a reservation of ours, nil if it is gone, and lets its controller look again.
+func (h *halves) wish(ctx context.Context, ours *market.Reservation) (*consumer.Wish, error) {
+	if ours.Object == nil {
+		return nil, nil
+	}
+	object := &api.ResourceRequest{}
+	object.Namespace, object.Name = ours.Object.Namespace, ours.Object.Name
+	select {
+	case h.wishes <- event.GenericEvent{Object: object.DeepCopy()}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	err := h.reader.Get(ctx, client.ObjectKeyFromObject(object), object)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, err
+	}
+	if err != nil || string(object.UID) != ours.Object.UID || object.DeletionTimestamp != nil {
+		return nil, nil
+	}
+	wish := consumer.WishOf(object)
+	return &wish, nil
+}
