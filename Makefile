@@ -3,6 +3,9 @@ SHELL := bash
 GO ?= go
 CRDGEN = $(GO) tool -modfile=tools/go.mod controller-gen
 
+# The pattern of a quantity in a CRD allows exponents that take hours to read: two digits are enough.
+SHORT_EXPONENTS = sed -i 's/(\[eE\](\\+|-)?((\[0-9\]+(\\.\[0-9\]\*)?)|(\\.\[0-9\]+)))/([eE](\\+|-)?[0-9]{1,2})/'
+
 .DEFAULT_GOAL := help
 .PHONY: help
 help: ## Show this help
@@ -48,6 +51,7 @@ bench: ## Measure the figures of docs/performance.md, into a table and bench.jso
 .PHONY: generate
 generate: ## Generate what is generated: deep copies, CRDs, OpenAPI, the reference of the commands
 	$(CRDGEN) object paths=./api crd output:crd:dir=config/crd
+	@$(SHORT_EXPONENTS) config/crd/bourse.dev_*.yaml
 	$(GO) test ./internal/server -run TestOpenAPI -update >/dev/null
 	$(GO) test ./internal/cli -run TestReference -update >/dev/null
 
@@ -55,6 +59,7 @@ generate: ## Generate what is generated: deep copies, CRDs, OpenAPI, the referen
 check: ## Fail when something generated is stale (OpenAPI and the reference have tests), or the code does not vet
 	@tmp=$$(mktemp -d) && trap 'rm -rf '$$tmp EXIT && \
 	$(CRDGEN) object output:object:dir=$$tmp crd output:crd:dir=$$tmp paths=./api && \
+	$(SHORT_EXPONENTS) $$tmp/*.yaml && \
 	for f in $$tmp/*; do \
 	  case $$f in *.yaml) have=config/crd;; *) have=api;; esac; \
 	  cmp $$f $$have/$$(basename $$f) || { echo "generated files are stale: run make generate and commit"; exit 1; }; \

@@ -71,6 +71,9 @@ func convert(field string, r api.Resources, round func(resource.Quantity, resour
 				return nil, api.Invalid(field, "%.80q is not the name of a resource", string(name)).Fix("%s", errs[0])
 			}
 		}
+		if absurd(q) {
+			return nil, api.Invalid(at, "it has an exponent that no amount has").Fix("give at most %d", int64(maxAmount/1000))
+		}
 		if q.Sign() < 0 {
 			return nil, api.Invalid(at, "%s is negative", q.String()).Fix("give an amount of at least 0")
 		}
@@ -83,6 +86,15 @@ func convert(field string, r api.Resources, round func(resource.Quantity, resour
 		out = append(out, Amount{string(name), round(q, scale)})
 	}
 	return out, nil
+}
+
+// absurd says of a quantity such as 1e99999999 that merely comparing or printing it would take for ever.
+func absurd(q resource.Quantity) bool {
+	if _, ordinary := q.AsInt64(); ordinary {
+		return false
+	}
+	scale := q.AsDec().Scale()
+	return scale < -30 || scale > 30
 }
 
 // Resources converts back to Kubernetes quantities.
@@ -114,21 +126,9 @@ func (a Amounts) Of(name string) int64 {
 	return 0
 }
 
-// Short returns the first resource of need of which there is less than needed,
-// and how much is missing; ok is true when nothing is.
-func (a Amounts) Short(need Amounts) (name string, missing int64, ok bool) {
-	for i := range need {
-		if have := a.Of(need[i].Resource); have < need[i].Value {
-			return need[i].Resource, need[i].Value - have, false
-		}
-	}
-	return "", 0, true
-}
-
 // Fits says whether there is at least as much as needed of everything.
 func (a Amounts) Fits(need Amounts) bool {
-	_, _, ok := a.Short(need)
-	return ok
+	return !slices.ContainsFunc(need, func(n Amount) bool { return a.Of(n.Resource) < n.Value })
 }
 
 // Plus is the sum.
@@ -147,13 +147,17 @@ func (a Amounts) Negative() bool {
 	return slices.ContainsFunc(a, func(x Amount) bool { return x.Value < 0 })
 }
 
-// Swap is a sum in which one summand became another: a - out + in. What becomes 0 is left
+// Swap is a sum of which out is a summand, with in in its place. What becomes 0 is left
 // out: a sum that lives long must not name every resource that ever was in it.
 func (a Amounts) Swap(out, in Amounts) Amounts {
 	if out.Equal(in) {
 		return a
 	}
-	return slices.DeleteFunc(a.Minus(out).Plus(in), func(x Amount) bool { return x.Value == 0 })
+	sum := a.Plus(in)
+	for i := range sum {
+		sum[i].Value -= out.Of(sum[i].Resource)
+	}
+	return slices.DeleteFunc(sum, func(x Amount) bool { return x.Value == 0 })
 }
 
 // Only keeps the resources that another set names.

@@ -11,11 +11,14 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"golang.org/x/time/rate"
+
+	"github.com/bourse-dev/bourse/api"
 )
 
 const (
 	maxDepth   = 24
 	maxCallers = 50_000
+	strangers  = 0.01 // what an address without certificate may call, of what a member may
 )
 
 // limits bounds the rate of each caller; who has no certificate is counted by address.
@@ -29,7 +32,7 @@ func (l *limits) allow(c Caller, r *http.Request) bool {
 	key, per := c.String(), l.rate
 	if c.Role == "" {
 		host, _, _ := net.SplitHostPort(r.RemoteAddr)
-		key, per = "address "+host, 5
+		key, per = "address "+host, l.rate*strangers
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -38,7 +41,7 @@ func (l *limits) allow(c Caller, r *http.Request) bool {
 		if l.callers == nil || len(l.callers) >= maxCallers { // forgetting is cheaper than remembering whom to forget
 			l.callers = map[string]*rate.Limiter{}
 		}
-		limiter = rate.NewLimiter(rate.Limit(per), int(2*per))
+		limiter = rate.NewLimiter(rate.Limit(per), max(1, int(2*per)))
 		l.callers[key] = limiter
 	}
 	return limiter.Allow()
@@ -50,6 +53,11 @@ var jsonFormat = huma.Format{
 	Unmarshal: func(data []byte, v any) error {
 		if err := shallow(data); err != nil {
 			return err
+		}
+		if _, unvalidated := v.(*api.MeasurementDelta); unvalidated {
+			if err := plain(data); err != nil {
+				return err
+			}
 		}
 		return readable(json.Unmarshal(data, v))
 	},
@@ -78,3 +86,25 @@ func shallow(data []byte) error {
 	}
 	return nil
 }
+
+// plain refuses numbers with an exponent of more than two digits, such as 1e-99999999, which
+// Kubernetes' reader of quantities would reckon with for hours. Other bodies are held to
+// the schema of a quantity; those of hot paths, in which there is no free text, to this.
+func plain(data []byte) error {
+	for i := 1; i+3 < len(data); i++ {
+		if (data[i] != 'e' && data[i] != 'E') || !numeral(data[i-1]) {
+			continue
+		}
+		digits := data[i+1:]
+		if digits[0] == '+' || digits[0] == '-' {
+			digits = digits[1:]
+		}
+		if len(digits) >= 3 && digit(digits[0]) && digit(digits[1]) && digit(digits[2]) {
+			return fmt.Errorf("a number has an exponent of more than two digits")
+		}
+	}
+	return nil
+}
+
+func digit(c byte) bool   { return c >= '0' && c <= '9' }
+func numeral(c byte) bool { return digit(c) || c == '.' }
