@@ -12,6 +12,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -26,6 +27,7 @@ import (
 // Client calls one server.
 type Client struct {
 	base  string
+	name  string // of the server, for people
 	http  *http.Client
 	token string
 }
@@ -34,7 +36,7 @@ type Client struct {
 // hc carries the certificate; nil is http.DefaultClient.
 func New(base string, hc *http.Client) *Client {
 	if path, ok := strings.CutPrefix(base, "unix://"); ok {
-		return &Client{base: "http://socket", http: &http.Client{Transport: &http.Transport{
+		return &Client{base: "http://socket", name: base, http: &http.Client{Transport: &http.Transport{
 			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 				return (&net.Dialer{}).DialContext(ctx, "unix", path)
 			},
@@ -43,7 +45,8 @@ func New(base string, hc *http.Client) *Client {
 	if hc == nil {
 		hc = http.DefaultClient
 	}
-	return &Client{base: strings.TrimSuffix(base, "/"), http: hc}
+	base = strings.TrimSuffix(base, "/")
+	return &Client{base: base, name: base, http: hc}
 }
 
 // WithToken returns a client that sends a bearer token, as an agent's listener on loopback wants.
@@ -83,28 +86,34 @@ func (c *Client) request(ctx context.Context, method, path string, header http.H
 		r.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	response, err := c.http.Do(r)
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		err = wrapped.Err // the rest names a URL that nobody typed
+	}
 	if err != nil {
-		return nil, api.Errorf(api.CodeUnavailable, "%s", err).Fix("check that the server at %s runs and can be reached", c.base)
+		return nil, api.Errorf(api.CodeUnavailable, "%s", err).Fix("check that the server at %s runs and can be reached", c.name)
 	}
 	if response.StatusCode >= 300 {
 		defer response.Body.Close()
-		return nil, problem(response)
+		return nil, c.problem(response)
 	}
 	return response, nil
 }
 
 // problem reads the error in an answer.
-func problem(response *http.Response) error {
+func (c *Client) problem(response *http.Response) error {
 	data, _ := io.ReadAll(io.LimitReader(response.Body, 1<<20))
 	var e api.Error
 	if json.Unmarshal(data, &e) == nil && e.Code != "" {
 		return &e
 	}
-	code := api.CodeInternal
-	if response.StatusCode == http.StatusServiceUnavailable || response.StatusCode == http.StatusBadGateway || response.StatusCode == http.StatusGatewayTimeout {
-		code = api.CodeUnavailable
+	switch response.StatusCode {
+	case http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout:
+		return api.Errorf(api.CodeUnavailable, "%s answered %s", c.name, response.Status)
+	case http.StatusNotFound, http.StatusMethodNotAllowed:
+		return api.Errorf(api.CodeNotFound, "%s has no %s", c.name, response.Request.URL.Path).
+			Fix("see whether it is the server that you mean: a broker, or the agent of a cluster")
 	}
-	return api.Errorf(code, "%s answered %s", response.Request.URL.Host, response.Status)
+	return api.Errorf(api.CodeInternal, "%s answered %s", c.name, response.Status)
 }
 
 // call makes one call and decodes its answer into out, unless that is nil.

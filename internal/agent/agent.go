@@ -97,6 +97,10 @@ func Run(ctx context.Context, o Options) error {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
+	o.Kubernetes = rest.CopyConfig(o.Kubernetes)
+	if o.Kubernetes.QPS == 0 {
+		o.Kubernetes.QPS = -1 // the API server shares itself out fairly; a limit here only makes people wait
+	}
 	mgr, err := newManager(o)
 	if err != nil {
 		return err
@@ -161,7 +165,9 @@ func (a *agent) probes() error {
 
 // lead is what the leader does.
 func (a *agent) lead(ctx context.Context) error {
-	kubernetesClient, err := kubernetes.NewForConfig(a.mgr.GetConfig())
+	config := rest.CopyConfig(a.mgr.GetConfig())
+	config.ContentType = runtime.ContentTypeProtobuf // pods and nodes: a fraction of what JSON costs
+	kubernetesClient, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err
 	}
@@ -212,13 +218,24 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 		cluster: cluster, reader: a.mgr.GetClient(), gate: gate, borrower: borrower, wishes: wishes, log: log,
 		instructions: &provider.Instructions{Client: a.mgr.GetClient(), Namespace: a.Namespace},
 	}
-	follow := &follower{cluster: cluster, market: ledger, broker: broker, log: log, sync: halves.sync, heard: a.link.heard}
+	follow := &follower{cluster: cluster, market: ledger, broker: broker, log: log, sync: halves.sync, heard: func(err error) {
+		if a.link.heard(err) {
+			sharing.tell() // while it was away it may have forgotten what we have
+		}
+	}}
 	halves.forget = follow.forget
 	group.Go(func() error { return inv.Run(ctx) })
 	select {
 	case <-inv.Synced():
 	case <-ctx.Done():
 		return nil
+	}
+	// The gate answers by what is shared and what there is: both are known before anybody asks it.
+	if _, err := sharing.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKey{Name: "default"}}); err != nil {
+		return err
+	}
+	if err := advertiser.Begin(ctx); err != nil {
+		return err
 	}
 	group.Go(func() error { return advertiser.Run(ctx) })
 	group.Go(func() error { return follow.run(ctx) })

@@ -12,12 +12,15 @@ type link struct {
 	last time.Time
 }
 
-func (l *link) heard(err error) {
+// heard notes how the last call went, and says whether the broker is back.
+func (l *link) heard(err error) (back bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	back = err == nil && l.err != nil
 	if l.err = err; err == nil {
 		l.last = time.Now()
 	}
+	return back
 }
 
 // state says whether the broker is connected, and when it was last heard.

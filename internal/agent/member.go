@@ -115,7 +115,7 @@ func joinWith(ctx context.Context, cluster, text, broker string, id *store.Ident
 		answer, err := c.Join(ctx, submission)
 		if err == nil {
 			id.CertPEM, id.CAPEM = []byte(answer.Certificate), []byte(answer.CA)
-			log.Info("joined", "broker", broker, "cluster", cluster, "fingerprint", key.Public().Fingerprint(), "state", answer.State)
+			log.Info("joined", "broker", broker, "fingerprint", key.Public().Fingerprint(), "state", answer.State)
 			return s.Save(ctx, id)
 		}
 		if code := api.CodeOf(err); code != api.CodeUnavailable && code != api.CodeTooManyRequests {

@@ -66,9 +66,13 @@ func (p *policy) check(s *api.Sharing) error {
 }
 
 func (p *policy) set(s *api.Sharing) {
-	if equality.Semantic.DeepEqual(p.current.Swap(s), s) {
-		return
+	if !equality.Semantic.DeepEqual(p.current.Swap(s), s) {
+		p.tell()
 	}
+}
+
+// tell makes the cluster advertise anew.
+func (p *policy) tell() {
 	select {
 	case p.changed <- struct{}{}:
 	default:

@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -16,6 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
 	"github.com/bourse-dev/bourse/internal/journal"
@@ -77,7 +77,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	listener, err := net.Listen("tcp", o.Listen)
 	if err != nil {
-		return err
+		return api.Invalid("--listen", "%s", err).Fix("give a free address of this machine: HOST:PORT")
 	}
 	defer listener.Close()
 	authority, url, err := identify(o, listener.Addr())
@@ -95,7 +95,7 @@ func identify(o Options, address net.Addr) (*tlsid.Authority, string, error) {
 	}
 	if len(o.Hosts) == 0 {
 		if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
-			return nil, "", fmt.Errorf("--listen %s does not say by which name members reach this broker: give --host NAME", o.Listen)
+			return nil, "", api.Invalid("--listen", "%s does not say by which name members reach this broker", o.Listen).Fix("give --host NAME")
 		}
 		o.Hosts = []string{host}
 	}

@@ -20,7 +20,7 @@ import (
 func observe(ctx context.Context, o Options, x *exchange.Exchange) error {
 	l, err := net.Listen("tcp", o.MetricsAddress)
 	if err != nil {
-		return err
+		return api.Invalid("--metrics-bind-address", "%s", err).Fix("give a free address of this machine: HOST:PORT")
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &metrics{market: x})

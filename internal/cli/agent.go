@@ -7,10 +7,13 @@ import (
 	"os"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent"
@@ -31,6 +34,8 @@ func (sh *shell) agentCommand() *cobra.Command {
 				return err
 			}
 			o.Log = logger
+			klog.SetSlogLogger(logger) // what Kubernetes' own code has to say
+			ctrl.SetLogger(logr.FromSlogHandler(logger.Handler()))
 			if o.Join == "" {
 				o.Join = os.Getenv("BOURSE_JOIN")
 			}

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -18,7 +20,7 @@ func (sh *shell) brokerCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "broker", GroupID: "run", Short: "Run the broker of a federation, or act as its operator", Args: cobra.NoArgs,
 		Long: "Without a subcommand, bourse broker runs a broker until it is stopped. Its subcommands are an operator's: they\n" +
-			"reach the broker by its local socket, or with --server and an operator's certificate.",
+			"reach the broker by its local socket, or with --server https://HOST:PORT and --operator-cert.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			logger, err := log.logger(sh.progress)
 			if err != nil {
@@ -37,6 +39,7 @@ func (sh *shell) brokerCommand() *cobra.Command {
 	f.StringVar(&o.MetricsAddress, "metrics-bind-address", "", "address for /metrics, /livez and /readyz, such as 127.0.0.1:8080 (default: off)")
 	f.Float64Var(&o.Rate, "rate-limit", 500, "calls a second that one member may make")
 	log.add(f)
+	cmd.PersistentFlags().StringVar(&sh.operatorCert, "operator-cert", "", "for the subcommands: folder with an operator's tls.crt, tls.key and ca.crt; the broker writes one, `operator`, into its --dir")
 	cmd.AddCommand(sh.tokenCommand(), sh.membersCommand(), sh.journalCommand())
 	for _, step := range []struct{ name, short string }{
 		{"approve", "Admit a cluster that asked to join: compare its fingerprint first"},
@@ -153,7 +156,11 @@ func (sh *shell) journalCommand() *cobra.Command {
 			"When there is no better copy, accept-loss makes what is there the truth, as a new lineage, so that agents can tell.\n" +
 			"The broker must be stopped.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			head, err := sqlite.AcceptLoss(cmd.Context(), filepath.Join(dir, broker.JournalFile))
+			path := filepath.Join(dir, broker.JournalFile)
+			head, err := sqlite.AcceptLoss(cmd.Context(), path)
+			if errors.Is(err, os.ErrNotExist) {
+				return api.Errorf(api.CodeNotFound, "there is no journal %s", path).At("--dir").Fix("name the folder that the broker is started with")
+			}
 			if err != nil {
 				return err
 			}

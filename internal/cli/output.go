@@ -32,15 +32,12 @@ func show[T any](sh *shell, items []api.Envelope[T], empty string, columns ...co
 			fmt.Fprintln(sh.out, item.ID)
 		}
 		return nil
-	case "table", "wide":
-		if len(items) == 0 {
-			fmt.Fprintln(sh.progress, empty)
-			return nil
-		}
-		return sh.table(rowsOf(items, columns, sh.output == "wide"))
-	default:
-		return api.Invalid("--output", "%q is not a form", sh.output).Fix("choose table, wide, json, yaml or name")
 	}
+	if len(items) == 0 {
+		fmt.Fprintln(sh.progress, empty)
+		return nil
+	}
+	return sh.table(rowsOf(items, columns, sh.output == "wide"))
 }
 
 func rowsOf[T any](items []api.Envelope[T], columns []column[T], wide bool) [][]string {

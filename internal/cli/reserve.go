@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -72,24 +74,32 @@ func (w *wish) request() (api.Request, error) {
 	if w.duration != 0 {
 		r.Duration = &metav1.Duration{Duration: w.duration}
 	}
-	named := map[string]string{"cpu": w.cpu, "memory": w.memory, "nvidia.com/gpu": w.gpu}
-	for name, amount := range w.resources {
-		named[name] = amount
-	}
-	for name, amount := range named {
-		if amount == "" {
-			continue
+	for _, ask := range w.amounts() {
+		q, err := resource.ParseQuantity(ask.amount)
+		if err != nil || q.Sign() < 0 {
+			return r, api.Invalid(ask.flag, "%q is not an amount", ask.amount).Fix("write amounts as Kubernetes does: 4, 500m, 8Gi")
 		}
-		q, err := resource.ParseQuantity(amount)
-		if err != nil {
-			return r, api.Invalid("--resource", "%s=%s: %s", name, amount, err).Fix("write amounts as Kubernetes does: 4, 500m, 8Gi")
-		}
-		r.Resources[resourceName(name)] = q
+		r.Resources[resourceName(ask.resource)] = q
 	}
 	if len(r.Resources) == 0 {
 		return r, api.Invalid("--cpu", "nothing is asked for").Fix("ask for something: --cpu 4 --memory 8Gi")
 	}
 	return r, nil
+}
+
+// asked is what one flag asks of one resource.
+type asked struct{ flag, resource, amount string }
+
+func (w *wish) amounts() (out []asked) {
+	for _, a := range []asked{{"--cpu", "cpu", w.cpu}, {"--memory", "memory", w.memory}, {"--gpu", "nvidia.com/gpu", w.gpu}} {
+		if a.amount != "" {
+			out = append(out, a)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.resources)) {
+		out = append(out, asked{"--resource " + name, name, w.resources[name]})
+	}
+	return out
 }
 
 func (sh *shell) reserve(ctx context.Context, w *wish) error {
@@ -103,6 +113,10 @@ func (sh *shell) reserve(ctx context.Context, w *wish) error {
 	}
 	if w.dryRun {
 		return sh.dryRun(ctx, c, w, r)
+	}
+	// Nothing is made that can never be answered. A broker that is away now may answer later.
+	if _, err := c.Evaluate(ctx, r); hopeless(api.CodeOf(err)) {
+		return err
 	}
 	made, err := c.MakeRequest(ctx, api.RequestCreate{Namespace: w.namespace, Name: w.name, Request: r})
 	if err != nil {
@@ -127,6 +141,9 @@ func (sh *shell) reserve(ctx context.Context, w *wish) error {
 		return sh.showRequest(done)
 	}
 }
+
+// hopeless says that no later moment makes a request valid.
+func hopeless(code api.Code) bool { return code == api.CodeInvalid || code == api.CodeTooLarge }
 
 // follow tells of each step of a request until it is bound, or over, or waits for its user.
 func (sh *shell) follow(ctx context.Context, c *client.Client, made client.RequestStatus, confirm bool) (client.RequestStatus, error) {

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"strconv"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -43,6 +42,7 @@ func Main(args []string, out, progress io.Writer) int {
 type shell struct {
 	out, progress io.Writer
 	server        string
+	operatorCert  string
 	output        string
 }
 
@@ -54,18 +54,19 @@ func Root(out, progress io.Writer) *cobra.Command {
 		Short: "A resource broker for Liqo federations",
 		Long: "Bourse lets Kubernetes clusters that run Liqo find each other, agree on resources, and be held to the agreement.\n" +
 			"Start with: bourse demo",
-		SilenceUsage: true, SilenceErrors: true,
+		SilenceUsage: true, SilenceErrors: true, PersistentPreRunE: sh.checkForm,
 	}
 	root.SetOut(out)
 	root.SetErr(progress)
 	root.PersistentFlags().StringVar(&sh.server, "server", os.Getenv("BOURSE_SERVER"), "agent or broker to talk to: https://HOST:PORT or unix:///SOCKET (also BOURSE_SERVER)")
 	root.PersistentFlags().StringVarP(&sh.output, "output", "o", "table", "form of the answer: table, wide, json, yaml or name")
-	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "wide", "json", "yaml", "name"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(forms, cobra.ShellCompDirectiveNoFileComp))
 	root.AddGroup(&cobra.Group{ID: "use", Title: "Use resources of other clusters:"}, &cobra.Group{ID: "run", Title: "Run a federation:"})
 	root.AddCommand(
 		sh.clustersCommand(), sh.reserveCommand(), sh.reservationsCommand(), sh.whyCommand(), sh.confirmCommand(), sh.releaseCommand(), sh.statusCommand(),
 		sh.brokerCommand(), sh.agentCommand(), sh.demoCommand(), sh.versionCommand(),
 	)
+	strict(root)
 	return root
 }
 
@@ -94,27 +95,6 @@ func RuntimeDir() string {
 
 func agentSocket() string  { return filepath.Join(RuntimeDir(), "agent.sock") }
 func brokerSocket() string { return filepath.Join(RuntimeDir(), "broker.sock") }
-
-// client finds the server; socket is where it is looked for when nothing says otherwise. The token for
-// an agent's listener on loopback is in BOURSE_TOKEN.
-func (sh *shell) client(socket string) (*client.Client, error) {
-	server := sh.server
-	if server == "" {
-		if _, err := os.Stat(socket); err != nil {
-			return nil, api.Errorf(api.CodeUnavailable, "nothing listens at %s", socket).
-				Fix("say which server: --server unix:///SOCKET or BOURSE_SERVER; or start one: bourse demo")
-		}
-		server = "unix://" + socket
-	}
-	if !strings.HasPrefix(server, "unix://") && !strings.HasPrefix(server, "http") {
-		return nil, api.Invalid("--server", "%q is neither a URL nor a socket", server).Fix("say https://HOST:PORT or unix:///SOCKET")
-	}
-	return client.New(server, nil).WithToken(os.Getenv("BOURSE_TOKEN")), nil
-}
-
-// person is a client of the agent; operator of the broker.
-func (sh *shell) person() (*client.Client, error)   { return sh.client(agentSocket()) }
-func (sh *shell) operator() (*client.Client, error) { return sh.client(brokerSocket()) }
 
 // complete offers what list finds as completions of the first argument.
 func (sh *shell) complete(list func(context.Context, *client.Client) ([]string, error)) cobra.CompletionFunc {

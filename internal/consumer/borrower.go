@@ -174,6 +174,9 @@ func (b *Borrower) note(ctx context.Context, theirs *transport.Reservation, ours
 	next.Consumer, next.Fence = b.Cluster, t.Fence
 	next.Provider, next.Pool = t.Provider, t.Pool
 	next.Created, next.Until = market.At(t.Created.Time), market.At(t.Until.Time)
+	if t.State == api.Rejected && t.Decision != nil {
+		next.Message = explain(t.Decision)
+	}
 	if t.Acceptance != "" {
 		next.Acceptance = t.Acceptance
 	}

@@ -118,7 +118,7 @@ func (r *Requests) show(ctx context.Context, object *api.ResourceRequest, ours *
 	status := object.Status.DeepCopy()
 	status.State, status.Reservation, status.Provider = ours.State, ours.ID, ours.Provider
 	status.Until, status.Message = nil, sentence(ours)
-	if until := ours.Until.Meta(); !until.IsZero() {
+	if until := ours.Until.Meta(); !until.IsZero() && (ours.State.Counts() || ours.State == api.Released) {
 		status.Until = &until
 	}
 	bound := metav1.ConditionFalse
@@ -161,12 +161,15 @@ func sentence(r *market.Reservation) string {
 	case api.Releasing:
 		s = fmt.Sprintf("ending; %s frees it", r.Provider)
 	case api.Rejected:
-		s = "no cluster can serve it: bourse why " + r.ID
+		s = "no cluster can serve it"
 	default:
 		s = string(r.State)
 	}
 	if r.Message != "" {
 		s += ": " + r.Message
+	}
+	if r.State == api.Rejected {
+		s += "; see: bourse why " + r.ID
 	}
 	return s
 }
@@ -183,7 +186,7 @@ func (r *Requests) update(ctx context.Context, object *api.ResourceRequest, stat
 		return client.IgnoreNotFound(err)
 	}
 	if said {
-		r.Events.Eventf(object, nil, kind, reason, "Reserve", "%s", status.Message)
+		r.Events.Eventf(object, nil, kind, reason, "Reserve", "%.1000s", status.Message) // the API server takes 1024 bytes
 	}
 	return nil
 }

@@ -50,6 +50,7 @@ type Exchange struct {
 	folding     chan error
 	waitHolds   market.Time // time alone changes nothing before
 	subscribers map[string]map[*Watch]struct{}
+	buffer      []byte // of the events that are appended, used again
 }
 
 const (
@@ -291,13 +292,15 @@ func (x *Exchange) append(ctx context.Context, events []market.Event) error {
 	if len(events) == 0 {
 		return nil
 	}
-	data := make([][]byte, len(events))
+	data, buffer := make([][]byte, len(events)), x.buffer[:0]
 	for i, e := range events {
-		var err error
-		if data[i], err = e.Encode(); err != nil {
+		before, err := len(buffer), error(nil)
+		if buffer, err = e.Append(buffer); err != nil {
 			return err
 		}
+		data[i] = buffer[before:len(buffer):len(buffer)]
 	}
+	x.buffer = buffer // a journal keeps nothing of it
 	start := time.Now()
 	head, err := x.journal.Append(ctx, x.head, data)
 	x.stats.appended(len(events), time.Since(start), err)

@@ -22,7 +22,21 @@ func newAccount() *account {
 	return &account{held: map[string]Amounts{}, listed: map[string]Amounts{}}
 }
 
-func (a *account) total() Amounts { return a.union.Max(a.used) }
+func (a *account) total() Amounts {
+	if len(a.used) == 0 {
+		return a.union
+	}
+	return a.union.Max(a.used)
+}
+
+// size is what a reservation takes: the larger of what the two sides say.
+func (a *account) size(id string) Amounts {
+	held, listed := a.held[id], a.listed[id]
+	if listed == nil {
+		return held
+	}
+	return held.Max(listed)
+}
 
 // hold makes size what the books say of a reservation; nil forgets it.
 func (a *account) hold(id string, size Amounts) { a.put(a.held, id, size) }
@@ -44,13 +58,13 @@ func (a *account) list(m MeasuredAccount, offered Amounts) {
 }
 
 func (a *account) put(side map[string]Amounts, id string, size Amounts) {
-	before := a.held[id].Max(a.listed[id])
+	before := a.size(id)
 	if size == nil {
 		delete(side, id)
 	} else {
 		side[id] = size
 	}
-	a.union = a.union.Swap(before, a.held[id].Max(a.listed[id]))
+	a.union = a.union.Swap(before, a.size(id))
 }
 
 func (a *account) empty() bool {
@@ -83,3 +97,13 @@ func (b *book) change(consumer string, do func(*account)) {
 // available = min(shared, allocatable - allocated) - Σ accounts. It may be negative, above all
 // for what is reserved and no longer shared: the provider is Overcommitted.
 func (b *book) available() Amounts { return b.measured.Offered.Minus(b.reserved) }
+
+// short is the first resource of which less is available than needed, and how much is missing.
+func (b *book) short(need Amounts) (name string, missing int64) {
+	for _, n := range need {
+		if left := b.measured.Offered.Of(n.Resource) - b.reserved.Of(n.Resource); left < n.Value {
+			return n.Resource, n.Value - left
+		}
+	}
+	return "", 0
+}

@@ -122,19 +122,22 @@ func TestArithmetic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b, c := set.Draw(t, "a"), set.Draw(t, "b"), set.Draw(t, "c")
 		before := dump([]market.Amounts{a, b, c})
-		plus, minus, most, swapped, only := a.Plus(b), a.Minus(b), a.Max(b), a.Swap(b, c), a.Only(b)
+		plus, minus, most, swapped, only := a.Plus(b), a.Minus(b), a.Max(b), a.Plus(b).Swap(b, c), a.Only(b)
 		equal, fits := true, true
 		for _, name := range []string{"a", "b", "c", "d"} {
 			x, y, z := a.Of(name), b.Of(name), c.Of(name)
 			equal = equal && x == y
 			named := strings.Contains(dump(b), `"`+name+`"`)
 			fits = fits && (!named || x >= y)
-			if plus.Of(name) != x+y || minus.Of(name) != x-y || most.Of(name) != max(x, y) || swapped.Of(name) != x-y+z {
+			if plus.Of(name) != x+y || minus.Of(name) != x-y || most.Of(name) != max(x, y) || swapped.Of(name) != x+z {
 				t.Fatalf("%s of %v, %v, %v: + %v, - %v, max %v, swap %v", name, a, b, c, plus, minus, most, swapped)
 			}
 			if want := map[bool]int64{true: x}[named]; only.Of(name) != want {
 				t.Fatalf("%v of which %v names: %v", a, b, only)
 			}
+		}
+		if strings.Contains(dump(swapped), `"v":0`) && !b.Equal(c) {
+			t.Fatalf("a sum names what it has nothing of: %v", swapped)
 		}
 		if a.Equal(b) != equal || a.Fits(b) != fits || !a.Equal(a.Plus(nil)) {
 			t.Fatalf("%v and %v: equal %v, fits %v", a, b, a.Equal(b), a.Fits(b))

@@ -65,7 +65,7 @@ func (s *State) room(provider, pool, consumer string, size Amounts, now Time) er
 	if why := p.measured.Terms.Refuses(size, already); why != "" {
 		return api.Errorf(api.CodeForbidden, "cluster %s: %s", provider, why)
 	}
-	if name, missing, ok := b.available().Short(size); !ok {
+	if name, missing := b.short(size); missing > 0 {
 		return api.Errorf(api.CodeInsufficient, "cluster %s is %d %s short", provider, missing, name)
 	}
 	return nil

@@ -34,8 +34,16 @@ type Forget struct {
 	Tokens       []string `json:"tokens,omitempty"`
 }
 
-// Encode is the form of an event in a journal.
-func (e Event) Encode() ([]byte, error) { return json.Marshal(e) }
+// Append appends the form of an event in a journal.
+func (e Event) Append(to []byte) ([]byte, error) {
+	w := &encoder{b: to}
+	if e.Reservation == nil {
+		w.marshal(e)
+	} else {
+		w.event(e)
+	}
+	return w.b, w.err
+}
 
 // DecodeEvent reads an event back. It refuses what it does not know: dropping a field that a later
 // version wrote would be forgetting.

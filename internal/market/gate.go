@@ -91,6 +91,6 @@ func (r *Reservation) leadsTo(next *Reservation) bool {
 		return false
 	}
 	same := *next
-	same.Changed, same.Revision = r.Changed, r.Revision
+	same.Changed, same.Revision, same.Decision = r.Changed, r.Revision, r.Decision
 	return !equality.Semantic.DeepEqual(r, &same)
 }

@@ -29,13 +29,13 @@ func (c Hold) decide(s *State, now Time) (Outcome, error) {
 	if err := s.active(c.Consumer); err != nil {
 		return Outcome{}, err
 	}
-	if id, repeated := s.keys[keyOf(c.Consumer, c.Key)]; repeated && c.Key != "" {
+	if id, repeated := s.keys[ownKey{c.Consumer, c.Key}]; repeated && c.Key != "" {
 		r := s.reservations[id]
 		if r.Digest != c.Digest {
 			return Outcome{}, api.Errorf(api.CodeKeyReused, "key %.80q made reservation %s from another request", c.Key, id).
 				At("Idempotency-Key").Fix("use a new key for a new request")
 		}
-		return Outcome{Reservation: r, Decision: s.decisions[id]}, nil
+		return Outcome{Reservation: r, Decision: r.Decision}, nil
 	}
 	if !utf8.ValidString(c.Key) { // a journal could not give it back
 		return Outcome{}, api.Invalid("Idempotency-Key", "%.80q is not UTF-8", c.Key).Fix("use printable characters")
@@ -43,8 +43,9 @@ func (c Hold) decide(s *State, now Time) (Outcome, error) {
 	if s.reservations[c.ID] != nil {
 		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s exists", c.ID)
 	}
+	request := c.Request
 	r := &Reservation{
-		ID: c.ID, Key: c.Key, Digest: c.Digest, Consumer: c.Consumer, Request: &c.Request,
+		ID: c.ID, Key: c.Key, Digest: c.Digest, Consumer: c.Consumer, Request: &request,
 		Pool: c.Pool, Size: c.Size, Created: now, Deadline: now.plus(DecideTime), Until: now.plus(c.Duration),
 	}
 	decision := *c.Decision

@@ -143,7 +143,7 @@ func (n *node) bytes(s *market.State) string {
 
 func encode(t rapid.TB, e market.Event) []byte {
 	t.Helper()
-	data, err := e.Encode()
+	data, err := e.Append(nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -72,7 +72,12 @@ func (s *State) Tokens() []*Token {
 }
 
 // Decision returns the kept explanation of a reservation, or nil.
-func (s *State) Decision(id string) *api.Decision { return s.decisions[id] }
+func (s *State) Decision(id string) *api.Decision {
+	if r := s.reservations[id]; r != nil {
+		return r.Decision
+	}
+	return nil
+}
 
 // Len is the number of records.
 func (s *State) Len() int { return len(s.members) + len(s.tokens) + len(s.reservations) }

@@ -92,8 +92,9 @@ type Reservation struct {
 	// Fence is, in an agent, the newest instruction that it has seen.
 	Fence api.Fence `json:"fence,omitzero"`
 
-	// Revision is the journal's when it last changed. Set by Apply.
-	Revision uint64 `json:"-"`
+	// Revision is the journal's when it last changed, Decision the kept explanation. Set by Apply.
+	Revision uint64        `json:"-"`
+	Decision *api.Decision `json:"-"`
 }
 
 // Object names a Kubernetes object for good.

@@ -2,14 +2,12 @@ package market
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"time"
 
-	"github.com/bourse-dev/bourse/api"
 )
 
 // Times of the market. Deadlines that a caller may set have these as defaults.
@@ -40,8 +38,7 @@ type State struct {
 	members      map[string]*Member
 	tokens       map[string]*Token
 	reservations map[string]*Reservation
-	decisions    map[string]*api.Decision
-	keys         map[string]string // consumer and idempotency key -> reservation
+	keys         map[ownKey]string // the reservation that it made
 	byParty      map[string]map[string]struct{}
 	providers    map[string]*provider
 	slots        []*provider // in the order they became known
@@ -56,8 +53,7 @@ func New(self string) *State {
 		members:      map[string]*Member{},
 		tokens:       map[string]*Token{},
 		reservations: map[string]*Reservation{},
-		decisions:    map[string]*api.Decision{},
-		keys:         map[string]string{},
+		keys:         map[ownKey]string{},
 		byParty:      map[string]map[string]struct{}{},
 		providers:    map[string]*provider{},
 		dirty:        map[*provider]struct{}{},
@@ -81,20 +77,14 @@ func (s *State) Apply(e Event) {
 	case e.Token != nil:
 		s.putToken(e.Token)
 	case e.Reservation != nil:
-		r := e.Reservation.Reservation
-		r.Revision = s.Revision
-		s.put(r)
-		if e.Reservation.Decision != nil {
-			s.decisions[r.ID] = e.Reservation.Decision
-		}
+		s.put(e.Reservation, s.Revision)
 	case e.Forget != nil:
 		for _, id := range e.Forget.Reservations {
 			if r := s.reservations[id]; r != nil {
-				delete(s.keys, keyOf(r.Consumer, r.Key))
+				delete(s.keys, ownKey{r.Consumer, r.Key})
 				s.unindex(r)
 			}
 			delete(s.reservations, id)
-			delete(s.decisions, id)
 		}
 		for _, id := range e.Forget.Tokens {
 			delete(s.tokens, id)
@@ -103,10 +93,13 @@ func (s *State) Apply(e Event) {
 	s.settle()
 }
 
-// put makes r the record of its reservation, moving what it takes from where the
+// put makes e the record of its reservation, moving what it takes from where the
 // old record took it.
-func (s *State) put(r *Reservation) {
-	old := s.reservations[r.ID]
+func (s *State) put(e *ReservationEvent, revision uint64) {
+	r, old := e.Reservation, s.reservations[e.ID]
+	if r.Revision, r.Decision = revision, e.Decision; r.Decision == nil && old != nil {
+		r.Decision = old.Decision
+	}
 	if old != nil && old.State.Counts() {
 		s.account(old, nil)
 	}
@@ -116,7 +109,7 @@ func (s *State) put(r *Reservation) {
 	s.reservations[r.ID] = r
 	s.index(r)
 	if r.Key != "" {
-		s.keys[keyOf(r.Consumer, r.Key)] = r.ID
+		s.keys[ownKey{r.Consumer, r.Key}] = r.ID
 	}
 	if at := s.next(r); old == nil || s.next(old) != at {
 		s.await(due{at, r.ID, false})
@@ -131,7 +124,8 @@ func (s *State) putToken(t *Token) {
 	}
 }
 
-func keyOf(consumer, key string) string { return consumer + "\x00" + key }
+// ownKey is an idempotency key, of which each consumer has its own.
+type ownKey struct{ consumer, key string }
 
 // account makes size what the reservation takes of its provider. In an agent only what it
 // provides itself counts.
@@ -194,12 +188,14 @@ func (s *State) Snapshot() func() ([]byte, error) {
 	out := snapshot{Revision: s.Revision, Time: s.Time}
 	out.Members, out.Tokens = s.Members(), s.Tokens()
 	out.Reservations = make([]kept, 0, len(s.reservations))
-	for id, r := range s.reservations {
-		out.Reservations = append(out.Reservations, kept{ReservationEvent{r, s.decisions[id]}, r.Revision})
+	for _, r := range s.reservations {
+		out.Reservations = append(out.Reservations, kept{ReservationEvent{r, r.Decision}, r.Revision})
 	}
 	return func() ([]byte, error) {
 		slices.SortFunc(out.Reservations, func(a, b kept) int { return cmp.Compare(a.ID, b.ID) })
-		return json.Marshal(out)
+		w := &encoder{b: make([]byte, 0, 1024*(1+len(out.Reservations)))}
+		w.snapshot(out)
+		return w.b, w.err
 	}
 }
 
@@ -226,11 +222,7 @@ func (s *State) Restore(data []byte) error {
 		if k.Reservation == nil {
 			return errors.New("snapshot: an empty reservation")
 		}
-		k.Reservation.Revision = k.Revision
-		s.put(k.Reservation)
-		if k.Decision != nil {
-			s.decisions[k.Reservation.ID] = k.Decision
-		}
+		s.put(&k.ReservationEvent, k.Revision)
 	}
 	s.Revision, s.Time = in.Revision, in.Time
 	return nil

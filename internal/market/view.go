@@ -112,7 +112,13 @@ func (s *State) listing(p *provider) *Listing {
 		l.FreshUntil = p.observed.plus(Lease)
 	}
 	limited := p.measured != nil && p.measured.Terms != nil && p.measured.Terms.MaxPerConsumer != nil
-	for _, name := range slices.Sorted(maps.Keys(p.books)) {
+	names := make([]string, 0, len(p.books))
+	for name := range p.books {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	l.Pools = make([]PoolListing, 0, len(names))
+	for _, name := range names {
 		b := p.books[name]
 		pool := PoolListing{Name: name, Reserved: b.reserved}
 		if p.measured != nil { // what is reserved of the unknown is no overcommitment

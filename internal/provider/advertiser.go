@@ -43,9 +43,15 @@ type Advertiser struct {
 	card     api.Card
 }
 
+// Begin puts a first measurement into the gate's books, so that the gate can answer. It comes before Run.
+func (a *Advertiser) Begin(ctx context.Context) error {
+	a.sequence.Incarnation = time.Now().UnixMilli()
+	_, err := a.measure(ctx)
+	return err
+}
+
 // Run advertises until ctx ends.
 func (a *Advertiser) Run(ctx context.Context) error {
-	a.sequence.Incarnation = time.Now().UnixMilli()
 	watch, err := a.Market.Watch(ctx, a.Cluster, "", 0)
 	if err != nil {
 		return err

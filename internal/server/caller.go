@@ -42,7 +42,7 @@ func (s *Server) byCertificate(r *http.Request) (Caller, error) {
 		return Caller{}, nil
 	}
 	if err != nil {
-		return Caller{}, api.Errorf(api.CodeUnauthenticated, "%s", err)
+		return Caller{}, api.Errorf(api.CodeUnauthenticated, "%s", err).Fix("join the federation anew: bourse agent --join TOKEN")
 	}
 	return Caller{peer.Role, peer.Name, r.TLS.PeerCertificates[0].NotAfter}, nil
 }
@@ -67,7 +67,7 @@ func (s *Server) identified(who func(*http.Request) (Caller, error)) http.Handle
 			return
 		case !s.limits.allow(c, r):
 			w.Header().Set("Retry-After", "1")
-			Refuse(w, api.Errorf(api.CodeTooManyRequests, "%s calls more than %g times a second", c, s.Rate).Fix("call less often"))
+			Refuse(w, api.Errorf(api.CodeTooManyRequests, "%s calls too often", c).Fix("call less often: the broker allows each member %g calls a second", s.Rate))
 			return
 		}
 		s.handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))

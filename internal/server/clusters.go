@@ -100,7 +100,7 @@ func (s *Server) getCluster(ctx context.Context, in *ClusterPath) (*body[api.Env
 func (s *Server) own(ctx context.Context, cluster string) (*market.Listing, error) {
 	l, err := s.member(ctx)
 	if err == nil && l.Cluster != cluster {
-		err = api.Errorf(api.CodeForbidden, "cluster %s may not speak for %.80q", l.Cluster, cluster).At("cluster")
+		err = api.Errorf(api.CodeForbidden, "cluster %s may not speak for %.80q", l.Cluster, cluster).At("cluster").Fix("speak for %s", l.Cluster)
 	}
 	return l, err
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/server/servertest"
+	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
 // A reservation from request to the capacity that is back, as its two parties drive it.
@@ -14,7 +15,7 @@ func TestLife(t *testing.T) {
 	f := servertest.Start(t, servertest.Options{})
 	rome, milan := f.Join("rome"), f.Join("milan")
 	milan.Advertise("8")
-	r, err := rome.Reserve(ctx, "key", servertest.Request("3"))
+	r, err := rome.Reserve(ctx, "key", transporttest.Request("3"))
 	if err != nil || r.Payload.State != api.Held || r.Payload.Provider != "milan" {
 		t.Fatalf("%+v, %v", r.Payload, err)
 	}

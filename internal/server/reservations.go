@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -86,12 +87,22 @@ func (s *Server) createReservation(ctx context.Context, in *struct {
 	var out market.Outcome
 	for try := 1; ; try++ {
 		ranking := s.Engine.Decide(s.Exchange.View(), ask, s.Exchange.Now())
+		if len(ranking.Providers) == 0 && s.premature(ranking.Decision) {
+			return nil, api.Errorf(api.CodeUnavailable, "this broker has just started, and not every cluster has reported yet").Fix("try again")
+		}
 		hold.Candidates, hold.Decision = ranking.Providers, &ranking.Decision
 		if out, err = s.Exchange.Do(ctx, hold); api.CodeOf(err) != api.CodeInsufficient || try == placeTries {
 			break
 		}
 	}
 	return s.answer(ctx, out, err)
+}
+
+// premature says that a no would be final and may be wrong: a cluster that could serve the request may not
+// have come back since this broker started.
+func (s *Server) premature(d api.Decision) bool {
+	silent := func(e api.Elimination) bool { return e.Filter == "fresh" }
+	return s.Exchange.Now().Go().Sub(s.started.Go()) < market.Lease && slices.ContainsFunc(d.Eliminated, silent)
 }
 
 func digest(v any) string {
@@ -223,7 +234,7 @@ func (s *Server) accept(ctx context.Context, in *signedCall) (*tagged[api.Reserv
 			return nil, err
 		}
 		if a.Protocol < 1 || a.Protocol > api.Protocol || a.Reservation != in.ID || a.Generation != r.Generation ||
-			a.Consumer != r.Consumer || a.Provider != l.Cluster || a.Assignment != clusterkey.Digest(r.Assignment).String() {
+			a.Consumer != r.Consumer || a.Provider != r.Provider || a.Provider != l.Cluster || a.Assignment != clusterkey.Digest(r.Assignment).String() {
 			return nil, api.Errorf(api.CodeConflict, "the acceptance is of another assignment than the one that is held").
 				At("document").Fix("read the reservation again and accept that")
 		}

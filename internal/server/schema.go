@@ -9,24 +9,31 @@ import (
 type quantity string
 
 // Schema implements huma.SchemaProvider.
-func (quantity) Schema(huma.Registry) *huma.Schema {
-	longest := 32
-	return &huma.Schema{
-		Type: huma.TypeString, MaxLength: &longest, Examples: []any{"500m", "8Gi"},
+func (quantity) Schema(r huma.Registry) *huma.Schema {
+	return shared(r, "Quantity", &huma.Schema{
+		Examples:           []any{"500m", "8Gi"},
 		Pattern:            `^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$`,
 		PatternDescription: `a quantity such as "500m" or "8Gi"`,
-	}
+	})
 }
 
 // duration is how a duration looks in the schema.
 type duration string
 
 // Schema implements huma.SchemaProvider.
-func (duration) Schema(huma.Registry) *huma.Schema {
-	longest := 32
-	return &huma.Schema{
-		Type: huma.TypeString, MaxLength: &longest, Examples: []any{"1h30m"},
+func (duration) Schema(r huma.Registry) *huma.Schema {
+	return shared(r, "Duration", &huma.Schema{
+		Examples:           []any{"1h30m"},
 		Pattern:            `^[+-]?(0|([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+)$`,
 		PatternDescription: `a duration such as "8h" or "1h30m"`,
-	}
+	})
+}
+
+// shared puts the schema of a short text once into the document, and refers to it.
+func shared(r huma.Registry, name string, s *huma.Schema) *huma.Schema {
+	longest := 32
+	s.Type, s.MaxLength = huma.TypeString, &longest
+	s.PrecomputeMessages()
+	r.Map()[name] = s
+	return &huma.Schema{Ref: "#/components/schemas/" + name}
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 )
 
@@ -33,6 +34,7 @@ func ListenSocket(path string) (net.Listener, error) {
 // Serve serves until ctx ends, then lets calls that have begun end.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: maxWire, IdleTimeout: 2 * time.Minute}
+	closeUnused(s)
 	stopped := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(stopped)
@@ -48,4 +50,23 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	}
 	<-stopped
 	return nil
+}
+
+// closeUnused makes a server that stops close connections on which nothing was ever asked, which clients open in
+// advance: Shutdown waits five seconds for each of them.
+func closeUnused(s *http.Server) {
+	var unused sync.Map
+	s.ConnState = func(c net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			unused.Store(c, nil)
+		} else {
+			unused.Delete(c)
+		}
+	}
+	s.RegisterOnShutdown(func() {
+		unused.Range(func(c, _ any) bool {
+			_ = c.(net.Conn).Close()
+			return true
+		})
+	})
 }

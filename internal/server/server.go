@@ -39,6 +39,7 @@ type Server struct {
 	Options
 	limits  limits
 	lineage string
+	started market.Time
 	handler http.Handler
 	api     huma.API
 }
@@ -51,7 +52,7 @@ func New(o Options) *Server {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	s := &Server{Options: o, limits: limits{rate: o.Rate}, lineage: o.Exchange.Lineage()}
+	s := &Server{Options: o, limits: limits{rate: o.Rate}, lineage: o.Exchange.Lineage(), started: o.Exchange.Now()}
 	mux := http.NewServeMux()
 	s.api = newAPI(mux)
 	s.clusterRoutes()

@@ -44,9 +44,9 @@ func (h *HTTP) Advertise(ctx context.Context, m api.Measurement) error {
 
 // sent remembers what the broker has; after an error nobody knows.
 func (h *HTTP) sent(m api.Measurement, err error) error {
-	h.last = &m
-	if err != nil {
-		h.last = nil
+	h.last = nil
+	if err == nil {
+		h.last = m.DeepCopy() // the caller may go on with what is in it
 	}
 	return err
 }

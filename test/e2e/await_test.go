@@ -16,7 +16,7 @@ import (
 )
 
 // patience is how long anything may take on a machine that is busy with other things.
-const patience = 90 * time.Second
+const patience = 60 * time.Second
 
 // eventually asks until there is no error any more.
 func eventually(t *testing.T, what string, ask func(ctx context.Context) error) {
@@ -25,15 +25,19 @@ func eventually(t *testing.T, what string, ask func(ctx context.Context) error) 
 	defer cancel()
 	tick := time.NewTicker(25 * time.Millisecond)
 	defer tick.Stop()
+	var last error
 	for {
 		err := ask(ctx)
 		if err == nil {
 			return
 		}
+		if ctx.Err() == nil {
+			last = err
+		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatalf("after %s still not: %s: %v", patience, what, err)
+			t.Fatalf("after %s still not: %s: %v", patience, what, last)
 		}
 	}
 }
@@ -116,7 +120,7 @@ func release(t *testing.T, m *federation.Member, r *api.ResourceRequest) {
 		return
 	}
 	eventually(t, r.Status.Reservation+" is over", func(ctx context.Context) error {
-		known, err := shared.Operator.Reservation(ctx, r.Status.Reservation)
+		known, err := m.People(0).Reservation(ctx, r.Status.Reservation)
 		if err == nil && !known.Payload.State.Over() {
 			err = fmt.Errorf("it is %s", known.Payload.State)
 		}
@@ -138,19 +142,13 @@ func becomes(t *testing.T, m *federation.Member, r *api.ResourceRequest, state a
 	})
 }
 
-// becomesState waits until the broker has a reservation in a state.
-func (w *world) broker(t *testing.T, reservation string, state api.State) {
-	t.Helper()
-	eventually(t, "the broker has "+reservation+" as "+string(state), func(ctx context.Context) error {
-		r, err := w.Operator.Reservation(ctx, reservation)
-		if err == nil && r.Payload.State != state {
-			err = fmt.Errorf("it is %s", r.Payload.State)
-		}
-		return err
-	})
+// brokered is what the broker says of a reservation to one of its parties.
+func brokered(ctx context.Context, party *federation.Member, reservation string) (api.State, error) {
+	r, err := party.People(0).Reservation(ctx, reservation)
+	return r.Payload.State, err
 }
 
-// instruction reads the provider's instruction of a reservation.
+// provided is the provider's instruction of a reservation.
 func provided(ctx context.Context, m *federation.Member, reservation string) (*api.ProviderInstruction, error) {
 	var i api.ProviderInstruction
 	return &i, m.Objects.Get(ctx, kube.ObjectKey{Namespace: api.Namespace, Name: reservation}, &i)

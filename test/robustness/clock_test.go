@@ -13,6 +13,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/journal"
 	"github.com/bourse-dev/bourse/internal/journal/sqlite"
 	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/test/robustness/member"
 )
 
 // clock is the machine's, until a test interferes.
@@ -101,6 +102,9 @@ func (h *hosted) run() {
 		h.t.Fatalf("the broker did not start: %v", err)
 	}
 }
+
+// join makes a cluster a member that shows its card; its clock shows what the broker's does.
+func (h *hosted) join(name string) *member.Member { return join(h.t, h.operator, name, h.clock.Wall()) }
 
 // look makes the broker look at its clock.
 func (h *hosted) look() {

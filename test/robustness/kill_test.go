@@ -15,12 +15,12 @@ func TestKilledUnderLoad(t *testing.T) {
 	t.Parallel()
 	b := newProcess(t)
 	b.start()
-	l := newLoad(b, 6, 3, cpu(40_000))
+	l := newLoad(b, 6, 3, cpu(18_000))
 	w := follow(t, l.consumers[0])
 	for round := range 20 {
 		l.offer()
 		dead := make(chan struct{})
-		time.AfterFunc(time.Duration(20+rand.IntN(280))*time.Millisecond, func() {
+		time.AfterFunc(time.Duration(20+rand.IntN(400))*time.Millisecond, func() {
 			defer close(dead)
 			b.kill()
 		})

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	_ "github.com/bourse-dev/bourse/internal/cli" // all that the binary is made of: no cached result outlives a change of it
 )
 
 // binary is the program under test.

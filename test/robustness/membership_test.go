@@ -81,7 +81,7 @@ func TestCertificateIsNoMembership(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rome, err := member.Join(t.Context(), "rome", token.Token)
+	rome, err := member.Join(t.Context(), "rome", token.Token, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestCertificateIsNoMembership(t *testing.T) {
 	if _, err := rome.Clusters(t.Context()); api.CodeOf(err) != api.CodeNotMember {
 		t.Errorf("a cluster that waits for approval lists clusters: %v", err)
 	}
-	if _, err := member.Join(t.Context(), "pisa", token.Token); api.CodeOf(err) != api.CodeTokenSpent {
+	if _, err := member.Join(t.Context(), "pisa", token.Token, time.Now()); api.CodeOf(err) != api.CodeTokenSpent {
 		t.Errorf("a spent token: %v", err)
 	}
 	b.kill()
@@ -105,7 +105,7 @@ func TestCertificateIsNoMembership(t *testing.T) {
 func TestProviderGoneForEver(t *testing.T) {
 	t.Parallel()
 	h := newHosted(t)
-	rome, milan, paris := join(t, h.operator, "rome"), join(t, h.operator, "milan"), join(t, h.operator, "paris")
+	rome, milan, paris := h.join("rome"), h.join("milan"), h.join("paris")
 	reserve := func(key string, on *member.Member) string {
 		t.Helper()
 		if err := on.Offer(t.Context(), cpu(10_000)); err != nil {
@@ -164,6 +164,5 @@ func TestProviderGoneForEver(t *testing.T) {
 	if wrong := metric(t, h.options.MetricsAddress, "bourse_market_imbalance"); wrong != "0" {
 		t.Errorf("bourse_market_imbalance is %s", wrong)
 	}
-	again := join(t, h.operator, "milan")
-	reserve("again", again)
+	reserve("again", h.join("milan"))
 }

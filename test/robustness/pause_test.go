@@ -16,7 +16,7 @@ import (
 func TestPausedForTwoHours(t *testing.T) {
 	t.Parallel()
 	h := newHosted(t)
-	rome, milan := join(t, h.operator, "rome"), join(t, h.operator, "milan")
+	rome, milan := h.join("rome"), h.join("milan")
 	if err := milan.Offer(t.Context(), cpu(10_000)); err != nil {
 		t.Fatal(err)
 	}

@@ -183,16 +183,16 @@ func (b *process) bourse(args ...string) (string, error) {
 }
 
 // join makes a cluster a member that shows its card.
-func (b *process) join(name string) *member.Member { return join(b.t, b.operator, name) }
+func (b *process) join(name string) *member.Member { return join(b.t, b.operator, name, time.Now()) }
 
-func join(t *testing.T, operator *client.Client, name string) *member.Member {
+func join(t *testing.T, operator *client.Client, name string, now time.Time) *member.Member {
 	t.Helper()
 	ctx := t.Context()
 	token, err := operator.CreateToken(ctx, name, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := member.Join(ctx, name, token.Token)
+	m, err := member.Join(ctx, name, token.Token, now)
 	if err != nil {
 		t.Fatal(err)
 	}

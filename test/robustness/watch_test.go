@@ -20,9 +20,9 @@ type watcher struct {
 	mu      sync.Mutex
 	picture map[string]client.Reservation
 	token   string
-	whole   int   // how many watches began with everything
-	ends    int   // how many said that they end
-	last    error // of the last watch that ended
+	whole   int     // how many watches began with everything
+	ends    int     // how many said that they end
+	ended   []error // of each watch that ended
 }
 
 func follow(t *testing.T, m *member.Member) *watcher {

@@ -4,7 +4,7 @@
 //	f := servertest.Start(t, servertest.Options{})
 //	rome, milan := f.Join("rome"), f.Join("milan")
 //	milan.Advertise("8")
-//	r, err := rome.Reserve(ctx, "key", servertest.Request("4"))
+//	r, err := rome.Reserve(ctx, "key", transporttest.Request("4"))
 //	_, err = rome.Confirm(ctx, r.ID, rome.Assign(r))
 //
 // Nothing of it is simulated but the disk and, with a [Clock], time.
@@ -49,6 +49,8 @@ type Federation struct {
 	Exchange  *exchange.Exchange
 	Server    *server.Server
 	Authority *tlsid.Authority
+	// CADir holds the CA's certificate and key, for tests that issue what a broker never would.
+	CADir string
 	// Operator acts with the certificate of an operator; OperatorHTTP shows it.
 	Operator     *client.Client
 	OperatorHTTP *http.Client
@@ -72,10 +74,10 @@ func Start(t testing.TB, o Options) *Federation {
 		o.Now = time.Now
 	}
 	dir := t.TempDir()
-	f := &Federation{t: t}
+	f := &Federation{t: t, CADir: filepath.Join(dir, "ca")}
 	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	f.URL = "https://" + listener.Addr().String()
-	f.Authority = must(tlsid.Open(filepath.Join(dir, "ca"), []string{"127.0.0.1"}, o.Now))(t)
+	f.Authority = must(tlsid.Open(f.CADir, []string{"127.0.0.1"}, o.Now))(t)
 	f.Exchange = must(exchange.Open(context.Background(), o.Journal, exchange.Options{
 		Clock: o.Clock, Log: Silent(), TickEvery: 2 * time.Millisecond,
 	}))(t)

@@ -35,8 +35,8 @@ type Member struct {
 	accepted map[string]client.Reservation
 }
 
-// Join makes a cluster's keys and joins with a token, over TLS that the token pins.
-func Join(ctx context.Context, name, text string) (*Member, error) {
+// Join makes a cluster's keys and joins with a token, over TLS that the token pins. now is what its clock shows.
+func Join(ctx context.Context, name, text string, now time.Time) (*Member, error) {
 	token, err := join.ParseToken(text)
 	if err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func Join(ctx context.Context, name, text string) (*Member, error) {
 	if err != nil {
 		return nil, err
 	}
-	submission, err := join.Submit(token, key, join.Request{Protocol: api.Protocol, Cluster: name, CSR: csr, Time: time.Now()})
+	submission, err := join.Submit(token, key, join.Request{Protocol: api.Protocol, Cluster: name, CSR: csr, Time: now})
 	if err != nil {
 		return nil, err
 	}

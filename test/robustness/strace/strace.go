@@ -10,7 +10,7 @@ import (
 	"strconv"
 )
 
-// Call is one system call. Begin and End number the lines of the trace: what ended before another began happened
+// Call is one system call, or a signal by its name (SIGTERM). Begin and End number the lines of the trace: what ended before another began happened
 // before it.
 type Call struct {
 	Name string
@@ -24,12 +24,12 @@ var (
 	whole      = regexp.MustCompile(`^(\d+) +(\w+)\((?:\d+<(.*?)>)?[,)].* = (-?\d+)`)
 	unfinished = regexp.MustCompile(`^(\d+) +(\w+)\((?:\d+<(.*?)>)?[, ].*<unfinished \.\.\.>$`)
 	resumed    = regexp.MustCompile(`^(\d+) +<\.\.\. (\w+) resumed>.* = (-?\d+)`)
-	// Signals, ends of threads, and calls that a thread died in.
-	noise = regexp.MustCompile(`^\d+ +(\+\+\+|---|\?\?\?\(|.* = \?)`)
+	signal     = regexp.MustCompile(`^\d+ +--- (SIG\w+) `)
+	// Ends of threads, and calls that a thread died in.
+	noise = regexp.MustCompile(`^\d+ +(\+\+\+|\?\?\?\(|.* = \?)`)
 )
 
-// Read reads a trace. Calls come in the order in which they ended. Signals and ends of threads are left out, and so is
-// a call that never returned.
+// Read reads a trace. Calls come in the order in which they ended; one that never returned is left out.
 func Read(trace io.Reader) ([]Call, error) {
 	var calls []Call
 	begun := map[string]Call{} // by thread
@@ -50,6 +50,8 @@ func Read(trace io.Reader) ([]Call, error) {
 		} else if m := whole.FindStringSubmatch(line); m != nil {
 			result, _ := strconv.Atoi(m[4])
 			calls = append(calls, Call{Name: m[2], File: m[3], Result: result, Begin: n, End: n})
+		} else if m := signal.FindStringSubmatch(line); m != nil {
+			calls = append(calls, Call{Name: m[1], Begin: n, End: n})
 		} else if !noise.MatchString(line) {
 			return nil, fmt.Errorf("line %d of the trace is not understood: %.200q", n, line)
 		}

@@ -26,7 +26,7 @@ func TestRead(t *testing.T) {
 	const connection, wal = "TCP:[127.0.0.1:7443->127.0.0.1:50123]", "/d/market.db-wal"
 	want := []Call{
 		{"read", connection, 187, 1, 1}, {"read", connection, -1, 2, 2}, {"pwrite64", wal, 24, 3, 3},
-		{"fsync", wal, 0, 4, 7}, {"write", connection, 295, 6, 8},
+		{"SIGURG", "", 0, 5, 5}, {"fsync", wal, 0, 4, 7}, {"write", connection, 295, 6, 8},
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)

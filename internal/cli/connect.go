@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"log/slog"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/identity/tlsid"
+)
+
+// person is a client of the agent of this cluster. The token for an agent's listener on loopback is in BOURSE_TOKEN.
+func (sh *shell) person() (*client.Client, error) {
+	server, err := sh.find("agent", agentSocket(), "start one: bourse agent (or, to try: bourse demo)")
+	if err != nil {
+		return nil, err
+	}
+	return client.New(server, nil).WithToken(os.Getenv("BOURSE_TOKEN")), nil
+}
+
+// operator is a client of the broker, by its socket or by an operator's certificate.
+func (sh *shell) operator() (*client.Client, error) {
+	server, err := sh.find("broker", brokerSocket(), "start one: bourse broker")
+	switch {
+	case err != nil:
+		return nil, err
+	case strings.HasPrefix(server, "unix://") && sh.operatorCert == "":
+		return client.New(server, nil), nil
+	case !strings.HasPrefix(server, "https://"):
+		return nil, api.Invalid("--operator-cert", "%s is not reached by TLS", server).Fix("say where the broker is: --server https://HOST:PORT")
+	case sh.operatorCert == "":
+		return nil, api.Errorf(api.CodeUnauthenticated, "%s knows an operator by a certificate", server).
+			Fix("give --operator-cert DIR, the folder `operator` in the broker's --dir or a copy of it; or use the broker's socket on its own machine")
+	}
+	certificate, err := tlsid.OpenClient(sh.operatorCert, time.Now, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, api.Invalid("--operator-cert", "%s", err).Fix("name a folder with tls.crt, tls.key and ca.crt, such as `operator` in the broker's --dir")
+	}
+	return client.New(server, &http.Client{Transport: &http.Transport{TLSClientConfig: certificate.Config()}}), nil
+}
+
+// find says where the server is: at --server, or else at the socket where this user's own would be.
+func (sh *shell) find(what, socket, start string) (string, error) {
+	switch {
+	case strings.HasPrefix(sh.server, "unix://"), strings.HasPrefix(sh.server, "https://"), strings.HasPrefix(sh.server, "http://"):
+		return sh.server, nil
+	case sh.server != "":
+		return "", api.Invalid("--server", "%q is neither a URL nor a socket", sh.server).Fix("say https://HOST:PORT or unix:///SOCKET")
+	}
+	if _, err := os.Stat(socket); err != nil {
+		return "", api.Errorf(api.CodeUnavailable, "no %s listens at %s", what, socket).
+			Fix("%s; or say where it is: --server unix:///SOCKET (or BOURSE_SERVER)", start)
+	}
+	return "unix://" + socket, nil
+}

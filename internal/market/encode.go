@@ -1,0 +1,255 @@
+package market
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// encoder writes a reservation as json.Marshal would, byte for byte (a test compares them, field by
+// field), but without reflection: that was most of the cost of a hold.
+type encoder struct {
+	b   []byte
+	err error
+}
+
+func (w *encoder) event(e Event) {
+	w.b = append(w.b, '{')
+	w.number("time", int64(e.Time))
+	w.key("reservation")
+	w.open('{')
+	w.reservation(e.Reservation)
+	w.shut("}}")
+}
+
+func (w *encoder) snapshot(s snapshot) {
+	w.open('{')
+	w.number("revision", int64(s.Revision))
+	w.number("time", int64(s.Time))
+	if len(s.Members) > 0 {
+		w.value("members", s.Members)
+	}
+	if len(s.Tokens) > 0 {
+		w.value("tokens", s.Tokens)
+	}
+	if len(s.Reservations) > 0 {
+		w.key("reservations")
+		w.open('[')
+		for _, k := range s.Reservations {
+			w.open('{')
+			w.reservation(&k.ReservationEvent)
+			w.number("revision", int64(k.Revision))
+			w.shut("}")
+		}
+		w.shut("]")
+	}
+	w.shut("}")
+}
+
+func (w *encoder) reservation(r *ReservationEvent) {
+	w.text("id", r.ID)
+	w.text("state", string(r.State))
+	w.textIfAny("reason", string(r.Reason))
+	w.textIfAny("message", r.Message)
+	w.text("consumer", r.Consumer)
+	w.textIfAny("provider", r.Provider)
+	w.text("pool", r.Pool)
+	w.size(r.Size)
+	w.number("generation", r.Generation)
+	w.number("created", int64(r.Created))
+	w.number("changed", int64(r.Changed))
+	w.numberIfAny("heldUntil", int64(r.HeldUntil))
+	w.numberIfAny("deadline", int64(r.Deadline))
+	w.numberIfAny("until", int64(r.Until))
+	w.textIfAny("key", r.Key)
+	w.textIfAny("digest", r.Digest)
+	if r.Request != nil {
+		w.value("request", r.Request)
+	}
+	if len(r.Next) > 0 {
+		w.texts("next", r.Next)
+	}
+	if len(r.Tried) > 0 {
+		w.value("tried", r.Tried)
+	}
+	w.textIfAny("assignment", r.Assignment)
+	w.textIfAny("acceptance", r.Acceptance)
+	w.textIfAny("end", r.End)
+	if r.Object != nil {
+		w.value("object", r.Object)
+	}
+	if r.Fence != (api.Fence{}) {
+		w.value("fence", r.Fence)
+	}
+	if r.Decision != nil {
+		w.decision(r.Decision)
+	}
+}
+
+func (w *encoder) size(size Amounts) {
+	w.key("size")
+	if size == nil {
+		w.b = append(w.b, "null"...)
+		return
+	}
+	w.open('[')
+	for _, a := range size {
+		w.open('{')
+		w.text("r", a.Resource)
+		w.number("v", a.Value)
+		w.shut("}")
+	}
+	w.shut("]")
+}
+
+func (w *encoder) decision(d *api.Decision) {
+	w.key("decision")
+	w.open('{')
+	w.number("considered", int64(d.Considered))
+	w.numberIfAny("hidden", int64(d.Hidden))
+	if len(d.Eliminated) > 0 {
+		w.key("eliminated")
+		w.open('[')
+		for _, e := range d.Eliminated {
+			w.open('{')
+			w.text("filter", e.Filter)
+			w.text("reason", e.Reason)
+			w.number("count", int64(e.Count))
+			w.shut("}")
+		}
+		w.shut("]")
+	}
+	w.number("candidates", int64(d.Candidates))
+	if len(d.Top) > 0 {
+		w.top(d.Top)
+	}
+	if d.NearestMiss != nil {
+		w.value("nearestMiss", d.NearestMiss)
+	}
+	w.textIfAny("chosen", d.Chosen)
+	if d.Sequence != (api.Sequence{}) {
+		w.key("sequence")
+		w.open('{')
+		w.number("incarnation", d.Sequence.Incarnation)
+		w.number("number", d.Sequence.Number)
+		w.shut("}")
+	}
+	w.shut("}")
+}
+
+func (w *encoder) top(top []api.Scored) {
+	w.key("top")
+	w.open('[')
+	for _, s := range top {
+		w.open('{')
+		w.text("cluster", s.Cluster)
+		w.number("score", s.Score)
+		if len(s.Scores) > 0 {
+			w.key("scores")
+			w.open('{')
+			names := make([]string, 0, 8)
+			for name := range s.Scores {
+				names = append(names, name)
+			}
+			slices.Sort(names)
+			for _, name := range names {
+				w.next()
+				w.quote(name)
+				w.b = strconv.AppendInt(append(w.b, ':'), s.Scores[name], 10)
+			}
+			w.shut("}")
+		}
+		w.shut("}")
+	}
+	w.shut("]")
+}
+
+// open begins an object or an array, which may be the next one of an array.
+func (w *encoder) open(bracket byte) {
+	w.next()
+	w.b = append(w.b, bracket)
+}
+
+func (w *encoder) shut(brackets string) { w.b = append(w.b, brackets...) }
+
+// next separates what follows from what stands before it.
+func (w *encoder) next() {
+	if n := len(w.b); n > 0 && w.b[n-1] != '{' && w.b[n-1] != '[' && w.b[n-1] != ':' {
+		w.b = append(w.b, ',')
+	}
+}
+
+func (w *encoder) key(name string) {
+	w.next()
+	w.b = append(w.b, '"')
+	w.b = append(w.b, name...)
+	w.b = append(w.b, '"', ':')
+}
+
+func (w *encoder) number(name string, v int64) {
+	w.key(name)
+	w.b = strconv.AppendInt(w.b, v, 10)
+}
+
+func (w *encoder) numberIfAny(name string, v int64) {
+	if v != 0 {
+		w.number(name, v)
+	}
+}
+
+func (w *encoder) text(name, v string) {
+	w.key(name)
+	w.quote(v)
+}
+
+func (w *encoder) textIfAny(name, v string) {
+	if v != "" {
+		w.text(name, v)
+	}
+}
+
+func (w *encoder) texts(name string, all []string) {
+	w.key(name)
+	w.open('[')
+	for _, v := range all {
+		w.next()
+		w.quote(v)
+	}
+	w.shut("]")
+}
+
+// value is for what is small or rare.
+func (w *encoder) value(name string, v any) {
+	w.key(name)
+	w.marshal(v)
+}
+
+func (w *encoder) marshal(v any) {
+	data, err := json.Marshal(v)
+	w.b, w.err = append(w.b, data...), cmp.Or(w.err, err)
+}
+
+// quote writes a string. What is not plain is left to json.Marshal.
+func (w *encoder) quote(s string) {
+	for i := range len(s) {
+		if !plain[s[i]] {
+			w.marshal(s)
+			return
+		}
+	}
+	w.b = append(w.b, '"')
+	w.b = append(w.b, s...)
+	w.b = append(w.b, '"')
+}
+
+// plain are the characters that stand for themselves.
+var plain = func() (is [256]bool) {
+	for c := ' '; c <= '~'; c++ {
+		is[c] = !strings.ContainsRune(`"\<>&`, c)
+	}
+	return is
+}()

@@ -1,0 +1,119 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/server/servertest"
+	"github.com/bourse-dev/bourse/internal/transport/transporttest"
+)
+
+// recorder keeps what calls were made and what came of them.
+type recorder struct {
+	start   time.Time
+	mu      sync.Mutex
+	history []porcupine.Operation
+}
+
+// call makes a call until it is answered; each try is a call of its own. It returns the state, or the error's code.
+func (r *recorder) call(client int, in step, do func() (client.Reservation, error)) (client.Reservation, string) {
+	for {
+		call := time.Since(r.start).Nanoseconds()
+		answer, err := do()
+		end, out := time.Since(r.start).Nanoseconds(), string(answer.Payload.State)
+		if code := api.CodeOf(err); err != nil {
+			out = string(code)
+			if code == api.CodeUnavailable {
+				end, out = math.MaxInt64, lost
+			}
+		}
+		if in.verb == "reserve" && out == string(api.CodeInsufficient) {
+			continue // nothing was made, and others were faster: the same again
+		}
+		r.mu.Lock()
+		r.history = append(r.history, porcupine.Operation{ClientId: client, Input: in, Call: call, Output: out, Return: end})
+		r.mu.Unlock()
+		if out != lost {
+			return answer, out
+		}
+	}
+}
+
+// trade lets consumers and their provider make all deals at once, over lines that lose answers.
+func trade(t *testing.T, seed uint64) []porcupine.Operation {
+	t.Helper()
+	f := servertest.Start(t, servertest.Options{})
+	milan := f.Join("milan")
+	milan.Advertise(fmt.Sprint(capacity))
+	const consumers = 4
+	r := &recorder{start: time.Now()}
+	var all sync.WaitGroup
+	for c := range consumers {
+		rome := f.Join(fmt.Sprintf("rome-%d", c))
+		rome.Client = client.New(f.URL, &http.Client{Transport: &unreliable{rome.HTTP.Transport, rand.New(rand.NewPCG(seed, uint64(c)))}})
+		theirs := client.New(f.URL, &http.Client{Transport: &unreliable{milan.HTTP.Transport, rand.New(rand.NewPCG(seed, uint64(c+consumers)))}})
+		all.Go(func() {
+			chance := rand.New(rand.NewPCG(seed, uint64(c)+99))
+			for deal := c; deal < deals; deal += consumers {
+				liveThrough(r, rome, &provider{milan, theirs}, c, deal, chance.IntN(3) == 0)
+			}
+		})
+	}
+	all.Wait()
+	return r.history
+}
+
+type provider struct {
+	*servertest.Member
+	line *client.Client
+}
+
+// liveThrough takes one deal through its life. In a hurry the consumer ends it while the provider accepts.
+func liveThrough(r *recorder, rome *servertest.Member, milan *provider, id, deal int, hurry bool) {
+	ctx := context.Background()
+	held, state := r.call(id, step{deal, "reserve"}, func() (client.Reservation, error) {
+		return rome.Reserve(ctx, fmt.Sprint(deal), transporttest.Request(fmt.Sprint(size(deal))))
+	})
+	if state != string(api.Held) {
+		return
+	}
+	assignment := rome.Assign(held)
+	confirmed, _ := r.call(id, step{deal, "confirm"}, func() (client.Reservation, error) { return rome.Confirm(ctx, held.ID, assignment) })
+	end := func() {
+		document := rome.End(confirmed, api.ReasonReleased)
+		r.call(id, step{deal, "release"}, func() (client.Reservation, error) { return rome.Release(ctx, held.ID, document) })
+	}
+	var both sync.WaitGroup
+	both.Go(func() {
+		document := milan.Agree(confirmed)
+		r.call(id+10, step{deal, "accept"}, func() (client.Reservation, error) { return milan.line.Accept(ctx, held.ID, document) })
+	})
+	if hurry {
+		both.Go(end)
+	}
+	both.Wait()
+	if !hurry {
+		end()
+	}
+	r.call(id+10, step{deal, "free"}, func() (client.Reservation, error) { return milan.line.Progress(ctx, held.ID, api.Released) })
+}
+
+// unreliable loses one answer in twelve.
+type unreliable struct {
+	http.RoundTripper
+	chance *rand.Rand
+}
+
+func (u *unreliable) RoundTrip(r *http.Request) (*http.Response, error) {
+	return (&lossy{u.RoundTripper, u.chance.IntN(12) == 0}).RoundTrip(r)
+}

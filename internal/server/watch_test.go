@@ -1,0 +1,106 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
+)
+
+var errEnough = errors.New("enough")
+
+// watched is what one watch told.
+type watched struct {
+	complete bool
+	states   map[string]api.State // by ID, the newest
+	told     int                  // how many reservations were told
+	token    string
+}
+
+// watch watches from a token until enough says so after a bookmark, or 10 s.
+func watch(t *testing.T, c *client.Client, token string, enough func(watched) bool) watched {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	w := watched{states: map[string]api.State{}}
+	err := c.Watch(ctx, token, func(e api.WatchEvent) error {
+		switch e.Type {
+		case api.WatchSnapshot:
+			w.complete = e.Complete
+		case api.WatchReservation:
+			w.told++
+			w.states[e.Object.ID] = e.Object.Payload.State
+		case api.WatchBookmark:
+			if w.token = e.Token; enough(w) {
+				return errEnough
+			}
+		}
+		return nil
+	})
+	if !errors.Is(err, errEnough) {
+		t.Fatalf("it told %+v and ended with %v", w, err)
+	}
+	return w
+}
+
+func snapshot(watched) bool { return true }
+
+// A watch opens with everything that concerns the caller, and then tells what changes.
+func TestWatch(t *testing.T) {
+	ctx := context.Background()
+	w := newTown(t)
+	if got := watch(t, w.milan.Client, "", snapshot); !got.complete || got.told != 2 {
+		t.Errorf("the provider's snapshot: %+v", got)
+	}
+	if got := watch(t, w.oslo.Client, "", snapshot); !got.complete || got.told != 0 {
+		t.Errorf("a neighbour's snapshot: %+v", got)
+	}
+	first := true
+	watch(t, w.rome.Client, "", func(got watched) bool {
+		if first {
+			first = false
+			if got.told != 3 {
+				t.Errorf("the consumer's snapshot: %+v", got)
+			}
+			if _, err := w.rome.Progress(ctx, w.bound.ID, api.Active); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return got.states[w.bound.ID] == api.Active
+	})
+}
+
+// Resuming from a bookmark misses nothing and tells nothing twice.
+func TestWatchResumes(t *testing.T) {
+	ctx := context.Background()
+	w := newTown(t)
+	before := watch(t, w.rome.Client, "", snapshot)
+	if _, err := w.rome.Progress(ctx, w.bound.ID, api.Active); err != nil { // while nobody watches
+		t.Fatal(err)
+	}
+	after := watch(t, w.rome.Client, before.token, snapshot)
+	if after.complete || after.told != 1 || after.states[w.bound.ID] != api.Active {
+		t.Errorf("resumed: %+v", after)
+	}
+	if again := watch(t, w.rome.Client, after.token, snapshot); again.told != 0 {
+		t.Errorf("resumed from where it is: %+v", again)
+	}
+}
+
+// The token of another life of the journal, or of a future that was lost, is worth nothing: everything is told.
+func TestWatchAfterARestore(t *testing.T) {
+	w := newTown(t)
+	first := watch(t, w.rome.Client, "", snapshot)
+	for name, token := range map[string]string{
+		"another lineage":      "other.1",
+		"a revision to come":   first.token + "0",
+		"nothing of a lineage": ".5",
+	} {
+		if got := watch(t, w.rome.Client, token, snapshot); !got.complete || got.told != 3 {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package transporttest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/transport"
+)
+
+// Broker is a transport.Broker of which a test says what each call comes to. A call for which it says nothing is
+// one to a broker that is away. It remembers what it was asked.
+type Broker struct {
+	OnReserve  func(key string, r api.Request) (transport.Reservation, error)
+	OnConfirm  func(id, assignment string) (transport.Reservation, error)
+	OnAccept   func(id, acceptance string) (transport.Reservation, error)
+	OnRefuse   func(id string, r api.Refusal) (transport.Reservation, error)
+	OnRelease  func(id, end string) (transport.Reservation, error)
+	OnProgress func(id string, state api.State) (transport.Reservation, error)
+	OnCluster  func(id string) (api.Envelope[api.Cluster], error)
+	// OnAdvertise takes advertisements; nil takes all.
+	OnAdvertise func(m api.Measurement) error
+
+	mu    sync.Mutex
+	asked []string
+}
+
+var _ transport.Broker = (*Broker)(nil)
+
+// Away is what a call to a broker that is away comes to.
+var Away = api.Errorf(api.CodeUnavailable, "the broker is away")
+
+// Asked returns what it was asked since the last time: "Accept r-1".
+func (b *Broker) Asked() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	asked := b.asked
+	b.asked = nil
+	return asked
+}
+
+func (b *Broker) hear(verb, about string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.asked = append(b.asked, fmt.Sprintf("%s %s", verb, about))
+}
+
+func say[A, R any](on func(string, A) (R, error), about string, a A) (R, error) {
+	if on == nil {
+		var none R
+		return none, Away
+	}
+	return on(about, a)
+}
+
+// PutCard takes every card.
+func (b *Broker) PutCard(context.Context, string) error { return nil }
+
+// Advertise takes advertisements.
+func (b *Broker) Advertise(_ context.Context, m api.Measurement) error {
+	b.hear("Advertise", fmt.Sprintf("%d.%d", m.Sequence.Incarnation, m.Sequence.Number))
+	if b.OnAdvertise == nil {
+		return nil
+	}
+	return b.OnAdvertise(m)
+}
+
+// Clusters is not scripted.
+func (b *Broker) Clusters(context.Context) ([]api.Envelope[api.Cluster], error) { return nil, Away }
+
+// Cluster says what the test says.
+func (b *Broker) Cluster(_ context.Context, id string) (api.Envelope[api.Cluster], error) {
+	if b.OnCluster == nil {
+		return api.Envelope[api.Cluster]{}, Away
+	}
+	return b.OnCluster(id)
+}
+
+// Evaluate is not scripted.
+func (b *Broker) Evaluate(context.Context, api.Request) (api.Evaluation, error) {
+	return api.Evaluation{}, Away
+}
+
+// Reserve says what the test says, as do those that follow.
+func (b *Broker) Reserve(_ context.Context, key string, r api.Request) (transport.Reservation, error) {
+	b.hear("Reserve", key)
+	return say(b.OnReserve, key, r)
+}
+
+// Reservation is not scripted.
+func (b *Broker) Reservation(context.Context, string) (transport.Reservation, error) {
+	return transport.Reservation{}, Away
+}
+
+// Reservations is not scripted.
+func (b *Broker) Reservations(context.Context) ([]transport.Reservation, error) { return nil, Away }
+
+// Confirm implements transport.Broker.
+func (b *Broker) Confirm(_ context.Context, id, assignment string) (transport.Reservation, error) {
+	b.hear("Confirm", id)
+	return say(b.OnConfirm, id, assignment)
+}
+
+// Accept implements transport.Broker.
+func (b *Broker) Accept(_ context.Context, id, acceptance string) (transport.Reservation, error) {
+	b.hear("Accept", id)
+	return say(b.OnAccept, id, acceptance)
+}
+
+// Refuse implements transport.Broker.
+func (b *Broker) Refuse(_ context.Context, id string, r api.Refusal) (transport.Reservation, error) {
+	b.hear("Refuse", id+" "+string(r.Reason))
+	return say(b.OnRefuse, id, r)
+}
+
+// Release implements transport.Broker.
+func (b *Broker) Release(_ context.Context, id, end string) (transport.Reservation, error) {
+	b.hear("Release", id)
+	return say(b.OnRelease, id, end)
+}
+
+// Progress implements transport.Broker.
+func (b *Broker) Progress(_ context.Context, id string, state api.State) (transport.Reservation, error) {
+	b.hear("Progress", id+" "+string(state))
+	return say(b.OnProgress, id, state)
+}
+
+// Watch says nothing until ctx ends.
+func (b *Broker) Watch(ctx context.Context, _ string, _ func(api.WatchEvent) error) error {
+	<-ctx.Done()
+	return ctx.Err()
+}

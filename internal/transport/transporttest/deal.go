@@ -1,0 +1,85 @@
+package transporttest
+
+import (
+	"time"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/transport"
+)
+
+// Deal is one reservation as an honest broker shows it to both parties. Each step returns what it then shows;
+// a test that lies changes that.
+type Deal struct {
+	Consumer, Provider *Party
+
+	shown transport.Reservation
+}
+
+// NewDeal is a hold of so many CPUs for an hour, at now.
+func NewDeal(consumer, provider *Party, id, cpu string, now time.Time) *Deal {
+	return &Deal{Consumer: consumer, Provider: provider, shown: transport.Reservation{ID: id, Revision: 10, Payload: api.Reservation{
+		State: api.Held, Consumer: consumer.ID, Provider: provider.ID, Pool: api.GeneralPool, Generation: 1,
+		Slice:     market.SliceName(consumer.ID, provider.ID, api.GeneralPool),
+		Resources: CPU(cpu), Created: Seconds(now),
+		HeldUntil: Seconds(now.Add(market.HoldTime)), Deadline: Seconds(now.Add(market.DecideTime)), Until: Seconds(now.Add(time.Hour)),
+		Fence:        api.Fence{Lineage: "first", Revision: 10},
+		ConsumerCard: consumer.Card(api.Properties{Region: "eu"}), ProviderCard: provider.Card(api.Properties{Region: "eu"}),
+	}}}
+}
+
+// Shown is what the broker shows now.
+func (d *Deal) Shown() *transport.Reservation {
+	r := d.shown
+	return &r
+}
+
+func (d *Deal) step(change func(*api.Reservation)) *transport.Reservation {
+	change(&d.shown.Payload)
+	d.shown.Revision++
+	d.shown.Payload.Fence.Revision = d.shown.Revision
+	return d.Shown()
+}
+
+// Signed is the hold with the consumer's assignment.
+func (d *Deal) Signed() *transport.Reservation {
+	return d.step(func(r *api.Reservation) { r.Assignment = d.Consumer.Assign(d.shown) })
+}
+
+// Reserved is what the provider accepted: its own acceptance, or with none this deal's provider's.
+func (d *Deal) Reserved(acceptance string) *transport.Reservation {
+	if acceptance == "" {
+		acceptance = d.Provider.Agree(d.shown)
+	}
+	return d.step(func(r *api.Reservation) { r.State, r.Acceptance = api.Reserved, acceptance })
+}
+
+// Moved is the hold on the next best provider, to be signed anew.
+func (d *Deal) Moved(to *Party) *transport.Reservation {
+	d.Provider = to
+	return d.step(func(r *api.Reservation) {
+		r.State, r.Assignment, r.Acceptance = api.Held, "", ""
+		r.Generation, r.Provider, r.ProviderCard = r.Generation+1, to.ID, to.Card(api.Properties{})
+		r.Slice = market.SliceName(r.Consumer, to.ID, r.Pool)
+	})
+}
+
+// Ending is what one of the two ended; by nobody is the broker's word alone.
+func (d *Deal) Ending(by *Party, reason api.Reason) *transport.Reservation {
+	return d.step(func(r *api.Reservation) {
+		r.State, r.Reason = api.Releasing, reason
+		if by != nil {
+			r.End = by.End(d.shown, reason)
+		}
+	})
+}
+
+// Over is what nothing follows.
+func (d *Deal) Over(state api.State, reason api.Reason) *transport.Reservation {
+	return d.step(func(r *api.Reservation) { r.State, r.Reason = state, reason })
+}
+
+// Restored is what a broker shows that was restored from a backup: what stands, in another lineage.
+func (d *Deal) Restored() *transport.Reservation {
+	return d.step(func(r *api.Reservation) { r.Fence.Lineage = "second"; d.shown.Revision = 1 })
+}

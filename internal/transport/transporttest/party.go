@@ -1,0 +1,116 @@
+package transporttest
+
+import (
+	"crypto/rand"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
+	"github.com/bourse-dev/bourse/internal/transport"
+	"github.com/bourse-dev/bourse/internal/trust"
+)
+
+// Party is a cluster with its key: it signs what a consumer or a provider signs.
+type Party struct {
+	// ID is the cluster ID.
+	ID  string
+	Key *clusterkey.Key
+
+	t testing.TB
+}
+
+// NewParty makes a cluster with a new key.
+func NewParty(t testing.TB, id string) *Party {
+	t.Helper()
+	key, err := clusterkey.New(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Party{ID: id, Key: key, t: t}
+}
+
+// Sign signs a document.
+func (p *Party) Sign(kind string, payload any) string {
+	p.t.Helper()
+	signed, err := p.Key.Sign(kind, payload)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return signed
+}
+
+// Card signs a card with these properties, newer than those before.
+func (p *Party) Card(properties api.Properties) string {
+	p.t.Helper()
+	return p.Sign(api.DocumentCard, api.Card{Cluster: p.ID, Key: p.Key.Public().String(), Number: time.Now().UnixMicro(), Properties: properties})
+}
+
+// Assignment is what the consumer of a held reservation is to sign.
+func (p *Party) Assignment(r transport.Reservation) api.Assignment {
+	p.t.Helper()
+	_, provider, err := trust.Open(r.Payload.ProviderCard)
+	if err != nil {
+		p.t.Fatalf("card of %s: %v", r.Payload.Provider, err)
+	}
+	t := r.Payload
+	return api.Assignment{
+		Protocol: api.Protocol, Reservation: r.ID, Generation: t.Generation,
+		Consumer: t.Consumer, ConsumerKey: p.Key.Public().Fingerprint().String(),
+		Provider: t.Provider, ProviderKey: provider.Fingerprint().String(),
+		Pool: t.Pool, Slice: t.Slice, Resources: t.Resources, Until: Seconds(t.Until.Time), Expires: Seconds(t.HeldUntil.Time),
+	}
+}
+
+// Assign signs the assignment of a held reservation.
+func (p *Party) Assign(r transport.Reservation) string {
+	p.t.Helper()
+	return p.Sign(api.DocumentAssignment, p.Assignment(r))
+}
+
+// Acceptance is the provider's yes to a reservation whose assignment is signed.
+func (p *Party) Acceptance(r transport.Reservation) api.Acceptance {
+	return api.Acceptance{
+		Protocol: api.Protocol, Reservation: r.ID, Generation: r.Payload.Generation,
+		Consumer: r.Payload.Consumer, Provider: p.ID,
+		Assignment: clusterkey.Digest(r.Payload.Assignment).String(), Expires: Seconds(time.Now().Add(time.Minute)),
+	}
+}
+
+// Agree signs it.
+func (p *Party) Agree(r transport.Reservation) string {
+	p.t.Helper()
+	return p.Sign(api.DocumentAcceptance, p.Acceptance(r))
+}
+
+// End signs the end of a reservation.
+func (p *Party) End(r transport.Reservation, reason api.Reason) string {
+	p.t.Helper()
+	return p.Sign(api.DocumentEnd, api.End{
+		Protocol: api.Protocol, Reservation: r.ID, Generation: r.Payload.Generation, By: p.ID,
+		Consumer: r.Payload.Consumer, Provider: r.Payload.Provider, Reason: reason,
+	})
+}
+
+// Seconds is a time as documents have it: UTC, in whole seconds.
+func Seconds(t time.Time) metav1.Time { return metav1.NewTime(t.UTC().Truncate(time.Second)) }
+
+// CPU is an amount of CPUs.
+func CPU(cpu string) api.Resources { return api.Resources{"cpu": resource.MustParse(cpu)} }
+
+// Request asks for so many CPUs for an hour.
+func Request(cpu string) api.Request {
+	return api.Request{Resources: CPU(cpu), Duration: &metav1.Duration{Duration: time.Hour}}
+}
+
+// Measurement is an advertisement of so many CPUs, shared with everybody.
+func Measurement(number int64, cpu string) api.Measurement {
+	amount := CPU(cpu)
+	return api.Measurement{
+		Sequence: api.Sequence{Incarnation: 1, Number: number}, Terms: &api.Terms{},
+		Pools: map[string]api.Pool{api.GeneralPool: {Capacity: amount, Allocatable: amount, Shared: amount}},
+	}
+}
