@@ -183,7 +183,8 @@ func (a *agent) lead(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ledger, err := exchange.Open(ctx, kube.New(a.mgr.GetClient(), client.ObjectKey{Namespace: a.Namespace, Name: LedgerName}), exchange.Options{Self: cluster, Resume: true, SnapshotEvery: ledgerTail, Log: log})
+	object := kube.New(a.mgr.GetClient(), client.ObjectKey{Namespace: a.Namespace, Name: LedgerName})
+	ledger, err := exchange.Open(ctx, &onward{Journal: object}, exchange.Options{Self: cluster, Resume: true, SnapshotEvery: ledgerTail, Log: log})
 	if err != nil {
 		return err
 	}
@@ -240,7 +241,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	group.Go(func() error { return advertiser.Run(ctx) })
 	group.Go(func() error { return follow.run(ctx) })
 	return a.listen(ctx, &home{
-		Client: a.mgr.GetClient(), cluster: cluster, member: m, policy: sharing, ledger: ledger, link: a.link, broker: m.url,
+		Client: a.mgr.GetClient(), cluster: cluster, member: m, policy: sharing, ledger: ledger, borrower: borrower, link: a.link, broker: m.url,
 	}, broker, log)
 }
 

@@ -18,12 +18,13 @@ import (
 // home is the cluster's own objects, as the local listener serves them.
 type home struct {
 	client.Client
-	cluster string
-	member  *membership
-	policy  *policy
-	ledger  *exchange.Exchange
-	link    *link
-	broker  string
+	cluster  string
+	member   *membership
+	policy   *policy
+	ledger   *exchange.Exchange
+	borrower *consumer.Borrower
+	link     *link
+	broker   string
 }
 
 var _ server.Home = (*home)(nil)
@@ -124,14 +125,14 @@ func (h *home) ConfirmRequest(ctx context.Context, namespace, name string) (api.
 	return envelope(object), nil
 }
 
-// ReleaseReservation deletes the request behind a reservation.
+// ReleaseReservation deletes the request behind a reservation; one that the Ledger has lost with its request ends all the same.
 func (h *home) ReleaseReservation(ctx context.Context, id string) error {
 	var ours *market.Reservation
 	if err := h.ledger.Read(ctx, func(s *market.State) { ours = s.Reservation(id) }); err != nil {
 		return err
 	}
 	if ours == nil || ours.Object == nil {
-		return api.Errorf(api.CodeNotFound, "no request of this cluster made reservation %.80q", id).Fix("see: bourse reservations")
+		return h.borrower.Disown(ctx, id)
 	}
 	object := &api.ResourceRequest{}
 	object.Namespace, object.Name = ours.Object.Namespace, ours.Object.Name

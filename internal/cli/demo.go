@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -68,6 +69,11 @@ func demoMembers(socket string) []*federation.Member {
 }
 
 func (sh *shell) demo(ctx context.Context, log *slog.Logger) error {
+	if c, err := net.Dial("unix", agentSocket()); err == nil {
+		_ = c.Close()
+		return api.Errorf(api.CodeConflict, "an agent is served at %s already", agentSocket()).
+			Fix("end it first, such as another demo; or set XDG_RUNTIME_DIR to another folder")
+	}
 	dir, err := os.MkdirTemp("", "bourse-demo-")
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package consumer
 import (
 	"context"
 	"log/slog"
+	"slices"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
@@ -30,32 +31,68 @@ type Wish struct {
 }
 
 // Ask makes the reservation of a wish at the broker and takes it up. Repeating it is harmless.
-// Errors: the broker's; those of Take.
+// Errors: the broker's; BadSignature and KeyChanged when it answers with what cannot be right.
 func (b *Borrower) Ask(ctx context.Context, w Wish) error {
 	theirs, err := b.Broker.Reserve(ctx, w.Object.UID, w.Request)
 	if err != nil {
 		return err
 	}
-	if theirs.Payload.State == api.Held {
+	if err := b.answersThis(ctx, &theirs, w); err != nil {
+		return err
+	}
+	switch t := theirs.Payload; {
+	case t.State == api.Held && t.Assignment == "":
 		return b.take(ctx, &theirs, nil, w)
+	case t.State.Over() && t.Assignment == "": // rejected, or failed, before anything was signed
+		over, err := record(&theirs)
+		if err != nil {
+			return err
+		}
+		over.Object = &w.Object
+		return b.note(ctx, &theirs, over)
+	default:
+		return b.recover(ctx, &theirs, w)
 	}
-	if theirs.Payload.Assignment == "" { // rejected, or failed, before anything was signed
-		return b.note(ctx, &theirs, &market.Reservation{Object: &w.Object})
+}
+
+// answersThis refuses an answer that names what cannot be, or the reservation of something else.
+func (b *Borrower) answersThis(ctx context.Context, theirs *transport.Reservation, w Wish) error {
+	if err := market.ValidCluster("id", theirs.ID); err != nil || !slices.Contains(api.States, theirs.Payload.State) {
+		return api.Errorf(api.CodeBadSignature, "the broker answers with a reservation %.80q in state %.40q", theirs.ID, theirs.Payload.State)
 	}
-	return b.recover(ctx, &theirs, w)
+	var known *market.Reservation
+	if err := b.Market.Read(ctx, func(s *market.State) { known = s.Reservation(theirs.ID) }); err != nil {
+		return err
+	}
+	if known != nil && (known.Object == nil || *known.Object != w.Object) {
+		return api.Errorf(api.CodeBadSignature, "the broker answers with reservation %s, which is of something else", theirs.ID)
+	}
+	return nil
 }
 
 // recover takes up a reservation that this cluster signed before its Ledger forgot it.
 func (b *Borrower) recover(ctx context.Context, theirs *transport.Reservation, w Wish) error {
-	var a api.Assignment
-	if err := clusterkey.Verify(theirs.Payload.Assignment, api.DocumentAssignment, b.Key.Public(), &a); err != nil || a.Reservation != theirs.ID {
-		return api.Errorf(api.CodeBadSignature, "the broker answers with a reservation that this cluster did not sign")
+	ours, err := b.signed(theirs)
+	if err != nil {
+		return err
 	}
+	ours.Object = &w.Object
 	if err := b.meet(ctx, theirs); err != nil {
 		return err
 	}
-	ours := &market.Reservation{Object: &w.Object, Generation: a.Generation, Provider: a.Provider, Assignment: theirs.Payload.Assignment}
-	return b.settle(ctx, theirs, ours)
+	t := theirs.Payload
+	switch err := b.bound(ctx, t, ours); {
+	case err == nil: // it is, or was, bound: from here on only signatures and time count
+		ours.State, ours.Acceptance, ours.HeldUntil = api.Reserved, t.Acceptance, 0
+		if _, err := b.Market.Do(ctx, market.Note{Reservation: ours}); err != nil {
+			return err
+		}
+		return b.settle(ctx, theirs, ours)
+	case t.State == api.Reserved || t.State == api.Active:
+		return err
+	default:
+		return b.note(ctx, theirs, ours)
+	}
 }
 
 // Sync brings what the broker says of a reservation (theirs, nil if it says nothing) and what the
@@ -65,8 +102,12 @@ func (b *Borrower) Sync(ctx context.Context, theirs *transport.Reservation, ours
 		return nil
 	}
 	switch t := theirs.Payload; {
+	case !slices.Contains(api.States, t.State):
+		return nil // of a later version, or nonsense
 	case ours.State.Over() || ours.State == api.Releasing:
 		return b.finish(ctx, theirs, ours)
+	case t.State == api.Held && ours.Acceptance != "":
+		return b.remind(ctx, theirs, ours)
 	case t.State == api.Held && wish != nil && (t.Assignment == "" || t.Generation > ours.Generation):
 		return b.take(ctx, theirs, ours, *wish)
 	default:
@@ -74,26 +115,38 @@ func (b *Borrower) Sync(ctx context.Context, theirs *transport.Reservation, ours
 	}
 }
 
+// remind tells a broker that was restored from a backup what both sides have signed since. What is bound
+// does not move: whatever else it holds instead is not signed.
+func (b *Borrower) remind(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
+	if theirs.Payload.Assignment != "" || theirs.Payload.Generation != ours.Generation {
+		return nil
+	}
+	_, err := b.Broker.Confirm(ctx, theirs.ID, ours.Assignment)
+	return unlessMovedOn(err)
+}
+
 // settle believes what the broker says as far as a signature or our own knowledge supports it.
 func (b *Borrower) settle(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
 	t := theirs.Payload
 	switch {
 	case t.State == api.Reserved || t.State == api.Active:
+		if ours.Acceptance == "" && t.Assignment != ours.Assignment { // perhaps signed in a life that the Ledger has forgotten
+			again, err := b.signed(theirs)
+			if err == nil && again.Generation >= ours.Generation && b.meet(ctx, theirs) == nil {
+				again.Object, ours = ours.Object, again
+			}
+		}
 		if err := b.bound(ctx, t, ours); err != nil {
 			b.Log.Warn("the broker says that the provider accepted, the provider's signature does not", "reservation", theirs.ID, "error", err)
 			return nil
 		}
 		return b.note(ctx, theirs, ours)
 	case t.State == api.Releasing || t.State == api.Released:
-		if ours.State == api.Held && t.End == "" || b.endSigned(ctx, t.End, theirs.ID, ours) {
-			if t.State == api.Released {
-				return b.note(ctx, theirs, ours)
-			}
-			_, err := b.Market.Do(ctx, market.Release{ID: theirs.ID, By: b.Cluster, Reason: t.Reason, Document: t.End})
-			return err
+		if ours.Acceptance == "" && t.End == "" || b.endSigned(ctx, t.End, theirs.ID, ours) {
+			return b.note(ctx, theirs, ours)
 		}
 		return nil // without a signature it ends with its time
-	case t.State.Over() && (ours.State == api.Held || ours.State == ""):
+	case t.State.Over() && ours.Acceptance == "":
 		return b.note(ctx, theirs, ours) // it was never bound: the broker may refuse
 	default:
 		return nil
@@ -118,7 +171,11 @@ func (b *Borrower) bound(ctx context.Context, t api.Reservation, ours *market.Re
 
 func (b *Borrower) endSigned(ctx context.Context, document, id string, ours *market.Reservation) bool {
 	key, err := trust.Key(ctx, b.Market, ours.Provider)
-	return err == nil && document != "" && trust.EndSigned(document, id, ours.Generation, key, b.Key.Public())
+	if err != nil || document == "" {
+		return false
+	}
+	_, signed := trust.EndSigned(document, id, ours.Generation, key, b.Key.Public())
+	return signed
 }
 
 // End ends a reservation of ours because its object is gone. The broker is told by finish, again and
@@ -132,6 +189,25 @@ func (b *Borrower) End(ctx context.Context, ours *market.Reservation) error {
 		return err
 	}
 	_, err = b.Market.Do(ctx, market.Release{ID: ours.ID, By: b.Cluster, Generation: ours.Generation, Reason: api.ReasonReleased, Document: document})
+	return err
+}
+
+// Disown ends a reservation of which the Ledger knows nothing: this cluster signed it, and lost it with an older
+// state that was put back. Errors: NotFound when it is not this cluster's; the broker's.
+func (b *Borrower) Disown(ctx context.Context, id string) error {
+	theirs, err := b.Broker.Reservation(ctx, id)
+	if err != nil {
+		return err
+	}
+	ours, err := b.signed(&theirs)
+	if err != nil {
+		return api.Errorf(api.CodeNotFound, "no request of this cluster made reservation %.80q", id).Fix("see: bourse reservations")
+	}
+	document, err := b.signEnd(ours, api.ReasonReleased)
+	if err != nil {
+		return err
+	}
+	_, err = b.Broker.Release(ctx, id, document)
 	return err
 }
 
@@ -153,41 +229,28 @@ func (b *Borrower) finish(ctx context.Context, theirs *transport.Reservation, ou
 	case t.State == api.Releasing && t.End != "":
 		return nil
 	}
-	document := ours.End
-	if document == "" || t.Generation > ours.Generation { // it ended by its time, or moved on meanwhile
-		newest := *ours
+	newest := *ours
+	if ours.Acceptance == "" { // it may have moved on meanwhile
 		newest.Generation, newest.Provider = max(t.Generation, ours.Generation), t.Provider
-		var err error
-		if document, err = b.signEnd(&newest, ours.Reason); err != nil {
-			return err
-		}
 	}
-	_, err := b.Broker.Release(ctx, theirs.ID, document)
-	return err
-}
-
-// note remembers what became of a reservation.
-func (b *Borrower) note(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
-	t := theirs.Payload
-	next := *ours
-	next.ID, next.State, next.Reason, next.Message = theirs.ID, t.State, t.Reason, t.Message
-	next.Consumer, next.Fence = b.Cluster, t.Fence
-	next.Provider, next.Pool = t.Provider, t.Pool
-	next.Created, next.Until = market.At(t.Created.Time), market.At(t.Until.Time)
-	if t.State == api.Rejected && t.Decision != nil {
-		next.Message = explain(t.Decision)
-	}
-	if t.Acceptance != "" {
-		next.Acceptance = t.Acceptance
-	}
-	size, err := market.Need("resources", t.Resources)
+	document, err := b.signEnd(&newest, ours.Reason)
 	if err != nil {
 		return err
 	}
-	next.Size = size
-	if ours.State == next.State && ours.Generation == next.Generation && ours.Assignment == next.Assignment && ours.Acceptance == next.Acceptance {
-		return nil // nothing to remember: idle means idle
+	_, err = b.Broker.Release(ctx, theirs.ID, document)
+	if api.CodeOf(err) == api.CodeNotFound && ours.State == api.Releasing { // nobody is left to end it with
+		newest = *ours
+		newest.State = api.Released
+		_, err = b.Market.Do(ctx, market.Note{Reservation: &newest})
 	}
-	_, err = b.Market.Do(ctx, market.Note{Reservation: &next})
+	return unlessMovedOn(err)
+}
+
+// unlessMovedOn is err, but nil where the broker says that the reservation is not what the call
+// assumed: the next change says what it is.
+func unlessMovedOn(err error) error {
+	if code := api.CodeOf(err); err != nil && (code == api.CodeConflict || code == api.CodeNotFound) {
+		return nil
+	}
 	return err
 }

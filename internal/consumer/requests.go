@@ -16,6 +16,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/trust"
 )
 
 // ConfirmAnnotation on a ResourceRequest whose spec says confirm, with value "true", confirms it.
@@ -47,8 +48,9 @@ func (r *Requests) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result,
 	if ours == nil && object.Status.Reservation != "" && object.Status.State.Over() {
 		return ctrl.Result{}, nil // over for so long that the Ledger has forgotten it
 	}
-	if ours == nil {
-		if err := r.Borrower.Ask(ctx, WishOf(&object)); err != nil {
+	wish := WishOf(&object)
+	if ours == nil || ours.State == api.Held && ours.Assignment == "" && wish.Confirmed {
+		if err := r.Borrower.Ask(ctx, wish); err != nil {
 			return r.failed(ctx, &object, err)
 		}
 		if ours, err = r.records(ctx, at, string(object.UID), true); err != nil || ours == nil {
@@ -96,10 +98,10 @@ func (r *Requests) records(ctx context.Context, at ctrl.Request, uid string, the
 func (r *Requests) failed(ctx context.Context, object *api.ResourceRequest, cause error) (ctrl.Result, error) {
 	code := api.CodeOf(cause)
 	status := object.Status.DeepCopy()
-	status.Message = cause.Error()
+	status.Message = trust.Text(cause.Error())
 	for _, condition := range []string{api.ConditionReserved, api.ConditionReady} {
 		meta.SetStatusCondition(&status.Conditions, metav1.Condition{
-			Type: condition, Status: metav1.ConditionFalse, Reason: string(code), Message: cause.Error(), ObservedGeneration: object.Generation,
+			Type: condition, Status: metav1.ConditionFalse, Reason: string(code), Message: status.Message, ObservedGeneration: object.Generation,
 		})
 	}
 	if err := r.update(ctx, object, *status, corev1.EventTypeWarning, string(code)); err != nil {

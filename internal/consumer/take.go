@@ -30,11 +30,20 @@ func (b *Borrower) take(ctx context.Context, theirs *transport.Reservation, ours
 	if err != nil {
 		return err
 	}
-	next := &market.Reservation{Object: &w.Object, Generation: t.Generation, HeldUntil: market.At(t.HeldUntil.Time)}
-	if ours != nil && ours.Generation == t.Generation && ours.Assignment != "" {
-		next.Assignment = ours.Assignment
+	next, err := record(theirs)
+	if err != nil {
+		return err
 	}
-	if w.Request.Confirm && !w.Confirmed {
+	next.Object = &w.Object
+	switch {
+	case ours != nil && ours.Generation == t.Generation && ours.Assignment != "":
+		next.Assignment = ours.Assignment
+	case t.Assignment != "": // signed in a life that the Ledger has forgotten
+		if _, err := b.signed(theirs); err != nil {
+			return err
+		}
+		next.Assignment = t.Assignment
+	case w.Request.Confirm && !w.Confirmed:
 		return b.note(ctx, theirs, next)
 	}
 	if next.Assignment == "" {
@@ -53,10 +62,7 @@ func (b *Borrower) take(ctx context.Context, theirs *transport.Reservation, ours
 		return err
 	}
 	_, err = b.Broker.Confirm(ctx, theirs.ID, next.Assignment)
-	if code := api.CodeOf(err); err != nil && code == api.CodeConflict {
-		return nil // it moved on: the next change says where
-	}
-	return err
+	return unlessMovedOn(err)
 }
 
 // utc makes a time read from JSON, which is local, one that signs the same everywhere.

@@ -3,6 +3,7 @@ package exchange_test
 import (
 	"fmt"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -68,4 +69,59 @@ func cpuTime(b *testing.B) time.Duration {
 		b.Fatal(err)
 	}
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
+
+// BenchmarkObserve is advertisements as they come in: 100 providers with 50 commitments each, of which something
+// small has changed since the last, as what their own pods take; every fifth time only the lease is renewed.
+func BenchmarkObserve(b *testing.B) {
+	x := start(b, newMemory(), exchange.Options{})
+	var mu [100]sync.Mutex
+	measured := make([]*market.Measured, len(mu))
+	for i := range measured {
+		accounts := map[string]api.AccountUse{}
+		for c := range 10 {
+			use := api.AccountUse{Used: resources("cpu", "3", "memory", "3Gi"), Commitments: map[string]api.Resources{}}
+			for r := range 5 {
+				use.Commitments[fmt.Sprintf("r-%d-%d", c, r)] = resources("cpu", "2", "memory", "4Gi")
+			}
+			accounts["consumer-"+strconv.Itoa(c)] = use
+		}
+		all := resources("cpu", "1000", "memory", "4000Gi", "pods", "5000", "ephemeral-storage", "9000Gi")
+		var err error
+		if measured[i], err = market.Measure(api.Measurement{
+			Sequence: api.Sequence{Incarnation: 1, Number: 1}, Terms: &api.Terms{},
+			Pools: map[string]api.Pool{api.GeneralPool: {Capacity: all, Allocatable: all, Shared: all, Accounts: accounts}},
+		}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	allocated := []api.Resources{resources("cpu", "20", "memory", "40Gi", "pods", "300"), resources("cpu", "21", "memory", "42Gi", "pods", "301")}
+	var n atomic.Int64
+	b.ReportAllocs()
+	b.SetParallelism(32)
+	spent := cpuTime(b)
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			turn := int(n.Add(1))
+			i := turn % len(mu)
+			mu[i].Lock()
+			delta := api.MeasurementDelta{Base: measured[i].Sequence, Sequence: measured[i].Sequence}
+			delta.Sequence.Number++
+			if turn%5 > 0 {
+				delta.Pools = map[string]*api.PoolDelta{api.GeneralPool: {Allocated: allocated[turn%2]}}
+			}
+			next, err := measured[i].Change(delta)
+			if err == nil {
+				err = x.Observe(b.Context(), "provider-"+strconv.Itoa(i), next, true)
+			}
+			if err != nil {
+				b.Error(err)
+			}
+			measured[i] = next
+			mu[i].Unlock()
+		}
+	})
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "advertisements/s")
+	b.ReportMetric((cpuTime(b)-spent).Seconds()*1e6/float64(b.N), "cpu-µs/op")
 }

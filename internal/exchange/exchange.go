@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/journal"
 	"github.com/bourse-dev/bourse/internal/market"
 )
@@ -57,6 +56,8 @@ const (
 	maxBatch  = 512
 	queueSize = 4096
 	maxTicks  = 1000
+	// maxAppend is about how many bytes of events go into one append.
+	maxAppend = 8 << 20
 )
 
 // Open loads the market from its journal. Errors are the journal's.
@@ -123,73 +124,6 @@ func (x *Exchange) Lineage() string { return *x.lineage.Load() }
 // View is the newest published view.
 func (x *Exchange) View() *market.View { return x.view.Load() }
 
-// order is something to be done by the owner: a command, or a look at the state.
-type order struct {
-	command market.Command
-	observe func(s *market.State, now market.Time) error // soft state, before the commit
-	read    func(s *market.State)                        // after the commit
-	outcome market.Outcome
-	err     error
-	answer  chan struct{}
-	claimed atomic.Bool // of a read: by the owner that runs it, or by the caller that went away
-}
-
-var errStopped = api.Errorf(api.CodeUnavailable, "the market is not running").Fix("try again")
-
-// Do decides a command and makes it durable. Errors: the command's own; Unavailable
-// when the exchange stops or the journal's answer was lost: repeat the command.
-func (x *Exchange) Do(ctx context.Context, c market.Command) (market.Outcome, error) {
-	o := &order{command: c}
-	if err := x.give(ctx, o); err != nil {
-		return market.Outcome{}, err
-	}
-	return o.outcome, nil
-}
-
-// Observe takes in an advertisement. Errors: StaleAdvertisement, Unavailable.
-func (x *Exchange) Observe(ctx context.Context, cluster string, m *market.Measured, fresh bool) error {
-	return x.give(ctx, &order{observe: func(s *market.State, now market.Time) error {
-		return s.Observe(cluster, m, now, fresh)
-	}})
-}
-
-// Read looks at the state, between two batches: what it sees is durable. look must be
-// quick and must not keep what it got, but for records and listings, which are immutable.
-func (x *Exchange) Read(ctx context.Context, look func(*market.State)) error {
-	return x.give(ctx, &order{read: look})
-}
-
-// Now is the exchange's time.
-func (x *Exchange) Now() market.Time { return market.Time(x.stats.now.Load()) }
-
-func (x *Exchange) give(ctx context.Context, o *order) error {
-	o.answer = make(chan struct{})
-	select {
-	case x.orders <- o:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-x.done:
-		return errStopped
-	}
-	select {
-	case <-o.answer:
-		return o.err
-	case <-ctx.Done():
-		if o.read != nil && !o.claimed.CompareAndSwap(false, true) {
-			<-o.answer // look is running: the caller must not go on beside it
-			return o.err
-		}
-		return ctx.Err()
-	case <-x.done:
-		select {
-		case <-o.answer:
-			return o.err
-		default:
-			return errStopped
-		}
-	}
-}
-
 // Run owns the state until ctx ends or the journal fails. The error is nil only when ctx ended.
 func (x *Exchange) Run(ctx context.Context) error {
 	defer close(x.done)
@@ -209,7 +143,7 @@ func (x *Exchange) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		if err := x.run(ctx, batch); err != nil {
+		if err := x.runAll(ctx, batch); err != nil {
 			if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 				return nil // nothing was written
 			}
@@ -233,28 +167,43 @@ func (x *Exchange) gather(first *order) []*order {
 	return batch
 }
 
-// run carries out one batch, in the order that the package's comment gives.
-func (x *Exchange) run(ctx context.Context, batch []*order) error {
+func (x *Exchange) runAll(ctx context.Context, batch []*order) error {
+	for {
+		rest, err := x.run(ctx, batch)
+		if err != nil || len(rest) == 0 {
+			return err
+		}
+		batch = rest
+	}
+}
+
+// run carries out one batch, in the order that the package's comment gives, or as much of it as
+// fits into one append; the rest is for the next.
+func (x *Exchange) run(ctx context.Context, batch []*order) (rest []*order, err error) {
 	now := x.look()
-	var events []market.Event
-	for _, o := range batch {
+	w := &writing{buffer: x.buffer[:0]}
+	for i, o := range batch {
 		switch {
 		case o.command != nil:
 			if o.outcome, o.err = market.Decide(x.state, o.command, now); o.err == nil {
-				events = x.apply(events, o.outcome.Events)
+				x.apply(w, o.outcome.Events)
 			}
 		case o.observe != nil:
 			o.err = o.observe(x.state, now)
 		}
+		if len(w.buffer) > maxAppend {
+			batch, rest = batch[:i+1], batch[i+1:]
+			break
+		}
 	}
-	events = x.tick(events, now)
-	if err := x.append(ctx, events); err != nil {
+	x.tick(w, now)
+	if err := x.append(ctx, w); err != nil {
 		if batch, err = x.lost(ctx, batch, err); err != nil {
-			return err
+			return nil, err
 		}
 	} else {
 		x.publish()
-		x.feed(events)
+		x.feed(w.events)
 	}
 	for _, o := range batch {
 		if o.read != nil && o.claimed.CompareAndSwap(false, true) {
@@ -263,101 +212,28 @@ func (x *Exchange) run(ctx context.Context, batch []*order) error {
 		close(o.answer)
 	}
 	x.startFold(ctx)
-	return nil
+	return rest, nil
 }
 
-func (x *Exchange) apply(events, more []market.Event) []market.Event {
-	for _, e := range more {
+func (x *Exchange) apply(w *writing, events []market.Event) {
+	for _, e := range events {
 		x.state.Apply(e)
+		w.add(e)
 	}
-	return append(events, more...)
 }
 
 // tick lets time pass, unless expiry waits.
-func (x *Exchange) tick(events []market.Event, now market.Time) []market.Event {
+func (x *Exchange) tick(w *writing, now market.Time) {
 	if now < x.waitHolds {
-		return events
+		return
 	}
 	for range maxTicks {
 		out, _ := market.Decide(x.state, market.Tick{}, now)
 		if len(out.Events) == 0 {
-			break
+			return
 		}
-		events = x.apply(events, out.Events)
+		x.apply(w, out.Events)
 	}
-	return events
-}
-
-func (x *Exchange) append(ctx context.Context, events []market.Event) error {
-	if len(events) == 0 {
-		return nil
-	}
-	data, buffer := make([][]byte, len(events)), x.buffer[:0]
-	for i, e := range events {
-		before, err := len(buffer), error(nil)
-		if buffer, err = e.Append(buffer); err != nil {
-			return err
-		}
-		data[i] = buffer[before:len(buffer):len(buffer)]
-	}
-	x.buffer = buffer // a journal keeps nothing of it
-	start := time.Now()
-	head, err := x.journal.Append(ctx, x.head, data)
-	x.stats.appended(len(events), time.Since(start), err)
-	if err != nil {
-		return err
-	}
-	x.head = head
-	return nil
-}
-
-// lost answers every command of a batch whose append failed, because even a refusal was decided on
-// a state that never was. Without Resume the failure is the end; with it, what else is in the batch
-// is left to be answered from the state as it was loaded again.
-func (x *Exchange) lost(ctx context.Context, batch []*order, cause error) (rest []*order, err error) {
-	answer := api.Errorf(api.CodeUnavailable, "it may or may not have been recorded").Fix("repeat the call")
-	if errors.Is(cause, journal.ErrFull) {
-		answer = api.Errorf(api.CodeLedgerFull, "%v", cause)
-	}
-	for _, o := range batch {
-		if o.command == nil {
-			rest = append(rest, o)
-			continue
-		}
-		o.outcome, o.err = market.Outcome{}, answer
-		close(o.answer)
-	}
-	if !x.options.Resume || ctx.Err() != nil {
-		return nil, fmt.Errorf("append to the journal: %w", cause)
-	}
-	return rest, x.resume(ctx, cause)
-}
-
-// resume loads the state again, after an append whose outcome is not known or that
-// another writer was faster than. Soft state is kept.
-func (x *Exchange) resume(ctx context.Context, cause error) error {
-	x.log.Warn("journal changed under us: loading it again", "cause", cause)
-	old := x.state
-	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-		err := x.load(ctx)
-		if err == nil {
-			break
-		}
-		if _, refused := errors.AsType[*journal.RefusedError](err); refused {
-			return err
-		}
-		x.log.Warn("journal not readable, trying again", "error", err, "in", wait)
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	x.clock.notBefore(x.state.Time.Go())
-	x.state.TakeMeasurements(old)
-	x.view.Store(x.state.Publish(nil))
-	x.feedAll()
-	return nil
 }
 
 func (x *Exchange) publish() {

@@ -90,6 +90,55 @@ func TestTwoExchangesOverOneJournal(t *testing.T) {
 	}
 }
 
+// Two live agents stand at one gate, over one Ledger, and what is left is enough for one promise: they give one.
+func TestTwoAgentsAtOneGate(t *testing.T) {
+	j, clock := newMemory(), newClock()
+	var agents []*running
+	for range 2 {
+		x := start(t, j, exchange.Options{Self: "rome", Resume: true, Clock: clock})
+		x.advertise("rome", 1, "8")
+		agents = append(agents, x)
+	}
+	for round := range 20 {
+		var promised atomic.Int64
+		var all sync.WaitGroup
+		for n, x := range agents {
+			all.Go(func() {
+				admit := market.Admit{Size: market.Amounts{{Resource: "cpu", Value: 5000}}, Document: "doc", BindsUntil: noon + 90_000, Assignment: api.Assignment{
+					Reservation: fmt.Sprintf("r%d-%d", round, n), Generation: 1, Consumer: "paris", Provider: "rome", Pool: api.GeneralPool, Until: (noon + 1_000_000).Meta()}}
+				for {
+					_, err := x.Do(t.Context(), admit)
+					switch api.CodeOf(err) {
+					case api.CodeUnavailable: // the other was faster: repeat
+						continue
+					case api.CodeInsufficient:
+						return
+					}
+					if err != nil {
+						t.Error(err)
+					}
+					promised.Add(1)
+					return
+				}
+			})
+		}
+		all.Wait()
+		if promised.Load() != 1 {
+			t.Fatalf("round %d: %d promises", round, promised.Load())
+		}
+		for n := range agents { // whoever knows of it takes it back
+			for _, c := range []market.Command{
+				market.Release{ID: fmt.Sprintf("r%d-%d", round, n), By: "rome"}, market.Free{ID: fmt.Sprintf("r%d-%d", round, n), Provider: "rome"}} {
+				for {
+					if _, err := agents[0].Do(t.Context(), c); api.CodeOf(err) != api.CodeUnavailable {
+						break
+					}
+				}
+			}
+		}
+	}
+}
+
 // Readers and writers at full speed: for the race detector, and the books stay right.
 func TestEverybodyAtOnce(t *testing.T) {
 	x := founded(t, newMemory(), exchange.Options{SnapshotEvery: 50})

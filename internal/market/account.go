@@ -43,7 +43,7 @@ func (a *account) hold(id string, size Amounts) { a.put(a.held, id, size) }
 
 // list makes the measurement what the provider says of the account. Use of what it does not
 // offer takes nothing from anyone.
-func (a *account) list(m MeasuredAccount, offered Amounts) {
+func (a *account) list(m *MeasuredAccount, offered Amounts) {
 	for id := range a.listed {
 		if _, still := m.Commitments[id]; !still {
 			a.put(a.listed, id, nil)

@@ -36,11 +36,15 @@ func (c Admit) decide(s *State, now Time) (Outcome, error) {
 	if err := s.room(s.Self, a.Pool, a.Consumer, c.Size, now); err != nil && !c.Adopt {
 		return Outcome{}, err
 	}
-	return changed(&Reservation{
+	r := &Reservation{
 		ID: a.Reservation, State: api.Held, Consumer: a.Consumer, Provider: a.Provider, Pool: a.Pool, Size: c.Size,
 		Generation: a.Generation, Created: now, HeldUntil: c.BindsUntil, Until: At(a.Until.Time),
 		Assignment: c.Document, Acceptance: c.Acceptance, Fence: c.Fence,
-	}, now), nil
+	}
+	if c.Adopt { // it was committed: what an acceptance alone would bind may be over for long
+		r.State, r.HeldUntil = api.Reserved, 0
+	}
+	return changed(r, now), nil
 }
 
 // Commit tells a gate that its acceptance was recorded by the broker: it binds for the whole reservation.

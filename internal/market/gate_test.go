@@ -85,7 +85,7 @@ func TestGateAdmitsOnceWhatThereIsOnce(t *testing.T) {
 	adopted := assigned("of-another", 1, 5, "doc")
 	adopted.Adopt = true // unless it was promised before
 	d.must(adopted)
-	d.want("of-another", api.Held, "", "rome", -2000)
+	d.want("of-another", api.Reserved, "", "rome", -2000)
 	d.fails(api.CodeInsufficient, assigned("of-a-third", 1, 1, "doc"))
 }
 

@@ -14,6 +14,7 @@ import (
 var ways = map[string]string{
 	" -> Held":              "Hold Admit",
 	" -> Rejected":          "Hold",
+	" -> Reserved":          "Admit", // a gate takes back what its Ledger lost
 	"Held -> Held":          "Confirm Refuse Tick",
 	"Held -> Reserved":      "Accept Commit",
 	"Held -> Failed":        "Release Refuse Tick SetMember",
@@ -29,6 +30,7 @@ var ways = map[string]string{
 	"Releasing -> Released":  "Free SetMember",
 	"Releasing -> Releasing": "Release",
 	"Released -> Held":       "Admit", // a gate dropped one generation and accepts the next
+	"Released -> Reserved":   "Admit", // one generation dropped, the next lost and taken back
 	"Released -> ":           "Tick",
 	"Rejected -> ":           "Tick",
 	"Failed -> ":             "Tick",

@@ -25,8 +25,9 @@ type Terms struct {
 type MeasuredPool struct {
 	Capacity, Allocatable, Allocated, Shared Amounts
 	// Offered is min(shared, allocatable - allocated), for what is shared.
-	Offered  Amounts
-	Accounts map[string]MeasuredAccount
+	Offered Amounts
+	// Accounts are shared by measurements in which they are the same.
+	Accounts map[string]*MeasuredAccount
 }
 
 // MeasuredAccount is what a provider says of one consumer's account.
@@ -136,7 +137,7 @@ func (p MeasuredPool) change(field string, d api.PoolDelta) (MeasuredPool, error
 	}
 	p.Accounts = maps.Clone(p.Accounts)
 	if p.Accounts == nil {
-		p.Accounts = make(map[string]MeasuredAccount, len(d.Accounts))
+		p.Accounts = make(map[string]*MeasuredAccount, len(d.Accounts))
 	}
 	for _, consumer := range slices.Sorted(maps.Keys(d.Accounts)) {
 		if d.Accounts[consumer] == nil {
@@ -155,7 +156,8 @@ func (p MeasuredPool) change(field string, d api.PoolDelta) (MeasuredPool, error
 	return p, p.bounded(field + ".accounts")
 }
 
-func measureAccount(field string, a api.AccountUse) (out MeasuredAccount, err error) {
+func measureAccount(field string, a api.AccountUse) (out *MeasuredAccount, err error) {
+	out = &MeasuredAccount{}
 	if out.Used, err = Have(field+".used", a.Used); err != nil {
 		return out, err
 	}

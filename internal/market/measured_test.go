@@ -1,6 +1,7 @@
 package market_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -152,7 +153,8 @@ func TestStaleAdvertisements(t *testing.T) {
 	}
 }
 
-// A chain of deltas leads to what one whole advertisement would have said, and changes none before it.
+// A chain of deltas leads to what one whole advertisement would have said, and to the same books, and
+// changes no measurement before it.
 func TestDeltas(t *testing.T) {
 	amounts := rapid.Custom(func(t *rapid.T) api.Resources {
 		if rapid.Bool().Draw(t, "left as it is") {
@@ -165,7 +167,7 @@ func TestDeltas(t *testing.T) {
 		return out
 	})
 	rapid.Check(t, func(t *rapid.T) {
-		whole := measurement(map[string]api.Pool{})
+		s, whole := market.New(""), measurement(map[string]api.Pool{})
 		m, err := market.Measure(whole)
 		if err != nil {
 			t.Fatal(err)
@@ -222,11 +224,18 @@ func TestDeltas(t *testing.T) {
 			if got, want := plain(m), plain(want); got != want {
 				t.Fatalf("deltas led to\n%s\nthe whole is\n%s", got, want)
 			}
+			fresh := market.New("")
+			if err := errors.Join(s.Observe("rome", m, noon, true), fresh.Observe("rome", want, noon, true)); err != nil {
+				t.Fatal(err)
+			}
+			if got, want := plain(s.Publish(nil).Listing("rome").Pools), plain(fresh.Publish(nil).Listing("rome").Pools); got != want || s.Imbalance() != 0 {
+				t.Fatalf("deltas led to books with\n%s\nthe whole to\n%s", got, want)
+			}
 		}
 	})
 }
 
-// plain is a measurement without the difference between nothing and empty.
-func plain(m *market.Measured) string {
-	return strings.NewReplacer(`[]`, "null", `{}`, "null").Replace(dump(m))
+// plain dumps without the difference between nothing and empty.
+func plain(v any) string {
+	return strings.NewReplacer(`[]`, "null", `{}`, "null").Replace(dump(v))
 }

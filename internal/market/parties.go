@@ -84,10 +84,8 @@ func (s *State) Len() int { return len(s.members) + len(s.tokens) + len(s.reserv
 
 // Count counts the reservations by state.
 func (s *State) Count() map[api.State]int {
-	out := make(map[api.State]int, len(api.States))
-	for _, r := range s.reservations {
-		out[r.State]++
-	}
+	out := maps.Clone(s.counts)
+	maps.DeleteFunc(out, func(_ api.State, n int) bool { return n == 0 })
 	return out
 }
 

@@ -1,6 +1,10 @@
 package market
 
-import "github.com/bourse-dev/bourse/api"
+import (
+	"slices"
+
+	"github.com/bourse-dev/bourse/api"
+)
 
 // provider is a cluster as the market's owner sees it: its newest measurement and its books.
 type provider struct {
@@ -58,14 +62,18 @@ func (p *provider) drop(pool string) {
 }
 
 func (b *book) observe(m MeasuredPool) {
+	was := b.measured
 	b.measured = m
-	for consumer := range b.accounts {
-		if _, named := m.Accounts[consumer]; !named {
-			b.change(consumer, func(a *account) { a.list(MeasuredAccount{}, nil) })
+	for consumer := range was.Accounts {
+		if m.Accounts[consumer] == nil {
+			b.change(consumer, func(a *account) { a.list(&MeasuredAccount{}, nil) })
 		}
 	}
+	sameNames := slices.EqualFunc(was.Offered, m.Offered, func(a, b Amount) bool { return a.Resource == b.Resource })
 	for consumer, listed := range m.Accounts {
-		b.change(consumer, func(a *account) { a.list(listed, m.Offered) })
+		if listed != was.Accounts[consumer] || !sameNames {
+			b.change(consumer, func(a *account) { a.list(listed, m.Offered) })
+		}
 	}
 }
 

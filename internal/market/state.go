@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bourse-dev/bourse/api"
 )
 
 // Times of the market. Deadlines that a caller may set have these as defaults.
@@ -42,6 +43,7 @@ type State struct {
 	byParty      map[string]map[string]struct{}
 	providers    map[string]*provider
 	slots        []*provider // in the order they became known
+	counts       map[api.State]int
 	due          dueQueue
 	dirty        map[*provider]struct{} // to publish
 }
@@ -56,6 +58,7 @@ func New(self string) *State {
 		keys:         map[ownKey]string{},
 		byParty:      map[string]map[string]struct{}{},
 		providers:    map[string]*provider{},
+		counts:       map[api.State]int{},
 		dirty:        map[*provider]struct{}{},
 	}
 }
@@ -83,6 +86,7 @@ func (s *State) Apply(e Event) {
 			if r := s.reservations[id]; r != nil {
 				delete(s.keys, ownKey{r.Consumer, r.Key})
 				s.unindex(r)
+				s.counts[r.State]--
 			}
 			delete(s.reservations, id)
 		}
@@ -100,9 +104,13 @@ func (s *State) put(e *ReservationEvent, revision uint64) {
 	if r.Revision, r.Decision = revision, e.Decision; r.Decision == nil && old != nil {
 		r.Decision = old.Decision
 	}
-	if old != nil && old.State.Counts() {
-		s.account(old, nil)
+	if old != nil {
+		s.counts[old.State]--
+		if old.State.Counts() {
+			s.account(old, nil)
+		}
 	}
+	s.counts[r.State]++
 	if r.State.Counts() {
 		s.account(r, r.Size)
 	}
@@ -137,35 +145,6 @@ func (s *State) account(r *Reservation, size Amounts) {
 	p.book(r.Pool).change(r.Consumer, func(a *account) { a.hold(r.ID, size) })
 	p.drop(r.Pool)
 	s.touch(p)
-}
-
-// Imbalance counts the pools in which what is reserved differs from the same
-// recomputed from all reservations and advertisements. It must be 0.
-func (s *State) Imbalance() int {
-	fresh := New(s.Self)
-	for _, p := range s.slots {
-		if p.measured != nil {
-			fresh.provider(p.cluster).observe(p.measured)
-		}
-	}
-	for _, r := range s.reservations {
-		if r.State.Counts() {
-			fresh.account(r, r.Size)
-		}
-	}
-	wrong := 0
-	for _, p := range s.slots {
-		right := fresh.provider(p.cluster)
-		for name := range p.books {
-			right.book(name) // those that should not be there are compared, too
-		}
-		for name, b := range right.books {
-			if p.books[name] == nil || !b.reserved.Equal(p.books[name].reserved) {
-				wrong++
-			}
-		}
-	}
-	return wrong
 }
 
 // snapshot is the form of a state in a journal: its durable records, sorted.

@@ -16,6 +16,9 @@ import (
 // the signed acceptance. adopting is for one that was accepted before: that it fits is
 // no longer asked. Errors with a code in refusals are the answer to the consumer.
 func (g *Gate) admit(ctx context.Context, theirs *transport.Reservation, adopting bool) (string, error) {
+	if theirs.Payload.Consumer == g.Cluster {
+		return "", api.Errorf(api.CodeBadSignature, "cluster %s does not borrow from itself", g.Cluster)
+	}
 	card, key, err := trust.Meet(ctx, g.Market, theirs.Payload.ConsumerCard, theirs.Payload.Consumer)
 	if err != nil {
 		return "", err
@@ -52,6 +55,9 @@ func (g *Gate) admit(ctx context.Context, theirs *transport.Reservation, adoptin
 	return out.Reservation.Acceptance, nil
 }
 
+// longest is how long anything is lent, with some room for clocks that differ.
+const longest = 8760*time.Hour + time.Hour
+
 // assignment verifies that the consumer signed an assignment to this cluster, now, of what the broker says it is.
 func (g *Gate) assignment(theirs *transport.Reservation, card *api.Card, key clusterkey.PublicKey) (api.Assignment, error) {
 	var a api.Assignment
@@ -65,10 +71,12 @@ func (g *Gate) assignment(theirs *transport.Reservation, card *api.Card, key clu
 	}{
 		{a.Protocol >= 1 && a.Protocol <= api.Protocol, "speaks a protocol that we do not"},
 		{a.Reservation == theirs.ID && a.Generation >= 1, "is of another reservation"},
+		{market.ValidCluster("reservation", a.Reservation) == nil, "is of a reservation that cannot be"},
 		{a.Consumer == card.Cluster && a.ConsumerKey == key.Fingerprint().String(), "is of another consumer"},
 		{a.Provider == g.Cluster && a.ProviderKey == g.Key.Public().Fingerprint().String(), "is for another provider"},
 		{a.Slice == market.SliceName(a.Consumer, a.Provider, a.Pool), "names a wrong slice"},
 		{now.Before(a.Until.Time), "is for a time that is over"},
+		{a.Until.Sub(now) <= longest, "is for longer than anything is lent"},
 		{theirs.Payload.State != api.Held || now.Before(a.Expires.Add(market.SkewGrace)), "has expired"},
 		{a.Expires.Sub(now) <= market.DecideTime+market.SkewGrace, "expires too late"},
 	} {
@@ -82,7 +90,10 @@ func (g *Gate) assignment(theirs *transport.Reservation, card *api.Card, key clu
 // allowed evaluates the SharingPolicy: who, for how long, and its expression. How much, the market checks.
 func (g *Gate) allowed(a api.Assignment, consumer *api.Card) error {
 	l := g.Market.View().Listing(g.Cluster)
-	if l == nil || l.Measured == nil || l.Measured.Terms == nil {
+	if l == nil || l.Measured == nil {
+		return api.Errorf(api.CodeUnavailable, "cluster %s has not measured itself yet", g.Cluster)
+	}
+	if l.Measured.Terms == nil {
 		return api.Errorf(api.CodeNotFound, "cluster %s shares nothing", g.Cluster)
 	}
 	terms := l.Measured.Terms

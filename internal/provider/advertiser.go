@@ -45,30 +45,24 @@ type Advertiser struct {
 
 // Begin puts a first measurement into the gate's books, so that the gate can answer. It comes before Run.
 func (a *Advertiser) Begin(ctx context.Context) error {
-	a.sequence.Incarnation = time.Now().UnixMilli()
+	a.incarnate(time.Now().UnixMilli())
 	_, err := a.measure(ctx)
 	return err
 }
 
+// incarnate starts a new incarnation, if it is later than the one that is.
+func (a *Advertiser) incarnate(incarnation int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if incarnation > a.sequence.Incarnation {
+		a.sequence = api.Sequence{Incarnation: incarnation}
+	}
+}
+
 // Run advertises until ctx ends.
 func (a *Advertiser) Run(ctx context.Context) error {
-	watch, err := a.Market.Watch(ctx, a.Cluster, "", 0)
-	if err != nil {
-		return err
-	}
-	defer watch.Close()
 	books := make(chan struct{}, 1)
-	go func() {
-		for {
-			if _, _, err := watch.Next(ctx); err != nil {
-				return
-			}
-			select {
-			case books <- struct{}{}:
-			default:
-			}
-		}
-	}()
+	go a.followBooks(ctx, books)
 	retry := time.Duration(0)
 	for {
 		if err := a.advertise(ctx); err != nil && ctx.Err() == nil {
@@ -95,6 +89,25 @@ func (a *Advertiser) Run(ctx context.Context) error {
 			return nil
 		case <-time.After(debounce):
 		}
+	}
+}
+
+// followBooks tells of each change of the gate's books, until ctx or the market ends.
+func (a *Advertiser) followBooks(ctx context.Context, books chan<- struct{}) {
+	for {
+		watch, err := a.Market.Watch(ctx, a.Cluster, "", 0)
+		if err != nil {
+			return
+		}
+		for err == nil {
+			if _, _, err = watch.Next(ctx); err == nil {
+				select {
+				case books <- struct{}{}:
+				default:
+				}
+			}
+		}
+		watch.Close()
 	}
 }
 
@@ -128,8 +141,24 @@ func (a *Advertiser) publish(ctx context.Context, m api.Measurement) error {
 			return err
 		}
 	}
-	return a.Broker.Advertise(ctx, m)
+	err = a.Broker.Advertise(ctx, m)
+	if api.CodeOf(err) == api.CodeStaleAdvertisement {
+		a.overtake(ctx)
+	}
+	return err
 }
+
+// overtake begins an incarnation later than the one that the broker has, of an agent that started while this
+// cluster's clock was ahead. Without it nothing would be believed until the clock is there again.
+func (a *Advertiser) overtake(ctx context.Context) {
+	own, err := a.Broker.Cluster(ctx, a.Cluster)
+	if theirs := own.Payload.Sequence.Incarnation; err == nil && theirs < farOff {
+		a.incarnate(theirs + 1)
+	}
+}
+
+// farOff bounds which incarnation of ours we believe a broker to have seen.
+const farOff = 1 << 53
 
 // Fresh measures now, for a refusal; nil if that fails.
 func (a *Advertiser) Fresh(ctx context.Context) *api.Measurement {

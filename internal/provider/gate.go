@@ -41,6 +41,8 @@ func (g *Gate) Sync(ctx context.Context, theirs *transport.Reservation, ours *ma
 	}
 	t := theirs.Payload
 	switch counts := ours != nil && ours.State.Counts(); {
+	case t.State == api.Held && t.Assignment == "":
+		return nil // nobody has signed anything that could be answered
 	case t.State == api.Held:
 		return g.answer(ctx, theirs, ours)
 	case t.State == api.Reserved || t.State == api.Active:
@@ -51,13 +53,13 @@ func (g *Gate) Sync(ctx context.Context, theirs *transport.Reservation, ours *ma
 			return g.adopt(ctx, theirs)
 		}
 		return g.sayEnd(ctx, ours)
-	case counts && (g.endSigned(ctx, theirs, ours) || ours.State == api.Held && t.State.Over()):
-		return g.end(ctx, ours.ID, t.Reason)
-	case !counts && t.State == api.Releasing:
+	case counts:
+		return g.ending(ctx, theirs, ours)
+	case t.State == api.Releasing:
 		_, err := g.Broker.Progress(ctx, theirs.ID, api.Released)
-		return err
+		return unlessGone(err)
 	default:
-		return nil // it ends here with its signed time, whatever the broker says
+		return nil
 	}
 }
 
@@ -78,11 +80,13 @@ func (g *Gate) answer(ctx context.Context, theirs *transport.Reservation, ours *
 	committed, err := g.Broker.Accept(ctx, theirs.ID, acceptance)
 	switch {
 	case gone(err): // it moved on without us: our acceptance binds nobody
-		return g.end(ctx, theirs.ID, api.ReasonNotAccepted)
+		return g.drop(ctx, theirs.ID)
 	case err != nil:
 		return err
+	case committed.Payload.State != api.Reserved && committed.Payload.State != api.Active:
+		return nil // it was recorded, and has moved on since: the next change says where
 	}
-	return g.commit(ctx, &committed, &market.Reservation{ID: theirs.ID, State: api.Held, Generation: theirs.Payload.Generation})
+	return g.commit(ctx, &committed, &market.Reservation{ID: theirs.ID, State: api.Held})
 }
 
 // refuse says no, with why and what the cluster has now, unless trying again may help.
@@ -91,22 +95,27 @@ func (g *Gate) refuse(ctx context.Context, theirs *transport.Reservation, cause 
 	if !known {
 		return cause
 	}
-	refusal := api.Refusal{Generation: theirs.Payload.Generation, Reason: reason, Message: cause.Error()}
+	refusal := api.Refusal{Generation: theirs.Payload.Generation, Reason: reason, Message: trust.Text(cause.Error())}
 	if g.Fresh != nil && reason == api.ReasonInsufficient {
 		refusal.Advertisement = g.Fresh(ctx)
 	}
 	g.Log.Info("refused", "reservation", theirs.ID, "consumer", theirs.Payload.Consumer, "reason", reason, "cause", cause)
 	_, err := g.Broker.Refuse(ctx, theirs.ID, refusal)
-	if gone(err) {
-		return nil
-	}
-	return err
+	return unlessGone(err)
 }
 
 // gone says that a reservation is not, or no longer, what the call assumed.
 func gone(err error) bool {
 	code := api.CodeOf(err)
 	return err != nil && (code == api.CodeConflict || code == api.CodeNotFound)
+}
+
+// unlessGone is err, but nil for one that only says that there is nothing left to do.
+func unlessGone(err error) error {
+	if gone(err) {
+		return nil
+	}
+	return err
 }
 
 // refusals are the errors that are an answer, and the reason that the consumer reads.
@@ -142,27 +151,54 @@ func (g *Gate) adopt(ctx context.Context, theirs *transport.Reservation) error {
 	}
 	g.Log.Warn("a reservation that this cluster accepted was missing from its ledger", "reservation", theirs.ID)
 	_, err := g.admit(ctx, theirs, true)
+	if _, final := refusals[api.CodeOf(err)]; final {
+		g.Log.Warn("it cannot be taken back", "reservation", theirs.ID, "error", err)
+		return nil
+	}
 	return err
 }
 
+// ending ends what one of the two parties signed the end of, and what we only accepted and the broker never took.
+// The broker's word alone ends nothing that is bound: that ends with its signed time.
+func (g *Gate) ending(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
+	reason, signed := g.endSigned(ctx, theirs, ours)
+	switch {
+	case signed:
+		_, err := g.Market.Do(ctx, market.Release{ID: ours.ID, By: g.Cluster, Reason: reason})
+		return err
+	case theirs.Payload.State.Over():
+		return g.drop(ctx, ours.ID)
+	default:
+		return nil
+	}
+}
+
 // endSigned says whether one of the two parties signed the end that the broker relays.
-func (g *Gate) endSigned(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) bool {
+func (g *Gate) endSigned(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) (reason api.Reason, signed bool) {
 	if theirs.Payload.End == "" {
-		return false
+		return "", false
 	}
 	key, err := trust.Key(ctx, g.Market, ours.Consumer)
 	if err != nil {
-		return false
+		return "", false
 	}
-	if trust.EndSigned(theirs.Payload.End, ours.ID, ours.Generation, key, g.Key.Public()) {
-		return true
+	if reason, signed = trust.EndSigned(theirs.Payload.End, ours.ID, ours.Generation, key, g.Key.Public()); !signed {
+		g.Log.Warn("the broker relays an end that neither party signed: not obeyed", "reservation", ours.ID)
 	}
-	g.Log.Warn("the broker relays an end that neither party signed: not obeyed", "reservation", ours.ID)
-	return false
+	return reason, signed
 }
 
-func (g *Gate) end(ctx context.Context, id string, reason api.Reason) error {
-	_, err := g.Market.Do(ctx, market.Release{ID: id, By: g.Cluster, Reason: reason})
+// drop takes back an acceptance that was not committed. What is committed stays.
+func (g *Gate) drop(ctx context.Context, id string) error {
+	var ours *market.Reservation
+	if err := g.Market.Read(ctx, func(s *market.State) { ours = s.Reservation(id) }); err != nil {
+		return err
+	}
+	if ours == nil || ours.State != api.Held {
+		return nil
+	}
+	_, err := g.Market.Do(ctx, market.IfRevision{ID: id, Revision: ours.Revision, // so that no commit comes in between
+		Command: market.Release{ID: id, By: g.Cluster, Reason: api.ReasonNotAccepted}})
 	return err
 }
 
@@ -176,7 +212,7 @@ func (g *Gate) sayEnd(ctx context.Context, ours *market.Reservation) error {
 		return err
 	}
 	_, err = g.Broker.Release(ctx, ours.ID, document)
-	return err
+	return unlessGone(err)
 }
 
 // binds is until when an acceptance binds: longer than the assignment, by what clocks may differ.

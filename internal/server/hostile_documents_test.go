@@ -41,6 +41,7 @@ func TestHostileDocuments(t *testing.T) {
 	}
 	good := w.rome.Assign(w.unsigned)
 	w.refused(t, []call{
+		confirm("nothing", "", api.CodeBadSignature, "document"),
 		confirm("not a document", "x", api.CodeBadSignature, "document"),
 		confirm("too large for one", strings.Repeat("x", 70_000), api.CodeTooLarge, ""),
 		confirm("one byte is another", good[:len(good)-9]+"AAAAAAAAA", api.CodeBadSignature, "document"),

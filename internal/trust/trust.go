@@ -84,13 +84,13 @@ func Key(ctx context.Context, m *exchange.Exchange, cluster string) (clusterkey.
 }
 
 // EndSigned says whether a document is the end of a reservation, of its generation or a newer
-// one, signed by one of the given keys.
-func EndSigned(document, reservation string, generation int64, keys ...clusterkey.PublicKey) bool {
+// one, signed by one of the given keys, and for which reason.
+func EndSigned(document, reservation string, generation int64, keys ...clusterkey.PublicKey) (api.Reason, bool) {
 	for _, key := range keys {
 		var e api.End
 		if clusterkey.Verify(document, api.DocumentEnd, key, &e) == nil && e.Reservation == reservation && e.Generation >= generation {
-			return true
+			return Reason(e.Reason), true
 		}
 	}
-	return false
+	return "", false
 }

@@ -39,6 +39,14 @@ func Reasons() []api.Reason {
 // Known says whether a reason is in the closed list.
 func Known(r api.Reason) bool { return slices.Contains(Reasons(), r) }
 
+// Reason is what is kept of a reason that somebody else gives: nothing, if it is not in the list.
+func Reason(r api.Reason) api.Reason {
+	if Known(r) {
+		return r
+	}
+	return ""
+}
+
 // Presentable says what of a card cannot be shown to people, or nil. How much a card may hold, the market says.
 // Errors: Invalid with the field.
 func Presentable(c *api.Card) error {

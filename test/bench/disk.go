@@ -2,35 +2,92 @@ package main
 
 import (
 	"os"
-	"path/filepath"
 	"time"
 )
 
 // syncRate is how often in a second the disk makes 4 KiB durable for one writer, in a file whose blocks
 // are there already: the most that anyone can get who waits for each write.
 func (b *bench) syncRate(lasts time.Duration) (float64, error) {
-	const page, pages = 4 << 10, 1 << 10
-	f, err := os.Create(filepath.Join(b.dir, "sync"))
+	d, err := b.openDisk()
 	if err != nil {
 		return 0, err
 	}
-	defer os.Remove(f.Name())
-	defer f.Close()
-	if _, err := f.Write(make([]byte, page*pages)); err != nil {
-		return 0, err
-	}
-	if err := f.Sync(); err != nil {
-		return 0, err
-	}
-	data, n, begin := make([]byte, page), 0, time.Now()
-	for ; time.Since(begin) < lasts; n++ {
-		data[0]++
-		if _, err := f.WriteAt(data, int64(n%pages*page)); err != nil {
-			return 0, err
-		}
-		if err := datasync(f); err != nil {
+	defer d.close()
+	begin := time.Now()
+	for time.Since(begin) < lasts {
+		if err := d.sync(); err != nil {
 			return 0, err
 		}
 	}
-	return float64(n) / time.Since(begin).Seconds(), nil
+	return float64(d.syncs) / time.Since(begin).Seconds(), nil
+}
+
+// beside does something and returns, in milliseconds, the 99th percentile of what a single write took that
+// the disk was asked for every ten milliseconds meanwhile: what a journal has to wait for, whoever else is on
+// the disk.
+func (b *bench) beside(do func() error) (p99 float64, err error) {
+	d, err := b.openDisk()
+	if err != nil {
+		return 0, err
+	}
+	defer d.close()
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	var took []time.Duration
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(10 * time.Millisecond):
+			}
+			begin := time.Now()
+			if d.sync() != nil {
+				return
+			}
+			took = append(took, time.Since(begin))
+		}
+	}()
+	err = do()
+	close(stop)
+	<-stopped
+	return quantile(took, 0.99), err
+}
+
+const page, pages = 4 << 10, 1 << 10
+
+// disk is a file whose blocks are there.
+type disk struct {
+	*os.File
+	data  []byte
+	syncs int64
+}
+
+func (b *bench) openDisk() (*disk, error) {
+	f, err := os.CreateTemp(b.dir, "sync")
+	if err != nil {
+		return nil, err
+	}
+	d := &disk{File: f, data: make([]byte, page)}
+	if _, err = f.Write(make([]byte, page*pages)); err == nil {
+		err = f.Sync()
+	}
+	if err != nil {
+		d.close()
+	}
+	return d, err
+}
+
+func (d *disk) sync() error {
+	d.data[0]++
+	d.syncs++
+	if _, err := d.WriteAt(d.data, d.syncs%pages*page); err != nil {
+		return err
+	}
+	return datasync(d.File)
+}
+
+func (d *disk) close() {
+	_ = d.Close()
+	_ = os.Remove(d.Name())
 }

@@ -29,7 +29,11 @@ func held(ctx context.Context, b *bench) ([]Figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := pressHolds(ctx, b, p, members[:consumers])
+	var l *load
+	disk, err := b.beside(func() (err error) {
+		l, err = pressHolds(ctx, b, p, members[:consumers])
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -43,11 +47,12 @@ func held(ctx context.Context, b *bench) ([]Figure, error) {
 	}
 	return []Figure{
 		atLeast(5_000, "Held, durable", l.rate(), "/s").to("fdatasync of one writer", syncs),
-		atMost(20, "Held, durable, p99", l.p99(), "ms"),
+		atMost(20, "Held, durable, p99", l.p99(), "ms").to("p99 of one fdatasync meanwhile", disk),
 		atMost(0, "Held, refused without a reason", float64(l.failed), fmt.Sprintf("of %d", l.calls)),
 		plain("Held, server alone", l.ratePerCore(), "/s and core"),
 		plain("Held, share of the cores that the server had", l.serverShare(), "cores"),
 		plain("fdatasync of one writer", syncs, "/s"),
+		plain("Held, p99 of one fdatasync meanwhile", disk, "ms"),
 	}, nil
 }
 

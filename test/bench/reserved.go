@@ -48,8 +48,8 @@ func reserved(ctx context.Context, b *bench) ([]Figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	lasts := b.lasts(20 * time.Second)
-	if err := arrivals.send(ctx, agents, lasts); err != nil {
+	disk, err := b.beside(func() error { return arrivals.send(ctx, agents, b.lasts(20*time.Second)) })
+	if err != nil {
 		return nil, err
 	}
 	end, err := p.cpu()
@@ -58,8 +58,9 @@ func reserved(ctx context.Context, b *bench) ([]Figure, error) {
 	}
 	took := arrivals.took
 	return []Figure{
-		atMost(50, "request to Reserved, 200/s, p99", quantile(took, 0.99), "ms"),
+		atMost(50, "request to Reserved, 200/s, p99", quantile(took, 0.99), "ms").to("p99 of one fdatasync meanwhile", disk),
 		plain("request to Reserved, 200/s, median", quantile(took, 0.5), "ms"),
+		plain("request to Reserved, p99 of one fdatasync meanwhile", disk, "ms"),
 		plain("request to Reserved, server alone", float64(len(took))/(end-begin).Seconds(), "/s and core"),
 	}, nil
 }

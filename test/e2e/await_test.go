@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -40,62 +38,6 @@ func eventually(t *testing.T, what string, ask func(ctx context.Context) error) 
 			t.Fatalf("after %s still not: %s: %v", patience, what, last)
 		}
 	}
-}
-
-// numbers are what a cluster shows of one resource in its pool, in thousandths.
-type numbers struct{ Capacity, Allocatable, Allocated, Shared, Reserved, Available int64 }
-
-func numbersOf(a api.Amounts, name corev1.ResourceName) numbers {
-	n := func(r api.Resources) int64 { q := r[name]; return q.MilliValue() }
-	return numbers{n(a.Capacity), n(a.Allocatable), n(a.Allocated), n(a.Shared), n(a.Reserved), n(a.Available)}
-}
-
-// advertised are the numbers of the cluster's Advertisement, for its own people.
-func advertised(ctx context.Context, m *federation.Member, name corev1.ResourceName) (numbers, error) {
-	var a api.Advertisement
-	err := m.Objects.Get(ctx, kube.ObjectKey{Namespace: api.Namespace, Name: "cluster"}, &a)
-	return numbersOf(a.Status.Pools[api.GeneralPool], name), err
-}
-
-// listed are the numbers that the broker shows of a cluster to others.
-func (w *world) listed(ctx context.Context, m *federation.Member, name corev1.ResourceName) (numbers, error) {
-	c, err := w.Operator.Cluster(ctx, m.Name)
-	return numbersOf(c.Payload.Pools[api.GeneralPool], name), err
-}
-
-// shows waits until the cluster and the broker both show the numbers wanted.
-func (w *world) shows(t *testing.T, m *federation.Member, name corev1.ResourceName, want numbers) {
-	t.Helper()
-	eventually(t, fmt.Sprintf("the %s of %s is as it should be", name, m.Name), func(ctx context.Context) error {
-		here, err := advertised(ctx, m, name)
-		if err != nil {
-			return err
-		}
-		there, err := w.listed(ctx, m, name)
-		if err != nil {
-			return err
-		}
-		if diff := cmp.Diff(want, here) + cmp.Diff(want, there); diff != "" {
-			return fmt.Errorf("-want +got, in the cluster or at the broker:\n%s", diff)
-		}
-		return nil
-	})
-}
-
-// now waits until the cluster and the broker show the same, and returns it.
-func (w *world) now(t *testing.T, m *federation.Member, name corev1.ResourceName) (n numbers) {
-	t.Helper()
-	eventually(t, "the broker shows what "+m.Name+" does", func(ctx context.Context) error {
-		here, err := advertised(ctx, m, name)
-		if err != nil {
-			return err
-		}
-		if n, err = w.listed(ctx, m, name); err != nil || n != here {
-			return fmt.Errorf("the cluster shows %+v, the broker %+v (%w)", here, n, err)
-		}
-		return nil
-	})
-	return n
 }
 
 // ask makes a ResourceRequest as its people do, and deletes it when the test ends.

@@ -23,8 +23,8 @@ func TestKilledInTheMiddle(t *testing.T) {
 		start func() error
 	}{
 		{"the broker", func() { w.Broker.Kill() }, func() error { return w.StartBroker(t.Context()) }},
-		{"the consumer's agent", w.rome.Agent(0).Kill, func() error { _, err := w.rome.StartAgent(0); return err }},
-		{"the provider's agent", w.paris.Agent(0).Kill, func() error { _, err := w.paris.StartAgent(0); return err }},
+		{"the consumer's agent", func() { w.rome.Agent(0).Kill() }, func() error { _, err := w.rome.StartAgent(0); return err }},
+		{"the provider's agent", func() { w.paris.Agent(0).Kill() }, func() error { _, err := w.paris.StartAgent(0); return err }},
 	}
 	for i, victim := range victims {
 		var requests []*api.ResourceRequest
@@ -41,8 +41,8 @@ func TestKilledInTheMiddle(t *testing.T) {
 		for _, r := range requests {
 			becomes(t, w.rome, r, api.Reserved)
 		}
-		w.shows(t, w.milan, "cpu", less(atMilan, 6000))
-		w.shows(t, w.paris, "cpu", less(atParis, 6000))
+		w.shows(t, w.milan, "cpu", atMilan.reserve(6000))
+		w.shows(t, w.paris, "cpu", atParis.reserve(6000))
 
 		for n, r := range requests {
 			if err := w.rome.Objects.Delete(t.Context(), r.DeepCopy()); err != nil {
@@ -61,13 +61,6 @@ func TestKilledInTheMiddle(t *testing.T) {
 			t.Fatalf("that was with %s killed", victim.name)
 		}
 	}
-}
-
-// less is what is left when so much more is reserved.
-func less(n numbers, reserved int64) numbers {
-	n.Reserved += reserved
-	n.Available -= reserved
-	return n
 }
 
 // Without the broker the agents start, with the token that they spent long ago, and keep what they have. What is asked

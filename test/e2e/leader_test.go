@@ -21,7 +21,7 @@ func TestSecondReplicaTakesOver(t *testing.T) {
 	if next := leads(t, w); next == leader {
 		t.Errorf("replica %d leads although it is dead", next)
 	}
-	w.shows(t, w.milan, "cpu", less(n, 2000))
+	w.shows(t, w.milan, "cpu", n.reserve(2000))
 	if i, err := provided(t.Context(), w.milan, before.Status.Reservation); err != nil || i.Status.State != api.Reserved {
 		t.Errorf("the provider's instruction is %q (%v), want Reserved", i.Status.State, err)
 	}

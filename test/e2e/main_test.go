@@ -119,7 +119,7 @@ func member(name, region, policy string, nodes ...lab.Node) *federation.Member {
 		ClusterOptions: lab.ClusterOptions{Name: name, Nodes: nodes, Flags: map[lab.Daemon][]string{lab.APIServer: {
 			"--audit-policy-file=" + policy, "--audit-log-path=" + answersLog,
 			"--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
-		}}},
+		}, lab.ControllerManager: {"--controllers=clusterrole-aggregation-controller"}}},
 		AgentFlags: []string{"--advertisement-requeue-interval=3s"}, // idle is idle for shorter
 	}
 }

@@ -21,32 +21,28 @@ func TestNumbersFollowNodesAndPods(t *testing.T) {
 	if err := w.milan.Cluster.AddNodes(t.Context(), node("milan-9", "16")); err != nil {
 		t.Fatal(err)
 	}
-	n.Capacity, n.Allocatable, n.Shared, n.Available = n.Capacity+16000, n.Allocatable+16000, n.Shared+16000, n.Available+16000
-	w.shows(t, w.milan, "cpu", n)
+	extra := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "milan-9"}}
+	t.Cleanup(func() { remove(t, w.milan, extra) })
+	n = w.shows(t, w.milan, "cpu", n.have(16000))
 
 	pod := runPod(t, w.milan, "worker", nil)
-	n.Allocated, n.Available = n.Allocated+3000, n.Available-3000
-	w.shows(t, w.milan, "cpu", n)
+	n = w.shows(t, w.milan, "cpu", n.take(3000))
 
 	remove(t, w.milan, pod)
-	n.Allocated, n.Available = n.Allocated-3000, n.Available+3000
-	w.shows(t, w.milan, "cpu", n)
+	n = w.shows(t, w.milan, "cpu", n.take(-3000))
 
 	if err := w.milan.Cluster.SetReady(t.Context(), "milan-9", false); err != nil {
 		t.Fatal(err)
 	}
-	n.Capacity, n.Allocatable, n.Shared, n.Available = n.Capacity-16000, n.Allocatable-16000, n.Shared-16000, n.Available-16000
-	w.shows(t, w.milan, "cpu", n)
+	n = w.shows(t, w.milan, "cpu", n.have(-16000))
 
 	if err := w.milan.Cluster.SetReady(t.Context(), "milan-9", true); err != nil {
 		t.Fatal(err)
 	}
-	n.Capacity, n.Allocatable, n.Shared, n.Available = n.Capacity+16000, n.Allocatable+16000, n.Shared+16000, n.Available+16000
-	w.shows(t, w.milan, "cpu", n)
+	n = w.shows(t, w.milan, "cpu", n.have(16000))
 
-	remove(t, w.milan, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "milan-9"}})
-	n.Capacity, n.Allocatable, n.Shared, n.Available = n.Capacity-16000, n.Allocatable-16000, n.Shared-16000, n.Available-16000
-	w.shows(t, w.milan, "cpu", n)
+	remove(t, w.milan, extra)
+	n = w.shows(t, w.milan, "cpu", n.have(-16000))
 }
 
 // What Liqo writes on the pods that it makes for others, anybody can write. It must not make a pod of the provider's own
@@ -64,11 +60,9 @@ func TestPodsWithLiqoLikeLabelsAreNotOurs(t *testing.T) {
 		"offloading.liqo.io/origin":  "rome",
 		"offloading.liqo.io/reserve": r.Status.Reservation,
 	})
-	n.Allocated, n.Available = n.Allocated+3000, n.Available-3000
-	w.shows(t, w.paris, "cpu", n)
+	n = w.shows(t, w.paris, "cpu", n.take(3000))
 	remove(t, w.paris, pod)
-	n.Allocated, n.Available = n.Allocated-3000, n.Available+3000
-	w.shows(t, w.paris, "cpu", n)
+	n = w.shows(t, w.paris, "cpu", n.take(-3000))
 }
 
 func cpu(amount string) api.Resources { return api.Resources{"cpu": resource.MustParse(amount)} }

@@ -22,11 +22,8 @@ func TestCordonOvercommits(t *testing.T) {
 
 	cordon(t, w.paris, "paris-1", true)
 	t.Cleanup(func() { cordon(t, w.paris, "paris-1", false) })
-	less := n
-	less.Capacity, less.Allocatable, less.Shared, less.Available = n.Capacity-16000, n.Allocatable-16000, n.Shared-16000, n.Available-16000
-	w.shows(t, w.paris, "cpu", less)
-	if less.Available != -4000 {
-		t.Errorf("%d thousandths are available, want -4000", less.Available)
+	if short := w.shows(t, w.paris, "cpu", n.have(-16000)); short.Available != -4000 {
+		t.Errorf("%d thousandths are available, want -4000", short.Available)
 	}
 	overcommitted(t, w, true)
 

@@ -44,9 +44,7 @@ func TestRequestReservesAndReleases(t *testing.T) {
 	}
 	bothInstructed(t, w, r)
 	tells(t, w.rome, r, "Reserved")
-	held := before
-	held.Reserved, held.Available = held.Reserved+2000, held.Available-2000
-	w.shows(t, w.paris, "nvidia.com/gpu", held)
+	w.shows(t, w.paris, "nvidia.com/gpu", before.reserve(2000))
 	printsColumns(t, w, r)
 
 	release(t, w.rome, r)

@@ -7,7 +7,7 @@
 //	r, err := rome.Reserve(ctx, "key", transporttest.Request("4"))
 //	_, err = rome.Confirm(ctx, r.ID, rome.Assign(r))
 //
-// Nothing of it is simulated but the disk and, with a [Clock], time.
+// Nothing of it is simulated but the disk and, with a clock, time.
 package servertest
 
 import (

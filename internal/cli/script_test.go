@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/spf13/cobra"
+
+	"github.com/bourse-dev/bourse/test/robustness/member"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"bourse": func() { os.Exit(Main(os.Args[1:], os.Stdout, os.Stderr)) }})
+}
+
+// The command line as a user meets it: each file in testdata/script is a session.
+func TestScript(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("XDG_RUNTIME_DIR", e.WorkDir+"/run")
+			e.Setenv("ADDRESS", freeAddress())
+			return os.Mkdir(e.WorkDir+"/run", 0o700)
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits, "until": untilMatch, "keep": keep, "empty": empty, "join": joinAs,
+		},
+	})
+}
+
+// freeAddress is one that no outgoing connection can have.
+func freeAddress() string {
+	for {
+		address := fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(10_000))
+		if l, err := net.Listen("tcp", address); err == nil {
+			_ = l.Close()
+			return address
+		}
+	}
+}
+
+// exits CODE PROGRAM ARGS... runs a program that must end with this exit code.
+func exits(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(args[1], args[2:]...)
+	got := 0
+	if ended, ok := errors.AsType[*exec.ExitError](err); ok {
+		got = ended.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// until PATTERN PROGRAM ARGS... runs a program again and again until it succeeds and writes what matches.
+func untilMatch(ts *testscript.TestScript, _ bool, args []string) {
+	pattern := regexp.MustCompile(args[0])
+	deadline := time.Now().Add(30 * time.Second)
+	for ts.Exec(args[1], args[2:]...) != nil || !pattern.MatchString(ts.ReadFile("stdout")) {
+		if time.Now().After(deadline) {
+			ts.Fatalf("never: %s", args[0])
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// keep NAME puts what the last program wrote into the environment.
+func keep(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
+}
+
+// empty DIR... demands that nothing is in a folder.
+func empty(ts *testscript.TestScript, _ bool, args []string) {
+	for _, dir := range args {
+		entries, err := os.ReadDir(ts.MkAbs(dir))
+		ts.Check(err)
+		if len(entries) > 0 {
+			ts.Fatalf("%s contains %v", dir, entries)
+		}
+	}
+}
+
+// joinAs NAME TOKEN lets a cluster join.
+func joinAs(ts *testscript.TestScript, _ bool, args []string) {
+	m, err := member.Join(context.Background(), args[0], args[1], time.Now())
+	ts.Check(err)
+	m.Close()
+}
+
+// Each command explains itself, on standard output.
+func TestHelp(t *testing.T) {
+	var all func(*cobra.Command)
+	all = func(c *cobra.Command) {
+		path := strings.Fields(c.CommandPath())[1:]
+		var out, progress bytes.Buffer
+		if code := Main(append(path, "--help"), &out, &progress); code != 0 || progress.Len() > 0 {
+			t.Errorf("%s --help: exit code %d: %s", c.CommandPath(), code, progress.String())
+		}
+		for _, want := range []string{c.UseLine(), "--help", c.Short[:20]} {
+			if !strings.Contains(out.String(), want) && !(want == c.Short[:20] && c.Long != "") {
+				t.Errorf("%s --help does not say %q:\n%s", c.CommandPath(), want, out.String())
+			}
+		}
+		for _, child := range c.Commands() {
+			all(child)
+		}
+	}
+	all(Root(&bytes.Buffer{}, &bytes.Buffer{}))
+}

@@ -1,0 +1,60 @@
+package consumer
+
+import (
+	"context"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/transport"
+	"github.com/bourse-dev/bourse/internal/trust"
+)
+
+// record is what the broker says that a reservation is, before anything of it is signed. What of it must be
+// true, take checks.
+func record(theirs *transport.Reservation) (*market.Reservation, error) {
+	t := theirs.Payload
+	size, err := market.Need("resources", t.Resources)
+	return &market.Reservation{
+		Provider: t.Provider, Pool: t.Pool, Size: size, Generation: t.Generation,
+		Created: market.At(t.Created.Time), HeldUntil: market.At(t.HeldUntil.Time), Until: market.At(t.Until.Time),
+	}, err
+}
+
+// signed is the record of what this cluster signed, by the assignment that the broker relays.
+// Errors: BadSignature when this cluster did not sign it.
+func (b *Borrower) signed(theirs *transport.Reservation) (*market.Reservation, error) {
+	var a api.Assignment
+	err := clusterkey.Verify(theirs.Payload.Assignment, api.DocumentAssignment, b.Key.Public(), &a)
+	if err != nil || a.Reservation != theirs.ID || a.Consumer != b.Cluster || a.Provider != theirs.Payload.Provider {
+		return nil, api.Errorf(api.CodeBadSignature, "the broker answers with a reservation that this cluster did not sign")
+	}
+	size, err := market.Need("resources", a.Resources)
+	return &market.Reservation{
+		ID: a.Reservation, State: api.Held, Consumer: a.Consumer, Provider: a.Provider, Pool: a.Pool, Size: size,
+		Generation: a.Generation, Assignment: theirs.Payload.Assignment,
+		Created: market.At(theirs.Payload.Created.Time), HeldUntil: market.At(theirs.Payload.HeldUntil.Time), Until: market.At(a.Until.Time),
+	}, err
+}
+
+// note remembers what became of a reservation. What it is about stays as it was checked and signed.
+func (b *Borrower) note(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
+	t := theirs.Payload
+	next := *ours
+	next.ID, next.Consumer, next.Fence = theirs.ID, b.Cluster, t.Fence
+	next.State, next.Reason, next.Message = t.State, trust.Reason(t.Reason), trust.Text(t.Message)
+	if t.State == api.Rejected && t.Decision != nil {
+		next.Message = trust.Text(explain(t.Decision))
+	}
+	switch {
+	case t.State == api.Reserved || t.State == api.Active:
+		next.Acceptance, next.HeldUntil = t.Acceptance, 0
+	case t.End != "":
+		next.End = t.End
+	}
+	if ours.State == next.State && ours.Generation == next.Generation && ours.Assignment == next.Assignment && ours.Acceptance == next.Acceptance {
+		return nil // nothing to remember: idle means idle
+	}
+	_, err := b.Market.Do(ctx, market.Note{Reservation: &next})
+	return err
+}

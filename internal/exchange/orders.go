@@ -1,0 +1,76 @@
+package exchange
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// order is something to be done by the owner: a command, or a look at the state.
+type order struct {
+	command market.Command
+	observe func(s *market.State, now market.Time) error // soft state, before the commit
+	read    func(s *market.State)                        // after the commit
+	outcome market.Outcome
+	err     error
+	answer  chan struct{}
+	claimed atomic.Bool // of a read: by the owner that runs it, or by the caller that went away
+}
+
+// Do decides a command and makes it durable. Errors: the command's own; Unavailable
+// when the exchange stops or the journal's answer was lost: repeat the command.
+func (x *Exchange) Do(ctx context.Context, c market.Command) (market.Outcome, error) {
+	o := &order{command: c}
+	if err := x.give(ctx, o); err != nil {
+		return market.Outcome{}, err
+	}
+	return o.outcome, nil
+}
+
+// Observe takes in an advertisement. Errors: StaleAdvertisement, Unavailable.
+func (x *Exchange) Observe(ctx context.Context, cluster string, m *market.Measured, fresh bool) error {
+	return x.give(ctx, &order{observe: func(s *market.State, now market.Time) error {
+		return s.Observe(cluster, m, now, fresh)
+	}})
+}
+
+// Read looks at the state, between two batches: what it sees is durable. look must be
+// quick and must not keep what it got, but for records and listings, which are immutable.
+func (x *Exchange) Read(ctx context.Context, look func(*market.State)) error {
+	return x.give(ctx, &order{read: look})
+}
+
+// Now is the exchange's time.
+func (x *Exchange) Now() market.Time { return market.Time(x.stats.now.Load()) }
+
+func (x *Exchange) give(ctx context.Context, o *order) error {
+	o.answer = make(chan struct{})
+	select {
+	case x.orders <- o:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-x.done:
+		return stopped()
+	}
+	select {
+	case <-o.answer:
+		return o.err
+	case <-ctx.Done():
+		if o.read != nil && !o.claimed.CompareAndSwap(false, true) {
+			<-o.answer // look is running: the caller must not go on beside it
+			return o.err
+		}
+		return ctx.Err()
+	case <-x.done:
+		select {
+		case <-o.answer:
+			return o.err
+		default:
+			return stopped()
+		}
+	}
+}
+
+func stopped() error { return api.Errorf(api.CodeUnavailable, "the market is not running").Fix("try again") }

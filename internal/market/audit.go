@@ -1,0 +1,59 @@
+package market
+
+// Imbalance counts the pools in which what is reserved differs from the same
+// recomputed from all reservations and advertisements. It must be 0.
+func (s *State) Imbalance() int { return s.Audit()() }
+
+// Audit collects what Imbalance is about. What it returns may be called on any goroutine,
+// later, to work it out: that takes long where there is much.
+func (s *State) Audit() func() int {
+	kept := make([]audited, len(s.slots))
+	for i, p := range s.slots {
+		kept[i] = audited{p.cluster, p.measured, make(map[string]Amounts, len(p.books))}
+		for name, b := range p.books {
+			kept[i].reserved[name] = b.reserved
+		}
+	}
+	counting := make([]*Reservation, 0, len(s.reservations))
+	for _, r := range s.reservations {
+		if r.State.Counts() {
+			counting = append(counting, r)
+		}
+	}
+	self := s.Self
+	return func() (wrong int) {
+		fresh := New(self)
+		for _, k := range kept {
+			if k.measured != nil {
+				fresh.provider(k.cluster).observe(k.measured)
+			}
+		}
+		for _, r := range counting {
+			fresh.account(r, r.Size)
+		}
+		for _, k := range kept {
+			wrong += k.differs(fresh.provider(k.cluster))
+		}
+		return wrong
+	}
+}
+
+// audited is what a state keeps of a provider.
+type audited struct {
+	cluster  string
+	measured *Measured
+	reserved map[string]Amounts
+}
+
+// differs counts the pools that are not as they should be, or should not be.
+func (k audited) differs(right *provider) (wrong int) {
+	for name := range k.reserved {
+		right.book(name)
+	}
+	for name, b := range right.books {
+		if reserved, kept := k.reserved[name]; !kept || !b.reserved.Equal(reserved) {
+			wrong++
+		}
+	}
+	return wrong
+}

@@ -1,0 +1,144 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// What the API server refuses before an agent sees it, and that it says why in our words.
+func TestAPIServerRefuses(t *testing.T) {
+	w := start(t)
+	request := func(spec api.Request) kube.Object {
+		return &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "refused"}, Spec: spec}
+	}
+	policy := func(name, pool string) kube.Object {
+		return &api.SharingPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: api.Sharing{Pools: []api.PoolPolicy{{Name: pool}}}}
+	}
+	for _, c := range []struct {
+		name   string
+		object kube.Object
+		says   string
+	}{
+		{"a policy of another name", policy("other", api.GeneralPool), `the SharingPolicy of a cluster is named "default"`},
+		{"a policy of another pool", policy("default", "gpus"), `only the pool "general" is supported`},
+		{"a policy without a pool", &api.SharingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, "spec.pools"},
+		{"an empty request", request(api.Request{Resources: api.Resources{}}), "ask for 1 to 64 resources"},
+		{"a request without resources", request(api.Request{}), "spec.resources"},
+		{"an unknown strategy", request(api.Request{Resources: cpu("1"), Strategy: "greedy"}), "spec.strategy"},
+		{"an endless expression", request(api.Request{Resources: cpu("1"), Where: strings.Repeat("x", 2049)}), "spec.where"},
+	} {
+		// rome shares nothing, so that no policy is there yet.
+		if err := w.rome.Objects.Create(t.Context(), c.object, kube.DryRunAll); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.says)
+		}
+	}
+
+	r := ask(t, w.rome, "default", "unchanged", api.Request{Resources: cpu("1"), Prefer: []string{"milan"}})
+	becomes(t, w.rome, r, api.Reserved)
+	for name, change := range map[string]string{
+		"amount":     `{"spec": {"resources": {"cpu": "2"}}}`,
+		"resource":   `{"spec": {"resources": {"memory": "1Gi"}}}`,
+		"where":      `{"spec": {"where": "true"}}`,
+		"preference": `{"spec": {"prefer": ["paris"]}}`,
+	} {
+		err := w.rome.Objects.Patch(t.Context(), r.DeepCopy(), kube.RawPatch("application/merge-patch+json", []byte(change)))
+		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "a request cannot be changed: delete it and make another") {
+			t.Errorf("a request changes its %s: %v", name, err)
+		}
+	}
+	label := []byte(`{"metadata": {"labels": {"a": "b"}}}`)
+	if err := w.rome.Objects.Patch(t.Context(), r.DeepCopy(), kube.RawPatch("application/merge-patch+json", label)); err != nil {
+		t.Errorf("a request is labelled: %v", err)
+	}
+}
+
+// The examples of docs/objects are what the API server takes. Some are of what agents write: these are looked at by the
+// tests of the documentation.
+func TestExamplesApply(t *testing.T) {
+	w := start(t)
+	for _, name := range []string{"sharingpolicy.yaml", "resourcerequest.yaml"} {
+		for _, o := range objects(t, w.Path(filepath.Join("docs/objects", name))) {
+			strict := kube.WithFieldValidation(w.rome.Objects, "Strict")
+			if err := strict.Create(t.Context(), o, kube.DryRunAll); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}
+
+// Everything that the kustomizations list applies as it is, and the pods of its workloads satisfy the Pod Security level
+// that its namespaces enforce.
+func TestConfigApplies(t *testing.T) {
+	w := start(t)
+	for _, folder := range []string{"config/agent", "config/broker"} {
+		for _, file := range listed(t, w.Path(folder)) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := w.rome.Cluster.Apply(t.Context(), text); err != nil {
+				t.Errorf("%s: %v", file, err)
+			}
+		}
+	}
+	agent := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: api.Namespace, Name: "bourse-agent"}}
+	broker := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "bourse-broker", Name: "broker"}}
+	t.Cleanup(func() {
+		remove(t, w.rome, agent)
+		remove(t, w.rome, broker)
+		remove(t, w.rome, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "bourse-broker"}})
+	})
+	eventually(t, "the pods of the agent run", func(ctx context.Context) error {
+		err := w.rome.Objects.Get(ctx, kube.ObjectKeyFromObject(agent), agent)
+		if err == nil && agent.Status.AvailableReplicas != *agent.Spec.Replicas {
+			err = fmt.Errorf("%d of %d are available: %v", agent.Status.AvailableReplicas, *agent.Spec.Replicas, agent.Status.Conditions)
+		}
+		return err
+	})
+	if err := w.rome.Objects.Get(t.Context(), kube.ObjectKeyFromObject(broker), broker); err != nil {
+		t.Fatal(err)
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "bourse-broker", Name: "broker-0"}, Spec: broker.Spec.Template.Spec}
+	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "data"}) // as the StatefulSet's controller does
+	eventually(t, "a pod of the broker is admitted", func(ctx context.Context) error { // once the namespace has its ServiceAccount
+		return w.rome.Objects.Create(ctx, pod.DeepCopy(), kube.DryRunAll)
+	})
+}
+
+// listed are the files that a kustomization lists, and those that it lists by way of others.
+func listed(t *testing.T, folder string) (files []string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(folder, "kustomization.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var k struct{ Resources []string }
+	if text, err = yaml.YAMLToJSON(text); err == nil {
+		err = json.Unmarshal(text, &k)
+	}
+	if err != nil || len(k.Resources) == 0 {
+		t.Fatalf("%s lists %v (%v)", folder, k.Resources, err)
+	}
+	for _, name := range k.Resources {
+		if path := filepath.Join(folder, name); filepath.Ext(name) == ".yaml" {
+			files = append(files, path)
+		} else {
+			files = append(files, listed(t, path)...)
+		}
+	}
+	return files
+}

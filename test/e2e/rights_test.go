@@ -1,0 +1,184 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/test/e2e/federation"
+)
+
+// right is one thing that RBAC allows, as narrow as it can be written. Name is empty for any.
+type right struct{ Verb, Group, Resource, Namespace, Name string }
+
+func (r right) allows(a answer) bool {
+	return r.Verb == a.Verb && r.Group == a.Object.Group && r.Resource == a.resource() &&
+		(r.Namespace == "" || r.Namespace == a.Object.Namespace) && (r.Name == "" || r.Name == a.Object.Name)
+}
+
+func (r right) String() string {
+	return strings.TrimRight(strings.Join([]string{r.Verb, r.Resource + "." + r.Group, r.Namespace, r.Name}, " "), " .")
+}
+
+// unused are the rights that an agent has without using them here, and why it has them all the same.
+var unused = map[string]string{
+	"update resourcerequests/finalizers.bourse.dev": "asked about by the admission plugin OwnerReferencesPermissionEnforcement, which is on here, not by a request",
+	"patch events.events.k8s.io":                    "for an Event that repeats itself",
+	"patch events bourse":                           "the same, of leading",
+}
+
+// The agent can do what config/rbac says and uses all of it.
+func TestAgentsRightsAreTheLeast(t *testing.T) {
+	w := start(t)
+	useAllRights(t, w)
+	rights := agentsRights(t, w.Path("config/rbac/agent.yaml"))
+	used := map[right]bool{}
+	for _, m := range w.Members {
+		for _, a := range answers(t, m) {
+			i := slices.IndexFunc(rights, func(r right) bool { return r.allows(a) })
+			switch {
+			case i < 0:
+				t.Errorf("an agent of %s asks for what config/rbac does not give it: %s (%d)", m.Name, a, a.Status.Code)
+			case a.Status.Code < 400: // an API server that starts forbids until it has read the roles
+				used[rights[i]] = true
+			}
+		}
+	}
+	for _, r := range rights {
+		if !used[r] && unused[r.String()] == "" {
+			t.Errorf("config/rbac gives the agent a right that it does not use: %s", r)
+		}
+	}
+}
+
+// useAllRights has agents do what they do not do every day.
+func useAllRights(t *testing.T, w *world) {
+	t.Helper()
+	people := w.rome.People(0)
+	made, err := people.MakeRequest(t.Context(), api.RequestCreate{Name: "by-listener", Request: api.Request{
+		Resources: cpu("1"), Target: "milan", Confirm: true,
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	namespace, name, _ := strings.Cut(made.ID, "/")
+	listener := func(state api.State) (id string) {
+		eventually(t, "the request is "+string(state), func(ctx context.Context) error {
+			now, err := people.Request(ctx, namespace, name)
+			if err == nil && now.Payload.Status.State != state {
+				err = fmt.Errorf("it is %q: %s", now.Payload.Status.State, now.Payload.Status.Message)
+			}
+			id = now.Payload.Status.Reservation
+			return err
+		})
+		return id
+	}
+	listener(api.Held)
+	if _, err := people.ConfirmRequest(t.Context(), namespace, name); err != nil {
+		t.Fatal(err)
+	}
+	id := listener(api.Reserved)
+	if err := people.ReleaseLocally(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is released", func(ctx context.Context) error {
+		state, err := brokered(ctx, w.rome, id)
+		if err == nil && state != api.Released {
+			err = fmt.Errorf("it is %s", state)
+		}
+		return err
+	})
+	namesItself(t, w.rome)
+}
+
+// namesItself runs an agent that asks Liqo for its cluster's ID, and one that asks Kubernetes.
+func namesItself(t *testing.T, m *federation.Member) {
+	t.Helper()
+	waits, err := m.RunAgent("agent-liqo", "--socket=")
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the agent waits for Liqo", func(context.Context) error {
+		if !strings.Contains(waits.Log(), "waiting for Liqo's cluster ID") {
+			return errors.New(waits.Log())
+		}
+		return nil
+	})
+	waits.Kill()
+	stranger, err := m.RunAgent("agent-without-liqo", "--without-liqo", "--identity-dir=stranger", "--socket=")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stranger.Expect()
+	<-stranger.Done()
+	if !strings.Contains(stranger.Log(), "has not joined a broker yet") {
+		t.Error(stranger.Log())
+	}
+}
+
+// agentsRights are the rights that a manifest of roles gives, one by one.
+func agentsRights(t *testing.T, manifest string) (rights []right) {
+	t.Helper()
+	for _, o := range objects(t, manifest) {
+		if !strings.HasSuffix(o.GetKind(), "Role") {
+			continue
+		}
+		var role rbacv1.ClusterRole // a Role has the same rules
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &role); err != nil {
+			t.Fatal(err)
+		}
+		for _, rule := range role.Rules {
+			names := rule.ResourceNames
+			if len(names) == 0 {
+				names = []string{""}
+			}
+			for _, verb := range rule.Verbs {
+				for _, group := range rule.APIGroups {
+					for _, resource := range rule.Resources {
+						for _, name := range names {
+							rights = append(rights, right{verb, group, resource, role.Namespace, name})
+						}
+					}
+				}
+			}
+		}
+	}
+	if len(rights) < 20 {
+		t.Fatalf("only %d rights in %s", len(rights), manifest)
+	}
+	return rights
+}
+
+// objects are those of a file of YAML documents.
+func objects(t *testing.T, path string) (all []*unstructured.Unstructured) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096); ; {
+		o := &unstructured.Unstructured{}
+		err := decoder.Decode(&o.Object)
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		if len(o.Object) > 0 {
+			all = append(all, o)
+		}
+	}
+}
