@@ -52,7 +52,8 @@ func (b *Borrower) note(ctx context.Context, theirs *transport.Reservation, ours
 	case t.End != "":
 		next.End = t.End
 	}
-	if ours.State == next.State && ours.Generation == next.Generation && ours.Assignment == next.Assignment && ours.Acceptance == next.Acceptance {
+	known := ours.Revision > 0
+	if known && ours.State == next.State && ours.Generation == next.Generation && ours.Assignment == next.Assignment && ours.Acceptance == next.Acceptance {
 		return nil // nothing to remember: idle means idle
 	}
 	_, err := b.Market.Do(ctx, market.Note{Reservation: &next})

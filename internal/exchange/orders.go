@@ -73,4 +73,6 @@ func (x *Exchange) give(ctx context.Context, o *order) error {
 	}
 }
 
-func stopped() error { return api.Errorf(api.CodeUnavailable, "the market is not running").Fix("try again") }
+func stopped() error {
+	return api.Errorf(api.CodeUnavailable, "the market is not running").Fix("try again")
+}

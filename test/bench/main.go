@@ -103,12 +103,16 @@ func run(ctx context.Context) error {
 		}
 		say("%s ...", m.name)
 		begin := time.Now()
-		more, err := b.profiled(m.name, func() ([]Figure, error) { return m.takes(ctx, b) })
+		var more []Figure
+		others, err := quietly(func() (err error) {
+			more, err = b.profiled(m.name, func() ([]Figure, error) { return m.takes(ctx, b) })
+			return err
+		})
 		if err != nil {
 			return fmt.Errorf("%s: %w", m.name, err)
 		}
-		say("%s took %.0fs", m.name, time.Since(begin).Seconds())
-		figures = append(figures, more...)
+		say("%s took %.0fs; others had %.1f cores meanwhile", m.name, time.Since(begin).Seconds(), others)
+		figures = append(append(figures, more...), plain("others on the machine during "+m.name, others, "cores"))
 	}
 	show(os.Stdout, figures)
 	return write(filepath.Clean(*out), figures)

@@ -113,7 +113,7 @@ func TestConfigApplies(t *testing.T) {
 		t.Fatal(err)
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "bourse-broker", Name: "broker-0"}, Spec: broker.Spec.Template.Spec}
-	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "data"}) // as the StatefulSet's controller does
+	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "data"})           // as the StatefulSet's controller does
 	eventually(t, "a pod of the broker is admitted", func(ctx context.Context) error { // once the namespace has its ServiceAccount
 		return w.rome.Objects.Create(ctx, pod.DeepCopy(), kube.DryRunAll)
 	})

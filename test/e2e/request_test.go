@@ -132,6 +132,9 @@ func printsColumns(t *testing.T, w *world, r *api.ResourceRequest) {
 // There are 48 CPU: of two who want 30 at the same time, one gets them and the other learns why not.
 func TestTwoConsumersRoomForOne(t *testing.T) {
 	w := start(t)
+	if n := w.now(t, w.milan, "cpu"); n.Available != 48000 {
+		t.Fatalf("milan has %+v, want all of its 48 CPU available", n)
+	}
 	want := api.Request{Resources: cpu("30"), Target: "milan"}
 	requests := map[*federation.Member]*api.ResourceRequest{
 		w.rome:  ask(t, w.rome, "default", "for-one", want),
@@ -167,6 +170,10 @@ func TestTwoConsumersRoomForOne(t *testing.T) {
 // What does not fit on one provider any more goes to another, until there is none.
 func TestNextRequestGoesElsewhere(t *testing.T) {
 	w := start(t)
+	if n := w.now(t, w.paris, "cpu"); n.Available != 32000 {
+		t.Fatalf("paris has %+v, want all of its 32 CPU available", n)
+	}
+	w.now(t, w.milan, "cpu")
 	var providers []string
 	for i := range 2 {
 		r := ask(t, w.rome, "default", fmt.Sprintf("elsewhere-%d", i), api.Request{Resources: cpu("30")})
