@@ -2,10 +2,12 @@ package agent
 
 import (
 	"context"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
@@ -56,7 +58,15 @@ func (h *home) MakeRequest(ctx context.Context, r api.RequestCreate) (api.Envelo
 	if err := h.Create(ctx, object); err != nil {
 		return api.Envelope[api.RequestStatus]{}, kubernetesError(err)
 	}
-	return envelope(object), nil
+	return envelope(object), h.appears(ctx, object)
+}
+
+// appears waits until our own cache shows an object: whoever made it looks at it next.
+func (h *home) appears(ctx context.Context, object *api.ResourceRequest) error {
+	return wait.PollUntilContextTimeout(ctx, 5*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
+		err := h.Get(ctx, client.ObjectKeyFromObject(object), &api.ResourceRequest{})
+		return err == nil, client.IgnoreNotFound(err)
+	})
 }
 
 func envelope(o *api.ResourceRequest) api.Envelope[api.RequestStatus] {

@@ -167,6 +167,9 @@ func TestRemovedMembersBooksClose(t *testing.T) {
 					counting++
 				}
 			}
+			if r := d.state.Reservation("ending"); r.State == api.Releasing && r.Reason != api.ReasonReleased {
+				t.Errorf("what was ending ends for another reason: %s", r.Reason)
+			}
 			if got := d.available("rome"); got != 8000-1000*counting {
 				t.Errorf("rome has %d left with %d reservations", got, counting)
 			}

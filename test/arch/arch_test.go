@@ -75,6 +75,11 @@ func layer(path string) (int, string) {
 	return len(layers), path
 }
 
+// forTests says that a package of ours only serves tests, such as a conformance suite.
+func forTests(path string) bool {
+	return strings.HasPrefix(path, module) && strings.HasSuffix(path, "test")
+}
+
 func TestEachPartImportsOnlyWhatStandsBelowIt(t *testing.T) {
 	for _, p := range packages(t) {
 		at, part := layer(p.ImportPath)
@@ -82,6 +87,12 @@ func TestEachPartImportsOnlyWhatStandsBelowIt(t *testing.T) {
 			t.Errorf("%s is in no layer: say where it stands, here and in ARCHITECTURE.md", p.ImportPath)
 		}
 		for _, imported := range p.Imports {
+			if forTests(p.ImportPath) || at == len(layers)-1 {
+				continue
+			}
+			if forTests(imported) {
+				t.Errorf("%s imports %s, which is for tests", p.ImportPath, imported)
+			}
 			if below, other := layer(imported); below > at || below == at && other != part {
 				t.Errorf("%s imports %s, which does not stand below it", p.ImportPath, imported)
 			}
