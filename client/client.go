@@ -59,6 +59,8 @@ func (c *Client) WithToken(token string) *Client {
 const (
 	// maxAnswer bounds what is read of an answer.
 	maxAnswer = 64 << 20
+	// maxItems bounds what is read of a list.
+	maxItems = 1_000_000
 	// timeout is how long a call may take; a watch has no end.
 	timeout = 30 * time.Second
 )
@@ -104,7 +106,7 @@ func (c *Client) problem(response *http.Response) error {
 	data, _ := io.ReadAll(io.LimitReader(response.Body, 1<<20))
 	var e api.Error
 	if json.Unmarshal(data, &e) == nil && e.Code != "" {
-		return &e
+		return understood(&e)
 	}
 	switch response.StatusCode {
 	case http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout:
@@ -114,6 +116,16 @@ func (c *Client) problem(response *http.Response) error {
 			Fix("see whether it is the server that you mean: a broker, or the agent of a cluster")
 	}
 	return api.Errorf(api.CodeInternal, "%s answered %s", c.name, response.Status)
+}
+
+// understood makes an error of a code that we do not know, of a later version or of nonsense, an Internal one:
+// codes become reasons of conditions, and exit codes.
+func understood(e *api.Error) *api.Error {
+	if _, known := api.Codes[e.Code]; !known {
+		e.Detail, e.Code = fmt.Sprintf("%.40q: %s", e.Code, e.Detail), api.CodeInternal
+	}
+	e.Title, e.Status = api.Codes[e.Code].Title, api.Codes[e.Code].Status
+	return e
 }
 
 // call makes one call and decodes its answer into out, unless that is nil.
@@ -128,7 +140,7 @@ func (c *Client) call(ctx context.Context, method, path string, header http.Head
 	body := io.LimitReader(response.Body, maxAnswer)
 	if out != nil {
 		if err := json.NewDecoder(body).Decode(out); err != nil {
-			return fmt.Errorf("answer of %s %s: %w", method, path, err)
+			return api.Errorf(api.CodeUnavailable, "the answer of %s %s is broken: %s", method, path, err).Fix("repeat the call")
 		}
 	}
 	_, _ = io.Copy(io.Discard, body) // so that the connection is used again
@@ -149,6 +161,9 @@ func list[T any](ctx context.Context, c *Client, path string, query url.Values) 
 		all = append(all, page.Items...)
 		if page.Continue == "" {
 			return all, nil
+		}
+		if page.Continue <= query.Get("continue") || len(all) > maxItems {
+			return nil, api.Errorf(api.CodeInternal, "the pages of %s do not come to an end", path)
 		}
 		query.Set("continue", page.Continue)
 	}

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/url"
 	"time"
@@ -42,10 +41,13 @@ func (c *Client) Watch(ctx context.Context, token string, handle func(api.WatchE
 		alive.Reset(silence)
 		var e api.WatchEvent
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			return fmt.Errorf("watch: %w", err)
+			return api.Errorf(api.CodeUnavailable, "the watch broke: %s", err)
 		}
-		if e.Type == api.WatchEnd && e.Error != nil {
-			return e.Error
+		switch {
+		case e.Type == api.WatchEnd && e.Error != nil:
+			return understood(e.Error)
+		case e.Type == api.WatchReservation && e.Object == nil:
+			return api.Errorf(api.CodeUnavailable, "the watch broke: an event is empty")
 		}
 		if err := handle(e); err != nil {
 			return err

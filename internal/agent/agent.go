@@ -183,8 +183,9 @@ func (a *agent) lead(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	object := kube.New(a.mgr.GetClient(), client.ObjectKey{Namespace: a.Namespace, Name: LedgerName})
-	ledger, err := exchange.Open(ctx, &onward{Journal: object}, exchange.Options{Self: cluster, Resume: true, SnapshotEvery: ledgerTail, Log: log})
+	key := client.ObjectKey{Namespace: a.Namespace, Name: LedgerName}
+	object := &onward{Journal: kube.New(a.mgr.GetClient(), key)}
+	ledger, err := exchange.Open(ctx, object, exchange.Options{Self: cluster, Resume: true, SnapshotEvery: ledgerTail, Log: log})
 	if err != nil {
 		return err
 	}
@@ -193,6 +194,7 @@ func (a *agent) lead(ctx context.Context) error {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return ledger.Run(ctx) })
+	group.Go(func() error { return object.watch(ctx, a.mgr.GetAPIReader(), key) })
 	group.Go(func() error { return m.renew(ctx, a.Options) })
 	group.Go(func() error { return a.trade(ctx, group, cluster, m, ledger, kubernetesClient, log) })
 	return group.Wait()

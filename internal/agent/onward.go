@@ -3,7 +3,12 @@ package agent
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
+	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/journal"
 )
 
@@ -12,19 +17,17 @@ import (
 // backwards, and only a new start sees what is there.
 type onward struct {
 	journal.Journal
-	seen journal.Head // the exchange calls us from one goroutine at a time, but for Snapshot
+	seen atomic.Uint64 // the newest revision that was read or written
 }
 
 func (o *onward) Load(ctx context.Context, onSnapshot func(journal.Head, []byte) error, onRecord func(journal.Record) error) (journal.Head, error) {
+	before := o.seen.Load()
 	head, err := o.Journal.Load(ctx, onSnapshot, onRecord)
-	if err == nil && head.Revision < o.seen.Revision {
-		err = &journal.RefusedError{
-			Where: "ledger", Found: fmt.Sprintf("it is at %v, and was at %v: an older state of the cluster was put back", head, o.seen),
-			Remedy: "start the agent again (a Deployment does): it takes back from the broker what it accepted",
-		}
+	if err == nil && head.Revision < before {
+		err = putBack(head.Revision, before)
 	}
 	if err == nil {
-		o.seen = head
+		o.seen.Store(head.Revision)
 	}
 	return head, err
 }
@@ -32,7 +35,40 @@ func (o *onward) Load(ctx context.Context, onSnapshot func(journal.Head, []byte)
 func (o *onward) Append(ctx context.Context, after journal.Head, events [][]byte) (journal.Head, error) {
 	head, err := o.Journal.Append(ctx, after, events)
 	if err == nil {
-		o.seen = head
+		o.seen.Store(head.Revision)
 	}
 	return head, err
+}
+
+// ledgerLook is how often the Ledger is looked at although nothing is written: an agent whose cluster
+// was put back hears nothing more of it, and so writes nothing either.
+const ledgerLook = 30 * time.Second
+
+// watch ends with an error when the Ledger is older than what we know.
+func (o *onward) watch(ctx context.Context, r client.Reader, key client.ObjectKey) error {
+	ticker := time.NewTicker(ledgerLook)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		before := o.seen.Load() // first: what is read after it can only be newer
+		var ledger api.Ledger
+		err := r.Get(ctx, key, &ledger)
+		switch {
+		case err == nil && uint64(ledger.Spec.Head.Revision) < before:
+			return putBack(uint64(ledger.Spec.Head.Revision), before)
+		case client.IgnoreNotFound(err) == nil && err != nil && before > 0:
+			return putBack(0, before)
+		}
+	}
+}
+
+func putBack(is, was uint64) error {
+	return &journal.RefusedError{
+		Where: "ledger", Found: fmt.Sprintf("it is at revision %d, and was at %d: an older state of the cluster was put back", is, was),
+		Remedy: "start the agent again (a Deployment does): it takes back from the broker what it accepted",
+	}
 }

@@ -23,6 +23,8 @@ type Hold struct {
 	// Candidates are providers, best first.
 	Candidates []string
 	Decision   *api.Decision
+	// Premature says that a no would come too early: the answer is Unavailable, unless it is a repeat.
+	Premature bool
 }
 
 func (c Hold) decide(s *State, now Time) (Outcome, error) {
@@ -42,6 +44,9 @@ func (c Hold) decide(s *State, now Time) (Outcome, error) {
 	}
 	if s.reservations[c.ID] != nil {
 		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s exists", c.ID)
+	}
+	if len(c.Candidates) == 0 && c.Premature {
+		return Outcome{}, api.Errorf(api.CodeUnavailable, "this broker has just started, and not every cluster has reported yet").Fix("try again")
 	}
 	request := c.Request
 	r := &Reservation{

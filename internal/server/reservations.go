@@ -86,10 +86,8 @@ func (s *Server) createReservation(ctx context.Context, in *struct {
 	var out market.Outcome
 	for try := 1; ; try++ {
 		ranking := s.Engine.Decide(s.Exchange.View(), ask, s.Exchange.Now())
-		if len(ranking.Providers) == 0 && s.premature() {
-			return nil, api.Errorf(api.CodeUnavailable, "this broker has just started, and not every cluster has reported yet").Fix("try again")
-		}
 		hold.Candidates, hold.Decision = ranking.Providers, &ranking.Decision
+		hold.Premature = len(ranking.Providers) == 0 && s.premature()
 		if out, err = s.Exchange.Do(ctx, hold); api.CodeOf(err) != api.CodeInsufficient || try == placeTries {
 			break
 		}

@@ -1,0 +1,83 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// answers is a client of a server that answers everything so.
+func answers(t *testing.T, status int, body string) *client.Client {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		fmt.Fprint(w, body)
+	}))
+	t.Cleanup(s.Close)
+	t.Cleanup(http.DefaultTransport.(*http.Transport).CloseIdleConnections)
+	return client.New(s.URL, nil)
+}
+
+// Whatever a server answers is an *api.Error of a known code: agents decide by it whether to try again.
+func TestErrors(t *testing.T) {
+	for name, c := range map[string]struct {
+		status int
+		body   string
+		want   api.Code
+	}{
+		"ours":                       {409, `{"code":"Conflict","detail":"it has moved on"}`, api.CodeConflict},
+		"ours, with another status":  {499, `{"code":"NotFound"}`, api.CodeNotFound},
+		"a code that nobody knows":   {400, `{"code":"no code\u001b","detail":"x"}`, api.CodeInternal},
+		"a proxy's, without backend": {502, `<html>Bad Gateway</html>`, api.CodeUnavailable},
+		"somebody else's":            {404, `not here`, api.CodeNotFound},
+		"nothing":                    {500, ``, api.CodeInternal},
+		"half an answer":             {200, `{"items":[{"id":"a"`, api.CodeUnavailable},
+		"no JSON":                    {200, `<html>`, api.CodeUnavailable},
+		"pages without end":          {200, `{"items":[],"continue":"a"}`, api.CodeInternal},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := answers(t, c.status, c.body).Reservations(context.Background())
+			e, ok := errors.AsType[*api.Error](err)
+			if !ok || e.Code != c.want || e.Status != api.Codes[c.want].Status || e.Title == "" {
+				t.Errorf("%#v, want %s", err, c.want)
+			}
+		})
+	}
+	s := httptest.NewServer(nil)
+	s.Close()
+	if _, err := client.New(s.URL, nil).Reservations(context.Background()); api.CodeOf(err) != api.CodeUnavailable {
+		t.Errorf("of nobody: %v", err)
+	}
+}
+
+// A watch that tells nonsense ends with an error, and none of it reaches its reader.
+func TestWatchOfNonsense(t *testing.T) {
+	for name, c := range map[string]struct {
+		line string
+		want api.Code
+	}{
+		"no JSON":                {"<html>\n", api.CodeUnavailable},
+		"an event about nothing": {`{"type":"RESERVATION"}` + "\n", api.CodeUnavailable},
+		"the end":                {"", api.CodeUnavailable},
+		"its own end":            {`{"type":"END","error":{"code":"Suspended","detail":"x"}}` + "\n", api.CodeSuspended},
+		"an end of nonsense":     {`{"type":"END","error":{"code":"Because"}}` + "\n", api.CodeInternal},
+	} {
+		err := answers(t, 200, c.line).Watch(context.Background(), "", func(e api.WatchEvent) error {
+			t.Errorf("%s: its reader hears %+v", name, e)
+			return nil
+		})
+		if api.CodeOf(err) != c.want {
+			t.Errorf("%s: %v, want %s", name, err, c.want)
+		}
+	}
+}
