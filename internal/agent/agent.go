@@ -194,7 +194,7 @@ func (a *agent) lead(ctx context.Context) error {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return ledger.Run(ctx) })
-	group.Go(func() error { return object.watch(ctx, a.mgr.GetAPIReader(), key) })
+	group.Go(func() error { return object.watch(ctx, a.mgr.GetAPIReader(), key, a.Interval) })
 	group.Go(func() error { return m.renew(ctx, a.Options) })
 	group.Go(func() error { return a.trade(ctx, group, cluster, m, ledger, kubernetesClient, log) })
 	return group.Wait()

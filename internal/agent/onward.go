@@ -40,13 +40,10 @@ func (o *onward) Append(ctx context.Context, after journal.Head, events [][]byte
 	return head, err
 }
 
-// ledgerLook is how often the Ledger is looked at although nothing is written: an agent whose cluster
-// was put back hears nothing more of it, and so writes nothing either.
-const ledgerLook = 30 * time.Second
-
-// watch ends with an error when the Ledger is older than what we know.
-func (o *onward) watch(ctx context.Context, r client.Reader, key client.ObjectKey) error {
-	ticker := time.NewTicker(ledgerLook)
+// watch looks at the Ledger now and then although nothing is written, and ends with an error when it is older
+// than what we know: an agent whose cluster was put back hears nothing more of it, and so writes nothing either.
+func (o *onward) watch(ctx context.Context, r client.Reader, key client.ObjectKey, every time.Duration) error {
+	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
 		select {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -35,7 +34,12 @@ func TestScript(t *testing.T) {
 			return os.Mkdir(e.WorkDir+"/run", 0o700)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "until": untilMatch, "keep": keep, "empty": empty, "join": joinAs,
+			"exits": exits, "until": untilMatch, "keep": keep, "empty": empty,
+			// join NAME TOKEN lets a cluster join.
+			"join": func(ts *testscript.TestScript, _ bool, args []string) {
+				_, err := member.Join(t, args[0], args[1], time.Now())
+				ts.Check(err)
+			},
 		},
 	})
 }
@@ -93,13 +97,6 @@ func empty(ts *testscript.TestScript, _ bool, args []string) {
 			ts.Fatalf("%s contains %v", dir, entries)
 		}
 	}
-}
-
-// joinAs NAME TOKEN lets a cluster join.
-func joinAs(ts *testscript.TestScript, _ bool, args []string) {
-	m, err := member.Join(context.Background(), args[0], args[1], time.Now())
-	ts.Check(err)
-	m.Close()
 }
 
 // Each command explains itself, on standard output.

@@ -67,7 +67,9 @@ func (w *encoder) reservation(r *ReservationEvent) {
 	w.numberIfAny("until", int64(r.Until))
 	w.textIfAny("key", r.Key)
 	w.textIfAny("digest", r.Digest)
-	if r.Request != nil {
+	if r.prepared != nil {
+		w.raw(r.prepared.request)
+	} else if r.Request != nil {
 		w.value("request", r.Request)
 	}
 	if len(r.Next) > 0 {
@@ -86,7 +88,12 @@ func (w *encoder) reservation(r *ReservationEvent) {
 		w.value("fence", r.Fence)
 	}
 	if r.Decision != nil {
-		w.decision(r.Decision)
+		if r.prepared != nil {
+			w.raw(r.prepared.decision)
+		} else {
+			w.explanation(r.Decision)
+		}
+		w.choice(r.Decision)
 	}
 }
 
@@ -106,7 +113,8 @@ func (w *encoder) size(size Amounts) {
 	w.shut("]")
 }
 
-func (w *encoder) decision(d *api.Decision) {
+// explanation begins a decision: what is known before the choice, which ends it.
+func (w *encoder) explanation(d *api.Decision) {
 	w.key("decision")
 	w.open('{')
 	w.number("considered", int64(d.Considered))
@@ -130,6 +138,9 @@ func (w *encoder) decision(d *api.Decision) {
 	if d.NearestMiss != nil {
 		w.value("nearestMiss", d.NearestMiss)
 	}
+}
+
+func (w *encoder) choice(d *api.Decision) {
 	w.textIfAny("chosen", d.Chosen)
 	if d.Sequence != (api.Sequence{}) {
 		w.key("sequence")
@@ -220,6 +231,12 @@ func (w *encoder) texts(name string, all []string) {
 		w.quote(v)
 	}
 	w.shut("]")
+}
+
+// raw writes what was encoded before.
+func (w *encoder) raw(b []byte) {
+	w.next()
+	w.b = append(w.b, b...)
 }
 
 // value is for what is small or rare.

@@ -26,6 +26,8 @@ type Event struct {
 type ReservationEvent struct {
 	*Reservation
 	Decision *api.Decision `json:"decision,omitempty"`
+	// prepared is part of it, encoded already. See Prepare.
+	prepared *prepared
 }
 
 // Forget names records that are dropped.

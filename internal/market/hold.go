@@ -23,6 +23,7 @@ type Hold struct {
 	// Candidates are providers, best first.
 	Candidates []string
 	Decision   *api.Decision
+	prepared   *prepared
 	// Premature says that a no would come too early: the answer is Unavailable, unless it is a repeat.
 	Premature bool
 }
@@ -65,6 +66,7 @@ func (c Hold) decide(s *State, now Time) (Outcome, error) {
 	}
 	out := changed(r, now)
 	out.Events[0].Reservation.Decision, out.Decision = &decision, &decision
+	out.Events[0].Reservation.prepared = c.prepared
 	return out, nil
 }
 

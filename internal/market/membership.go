@@ -2,8 +2,6 @@ package market
 
 import (
 	"crypto/subtle"
-	"maps"
-	"slices"
 
 	"github.com/bourse-dev/bourse/api"
 )
@@ -112,8 +110,8 @@ func (c SetMember) decide(s *State, now Time) (Outcome, error) {
 	next.State, next.Changed = c.State, now
 	out := Outcome{Member: &next, Events: []Event{{Time: now, Member: &next}}}
 	if c.State == api.MemberRemoved {
-		for _, id := range slices.Sorted(maps.Keys(s.byParty[c.Cluster])) {
-			out.Events = append(out.Events, orphaned(clone(s.reservations[id]), c.Cluster, now).Events...)
+		for _, r := range s.with(c.Cluster) {
+			out.Events = append(out.Events, orphaned(clone(r), c.Cluster, now).Events...)
 		}
 	}
 	return out, nil

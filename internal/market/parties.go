@@ -23,37 +23,40 @@ func (r *Reservation) Concerns(cluster string) bool { return slices.Contains(r.P
 // Of returns the reservations of which a cluster is a party and that changed after a
 // revision, oldest change first.
 func (s *State) Of(cluster string, after uint64) []*Reservation {
+	return slices.DeleteFunc(s.with(cluster), func(r *Reservation) bool { return r.Revision <= after || !r.Concerns(cluster) })
+}
+
+// with returns the reservations in which a cluster takes part, or did, oldest change first.
+func (s *State) with(cluster string) []*Reservation {
 	var out []*Reservation
-	for id := range s.byParty[cluster] {
-		if r := s.reservations[id]; r.Revision > after && r.Concerns(cluster) {
+	for _, id := range s.byParty[cluster] {
+		if r := s.reservations[id]; r != nil {
 			out = append(out, r)
 		}
 	}
 	slices.SortFunc(out, func(a, b *Reservation) int { return cmp.Compare(a.Revision, b.Revision) })
-	return out
+	return slices.Compact(out) // an ID that was forgotten and came back is there twice
 }
 
-// index keeps, per cluster, the reservations that may concern it.
-func (s *State) index(r *Reservation) {
-	for _, party := range []string{r.Consumer, r.Provider} {
-		if party != "" {
-			if s.byParty[party] == nil {
-				s.byParty[party] = map[string]struct{}{}
-			}
-			s.byParty[party][r.ID] = struct{}{}
-		}
+// index keeps, per cluster, the reservations that may concern it. What was forgotten stays, until there
+// is more of it than of the others.
+func (s *State) index(r, old *Reservation) {
+	if old == nil || old.Consumer != r.Consumer {
+		s.byParty[r.Consumer] = append(s.byParty[r.Consumer], r.ID)
+	}
+	if r.Provider != "" && (old == nil || old.Provider != r.Provider) {
+		s.byParty[r.Provider] = append(s.byParty[r.Provider], r.ID)
 	}
 }
 
-func (s *State) unindex(r *Reservation) {
-	parties := []string{r.Consumer, r.Provider}
-	for _, t := range r.Tried {
-		parties = append(parties, t.Provider)
+func (s *State) unindex() {
+	if s.forgotten++; s.forgotten < 1024+len(s.reservations) {
+		return
 	}
-	for _, party := range parties {
-		if delete(s.byParty[party], r.ID); len(s.byParty[party]) == 0 {
-			delete(s.byParty, party)
-		}
+	s.forgotten = 0
+	clear(s.byParty)
+	for _, r := range s.reservations {
+		s.index(r, nil)
 	}
 }
 

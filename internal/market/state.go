@@ -40,7 +40,8 @@ type State struct {
 	tokens       map[string]*Token
 	reservations map[string]*Reservation
 	keys         map[ownKey]string // the reservation that it made
-	byParty      map[string]map[string]struct{}
+	byParty      map[string][]string
+	forgotten    int // since byParty was made
 	providers    map[string]*provider
 	slots        []*provider // in the order they became known
 	counts       map[api.State]int
@@ -56,7 +57,7 @@ func New(self string) *State {
 		tokens:       map[string]*Token{},
 		reservations: map[string]*Reservation{},
 		keys:         map[ownKey]string{},
-		byParty:      map[string]map[string]struct{}{},
+		byParty:      map[string][]string{},
 		providers:    map[string]*provider{},
 		counts:       map[api.State]int{},
 		dirty:        map[*provider]struct{}{},
@@ -85,10 +86,10 @@ func (s *State) Apply(e Event) {
 		for _, id := range e.Forget.Reservations {
 			if r := s.reservations[id]; r != nil {
 				delete(s.keys, ownKey{r.Consumer, r.Key})
-				s.unindex(r)
+				delete(s.reservations, id)
+				s.unindex()
 				s.counts[r.State]--
 			}
-			delete(s.reservations, id)
 		}
 		for _, id := range e.Forget.Tokens {
 			delete(s.tokens, id)
@@ -115,7 +116,7 @@ func (s *State) put(e *ReservationEvent, revision uint64) {
 		s.account(r, r.Size)
 	}
 	s.reservations[r.ID] = r
-	s.index(r)
+	s.index(r, old)
 	if r.Key != "" {
 		s.keys[ownKey{r.Consumer, r.Key}] = r.ID
 	}
@@ -168,7 +169,7 @@ func (s *State) Snapshot() func() ([]byte, error) {
 	out.Members, out.Tokens = s.Members(), s.Tokens()
 	out.Reservations = make([]kept, 0, len(s.reservations))
 	for _, r := range s.reservations {
-		out.Reservations = append(out.Reservations, kept{ReservationEvent{r, r.Decision}, r.Revision})
+		out.Reservations = append(out.Reservations, kept{ReservationEvent{Reservation: r, Decision: r.Decision}, r.Revision})
 	}
 	return func() ([]byte, error) {
 		slices.SortFunc(out.Reservations, func(a, b kept) int { return cmp.Compare(a.ID, b.ID) })

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -87,7 +88,7 @@ func (s *Server) createReservation(ctx context.Context, in *struct {
 	for try := 1; ; try++ {
 		ranking := s.Engine.Decide(s.Exchange.View(), ask, s.Exchange.Now())
 		hold.Candidates, hold.Decision = ranking.Providers, &ranking.Decision
-		hold.Premature = len(ranking.Providers) == 0 && s.premature()
+		hold.Premature = len(ranking.Providers) == 0 && s.premature(ranking.Decision)
 		if out, err = s.Exchange.Do(ctx, hold); api.CodeOf(err) != api.CodeInsufficient || try == placeTries {
 			break
 		}
@@ -95,20 +96,11 @@ func (s *Server) createReservation(ctx context.Context, in *struct {
 	return s.answer(ctx, out, err)
 }
 
-// premature says that a no would be final and may be wrong: a member from before this broker started has not
-// yet told it what it has, and who may see it.
-func (s *Server) premature() bool {
-	if s.Exchange.Now().Go().Sub(s.started.Go()) >= market.Lease {
-		return false
-	}
-	v := s.Exchange.View()
-	for slot := range v.Len() {
-		l := v.At(slot)
-		if m := l.Member; m != nil && m.State == api.MemberActive && m.Joined < s.started && l.FreshUntil == 0 {
-			return true
-		}
-	}
-	return false
+// premature says that a no would be final and may be wrong: a cluster that could serve the request may not
+// have come back since this broker started.
+func (s *Server) premature(d api.Decision) bool {
+	silent := func(e api.Elimination) bool { return e.Filter == "fresh" }
+	return s.Exchange.Now().Go().Sub(s.started.Go()) < market.Lease && slices.ContainsFunc(d.Eliminated, silent)
 }
 
 func digest(v any) string {

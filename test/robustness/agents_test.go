@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -71,7 +70,7 @@ func startCluster(t *testing.T, operator *client.Client, name, cpus string, shar
 	socket := filepath.Join(dir, "agent.sock")
 	ctx, cancel := context.WithCancel(context.Background())
 	options := agent.Options{
-		Kubernetes: k.Config(), ClusterID: name, Join: token.Token, Interval: time.Second,
+		Kubernetes: k.Config(), ClusterID: name, Join: token.Token,
 		Identity: store.InDir(filepath.Join(dir, "identity")), Socket: socket, Log: logger().With("agent", name),
 	}
 	ended := make(chan error, 1)

@@ -45,16 +45,12 @@ func TestAcknowledgedAfterFsync(t *testing.T) {
 		r = call(true, r, err)
 		again, err := rome.Reserve(ctx, fmt.Sprint("key-", i), api.Request{Resources: cpu(1000)})
 		call(false, again, err)
-		r = signed(t, r, func() (string, error) { return rome.Assignment(r, milan) }, func(document string) client.Reservation {
-			confirmed, err := rome.Confirm(ctx, r.ID, document)
-			return call(true, confirmed, err)
-		})
+		r, err = rome.Confirm(ctx, r.ID, rome.Assign(r))
+		r = call(true, r, err)
 		read, err := rome.Reservation(ctx, r.ID)
 		call(false, read, err)
-		signed(t, r, func() (string, error) { return rome.End(r, api.ReasonReleased) }, func(document string) client.Reservation {
-			released, err := rome.Release(ctx, r.ID, document)
-			return call(true, released, err)
-		})
+		released, err := rome.Release(ctx, r.ID, rome.End(r, api.ReasonReleased))
+		call(true, released, err)
 	}
 	b.stop()
 	if one := slices.Compact(connections); len(one) != 1 {
@@ -69,15 +65,6 @@ func TestAcknowledgedAfterFsync(t *testing.T) {
 			t.Errorf("answer %d: the journal was written and synced before it: %v, want %v", i, a.synced, durable[i])
 		}
 	}
-}
-
-func signed(t *testing.T, r client.Reservation, sign func() (string, error), send func(string) client.Reservation) client.Reservation {
-	t.Helper()
-	document, err := sign()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return send(document)
 }
 
 // straced is what to put before a command to get its system calls into a file.

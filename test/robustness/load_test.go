@@ -47,7 +47,7 @@ func newLoad(b *process, consumers, providers int, offered api.Resources) *load 
 	l := &load{t: b.t, providers: map[string]*member.Member{}, offered: offered}
 	for i := range providers {
 		p := b.join(fmt.Sprintf("provider-%d", i))
-		l.providers[p.Name] = p
+		l.providers[p.ID] = p
 	}
 	for i := range consumers {
 		l.consumers = append(l.consumers, b.join(fmt.Sprintf("consumer-%d", i)))
@@ -129,9 +129,7 @@ func (d *deal) done() bool { return d.acknowledged.Payload.State.Over() && d.ack
 func (d *deal) take(ctx context.Context, providers map[string]*member.Member) (err error) {
 	r := d.acknowledged
 	if d.word == "" {
-		if d.word, err = d.sign(); err != nil {
-			return err
-		}
+		d.word = d.sign()
 	}
 	switch d.step {
 	case 0:
@@ -157,14 +155,14 @@ func (d *deal) take(ctx context.Context, providers map[string]*member.Member) (e
 }
 
 // sign signs what the step needs.
-func (d *deal) sign() (string, error) {
+func (d *deal) sign() string {
 	switch d.step {
 	case 1:
-		return d.consumer.Assignment(d.acknowledged, d.provider)
+		return d.consumer.Assign(d.acknowledged)
 	case 2:
-		return d.provider.Acceptance(d.acknowledged)
+		return d.provider.Agree(d.acknowledged)
 	case 3:
 		return d.consumer.End(d.acknowledged, api.ReasonReleased)
 	}
-	return "", nil
+	return ""
 }

@@ -192,11 +192,10 @@ func join(t *testing.T, operator *client.Client, name string, now time.Time) *me
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := member.Join(ctx, name, token.Token, now)
+	m, err := member.Join(t, name, token.Token, now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(m.Close)
 	if err := m.ShowCard(ctx); err != nil {
 		t.Fatal(err)
 	}

@@ -5,30 +5,23 @@ package member
 
 import (
 	"context"
-	"crypto/rand"
-	"maps"
 	"net/http"
 	"net/url"
 	"sync"
+	"testing"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
-	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/identity/join"
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
-	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
 // Member is a cluster that joined. Its methods may be called from any goroutine.
 type Member struct {
 	*client.Client
-	Name string
-	// HTTP is what Client calls with: its Transport may be replaced before the first call.
-	HTTP *http.Client
-	key  *clusterkey.Key
+	*transporttest.Party
 
 	mu       sync.Mutex // held over a whole advertisement: an older one must not come later
 	sequence api.Sequence
@@ -36,15 +29,13 @@ type Member struct {
 }
 
 // Join makes a cluster's keys and joins with a token, over TLS that the token pins. now is what its clock shows.
-func Join(ctx context.Context, name, text string, now time.Time) (*Member, error) {
+func Join(t testing.TB, id, text string, now time.Time) (*Member, error) {
+	t.Helper()
 	token, err := join.ParseToken(text)
 	if err != nil {
 		return nil, err
 	}
-	key, err := clusterkey.New(rand.Reader)
-	if err != nil {
-		return nil, err
-	}
+	party := transporttest.NewParty(t, id)
 	tlsKey, err := tlsid.NewKey()
 	if err != nil {
 		return nil, err
@@ -53,7 +44,7 @@ func Join(ctx context.Context, name, text string, now time.Time) (*Member, error
 	if err != nil {
 		return nil, err
 	}
-	submission, err := join.Submit(token, key, join.Request{Protocol: api.Protocol, Cluster: name, CSR: csr, Time: now})
+	submission, err := join.Submit(token, party.Key, join.Request{Protocol: api.Protocol, Cluster: id, CSR: csr, Time: now})
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +54,7 @@ func Join(ctx context.Context, name, text string, now time.Time) (*Member, error
 	}
 	joined, err := client.New(token.BrokerURL, &http.Client{Transport: &http.Transport{
 		TLSClientConfig: tlsid.JoinConfig(broker.Hostname(), token.Pin, time.Now), DisableKeepAlives: true,
-	}}).Join(ctx, submission)
+	}}).Join(t.Context(), submission)
 	if err != nil {
 		return nil, err
 	}
@@ -72,24 +63,16 @@ func Join(ctx context.Context, name, text string, now time.Time) (*Member, error
 		return nil, err
 	}
 	hc := &http.Client{Transport: &http.Transport{TLSClientConfig: certificate.Config(), MaxIdleConnsPerHost: 16}}
+	t.Cleanup(hc.CloseIdleConnections)
 	return &Member{
-		Client: client.New(token.BrokerURL, hc), Name: name, HTTP: hc, key: key,
+		Client: client.New(token.BrokerURL, hc), Party: party,
 		sequence: api.Sequence{Incarnation: time.Now().UnixMilli()}, accepted: map[string]client.Reservation{},
 	}, nil
 }
 
-// Close closes its connections.
-func (m *Member) Close() { m.HTTP.CloseIdleConnections() }
-
 // ShowCard shows a card of this cluster; each is newer than the last one.
 func (m *Member) ShowCard(ctx context.Context) error {
-	card, err := m.key.Sign(api.DocumentCard, api.Card{
-		Cluster: m.Name, Key: m.key.Public().String(), Number: time.Now().UnixMilli(), Properties: api.Properties{Region: "eu"},
-	})
-	if err != nil {
-		return err
-	}
-	return m.PutCard(ctx, m.Name, card)
+	return m.PutCard(ctx, m.ID, m.Card(api.Properties{Region: "eu"}))
 }
 
 // Offer advertises so much to everyone, and what this cluster has accepted.
@@ -104,45 +87,18 @@ func (m *Member) Offer(ctx context.Context, all api.Resources) error {
 		}
 		accounts[r.Payload.Consumer].Commitments[id] = r.Payload.Resources
 	}
-	return m.PutAdvertisement(ctx, m.Name, api.Measurement{
+	return m.PutAdvertisement(ctx, m.ID, api.Measurement{
 		Sequence: m.sequence, Terms: &api.Terms{},
 		Pools: map[string]api.Pool{api.GeneralPool: {Capacity: all, Allocatable: all, Shared: all, Accounts: accounts}},
 	})
 }
 
-// Accepted is what this cluster, as a provider, is bound to.
-func (m *Member) Accepted() map[string]client.Reservation {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return maps.Clone(m.accepted)
-}
-
-// Assignment signs, as the consumer, what is held for it on provider.
-func (m *Member) Assignment(r client.Reservation, provider *Member) (string, error) {
-	p := r.Payload
-	return m.key.Sign(api.DocumentAssignment, api.Assignment{
-		Protocol: api.Protocol, Reservation: r.ID, Generation: p.Generation,
-		Consumer: m.Name, ConsumerKey: m.key.Public().Fingerprint().String(),
-		Provider: p.Provider, ProviderKey: provider.key.Public().Fingerprint().String(),
-		Pool: p.Pool, Slice: p.Slice, Resources: p.Resources,
-		Until: seconds(p.Until), Expires: seconds(p.HeldUntil),
-	})
-}
-
-// seconds is a time as documents have it: whole seconds, in UTC.
-func seconds(t metav1.Time) metav1.Time { return metav1.NewTime(t.UTC().Truncate(time.Second)) }
-
-// Acceptance puts an assignment into this provider's own books, and signs that.
-func (m *Member) Acceptance(r client.Reservation) (string, error) {
+// Agree puts an assignment into this provider's own books, and signs that.
+func (m *Member) Agree(r client.Reservation) string {
 	m.mu.Lock()
 	m.accepted[r.ID] = r
 	m.mu.Unlock()
-	return m.key.Sign(api.DocumentAcceptance, api.Acceptance{
-		Protocol: api.Protocol, Reservation: r.ID, Generation: r.Payload.Generation,
-		Consumer: r.Payload.Consumer, Provider: m.Name,
-		Assignment: clusterkey.Digest(r.Payload.Assignment).String(),
-		Expires:    metav1.NewTime(seconds(r.Payload.HeldUntil).Add(market.SkewGrace)),
-	})
+	return m.Party.Agree(r)
 }
 
 // Forget takes a reservation out of this provider's own books: nothing is left of it.
@@ -152,26 +108,11 @@ func (m *Member) Forget(id string) {
 	delete(m.accepted, id)
 }
 
-// End signs that a reservation ends.
-func (m *Member) End(r client.Reservation, reason api.Reason) (string, error) {
-	return m.key.Sign(api.DocumentEnd, api.End{
-		Protocol: api.Protocol, Reservation: r.ID, Generation: r.Payload.Generation, By: m.Name,
-		Consumer: r.Payload.Consumer, Provider: r.Payload.Provider, Reason: reason,
-	})
-}
-
 // Bind takes a held reservation to Reserved: the consumer signs, provider accepts.
 func (m *Member) Bind(ctx context.Context, r client.Reservation, provider *Member) (client.Reservation, error) {
-	assignment, err := m.Assignment(r, provider)
+	r, err := m.Confirm(ctx, r.ID, m.Assign(r))
 	if err != nil {
 		return r, err
 	}
-	if r, err = m.Confirm(ctx, r.ID, assignment); err != nil {
-		return r, err
-	}
-	acceptance, err := provider.Acceptance(r)
-	if err != nil {
-		return r, err
-	}
-	return provider.Accept(ctx, r.ID, acceptance)
+	return provider.Accept(ctx, r.ID, provider.Agree(r))
 }

@@ -1,0 +1,118 @@
+package trust_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"go.uber.org/goleak"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/journal/memory"
+	"github.com/bourse-dev/bourse/internal/transport/transporttest"
+	"github.com/bourse-dev/bourse/internal/trust"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// market is rome's, to pin keys in.
+func market(t *testing.T) *exchange.Exchange {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	x, err := exchange.Open(ctx, memory.New(), exchange.Options{Self: "rome", Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- x.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-ended })
+	return x
+}
+
+// The first contact pins; the same key is known again; any other is KeyChanged, for good.
+func TestMeet(t *testing.T) {
+	x, milan, impostor := market(t), transporttest.NewParty(t, "milan"), transporttest.NewParty(t, "milan")
+	if _, err := trust.Key(t.Context(), x, "milan"); api.CodeOf(err) != api.CodeNotFound {
+		t.Errorf("before the first contact: %v", err)
+	}
+	for range 2 {
+		card, key, err := trust.Meet(t.Context(), x, milan.Card(api.Properties{Region: "eu"}), "milan")
+		if err != nil || card.Properties.Region != "eu" || key != milan.Key.Public() {
+			t.Fatalf("%+v, %v", card, err)
+		}
+	}
+	if _, _, err := trust.Meet(t.Context(), x, impostor.Card(api.Properties{}), "milan"); api.CodeOf(err) != api.CodeKeyChanged {
+		t.Errorf("another key: %v", err)
+	}
+	if key, err := trust.Key(t.Context(), x, "milan"); err != nil || key != milan.Key.Public() {
+		t.Errorf("the pinned key is %s, %v", key, err)
+	}
+}
+
+// A card that is not what it says is nobody's, and pins nothing.
+func TestMeetWithABadCard(t *testing.T) {
+	x, milan, oslo := market(t), transporttest.NewParty(t, "milan"), transporttest.NewParty(t, "oslo")
+	good := milan.Card(api.Properties{})
+	for name, card := range map[string]string{
+		"none":               "",
+		"not a document":     "a.b.c",
+		"without its end":    good[:len(good)-10],
+		"another cluster's":  oslo.Card(api.Properties{}),
+		"with another's key": oslo.Sign(api.DocumentCard, api.Card{Cluster: "milan", Key: milan.Key.Public().String()}),
+		"with no key":        milan.Sign(api.DocumentCard, api.Card{Cluster: "milan"}),
+		"of another kind":    milan.Sign(api.DocumentEnd, api.Card{Cluster: "milan", Key: milan.Key.Public().String()}),
+		"with an escape":     milan.Card(api.Properties{Region: "\x1b[2J"}),
+	} {
+		if _, _, err := trust.Meet(t.Context(), x, card, "milan"); api.CodeOf(err) != api.CodeBadSignature {
+			t.Errorf("a card that is %s: %v", name, err)
+		}
+	}
+	if _, err := trust.Key(t.Context(), x, "milan"); api.CodeOf(err) != api.CodeNotFound {
+		t.Errorf("something was pinned: %v", err)
+	}
+}
+
+// An end counts for its reservation and its generation or older ones, by whoever may end it.
+func TestEndSigned(t *testing.T) {
+	milan, oslo := transporttest.NewParty(t, "milan"), transporttest.NewParty(t, "oslo")
+	end := func(id string, generation int64, reason api.Reason) string {
+		return milan.Sign(api.DocumentEnd, api.End{Protocol: 1, Reservation: id, Generation: generation, By: "milan", Reason: reason})
+	}
+	for name, c := range map[string]struct {
+		document string
+		signed   bool
+		reason   api.Reason
+	}{
+		"of this generation":     {end("r", 2, api.ReasonReleased), true, api.ReasonReleased},
+		"of a newer one":         {end("r", 3, api.ReasonReleased), true, api.ReasonReleased},
+		"of an older one":        {end("r", 1, api.ReasonReleased), false, ""},
+		"of another reservation": {end("q", 2, api.ReasonReleased), false, ""},
+		"for a reason unknown":   {end("r", 2, "Because"), true, ""},
+		"nothing":                {"", false, ""},
+	} {
+		reason, signed := trust.EndSigned(c.document, "r", 2, oslo.Key.Public(), milan.Key.Public())
+		if signed != c.signed || reason != c.reason {
+			t.Errorf("%s: %q, %v", name, reason, signed)
+		}
+		if _, signed := trust.EndSigned(c.document, "r", 2, oslo.Key.Public()); signed {
+			t.Errorf("%s: it counts although nobody of these signed it", name)
+		}
+	}
+}
+
+// What is kept of others' words is short and printable, whatever they are; words that are fit stay as they are.
+func FuzzText(f *testing.F) {
+	for _, seed := range []string{"", "no room", "\x1b[2J", "größer", "\xff", strings.Repeat("ü", 2000)} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		kept := trust.Text(text)
+		if len(kept) > 1100 || !utf8.ValidString(kept) || strings.ContainsAny(kept, "\x1b\x00\n") || trust.Text(kept) != kept {
+			t.Errorf("%q becomes %q", text, kept)
+		}
+	})
+}
