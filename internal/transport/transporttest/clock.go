@@ -27,7 +27,7 @@ func (c *Clock) Passed() time.Duration {
 
 // Move moves the clock, in steps that the exchange takes for ordinary time.
 func (c *Clock) Move(by time.Duration, now func() time.Time) {
-	const step = 10 * time.Second
+	const step = 25 * time.Second // longer than 30 s is a pause
 	for ; by > 0; by -= step {
 		c.mu.Lock()
 		c.passed += min(by, step)
