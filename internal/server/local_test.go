@@ -1,0 +1,141 @@
+package server_test
+
+import (
+	"context"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/server"
+	"github.com/bourse-dev/bourse/internal/server/servertest"
+	"github.com/bourse-dev/bourse/internal/transport/transporttest"
+)
+
+// house is the cluster behind an agent's listener: it has one request, "default/r", with reservation r-1.
+type house struct {
+	transporttest.Broker
+	asked string
+}
+
+func (h *house) found(what string) error {
+	if h.asked = what; strings.HasSuffix(what, "none") {
+		return api.Errorf(api.CodeNotFound, "no %s here", what)
+	}
+	return nil
+}
+
+func (h *house) Status(context.Context) (api.AgentStatus, error) {
+	return api.AgentStatus{Cluster: "rome"}, h.found("status")
+}
+
+func (h *house) MakeRequest(_ context.Context, r api.RequestCreate) (client.RequestStatus, error) {
+	return client.RequestStatus{ID: r.Namespace + "/" + r.Name}, h.found("make " + r.Name)
+}
+
+func (h *house) Request(_ context.Context, namespace, name string) (client.RequestStatus, error) {
+	return client.RequestStatus{ID: namespace + "/" + name}, h.found("request " + name)
+}
+
+func (h *house) Requests(context.Context) ([]client.RequestStatus, error) {
+	return []client.RequestStatus{{ID: "default/b"}, {ID: "default/a"}}, h.found("requests")
+}
+
+func (h *house) ConfirmRequest(_ context.Context, namespace, name string) (client.RequestStatus, error) {
+	return client.RequestStatus{ID: namespace + "/" + name}, h.found("confirm " + name)
+}
+
+func (h *house) ReleaseReservation(_ context.Context, id string) error {
+	return h.found("release " + id)
+}
+
+// onSocket serves a handler on a socket that only its owner can open, until the test ends.
+func onSocket(t *testing.T, h http.Handler) *client.Client {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "d", "s.sock")
+	l, err := server.ListenSocket(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ctx, l, h) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o600 || info.Mode().Type() != fs.ModeSocket {
+		t.Errorf("the socket is %s, %v", info.Mode(), err)
+	}
+	if _, err := server.ListenSocket(path); err == nil {
+		t.Error("a second process takes the socket of the first")
+	}
+	return client.New("unix://"+path, nil)
+}
+
+// An agent's listener hands each call to the cluster or to the broker, and says what they say.
+func TestLocal(t *testing.T) {
+	ctx, h := t.Context(), &house{}
+	c := onSocket(t, server.Local(h, h, 1000, servertest.Silent()))
+	for name, call := range map[string]func() (string, error){
+		"status": func() (string, error) { s, err := c.Status(ctx); return s.Cluster, err },
+		"make": func() (string, error) {
+			r, err := c.MakeRequest(ctx, api.RequestCreate{Namespace: "default", Name: "r", Request: transporttest.Request("1")})
+			return r.ID, err
+		},
+		"request":  func() (string, error) { r, err := c.Request(ctx, "default", "r"); return r.ID, err },
+		"requests": func() (string, error) { r, err := c.Requests(ctx); return r[0].ID + r[1].ID, err },
+		"confirm":  func() (string, error) { r, err := c.ConfirmRequest(ctx, "default", "r"); return r.ID, err },
+		"release":  func() (string, error) { return "", c.ReleaseLocally(ctx, "r-1") },
+	} {
+		want := map[string]string{"status": "rome", "requests": "default/adefault/b", "release": ""}
+		got, err := call()
+		if expected, special := want[name]; err != nil || special && got != expected || !special && got != "default/r" {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+		if !strings.HasPrefix(h.asked, name) {
+			t.Errorf("%s: the cluster was asked for %q", name, h.asked)
+		}
+	}
+	for name, err := range map[string]error{
+		"unknown request":     errOf(c.Request(ctx, "default", "none")),
+		"unknown reservation": c.ReleaseLocally(ctx, "none"),
+	} {
+		if api.CodeOf(err) != api.CodeNotFound {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := c.Evaluate(ctx, transporttest.Request("1")); api.CodeOf(err) != api.CodeUnavailable {
+		t.Errorf("the broker is away: %v", err)
+	}
+	for name, err := range map[string]error{
+		"what only a broker has":  errOf(c.Members(ctx)),
+		"a name that is too long": errOf(c.Request(ctx, strings.Repeat("n", 100), "r")),
+	} {
+		if code := api.CodeOf(err); code != api.CodeNotFound && code != api.CodeInvalid {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func errOf[T any](_ T, err error) error { return err }
+
+// Whoever can open the broker's own socket is an operator, and no member.
+func TestOperatorsOnTheSocket(t *testing.T) {
+	f := servertest.Start(t, servertest.Options{})
+	f.Join("rome")
+	c := onSocket(t, f.Server.Operators())
+	if members, err := c.Members(t.Context()); err != nil || len(members) != 1 {
+		t.Errorf("%d members, %v", len(members), err)
+	}
+	if _, err := c.Reserve(t.Context(), "key", transporttest.Request("1")); api.CodeOf(err) != api.CodeForbidden {
+		t.Errorf("an operator reserves: %v", err)
+	}
+}
