@@ -30,9 +30,16 @@ type Elimination struct {
 
 // Scored is one candidate. Scores are parts per million, higher is better; Score is their weighted mean.
 type Scored struct {
-	Cluster string           `json:"cluster"`
-	Score   int64            `json:"score"`
-	Scores  map[string]int64 `json:"scores,omitempty"`
+	Cluster string `json:"cluster"`
+	Score   int64  `json:"score"`
+	// Scores are what each scorer of the strategy says, in their order.
+	Scores []Score `json:"scores,omitempty"`
+}
+
+// Score is what one scorer says of a candidate.
+type Score struct {
+	Scorer string `json:"scorer"`
+	Value  int64  `json:"value"`
 }
 
 // Miss is a cluster that nearly qualified and what was missing, in words.

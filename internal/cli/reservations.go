@@ -125,8 +125,8 @@ func explain(out io.Writer, d api.Decision) {
 			mark = "  <- chosen"
 		}
 		var parts []string
-		for _, name := range slices.Sorted(maps.Keys(s.Scores)) {
-			parts = append(parts, name+" "+points(s.Scores[name]))
+		for _, by := range s.Scores {
+			parts = append(parts, by.Scorer+" "+points(by.Value))
 		}
 		fmt.Fprintf(out, "  %d. %s  %s  (%s)%s\n", i+1, s.Cluster, points(s.Score), strings.Join(parts, ", "), mark)
 	}

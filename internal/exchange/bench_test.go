@@ -36,7 +36,7 @@ func BenchmarkExchangeHoldMemory(b *testing.B) {
 	}
 	decision := api.Decision{Considered: 100, Candidates: 90, Eliminated: []api.Elimination{{Filter: "fits", Reason: "TooSmall", Count: 10}}}
 	for i := range 5 {
-		decision.Top = append(decision.Top, api.Scored{Cluster: providers[i], Score: 900_000, Scores: map[string]int64{"headroom": 900_000, "preference": 0}})
+		decision.Top = append(decision.Top, api.Scored{Cluster: providers[i], Score: 900_000, Scores: []api.Score{{Scorer: "headroom", Value: 900_000}, {Scorer: "preference"}}})
 	}
 	var n atomic.Int64
 	b.ReportAllocs()
@@ -47,9 +47,9 @@ func BenchmarkExchangeHoldMemory(b *testing.B) {
 		for pb.Next() {
 			i := int(n.Add(1))
 			d := decision
-			if _, err := x.Do(b.Context(), market.Hold{
+			if _, err := x.Do(b.Context(), &market.Hold{
 				ID: fmt.Sprintf("r-%024d", i), Key: fmt.Sprintf("key-%d", i), Digest: "0123456789abcdef0123456789abcdef",
-				Consumer: "consumer-" + strconv.Itoa(i%consumers), Request: request, Pool: api.GeneralPool, Size: size,
+				Consumer: "consumer-" + strconv.Itoa(i%consumers), Request: &request, Pool: api.GeneralPool, Size: size,
 				Duration: 8 * time.Hour, Decision: &d,
 				Candidates: []string{providers[i%100], providers[(i+1)%100], providers[(i+2)%100]},
 			}); err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -152,9 +151,8 @@ func (x *Exchange) Run(ctx context.Context) error {
 	}
 }
 
-// gather takes what else is waiting, or about to be.
+// gather takes what else is waiting.
 func (x *Exchange) gather(first *order) []*order {
-	runtime.Gosched()
 	batch := append(make([]*order, 0, 1+len(x.orders)), first)
 	for len(batch) < maxBatch {
 		select {
@@ -181,7 +179,7 @@ func (x *Exchange) runAll(ctx context.Context, batch []*order) error {
 // fits into one append; the rest is for the next.
 func (x *Exchange) run(ctx context.Context, batch []*order) (rest []*order, err error) {
 	now := x.look()
-	w := &writing{buffer: x.buffer[:0]}
+	w := newWriting(len(batch), x.buffer)
 	for i, o := range batch {
 		switch {
 		case o.command != nil:

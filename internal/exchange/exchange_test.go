@@ -144,8 +144,8 @@ func (x *running) reservation(id string) market.Reservation {
 }
 
 // hold is paris asking for cores of rome for an hour.
-func hold(id string, cores int64) market.Hold {
-	return market.Hold{ID: id, Key: "key of " + id, Consumer: "paris", Pool: api.GeneralPool, Size: market.Amounts{{Resource: "cpu", Value: cores * 1000}},
+func hold(id string, cores int64) *market.Hold {
+	return &market.Hold{ID: id, Key: "key of " + id, Request: &api.Request{}, Consumer: "paris", Pool: api.GeneralPool, Size: market.Amounts{{Resource: "cpu", Value: cores * 1000}},
 		Duration: time.Hour, Candidates: []string{"rome"}, Decision: &api.Decision{Considered: 1, Candidates: 1}}
 }
 

@@ -22,7 +22,8 @@ type order struct {
 // Do decides a command and makes it durable. Errors: the command's own; Unavailable
 // when the exchange stops or the journal's answer was lost: repeat the command.
 func (x *Exchange) Do(ctx context.Context, c market.Command) (market.Outcome, error) {
-	o := &order{command: market.Prepare(c)}
+	market.Prepare(c)
+	o := &order{command: c}
 	if err := x.give(ctx, o); err != nil {
 		return market.Outcome{}, err
 	}

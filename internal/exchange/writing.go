@@ -8,6 +8,11 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
+// newWriting expects an event for each order.
+func newWriting(orders int, buffer []byte) *writing {
+	return &writing{events: make([]market.Event, 0, orders), data: make([][]byte, 0, orders), buffer: buffer[:0]}
+}
+
 // writing is a batch of events on its way into the journal.
 type writing struct {
 	events []market.Event

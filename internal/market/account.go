@@ -29,42 +29,45 @@ func (a *account) total() Amounts {
 	return a.union.Max(a.used)
 }
 
-// size is what a reservation takes: the larger of what the two sides say.
-func (a *account) size(id string) Amounts {
-	held, listed := a.held[id], a.listed[id]
-	if listed == nil {
-		return held
-	}
-	return held.Max(listed)
-}
-
 // hold makes size what the books say of a reservation; nil forgets it.
-func (a *account) hold(id string, size Amounts) { a.put(a.held, id, size) }
+func (a *account) hold(id string, size Amounts) { a.put(a.held, a.listed, id, size) }
 
 // list makes the measurement what the provider says of the account. Use of what it does not
 // offer takes nothing from anyone.
 func (a *account) list(m *MeasuredAccount, offered Amounts) {
 	for id := range a.listed {
 		if _, still := m.Commitments[id]; !still {
-			a.put(a.listed, id, nil)
+			a.put(a.listed, a.held, id, nil)
 		}
 	}
 	for id, size := range m.Commitments {
 		if !a.listed[id].Equal(size) {
-			a.put(a.listed, id, size)
+			a.put(a.listed, a.held, id, size)
 		}
 	}
 	a.used = m.Used.Only(offered)
 }
 
-func (a *account) put(side map[string]Amounts, id string, size Amounts) {
-	before := a.size(id)
+// put makes size what one side says of a reservation. It takes the larger of what the two sides say.
+func (a *account) put(side, other map[string]Amounts, id string, size Amounts) {
+	before, others := side[id], other[id]
 	if size == nil {
 		delete(side, id)
 	} else {
 		side[id] = size
 	}
-	a.union = a.union.Swap(before, a.size(id))
+	a.union = a.union.Swap(before.or(others), size.or(others))
+}
+
+// or is the larger of two, where one of them is mostly missing.
+func (a Amounts) or(b Amounts) Amounts {
+	switch {
+	case b == nil:
+		return a
+	case a == nil:
+		return b
+	}
+	return a.Max(b)
 }
 
 func (a *account) empty() bool {

@@ -85,10 +85,10 @@ func (d *desk) offers(cluster string, number int64, cpu string) {
 }
 
 // request is paris asking for cores for an hour, of rome or else of milan.
-func request(id string, cores int64) market.Hold {
-	return market.Hold{
+func request(id string, cores int64) *market.Hold {
+	return &market.Hold{
 		ID: id, Digest: "digest", Consumer: "paris", Pool: "general", Size: cpu(cores), Duration: time.Hour,
-		Request: api.Request{Resources: cpu(cores).Resources()}, Candidates: []string{"rome", "milan"}, Decision: &api.Decision{Considered: 3, Candidates: 2},
+		Request: &api.Request{Resources: cpu(cores).Resources()}, Candidates: []string{"rome", "milan"}, Decision: &api.Decision{Considered: 3, Candidates: 2},
 	}
 }
 

@@ -3,6 +3,7 @@ package market
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,27 +52,21 @@ func (w *encoder) snapshot(s snapshot) {
 }
 
 func (w *encoder) reservation(r *ReservationEvent) {
-	w.text("id", r.ID)
+	if r.prepared != nil {
+		w.raw(r.prepared.asked)
+	} else {
+		w.asked(r.Reservation)
+	}
 	w.text("state", string(r.State))
 	w.textIfAny("reason", string(r.Reason))
 	w.textIfAny("message", r.Message)
-	w.text("consumer", r.Consumer)
 	w.textIfAny("provider", r.Provider)
-	w.text("pool", r.Pool)
-	w.size(r.Size)
 	w.number("generation", r.Generation)
 	w.number("created", int64(r.Created))
 	w.number("changed", int64(r.Changed))
 	w.numberIfAny("heldUntil", int64(r.HeldUntil))
 	w.numberIfAny("deadline", int64(r.Deadline))
 	w.numberIfAny("until", int64(r.Until))
-	w.textIfAny("key", r.Key)
-	w.textIfAny("digest", r.Digest)
-	if r.prepared != nil {
-		w.raw(r.prepared.request)
-	} else if r.Request != nil {
-		w.value("request", r.Request)
-	}
 	if len(r.Next) > 0 {
 		w.texts("next", r.Next)
 	}
@@ -95,6 +90,62 @@ func (w *encoder) reservation(r *ReservationEvent) {
 		}
 		w.choice(r.Decision)
 	}
+}
+
+// asked is what the consumer said; it does not change.
+func (w *encoder) asked(r *Reservation) {
+	w.text("id", r.ID)
+	w.text("consumer", r.Consumer)
+	w.text("pool", r.Pool)
+	w.size(r.Size)
+	w.textIfAny("key", r.Key)
+	w.textIfAny("digest", r.Digest)
+	if r.Request != nil {
+		w.request(r.Request)
+	}
+}
+
+func (w *encoder) request(r *api.Request) {
+	w.key("request")
+	w.open('{')
+	w.key("resources")
+	w.resources(r.Resources)
+	if r.Duration != nil {
+		w.text("duration", r.Duration.Duration.String())
+	}
+	w.textIfAny("pool", r.Pool)
+	w.textIfAny("where", r.Where)
+	if len(r.Properties) > 0 {
+		w.value("properties", r.Properties)
+	}
+	w.textIfAny("target", r.Target)
+	if len(r.Exclude) > 0 {
+		w.texts("exclude", r.Exclude)
+	}
+	if len(r.Prefer) > 0 {
+		w.texts("prefer", r.Prefer)
+	}
+	w.textIfAny("strategy", string(r.Strategy))
+	if r.Confirm {
+		w.value("confirm", true)
+	}
+	w.shut("}")
+}
+
+func (w *encoder) resources(all api.Resources) {
+	if all == nil {
+		w.b = append(w.b, "null"...)
+		return
+	}
+	w.open('{')
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		amount := all[name]
+		w.next()
+		w.quote(string(name))
+		w.b = append(w.b, ':')
+		w.quote(amount.String())
+	}
+	w.shut("}")
 }
 
 func (w *encoder) size(size Amounts) {
@@ -161,18 +212,14 @@ func (w *encoder) top(top []api.Scored) {
 		w.number("score", s.Score)
 		if len(s.Scores) > 0 {
 			w.key("scores")
-			w.open('{')
-			names := make([]string, 0, 8)
-			for name := range s.Scores {
-				names = append(names, name)
+			w.open('[')
+			for _, by := range s.Scores {
+				w.open('{')
+				w.text("scorer", by.Scorer)
+				w.number("value", by.Value)
+				w.shut("}")
 			}
-			slices.Sort(names)
-			for _, name := range names {
-				w.next()
-				w.quote(name)
-				w.b = strconv.AppendInt(append(w.b, ':'), s.Scores[name], 10)
-			}
-			w.shut("}")
+			w.shut("]")
 		}
 		w.shut("}")
 	}
@@ -195,10 +242,10 @@ func (w *encoder) next() {
 }
 
 func (w *encoder) key(name string) {
-	w.next()
-	w.b = append(w.b, '"')
-	w.b = append(w.b, name...)
-	w.b = append(w.b, '"', ':')
+	if n := len(w.b); n > 0 && w.b[n-1] != '{' { // a key never stands elsewhere
+		w.b = append(w.b, ',')
+	}
+	w.b = append(append(append(w.b, '"'), name...), `":`...)
 }
 
 func (w *encoder) number(name string, v int64) {

@@ -12,10 +12,11 @@ import (
 // has room any more: decide again from a newer view. Without candidates the request is
 // Rejected, and remembered with its decision.
 type Hold struct {
-	// ID is new and random. Key and Digest make a repeat harmless; Key may be empty.
+	// ID is new and random. Key and Digest make a repeat harmless; Key may be empty. What pointers
+	// lead to is not changed any more.
 	ID, Key, Digest string
 	Consumer        string
-	Request         api.Request
+	Request         *api.Request
 	// Pool, Size and Duration are what the request means.
 	Pool     string
 	Size     Amounts
@@ -28,7 +29,7 @@ type Hold struct {
 	Premature bool
 }
 
-func (c Hold) decide(s *State, now Time) (Outcome, error) {
+func (c *Hold) decide(s *State, now Time) (Outcome, error) {
 	if err := s.active(c.Consumer); err != nil {
 		return Outcome{}, err
 	}
@@ -49,11 +50,8 @@ func (c Hold) decide(s *State, now Time) (Outcome, error) {
 	if len(c.Candidates) == 0 && c.Premature {
 		return Outcome{}, api.Errorf(api.CodeUnavailable, "this broker has just started, and not every cluster has reported yet").Fix("try again")
 	}
-	request := c.Request
-	r := &Reservation{
-		ID: c.ID, Key: c.Key, Digest: c.Digest, Consumer: c.Consumer, Request: &request,
-		Pool: c.Pool, Size: c.Size, Created: now, Deadline: now.plus(DecideTime), Until: now.plus(c.Duration),
-	}
+	r := c.reservation()
+	r.Created, r.Deadline, r.Until = now, now.plus(DecideTime), now.plus(c.Duration)
 	decision := *c.Decision
 	if len(c.Candidates) == 0 {
 		r.State, r.Reason = api.Rejected, api.ReasonNoCandidate
@@ -68,6 +66,11 @@ func (c Hold) decide(s *State, now Time) (Outcome, error) {
 	out.Events[0].Reservation.Decision, out.Decision = &decision, &decision
 	out.Events[0].Reservation.prepared = c.prepared
 	return out, nil
+}
+
+// reservation is what is known of it before it is decided.
+func (c *Hold) reservation() *Reservation {
+	return &Reservation{ID: c.ID, Key: c.Key, Digest: c.Digest, Consumer: c.Consumer, Request: c.Request, Pool: c.Pool, Size: c.Size}
 }
 
 // first is the index of the first candidate that has room, or -1.

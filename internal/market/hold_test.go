@@ -28,13 +28,13 @@ func TestHold(t *testing.T) {
 }
 
 func TestHoldErrors(t *testing.T) {
-	change := func(change func(*market.Hold)) market.Hold {
+	change := func(change func(*market.Hold)) *market.Hold {
 		h := request("new", 1)
-		change(&h)
+		change(h)
 		return h
 	}
 	for name, c := range map[string]struct {
-		hold market.Hold
+		hold *market.Hold
 		want api.Code
 	}{
 		"of a stranger":         {change(func(h *market.Hold) { h.Consumer = "oslo" }), api.CodeNotMember},
@@ -67,25 +67,25 @@ func TestHoldErrors(t *testing.T) {
 // A retry after a lost answer finds what the first one made, whatever it has become since.
 func TestHoldAgainWithTheSameKey(t *testing.T) {
 	d := newDesk(t)
-	first := request("r", 5)
-	first.Key = "key"
-	d.must(first)
+	repeat := func(id string) *market.Hold {
+		h := request(id, 5)
+		h.Key = "key"
+		return h
+	}
+	d.must(repeat("r"))
 	d.must(market.Release{ID: "r", By: "paris", Generation: 1})
-	again := first
-	again.ID = "r2"
-	out := d.must(again)
+	out := d.must(repeat("r2"))
 	if len(out.Events) > 0 || out.Reservation.ID != "r" || out.Reservation.State != api.Failed || out.Decision.Chosen != "rome" {
 		t.Errorf("repeated: %s", dump(out))
 	}
-	other := again
+	other := repeat("r2")
 	other.Consumer = "milan" // keys are each consumer's own
 	if out := d.must(other); out.Reservation.ID != "r2" {
 		t.Errorf("another's key: %s", dump(out))
 	}
 	d.pass(market.Retention)
-	again.ID = "r3"
 	d.offers("rome", 2, "8")
-	if out := d.must(again); out.Reservation.ID != "r3" {
+	if out := d.must(repeat("r3")); out.Reservation.ID != "r3" {
 		t.Errorf("after its retention the key makes %s", out.Reservation.ID)
 	}
 }
@@ -141,7 +141,7 @@ func TestTermsLimitHolds(t *testing.T) {
 	if err := d.observe("rome", m, d.now); err != nil {
 		t.Fatal(err)
 	}
-	only := func(id string, cores int64) market.Hold {
+	only := func(id string, cores int64) *market.Hold {
 		h := request(id, cores)
 		h.Candidates = []string{"rome"}
 		return h

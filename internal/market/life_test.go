@@ -42,7 +42,7 @@ func (f *federation) lived(n *node, c market.Command) {
 	if conditional, ok := c.(market.IfRevision); ok {
 		c = conditional.Command
 	}
-	command := strings.TrimPrefix(fmt.Sprintf("%T", c), "market.")
+	command := strings.TrimPrefix(strings.TrimPrefix(fmt.Sprintf("%T", c), "*"), "market.")
 	lives := map[string]market.Reservation{}
 	counts := map[api.State]int{}
 	for _, r := range n.state.All() {

@@ -54,9 +54,9 @@ func (f *federation) hold(t *rapid.T) {
 		id = f.some(f.broker).ID
 	}
 	candidates := f.candidates()
-	out, err := f.do(f.broker, market.Hold{
+	out, err := f.do(f.broker, &market.Hold{
 		ID: id, Key: rapid.SampledFrom([]string{"", "", "", "a", "b", "c\x00\u2028"}).Draw(t, "key"), Digest: rapid.SampledFrom([]string{"d", "e"}).Draw(t, "digest"),
-		Consumer: f.cluster(), Pool: "general", Size: size, Request: api.Request{Resources: size.Resources()},
+		Consumer: f.cluster(), Pool: "general", Size: size, Request: &api.Request{Resources: size.Resources()},
 		Duration: rapid.SampledFrom([]time.Duration{time.Minute, time.Hour}).Draw(t, "duration"), Candidates: candidates,
 		Decision: &api.Decision{Considered: 3, Candidates: len(candidates)},
 	})

@@ -57,14 +57,20 @@ type Token struct {
 
 // Reservation is what the market remembers of one. Records are immutable: a change is a new one.
 type Reservation struct {
-	ID       string     `json:"id"`
+	ID       string  `json:"id"`
+	Consumer string  `json:"consumer"`
+	Pool     string  `json:"pool"`
+	Size     Amounts `json:"size"`
+	// Key is the idempotency key that made it, Digest the hash of what came with it.
+	Key    string `json:"key,omitempty"`
+	Digest string `json:"digest,omitempty"`
+	// Request is what was asked; only the broker and the consumer know it.
+	Request *api.Request `json:"request,omitempty"`
+
 	State    api.State  `json:"state"`
 	Reason   api.Reason `json:"reason,omitempty"`
 	Message  string     `json:"message,omitempty"`
-	Consumer string     `json:"consumer"`
 	Provider string     `json:"provider,omitempty"`
-	Pool     string     `json:"pool"`
-	Size     Amounts    `json:"size"`
 	// Generation counts its assignments.
 	Generation int64 `json:"generation"`
 
@@ -74,11 +80,6 @@ type Reservation struct {
 	Deadline  Time `json:"deadline,omitempty"`
 	Until     Time `json:"until,omitempty"`
 
-	// Key is the idempotency key that made it, Digest the hash of what came with it.
-	Key    string `json:"key,omitempty"`
-	Digest string `json:"digest,omitempty"`
-	// Request is what was asked; only the broker and the consumer know it.
-	Request *api.Request `json:"request,omitempty"`
 	// Next are the providers to try after this one, best first; Tried those that did not accept.
 	Next  []string    `json:"next,omitempty"`
 	Tried []api.Tried `json:"tried,omitempty"`

@@ -49,10 +49,10 @@ func (q *question) score(c *candidate) int64 {
 }
 
 // scores are what each scorer says.
-func (q *question) scores(c *candidate) map[string]int64 {
-	out := make(map[string]int64, len(q.scorers))
-	for _, s := range q.scorers {
-		out[s.name] = s.score(q, c)
+func (q *question) scores(c *candidate) []api.Score {
+	out := make([]api.Score, len(q.scorers))
+	for i, s := range q.scorers {
+		out[i] = api.Score{Scorer: s.name, Value: s.score(q, c)}
 	}
 	return out
 }

@@ -80,9 +80,9 @@ func (s *Server) createReservation(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, under("request", err)
 	}
-	hold := market.Hold{
+	hold := &market.Hold{
 		ID: newID("r-"), Key: in.Key, Digest: digest(in.Body), Consumer: l.Cluster,
-		Request: ask.Request, Pool: ask.Request.Pool, Size: ask.Size, Duration: ask.Duration,
+		Request: &ask.Request, Pool: ask.Request.Pool, Size: ask.Size, Duration: ask.Duration,
 	}
 	var out market.Outcome
 	for try := 1; ; try++ {

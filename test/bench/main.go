@@ -58,6 +58,14 @@ func (b *bench) lasts(d time.Duration) time.Duration {
 	return d
 }
 
+// count shortens a count likewise.
+func (b *bench) count(n int) int {
+	if b.quick {
+		return n / 10
+	}
+	return n
+}
+
 // say tells how far the run is.
 func say(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "%s "+format+"\n", append([]any{time.Now().Format(time.TimeOnly)}, args...)...)
