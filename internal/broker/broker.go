@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -72,9 +71,7 @@ func Run(ctx context.Context, o Options) error {
 		o.Journal = sqlite.New(filepath.Join(o.Dir, JournalFile))
 	}
 	defer o.Journal.Close()
-	// What is garbage is collected when the heap has doubled: dozens of times a second while the market is
-	// small and busy. This makes it larger, and takes no memory itself because it is never touched.
-	defer runtime.KeepAlive(make([]byte, 64<<20))
+	defer CollectRarely()()
 	market, err := exchange.Open(ctx, o.Journal, exchange.Options{Clock: o.Clock, Log: o.Log})
 	if err != nil {
 		return err

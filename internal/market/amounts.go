@@ -66,7 +66,7 @@ func convert(field string, r api.Resources, round func(resource.Quantity, resour
 	out := make(Amounts, 0, len(r))
 	for _, name := range slices.Sorted(maps.Keys(r)) {
 		q, at, scale := r[name], field+"."+string(name), resource.Scale(0)
-		if name != corev1.ResourceCPU && name != corev1.ResourceMemory {
+		if !ordinary(name) {
 			if errs := validation.IsQualifiedName(string(name)); len(errs) > 0 {
 				return nil, api.Invalid(field, "%.80q is not the name of a resource", string(name)).Fix("%s", errs[0])
 			}
@@ -86,6 +86,15 @@ func convert(field string, r api.Resources, round func(resource.Quantity, resour
 		out = append(out, Amount{string(name), round(q, scale)})
 	}
 	return out, nil
+}
+
+// ordinary are the resources that every node has: their names need no look.
+func ordinary(name corev1.ResourceName) bool {
+	switch name {
+	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods, corev1.ResourceEphemeralStorage:
+		return true
+	}
+	return false
 }
 
 // absurd says of a quantity such as 1e99999999 that merely comparing or printing it would take for ever.

@@ -219,10 +219,13 @@ func (m *Measured) Change(d api.MeasurementDelta) (*Measured, error) {
 			delete(next.Pools, name)
 			continue
 		}
-		if err := validName("pools", name); err != nil {
-			return nil, err
+		known, ok := m.Pools[name]
+		if !ok {
+			if err := validName("pools", name); err != nil {
+				return nil, err
+			}
 		}
-		pool, err := next.Pools[name].change("pools."+name, *change)
+		pool, err := known.change("pools."+name, *change)
 		if err != nil {
 			return nil, err
 		}

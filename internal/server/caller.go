@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
@@ -36,7 +37,27 @@ func CallerOf(ctx context.Context) Caller {
 	return c
 }
 
+type connectionKey struct{}
+
+// connection remembers whose it is: its certificate is read once.
+type connection struct{ caller atomic.Pointer[Caller] }
+
 func (s *Server) byCertificate(r *http.Request) (Caller, error) {
+	conn, _ := r.Context().Value(connectionKey{}).(*connection)
+	if conn == nil {
+		return s.readCertificate(r)
+	}
+	if known := conn.caller.Load(); known != nil && s.Authority.Now().Before(known.Until) {
+		return *known, nil
+	}
+	c, err := s.readCertificate(r)
+	if err == nil && c.Role != "" {
+		conn.caller.Store(&c)
+	}
+	return c, err
+}
+
+func (s *Server) readCertificate(r *http.Request) (Caller, error) {
 	peer, err := s.Authority.Peer(r.TLS)
 	if errors.Is(err, tlsid.ErrNoCertificate) {
 		return Caller{}, nil

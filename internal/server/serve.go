@@ -33,7 +33,12 @@ func ListenSocket(path string) (net.Listener, error) {
 
 // Serve serves until ctx ends, then lets calls that have begun end.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
-	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: maxWire, IdleTimeout: 2 * time.Minute}
+	s := &http.Server{
+		Handler: h, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: maxWire, IdleTimeout: 2 * time.Minute,
+		ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
+			return context.WithValue(ctx, connectionKey{}, new(connection))
+		},
+	}
 	closeUnused(s)
 	stopped := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {

@@ -76,14 +76,20 @@ type caller struct {
 
 // press lets every caller call again as soon as it has its answer: first for warm, uncounted, then for lasts.
 func press(ctx context.Context, p *process, callers []caller, warm, lasts time.Duration) (*load, error) {
-	if _, err := round(ctx, callers, warm); err != nil {
+	return pressAt(ctx, p, callers, warm, lasts, 0)
+}
+
+// pressAt lets the callers make so many calls a second in all, evenly. A latency begins when a call was due, so that what
+// is late because of the call before it counts.
+func pressAt(ctx context.Context, p *process, callers []caller, warm, lasts time.Duration, rate float64) (*load, error) {
+	if _, err := round(ctx, callers, warm, rate); err != nil {
 		return nil, err
 	}
 	before, err := p.cpu()
 	if err != nil {
 		return nil, err
 	}
-	l, err := round(ctx, callers, lasts)
+	l, err := round(ctx, callers, lasts, rate)
 	if err != nil {
 		return nil, err
 	}
@@ -92,14 +98,19 @@ func press(ctx context.Context, p *process, callers []caller, warm, lasts time.D
 	return l, err
 }
 
-func round(ctx context.Context, callers []caller, lasts time.Duration) (*load, error) {
+func round(ctx context.Context, callers []caller, lasts time.Duration, rate float64) (*load, error) {
 	sum, begin := &load{}, time.Now()
 	var mu sync.Mutex
 	var all sync.WaitGroup
-	var first error
-	for _, c := range callers {
+	var failure error
+	var every time.Duration
+	if rate > 0 {
+		every = time.Duration(float64(len(callers)) / rate * float64(time.Second))
+	}
+	for i, c := range callers {
+		first := begin.Add(every * time.Duration(i) / time.Duration(len(callers)))
 		all.Go(func() {
-			l, err := c.press(ctx, begin, lasts)
+			l, err := c.press(ctx, first, begin.Add(lasts), every)
 			mu.Lock()
 			defer mu.Unlock()
 			sum.calls, sum.failed = sum.calls+l.calls, sum.failed+l.failed
@@ -108,24 +119,30 @@ func round(ctx context.Context, callers []caller, lasts time.Duration) (*load, e
 				sum.said = l.said
 			}
 			if err != nil {
-				first = err
+				failure = err
 			}
 		})
 	}
 	all.Wait()
 	sum.took = time.Since(begin)
-	return sum, first
+	return sum, failure
 }
 
-func (c caller) press(ctx context.Context, begin time.Time, lasts time.Duration) (l load, err error) {
-	for ctx.Err() == nil && time.Since(begin) < lasts {
-		request, start := c.next(), time.Now()
+// press calls from its first turn until the end; each turn is every later than the one before, or, where every is 0, now.
+func (c caller) press(ctx context.Context, due, end time.Time, every time.Duration) (l load, err error) {
+	for ; ctx.Err() == nil && due.Before(end) && time.Now().Before(end); due = due.Add(every) {
+		request := c.next()
+		if every == 0 {
+			due = time.Now()
+		} else {
+			time.Sleep(time.Until(due))
+		}
 		status, body, err := c.do(request)
 		if err != nil {
 			return l, err
 		}
 		l.calls++
-		l.latency = append(l.latency, time.Since(start))
+		l.latency = append(l.latency, time.Since(due))
 		if !c.good(status, body) {
 			l.failed++
 			l.said = string(body)

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/broker"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/journal/memory"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -27,6 +28,7 @@ const live = 100_000
 // marketAlone measures holds, each with the kept explanation of a decision, through an exchange whose
 // journal costs no more than its encoding and its hashes: the median of five markets that fill up.
 func marketAlone(ctx context.Context, b *bench) ([]Figure, error) {
+	defer broker.CollectRarely()()
 	var rates, cores []float64
 	for range 5 {
 		rate, core, err := fill(ctx, b.count(live))

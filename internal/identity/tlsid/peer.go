@@ -86,6 +86,9 @@ func (a *Authority) Peer(state *tls.ConnectionState) (Peer, error) {
 	return ParsePeer(state.VerifiedChains[0][0], a.federation, a.now())
 }
 
+// Now is the time by which certificates are valid or not.
+func (a *Authority) Now() time.Time { return a.now() }
+
 func parseName(cert *x509.Certificate, federation string) (Role, string, error) {
 	if len(cert.URIs) != 1 {
 		return "", "", fmt.Errorf("%w: %d URI names, must be one", ErrIdentity, len(cert.URIs))
