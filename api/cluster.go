@@ -32,6 +32,9 @@ type Properties struct {
 	// Kubernetes and Liqo are versions ("v1.35.4"); Liqo is empty where it is not installed.
 	Kubernetes string `json:"kubernetes,omitempty"`
 	Liqo       string `json:"liqo,omitempty"`
+	// APIServer is the URL at which peers reach the cluster's API server, as Liqo would tell them.
+	// +kubebuilder:validation:MaxLength=512
+	APIServer string `json:"apiServer,omitempty"`
 	// StorageClasses are the names of the storage classes, sorted.
 	StorageClasses []string `json:"storageClasses,omitempty"`
 	// Labels are free, set by the admin in the SharingPolicy; `properties` of a request matches them.

@@ -13,6 +13,7 @@ const (
 	DocumentAssignment = "assignment" // [Assignment], by the consumer
 	DocumentAcceptance = "acceptance" // [Acceptance], by the provider
 	DocumentEnd        = "end"        // [End], by either
+	DocumentHandshake  = "handshake"  // [Handshake], by either
 )
 
 // Assignment is a request bound to one provider. The consumer signs it; the

@@ -9,6 +9,14 @@ const (
 	ConditionReady = "Ready"
 	// ConditionReserved of a ResourceRequest: both sides are bound.
 	ConditionReserved = "Reserved"
+	// ConditionPeered of a ReservationInstruction: Liqo's handshake with the provider is done.
+	ConditionPeered = "Peered"
+	// ConditionGranted of an instruction: the provider's Liqo grants what it says.
+	ConditionGranted = "Granted"
+	// ConditionNodeReady of a ReservationInstruction: its virtual node is Ready.
+	ConditionNodeReady = "NodeReady"
+	// ConditionOffloaded of a ReservationInstruction: its namespaces are offloaded.
+	ConditionOffloaded = "Offloaded"
 	// ConditionCovered of a ProviderInstruction: the cluster really has free what it reserved.
 	ConditionCovered = "Covered"
 )
@@ -30,8 +38,16 @@ type ResourceRequest struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 	// Spec is immutable: ask anew for something else.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a request cannot be changed: delete it and make another"
-	Spec   Request               `json:"spec"`
+	Spec   ResourceRequestSpec   `json:"spec"`
 	Status ResourceRequestStatus `json:"status,omitempty"`
+}
+
+// ResourceRequestSpec is what is asked of the broker, and what is done here with what it gives.
+type ResourceRequestSpec struct {
+	Request `json:",inline"`
+	// Offload says which namespaces use it. Empty: the virtual node stands ready for whoever selects it.
+	// +optional
+	Offload *Offload `json:"offload,omitempty"`
 }
 
 // ResourceRequestStatus is what became of a request.

@@ -21,12 +21,14 @@ type RequestCreate struct {
 	// Namespace it is made in. Default "default".
 	Namespace string `json:"namespace,omitempty" maxLength:"63"`
 	// Name of the object; empty: one is made up.
-	Name    string  `json:"name,omitempty" maxLength:"253"`
-	Request Request `json:"request"`
+	Name    string   `json:"name,omitempty" maxLength:"253"`
+	Request Request  `json:"request"`
+	Offload *Offload `json:"offload,omitempty"`
 }
 
 // RequestStatus is a ResourceRequest as an agent's listener shows it; its ID is "namespace/name".
 type RequestStatus struct {
 	Request Request               `json:"request"`
+	Offload *Offload              `json:"offload,omitempty"`
 	Status  ResourceRequestStatus `json:"status"`
 }

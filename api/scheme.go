@@ -18,6 +18,7 @@ func AddToScheme(s *runtime.Scheme) error {
 		&SharingPolicy{}, &SharingPolicyList{},
 		&Advertisement{}, &AdvertisementList{},
 		&Ledger{}, &LedgerList{},
+		&Peering{}, &PeeringList{},
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil

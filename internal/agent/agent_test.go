@@ -121,7 +121,7 @@ func TestSpine(t *testing.T) {
 		return false
 	})
 	request := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Name: "r", Namespace: "default"},
-		Spec: api.Request{Resources: api.Resources{"cpu": resource.MustParse("4"), "memory": resource.MustParse("8Gi")}, Where: `region == "eu"`}}
+		Spec: api.ResourceRequestSpec{Request: api.Request{Resources: api.Resources{"cpu": resource.MustParse("4"), "memory": resource.MustParse("8Gi")}, Where: `region == "eu"`}}}
 	if err := kube["rome"].Create(ctx, request); err != nil {
 		t.Fatal(err)
 	}

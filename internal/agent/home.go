@@ -47,7 +47,7 @@ func (h *home) Status(context.Context) (api.AgentStatus, error) {
 
 // MakeRequest makes a ResourceRequest.
 func (h *home) MakeRequest(ctx context.Context, r api.RequestCreate) (api.Envelope[api.RequestStatus], error) {
-	object := &api.ResourceRequest{Spec: r.Request}
+	object := &api.ResourceRequest{Spec: api.ResourceRequestSpec{Request: r.Request, Offload: r.Offload}}
 	object.Namespace, object.Name = r.Namespace, r.Name
 	if object.Namespace == "" {
 		object.Namespace = "default"
@@ -71,7 +71,7 @@ func (h *home) appears(ctx context.Context, object *api.ResourceRequest) error {
 
 func envelope(o *api.ResourceRequest) api.Envelope[api.RequestStatus] {
 	return api.Envelope[api.RequestStatus]{
-		ID: o.Namespace + "/" + o.Name, Revision: uint64(o.Generation), Payload: api.RequestStatus{Request: o.Spec, Status: o.Status},
+		ID: o.Namespace + "/" + o.Name, Revision: uint64(o.Generation), Payload: api.RequestStatus{Request: o.Spec.Request, Offload: o.Spec.Offload, Status: o.Status},
 	}
 }
 

@@ -64,7 +64,7 @@ func (r *Requests) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result,
 func WishOf(o *api.ResourceRequest) Wish {
 	return Wish{
 		Object:    market.Object{Namespace: o.Namespace, Name: o.Name, UID: string(o.UID)},
-		Request:   o.Spec,
+		Request:   o.Spec.Request,
 		Confirmed: o.Annotations[ConfirmAnnotation] == "true",
 	}
 }

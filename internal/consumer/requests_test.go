@@ -48,7 +48,7 @@ func newDesk(t *testing.T) *desk {
 // create makes the request, as its user does.
 func (d *desk) create(change func(*api.ResourceRequest)) *api.ResourceRequest {
 	d.t.Helper()
-	o := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "r"}, Spec: transporttest.Request("2")}
+	o := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "r"}, Spec: api.ResourceRequestSpec{Request: transporttest.Request("2")}}
 	if change != nil {
 		change(o)
 	}

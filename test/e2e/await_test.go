@@ -43,7 +43,7 @@ func eventually(t *testing.T, what string, ask func(ctx context.Context) error) 
 // ask makes a ResourceRequest as its people do, and deletes it when the test ends.
 func ask(t *testing.T, m *federation.Member, namespace, name string, spec api.Request) *api.ResourceRequest {
 	t.Helper()
-	r := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: spec}
+	r := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: api.ResourceRequestSpec{Request: spec}}
 	if err := m.Objects.Create(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}

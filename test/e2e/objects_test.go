@@ -23,7 +23,7 @@ import (
 func TestAPIServerRefuses(t *testing.T) {
 	w := start(t)
 	request := func(spec api.Request) kube.Object {
-		return &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "refused"}, Spec: spec}
+		return &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "refused"}, Spec: api.ResourceRequestSpec{Request: spec}}
 	}
 	policy := func(name, pool string) kube.Object {
 		return &api.SharingPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: api.Sharing{Pools: []api.PoolPolicy{{Name: pool}}}}

@@ -75,7 +75,7 @@ func TestPeoplesRights(t *testing.T) {
 		}
 	}
 
-	r := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "studio", Name: "hers"}, Spec: api.Request{Resources: cpu("1")}}
+	r := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "studio", Name: "hers"}, Spec: api.ResourceRequestSpec{Request: api.Request{Resources: cpu("1")}}}
 	if err := as(t, w.rome, "carla").Create(t.Context(), r.DeepCopy()); !apierrors.IsForbidden(err) {
 		t.Errorf("a viewer makes a request: %v, want forbidden", err)
 	}

@@ -1,0 +1,66 @@
+package api
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// Handshake is what one cluster says to another on the way to a peering: Liqo's own handshake, of which no part
+// is secret, in three messages.
+//
+//	provider ── Nonce ────▶ consumer    something to sign
+//	provider ◀── Tenant ─── consumer    the signed nonce, the public key, a certificate request
+//	provider ── Identity ─▶ consumer    the certificate, and where the API server is
+//
+// Each is signed by the cluster key of who says it, so that whoever relays it can drop and delay it, but not
+// change, swap or invent it. Only the newest of each side counts; saying it again is harmless.
+type Handshake struct {
+	Protocol int `json:"protocol"`
+	// From and To are cluster IDs, the keys their fingerprints.
+	From    string `json:"from"`
+	FromKey string `json:"fromKey"`
+	To      string `json:"to"`
+	ToKey   string `json:"toKey"`
+	// Consumer is which of the two borrows: two clusters may peer in both directions.
+	Consumer string `json:"consumer"`
+	// Generation counts how often the peering was begun. The provider counts.
+	Generation int64 `json:"generation"`
+	// Answers is the digest of the message that this one answers; empty for the first.
+	Answers string `json:"answers,omitempty"`
+	// Expires is when the message is worth nothing any more.
+	Expires metav1.Time `json:"expires"`
+
+	HandshakeContent
+}
+
+// HandshakeContent is what a handshake message says: exactly one field is set.
+type HandshakeContent struct {
+	Nonce    *HandshakeNonce    `json:"nonce,omitempty"`
+	Tenant   *HandshakeTenant   `json:"tenant,omitempty"`
+	Identity *HandshakeIdentity `json:"identity,omitempty"`
+}
+
+// HandshakeNonce is what the provider wants signed.
+type HandshakeNonce struct {
+	// Nonce is the value of Liqo's Secret of that name.
+	Nonce []byte `json:"nonce"`
+}
+
+// HandshakeTenant is what the consumer asks the provider to make a Tenant of.
+type HandshakeTenant struct {
+	// PublicKey (PEM) is that of the consumer's Liqo, CSR (PEM) a certificate request by it, Signature the
+	// signed nonce.
+	PublicKey []byte `json:"publicKey"`
+	CSR       []byte `json:"csr"`
+	Signature []byte `json:"signature"`
+	// ProxyURL is how the consumer reaches the provider's API server inside the tunnel; empty: directly.
+	ProxyURL string `json:"proxyURL,omitempty"`
+}
+
+// HandshakeIdentity is what the consumer makes its Identity of.
+type HandshakeIdentity struct {
+	// Namespace is the consumer's tenant namespace on the provider.
+	Namespace string `json:"namespace"`
+	// CA and Certificate are PEM; APIServer is a URL.
+	CA          []byte `json:"ca"`
+	Certificate []byte `json:"certificate"`
+	APIServer   string `json:"apiServer"`
+	ProxyURL    string `json:"proxyURL,omitempty"`
+}

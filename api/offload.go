@@ -1,0 +1,59 @@
+package api
+
+// Offload says which namespaces' pods may run on what is borrowed. It concerns the consumer's own cluster:
+// the broker is not told.
+type Offload struct {
+	// Namespaces are offloaded once the virtual node is Ready: the request's own, or such as carry the label
+	// bourse.dev/requests-from with the name of the request's namespace.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=63
+	Namespaces []string `json:"namespaces"`
+	// Strategy says where pods of these namespaces may run. Default LocalAndRemote.
+	// +optional
+	Strategy OffloadStrategy `json:"strategy,omitempty"`
+	// Others admits that namespaces which are offloaded already, and are not named here, also get the new
+	// provider: their Secrets would go there. Default false: such a request stops (WouldOffloadOthers).
+	// +optional
+	Others bool `json:"others,omitempty"`
+	// Reflect says what besides pods is copied to the provider.
+	// +optional
+	Reflect *Reflect `json:"reflect,omitempty"`
+}
+
+// OffloadStrategy is Liqo's podOffloadingStrategy.
+//
+// +kubebuilder:validation:Enum=Local;Remote;LocalAndRemote
+type OffloadStrategy string
+
+// Where the pods of an offloaded namespace may run.
+const (
+	OffloadRemote         OffloadStrategy = "Remote"
+	OffloadLocalAndRemote OffloadStrategy = "LocalAndRemote"
+)
+
+// Reflect says what of an offloaded namespace is copied to the provider, besides pods.
+type Reflect struct {
+	// Secrets by default only those with the annotation liqo.io/allow-reflection; the others all.
+	// +optional
+	Secrets ReflectPolicy `json:"secrets,omitempty"`
+	// +optional
+	ConfigMaps ReflectPolicy `json:"configMaps,omitempty"`
+	// +optional
+	Services ReflectPolicy `json:"services,omitempty"`
+}
+
+// ReflectPolicy is which objects of a kind are copied.
+//
+// +kubebuilder:validation:Enum=All;AllowList;None
+type ReflectPolicy string
+
+// Which objects of a kind are copied.
+const (
+	ReflectAll       ReflectPolicy = "All"
+	ReflectAllowList ReflectPolicy = "AllowList" // with the annotation liqo.io/allow-reflection: "true"
+	ReflectNone      ReflectPolicy = "None"
+)
+
+// RequestsFromLabel on a namespace names the namespace whose requests may offload it.
+const RequestsFromLabel = Group + "/requests-from"

@@ -1,0 +1,94 @@
+package api
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// PeeringRole is what the other cluster of a peering is to this one.
+type PeeringRole string
+
+// Liqo's own words for the two sides.
+const (
+	RoleProvider PeeringRole = "Provider" // it lends to this cluster
+	RoleConsumer PeeringRole = "Consumer" // it borrows from this cluster
+)
+
+// PeeringState is where a peering is in its life.
+type PeeringState string
+
+const (
+	PeeringOpening   PeeringState = "Opening"   // the handshake goes on
+	PeeringOpen      PeeringState = "Open"      // Liqo has what it needs
+	PeeringLingering PeeringState = "Lingering" // no reservation uses it; it is kept for a while
+	PeeringClosing   PeeringState = "Closing"   // its objects are being removed
+)
+
+// Conditions of a Peering, besides Ready.
+const (
+	// ConditionMixedPeering: a peering made by hand stands beside it; Bourse leaves that one alone.
+	ConditionMixedPeering = "MixedPeering"
+)
+
+// Peering is one direction of Liqo's relationship with another cluster, as Bourse made it: "milan.provider" where
+// milan lends to this cluster, "milan.consumer" where it borrows. It shows, and remembers, how far it is; how many
+// reservations use it is derived, never counted.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:categories=bourse
+// +kubebuilder:printcolumn:name="Peer",type=string,JSONPath=`.spec.cluster`
+// +kubebuilder:printcolumn:name="Role",type=string,JSONPath=`.spec.role`
+// +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.state`
+// +kubebuilder:printcolumn:name="Step",type=string,JSONPath=`.status.step`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type Peering struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a peering cannot be changed"
+	Spec   PeeringSpec   `json:"spec"`
+	Status PeeringStatus `json:"status,omitempty"`
+}
+
+// PeeringSpec says with whom, and in which direction.
+type PeeringSpec struct {
+	// Cluster is the ID of the other cluster.
+	// +kubebuilder:validation:MaxLength=63
+	Cluster string `json:"cluster"`
+	// Role is what it is to this cluster.
+	// +kubebuilder:validation:Enum=Provider;Consumer
+	Role PeeringRole `json:"role"`
+}
+
+// PeeringStatus is how far it is.
+type PeeringStatus struct {
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	State      PeeringState       `json:"state,omitempty"`
+	// Step is what is waited for, in a word or two; Message says more.
+	Step    string `json:"step,omitempty"`
+	Message string `json:"message,omitempty"`
+	// Generation counts how often it was begun. The provider's is the one that counts.
+	Generation int64 `json:"generation,omitempty"`
+	// Since is when it came to its state.
+	Since *metav1.Time `json:"since,omitempty"`
+	// Heard is the newest message (JWS) of the other side, Said that of this one, so that both can go on after a restart.
+	Heard string `json:"heard,omitempty"`
+	Said  string `json:"said,omitempty"`
+}
+
+// +kubebuilder:object:root=true
+
+// PeeringList is a list of peerings.
+type PeeringList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Peering `json:"items"`
+}
+
+// PeeringName is the name of the Peering with a cluster in a role.
+func PeeringName(cluster string, role PeeringRole) string {
+	if role == RoleProvider {
+		return cluster + ".provider"
+	}
+	return cluster + ".consumer"
+}
