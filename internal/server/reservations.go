@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -88,7 +87,7 @@ func (s *Server) createReservation(ctx context.Context, in *struct {
 	for try := 1; ; try++ {
 		ranking := s.Engine.Decide(s.Exchange.View(), ask, s.Exchange.Now())
 		hold.Candidates, hold.Decision = ranking.Providers, &ranking.Decision
-		hold.Premature = len(ranking.Providers) == 0 && s.premature(ranking.Decision)
+		hold.Premature = len(ranking.Providers) == 0 && s.premature()
 		if out, err = s.Exchange.Do(ctx, hold); api.CodeOf(err) != api.CodeInsufficient || try == placeTries {
 			break
 		}
@@ -98,9 +97,18 @@ func (s *Server) createReservation(ctx context.Context, in *struct {
 
 // premature says that a no would be final and may be wrong: a cluster that could serve the request may not
 // have come back since this broker started.
-func (s *Server) premature(d api.Decision) bool {
-	silent := func(e api.Elimination) bool { return e.Filter == "fresh" }
-	return s.Exchange.Now().Go().Sub(s.started.Go()) < market.Lease && slices.ContainsFunc(d.Eliminated, silent)
+func (s *Server) premature() bool {
+	now := s.Exchange.Now()
+	if now.Go().Sub(s.started.Go()) >= market.Lease {
+		return false
+	}
+	v := s.Exchange.View()
+	for slot := range v.Len() {
+		if l := v.At(slot); l.Active() && l.Member.Card != nil && l.Member.Joined < s.started && !l.Fresh(now) {
+			return true
+		}
+	}
+	return false
 }
 
 func digest(v any) string {

@@ -20,13 +20,21 @@ type Binaries struct{ dir string }
 // Path of a daemon's executable.
 func (b Binaries) Path(d Daemon) string { return filepath.Join(b.dir, string(d)) }
 
-// program is an executable and the package it is built from, one of the tools in tools/kubernetes/go.mod.
+// module is a module in tools that pins programs, and the one among what it requires that gives them their version.
+type module struct{ name, versioned string }
+
+var (
+	kubernetesModule = module{"kubernetes", "k8s.io/kubernetes"}
+	liqoModule       = module{"liqo", "github.com/liqotech/liqo"}
+)
+
+// program is an executable and the package it is built from, one of the tools in its module's go.mod.
 type program struct {
 	name   Daemon
 	source string
 }
 
-var programs = []program{
+var kubernetesPrograms = []program{
 	{Etcd, "go.etcd.io/etcd/server/v3"},
 	{APIServer, "k8s.io/kubernetes/cmd/kube-apiserver"},
 	{ControllerManager, "k8s.io/kubernetes/cmd/kube-controller-manager"},
@@ -34,23 +42,35 @@ var programs = []program{
 	{Kwok, "sigs.k8s.io/kwok/cmd/kwok"},
 }
 
-// Build builds the daemons that are not there yet, from the versions pinned in tools/kubernetes. It needs Go and, the first
-// time, some minutes and the module proxy. They are kept in $BOURSE_CACHE (default: bourse in os.UserCacheDir), in a folder
-// of their own for each set of versions and each Go release; any such folder may be deleted. Processes that build at the
-// same time wait for one another. Progress goes to the writer, a line now and then.
+var liqoPrograms = []program{
+	{LiqoControllerManager, "github.com/liqotech/liqo/cmd/liqo-controller-manager"},
+	{LiqoCRDReplicator, "github.com/liqotech/liqo/cmd/crd-replicator"},
+	{LiqoWebhook, "github.com/liqotech/liqo/cmd/webhook"},
+	{LiqoVirtualKubelet, "github.com/liqotech/liqo/cmd/virtual-kubelet"},
+}
+
+// Build builds the daemons of Kubernetes that are not there yet, from the versions pinned in tools/kubernetes. It needs Go
+// and, the first time, some minutes and the module proxy. They are kept in $BOURSE_CACHE (default: bourse in
+// os.UserCacheDir), in a folder of their own for each set of versions and each Go release; any such folder may be deleted.
+// Processes that build at the same time wait for one another. Progress goes to the writer, a line now and then.
 func Build(ctx context.Context, progress io.Writer) (Binaries, error) {
-	return build(ctx, progress, programs)
+	return build(ctx, progress, kubernetesModule, kubernetesPrograms)
+}
+
+// BuildLiqo builds the daemons of Liqo likewise, as its release has them, from the version pinned in tools/liqo.
+func BuildLiqo(ctx context.Context, progress io.Writer) (Binaries, error) {
+	return build(ctx, progress, liqoModule, liqoPrograms)
 }
 
 // Kubectl builds kubectl, into the same folder, and returns its path: for people who have a lab and no kubectl.
 func Kubectl(ctx context.Context, progress io.Writer) (string, error) {
 	const kubectl = "kubectl"
-	b, err := build(ctx, progress, []program{{kubectl, "k8s.io/kubernetes/cmd/kubectl"}})
+	b, err := build(ctx, progress, kubernetesModule, []program{{kubectl, "k8s.io/kubernetes/cmd/kubectl"}})
 	return b.Path(kubectl), err
 }
 
-func build(ctx context.Context, progress io.Writer, programs []program) (Binaries, error) {
-	b, err := newBuilder(progress, programs)
+func build(ctx context.Context, progress io.Writer, m module, programs []program) (Binaries, error) {
+	b, err := newBuilder(progress, m, programs)
 	if err == nil && len(b.missing()) > 0 {
 		err = b.build(ctx)
 	}
@@ -61,14 +81,15 @@ func build(ctx context.Context, progress io.Writer, programs []program) (Binarie
 }
 
 type builder struct {
-	source   string // the folder tools/kubernetes
+	module   module
+	source   string // the module's folder
 	programs []program
 	out      Binaries
 	progress io.Writer
 }
 
-func newBuilder(progress io.Writer, programs []program) (*builder, error) {
-	source, err := findSource()
+func newBuilder(progress io.Writer, m module, programs []program) (*builder, error) {
+	source, err := findSource(m)
 	if err != nil {
 		return nil, err
 	}
@@ -91,26 +112,26 @@ func newBuilder(progress io.Writer, programs []program) (*builder, error) {
 		}
 		version.Write(content)
 	}
-	dir := filepath.Join(cache, fmt.Sprintf("kubernetes-%x", version.Sum(nil)[:6]))
+	dir := filepath.Join(cache, fmt.Sprintf("%s-%x", m.name, version.Sum(nil)[:6]))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	return &builder{source: source, programs: programs, out: Binaries{dir}, progress: progress}, nil
+	return &builder{module: m, source: source, programs: programs, out: Binaries{dir}, progress: progress}, nil
 }
 
-// findSource looks for tools/kubernetes from the working folder upwards: a test runs in its package's folder.
-func findSource() (string, error) {
+// findSource looks for a module of tools from the working folder upwards: a test runs in its package's folder.
+func findSource(m module) (string, error) {
 	start, err := os.Getwd()
 	if err != nil {
 		return "", err
 	}
 	for dir := start; ; dir = filepath.Dir(dir) {
-		source := filepath.Join(dir, "tools", "kubernetes")
+		source := filepath.Join(dir, "tools", m.name)
 		if _, err := os.Stat(filepath.Join(source, "go.mod")); err == nil {
 			return source, nil
 		}
 		if dir == filepath.Dir(dir) {
-			return "", fmt.Errorf("no tools/kubernetes in %s or above: run it inside Bourse's repository", start)
+			return "", fmt.Errorf("no tools/%s in %s or above: run it inside Bourse's repository", m.name, start)
 		}
 	}
 }
@@ -160,9 +181,9 @@ func (b *builder) build(ctx context.Context) error {
 
 // linkerFlags tell Kubernetes its version, which its sources from the module proxy do not know.
 func (b *builder) linkerFlags(ctx context.Context) (string, error) {
-	version, err := b.goTool(ctx, "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
-	if err != nil {
-		return "", err
+	version, err := b.goTool(ctx, "list", "-m", "-f", "{{.Version}}", b.module.versioned)
+	if err != nil || b.module != kubernetesModule {
+		return "-s -w", err
 	}
 	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
 	if len(parts) != 3 {
@@ -172,7 +193,7 @@ func (b *builder) linkerFlags(ctx context.Context) (string, error) {
 	return "-s -w" + at + "gitVersion=" + version + at + "gitMajor=" + parts[0] + at + "gitMinor=" + parts[1], nil
 }
 
-// goTool runs the go command in tools/kubernetes and returns what it prints.
+// goTool runs the go command in the module's folder and returns what it prints.
 func (b *builder) goTool(ctx context.Context, args ...string) (string, error) {
 	var out, said bytes.Buffer
 	cmd := exec.CommandContext(ctx, "go", args...)

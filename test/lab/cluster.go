@@ -29,6 +29,8 @@ type ClusterOptions struct {
 	CRDs fs.FS
 	// Nodes to begin with, as by AddNodes.
 	Nodes []Node
+	// Liqo installs the real Liqo, with the cluster's name as its ID.
+	Liqo bool
 	// Flags are added to a daemon's own, and win over them: {APIServer: {"--default-not-ready-toleration-seconds=3"}}.
 	Flags map[Daemon][]string
 }
@@ -45,6 +47,7 @@ type Cluster struct {
 	extra  map[Daemon][]string
 	admin  *rest.Config
 	client kubernetes.Interface
+	liqo   *liqo // nil without
 
 	mu      sync.Mutex
 	running map[Daemon]*process
@@ -58,6 +61,11 @@ func (l *Lab) Cluster(ctx context.Context, o ClusterOptions) (*Cluster, error) {
 		name: o.Name, light: o.Light, dir: filepath.Join(l.dir, o.Name), lab: l, extra: o.Flags, running: map[Daemon]*process{},
 	}
 	var err error
+	if o.Liqo {
+		if c.liqo, err = l.newLiqo(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if c.number, err = l.admit(c); err != nil {
 		return nil, err
 	}
@@ -81,6 +89,11 @@ func (c *Cluster) boot(ctx context.Context, o ClusterOptions) error {
 			return err
 		}
 	}
+	if c.liqo != nil { // before the garbage collector starts, for the same reason
+		if err := c.installLiqo(ctx); err != nil {
+			return err
+		}
+	}
 	if err := c.Start(ctx, daemons(c.light)...); err != nil {
 		return err
 	}
@@ -89,6 +102,11 @@ func (c *Cluster) boot(ctx context.Context, o ClusterOptions) error {
 	}
 	if c.light {
 		return nil
+	}
+	if c.liqo != nil {
+		if err := c.startLiqo(ctx); err != nil {
+			return err
+		}
 	}
 	return c.await(ctx, "the ServiceAccount that pods in namespace default need", func(ctx context.Context) error {
 		_, err := c.client.CoreV1().ServiceAccounts("default").Get(ctx, "default", metav1.GetOptions{})
@@ -160,8 +178,13 @@ func (c *Cluster) start(ctx context.Context, d Daemon) error {
 			return err
 		}
 	}
+	path, flags := c.lab.bin.Path(d), c.flags(d)
 	crashed := func(err error) { c.lab.end(fmt.Errorf("cluster %q: %w", c.name, err)) }
-	p, err := run(c.lab.bin.Path(d), c.flags(d), c.dir, c.logOf(d), crashed)
+	if d.isLiqo() {
+		path, flags = c.liqo.bin.Path(d), append(c.liqoFlags(d), c.extra[d]...)
+		crashed = func(err error) { c.revive(d, err) }
+	}
+	p, err := run(path, flags, c.dir, c.logOf(d), crashed, "KUBECONFIG="+c.Kubeconfig())
 	if err != nil {
 		return err
 	}
@@ -189,6 +212,13 @@ func (c *Cluster) Restart(ctx context.Context, d Daemon) error {
 
 // killAll ends the cluster for good.
 func (c *Cluster) killAll() {
+	if c.liqo != nil {
+		if c.liqo.stop != nil {
+			c.liqo.stop()
+			c.liqo.running.Wait()
+		}
+		c.Kill(LiqoCRDReplicator, LiqoControllerManager, LiqoWebhook)
+	}
 	c.Kill(stopOrder(c.light)...)
 	c.port.release()
 }

@@ -21,7 +21,7 @@ const (
 	Kwok              Daemon = "kwok"
 )
 
-// daemons are those a cluster runs; what belongs together with Kubernetes in a cluster, as Liqo does, starts after these.
+// daemons are those a cluster of Kubernetes runs; Liqo's start after these.
 func daemons(light bool) []Daemon {
 	if light {
 		return []Daemon{Etcd, APIServer}
@@ -105,6 +105,8 @@ func (c *Cluster) flags(d Daemon) []string {
 			"--leader-elect=false",
 			"--root-ca-file=ca.crt",
 			"--controllers=" + strings.Join(controllers, ","),
+			"--cluster-signing-cert-file=ca.crt",
+			"--cluster-signing-key-file=ca.key",
 		}
 	case Scheduler:
 		flags = []string{"--kubeconfig=kubeconfig", "--secure-port=0", "--leader-elect=false"}
@@ -113,7 +115,7 @@ func (c *Cluster) flags(d Daemon) []string {
 			"--kubeconfig=kubeconfig",
 			"--config=stages.yaml",
 			"--manage-nodes-with-annotation-selector=" + fakeNode + "=fake",
-			fmt.Sprintf("--cidr=10.%d.0.0/16", c.number), // a pod's address tells its cluster
+			"--cidr=" + c.podCIDR(),
 			"--node-ip=127.0.0.1",
 			"--node-lease-duration-seconds=40",
 		}
@@ -136,4 +138,8 @@ var controllers = []string{
 	"taint-eviction-controller",
 	"resourcequota-controller",
 	"validatingadmissionpolicy-status-controller",
+	"certificatesigningrequest-signing-controller",
 }
+
+// podCIDR is that of the cluster's pods: a pod's address tells its cluster.
+func (c *Cluster) podCIDR() string { return fmt.Sprintf("10.%d.0.0/16", c.number) }

@@ -22,7 +22,7 @@ type credentials struct {
 }
 
 // writeCredentials makes a cluster's keys in dir: ca.crt, server.crt and server.key (for 127.0.0.1), sa.key (signs the
-// tokens of ServiceAccounts), tokens.csv. The CA's own key is forgotten: nothing more is ever issued.
+// tokens of ServiceAccounts), tokens.csv, and ca.key, by which the controller manager signs certificates.
 func writeCredentials(dir string) (credentials, error) {
 	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -53,6 +53,7 @@ func writeCredentials(dir string) (credentials, error) {
 	for name, content := range map[string][]byte{
 		"ca.crt":     c.ca,
 		"server.crt": pemOf("CERTIFICATE", serverDER),
+		"ca.key":     pemOfKey(caKey),
 		"server.key": pemOfKey(serverKey),
 		"sa.key":     pemOfKey(accountsKey),
 		"tokens.csv": []byte(c.token + ",admin,admin,system:masters\n"),

@@ -21,8 +21,9 @@ type process struct {
 	told atomic.Bool // to end
 }
 
-// run starts a program in dir, its output appended to log. It calls crashed when the program ends untold.
-func run(path string, args []string, dir, log string, crashed func(error)) (*process, error) {
+// run starts a program in dir, its output appended to log. It calls crashed when the program ends untold. Of our own
+// environment it gets only the PATH.
+func run(path string, args []string, dir, log string, crashed func(error), env ...string) (*process, error) {
 	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
@@ -30,6 +31,7 @@ func run(path string, args []string, dir, log string, crashed func(error)) (*pro
 	cmd := exec.Command(path, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, out, out
 	cmd.Env = []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + dir}
+	cmd.Env = append(cmd.Env, env...)
 	cmd.SysProcAttr = ownGroup()
 
 	p := &process{name: filepath.Base(path), log: log, done: make(chan struct{})}

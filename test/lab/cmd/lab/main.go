@@ -35,7 +35,10 @@ func run(ctx context.Context, args []string) error {
 	case len(args) == 0:
 		return serve(ctx)
 	case len(args) == 1 && args[0] == "build":
-		_, err := lab.Build(ctx, os.Stderr)
+		if _, err := lab.Build(ctx, os.Stderr); err != nil {
+			return err
+		}
+		_, err := lab.BuildLiqo(ctx, os.Stderr)
 		return err
 	default:
 		return errors.New(`say "lab", or "lab build" to build only what the clusters consist of`)

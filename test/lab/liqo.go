@@ -1,0 +1,195 @@
+package lab
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Liqo's daemons, in the order in which they start. A virtual kubelet runs for each virtual node.
+const (
+	LiqoWebhook           Daemon = "liqo-webhook"
+	LiqoControllerManager Daemon = "liqo-controller-manager"
+	LiqoCRDReplicator     Daemon = "liqo-crd-replicator"
+	LiqoVirtualKubelet    Daemon = "liqo-virtual-kubelet"
+)
+
+// LiqoNamespace is where Liqo lives in a cluster.
+const LiqoNamespace = "liqo"
+
+// liqo is the Liqo of a cluster: the real control plane, its ID the cluster's name. It has no data plane, which needs real
+// nodes: networking is off, and pods keep the addresses that KWOK gives them.
+type liqo struct {
+	bin     Binaries
+	source  string // Liqo's own folder among the modules
+	webhook int    // port
+
+	stop    context.CancelFunc
+	running sync.WaitGroup
+
+	mu       sync.Mutex
+	restarts map[Daemon]int
+}
+
+// Restarts counts how often a daemon of Liqo ended untold and was started again, as a kubelet would.
+func (c *Cluster) Restarts(d Daemon) int {
+	c.liqo.mu.Lock()
+	defer c.liqo.mu.Unlock()
+	return c.liqo.restarts[d]
+}
+
+// newLiqo finds or builds what Liqo needs.
+func (l *Lab) newLiqo(ctx context.Context) (*liqo, error) {
+	bin, err := BuildLiqo(ctx, l.progress)
+	if err != nil {
+		return nil, err
+	}
+	source, err := liqoSource(ctx)
+	if err != nil {
+		return nil, err
+	}
+	port, err := freePort()
+	return &liqo{bin: bin, source: source, webhook: port, restarts: map[Daemon]int{}}, err
+}
+
+// freePort is one below those that outgoing connections get. Liqo's webhook and virtual kubelets listen on every
+// interface, and their port cannot be kept for them.
+func freePort() (int, error) {
+	for range 100 {
+		port := 20_000 + rand.IntN(10_000)
+		if l, err := net.Listen("tcp", fmt.Sprintf(":%d", port)); err == nil {
+			return port, l.Close()
+		}
+	}
+	return 0, errors.New("no free port between 20000 and 30000")
+}
+
+// startLiqo starts what installLiqo installed, and returns when it works.
+func (c *Cluster) startLiqo(ctx context.Context) error {
+	if err := c.webhookCertificate(); err != nil {
+		return err
+	}
+	if err := c.Start(ctx, LiqoWebhook, LiqoControllerManager, LiqoCRDReplicator); err != nil {
+		return err
+	}
+	if err := c.await(ctx, "Liqo's webhook", func(context.Context) error {
+		conn, err := tls.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", c.liqo.webhook), &tls.Config{InsecureSkipVerify: true}) // whether it listens
+		if err == nil {
+			err = conn.Close()
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	if err := c.await(ctx, "Liqo's keys", func(ctx context.Context) error {
+		_, err := c.client.CoreV1().Secrets(LiqoNamespace).Get(ctx, "authentication-keys", metav1.GetOptions{})
+		return err
+	}); err != nil {
+		return err
+	}
+	own, stop := context.WithCancel(context.Background())
+	c.liqo.stop = stop
+	c.liqo.running.Go(func() { c.runKubelets(own) })
+	return nil
+}
+
+// webhookCertificate puts the API server's certificate where the webhook looks for its own.
+func (c *Cluster) webhookCertificate() error {
+	dir := filepath.Join(c.dir, "k8s-webhook-server", "serving-certs") // below TMPDIR, see controller-runtime's webhook server
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for from, to := range map[string]string{"server.crt": "tls.crt", "server.key": "tls.key"} {
+		if err := os.Link(filepath.Join(c.dir, from), filepath.Join(dir, to)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isLiqo says whether a daemon is Liqo's: these are restarted when they end untold, because liqo-controller-manager may
+// panic (when a virtual node is deleted before its Node is there).
+func (d Daemon) isLiqo() bool {
+	return d == LiqoWebhook || d == LiqoControllerManager || d == LiqoCRDReplicator
+}
+
+// revive starts a daemon of Liqo again that has ended untold.
+func (c *Cluster) revive(d Daemon, cause error) {
+	c.liqo.mu.Lock()
+	c.liqo.restarts[d]++
+	c.liqo.mu.Unlock()
+	c.lab.say("cluster %s: %s is started again: %v", c.name, d, cause)
+	time.Sleep(time.Second) // as a kubelet backs off
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.running[d] == nil {
+		return // killed meanwhile
+	}
+	delete(c.running, d)
+	if err := c.start(context.Background(), d); err != nil {
+		c.lab.end(fmt.Errorf("cluster %q: %w", c.name, err))
+	}
+}
+
+// liqoFlags are those of the daemons that run all the time.
+func (c *Cluster) liqoFlags(d Daemon) []string {
+	switch d {
+	case LiqoWebhook:
+		return []string{
+			"--cluster-id=" + c.name,
+			"--liqo-namespace=" + LiqoNamespace,
+			fmt.Sprintf("--webhook-port=%d", c.liqo.webhook),
+			"--metrics-address=0",
+			"--health-probe-address=0",
+			"--podcidr=" + c.podCIDR(),
+			"--vk-options-default-template=" + LiqoNamespace + "/virtual-kubelet-default",
+			"--enable-resource-enforcement",
+			"--resource-validator-refresh-interval=5m",
+		}
+	case LiqoControllerManager:
+		return []string{
+			"--cluster-id=" + c.name,
+			"--liqo-namespace=" + LiqoNamespace,
+			"--networking-enabled=false",
+			"--api-server-address-override=" + c.admin.Host,
+			"--default-limits-enforcement=None", // the binary's own default is one that its Quota refuses
+			"--default-node-resources=cpu=4,memory=8Gi,pods=110,ephemeral-storage=20Gi",
+			"--enable-storage=false",
+			"--foreign-cluster-ping-interval=2s",
+			"--metrics-address=0",
+			"--health-probe-address=0",
+		}
+	default:
+		return []string{"--cluster-id=" + c.name, "--metrics-address=0"}
+	}
+}
+
+// LiqoReady waits until a virtual node is Ready.
+func (c *Cluster) LiqoReady(ctx context.Context, node string) error {
+	return c.await(ctx, "virtual node "+node, func(ctx context.Context) error {
+		n, err := c.client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return fmt.Errorf("there is no node %s", node)
+		}
+		if err != nil {
+			return err
+		}
+		for _, condition := range n.Status.Conditions {
+			if condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue {
+				return nil
+			}
+		}
+		return fmt.Errorf("node %s is not Ready", node)
+	})
+}
