@@ -10,7 +10,8 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 //	provider ── Identity ─▶ consumer    the certificate, and where the API server is
 //
 // Each is signed by the cluster key of who says it, so that whoever relays it can drop and delay it, but not
-// change, swap or invent it. Only the newest of each side counts; saying it again is harmless.
+// change, swap or invent it; and each names the session, so that none is taken for one of an earlier peering.
+// Only the newest of each side counts; saying it again is harmless.
 type Handshake struct {
 	Protocol int `json:"protocol"`
 	// From and To are cluster IDs, the keys their fingerprints.
@@ -20,10 +21,8 @@ type Handshake struct {
 	ToKey   string `json:"toKey"`
 	// Consumer is which of the two borrows: two clusters may peer in both directions.
 	Consumer string `json:"consumer"`
-	// Generation counts how often the peering was begun. The provider counts.
-	Generation int64 `json:"generation"`
-	// Answers is the digest of the message that this one answers; empty for the first.
-	Answers string `json:"answers,omitempty"`
+	// Session is the SHA-256 of the nonce with which this peering began, in hexadecimal.
+	Session string `json:"session"`
 	// Expires is when the message is worth nothing any more.
 	Expires metav1.Time `json:"expires"`
 

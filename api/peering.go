@@ -67,13 +67,8 @@ type PeeringStatus struct {
 	// Step is what is waited for, in a word or two; Message says more.
 	Step    string `json:"step,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Generation counts how often it was begun. The provider's is the one that counts.
-	Generation int64 `json:"generation,omitempty"`
 	// Since is when it came to its state.
 	Since *metav1.Time `json:"since,omitempty"`
-	// Heard is the newest message (JWS) of the other side, Said that of this one, so that both can go on after a restart.
-	Heard string `json:"heard,omitempty"`
-	Said  string `json:"said,omitempty"`
 }
 
 // +kubebuilder:object:root=true

@@ -9,6 +9,8 @@ const (
 	WatchSnapshot WatchType = "SNAPSHOT"
 	// WatchReservation carries a reservation that is new or changed.
 	WatchReservation WatchType = "RESERVATION"
+	// WatchHandshake carries what another cluster says to the caller, on the way to a peering.
+	WatchHandshake WatchType = "HANDSHAKE"
 	// WatchBookmark carries a token: resuming from it misses nothing that came before. The
 	// first one ends the snapshot.
 	WatchBookmark WatchType = "BOOKMARK"
@@ -25,5 +27,7 @@ type WatchEvent struct {
 	Complete bool                   `json:"complete,omitempty"`
 	Token    string                 `json:"token,omitempty"`
 	Object   *Envelope[Reservation] `json:"object,omitempty"`
+	// Document is a signed [Handshake].
+	Document string `json:"document,omitempty"`
 	Error    *Error                 `json:"error,omitempty"`
 }

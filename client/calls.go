@@ -29,6 +29,11 @@ func (c *Client) PutCard(ctx context.Context, cluster, signed string) error {
 	return c.call(ctx, http.MethodPut, "/clusters/"+url.PathEscape(cluster)+"/card", nil, api.SignedDocument{Document: signed}, nil)
 }
 
+// Say passes a signed handshake message on to another cluster.
+func (c *Client) Say(ctx context.Context, cluster, document string) error {
+	return c.call(ctx, http.MethodPut, "/clusters/"+url.PathEscape(cluster)+"/handshake", nil, api.SignedDocument{Document: document}, nil)
+}
+
 // PutAdvertisement advertises a cluster, whole.
 func (c *Client) PutAdvertisement(ctx context.Context, cluster string, m api.Measurement) error {
 	return c.call(ctx, http.MethodPut, "/clusters/"+url.PathEscape(cluster)+"/advertisement", nil, m, nil)

@@ -8,7 +8,10 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/liqotech/liqo/pkg/consts"
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -29,6 +32,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/identity/store"
 	"github.com/bourse-dev/bourse/internal/inventory"
 	"github.com/bourse-dev/bourse/internal/journal/kube"
+	"github.com/bourse-dev/bourse/internal/liqo"
 	"github.com/bourse-dev/bourse/internal/match"
 	"github.com/bourse-dev/bourse/internal/provider"
 	"github.com/bourse-dev/bourse/internal/transport"
@@ -53,6 +57,8 @@ type Options struct {
 	Identity store.Store
 	// Interval is how often the cluster advertises without a change. Default 30 s.
 	Interval time.Duration
+	// Linger is how long a peering is kept that no reservation uses. Default 10 min; negative: not at all.
+	Linger time.Duration
 	// LeaderElect lets one of several replicas lead.
 	LeaderElect bool
 	// Socket and Listen are where people reach the agent: a unix socket, and an address on loopback
@@ -75,7 +81,7 @@ const (
 // Scheme knows our kinds and Kubernetes' own.
 func Scheme() *runtime.Scheme {
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, api.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, api.AddToScheme, liqo.AddToScheme} {
 		if err := add(s); err != nil {
 			panic(err) // two kinds of one name: a mistake in this program
 		}
@@ -93,6 +99,9 @@ func Run(ctx context.Context, o Options) error {
 	}
 	if o.Interval == 0 {
 		o.Interval = 30 * time.Second
+	}
+	if o.Linger == 0 {
+		o.Linger = 10 * time.Minute
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()
@@ -130,8 +139,10 @@ func newManager(o Options) (manager.Manager, error) {
 		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
 			&api.ProviderInstruction{}: {Namespaces: map[string]cache.Config{o.Namespace: {}}},
 			&api.Advertisement{}:       {Namespaces: map[string]cache.Config{o.Namespace: {}}},
+			&api.Peering{}:             {Namespaces: map[string]cache.Config{o.Namespace: {}}},
+			&corev1.Node{}:             {Label: labels.SelectorFromSet(labels.Set{consts.TypeLabel: consts.TypeNode})}, // the inventory knows the others
 		}},
-		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&api.Ledger{}}}},
+		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&api.Ledger{}, &corev1.Secret{}}}},
 	})
 }
 
@@ -205,7 +216,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	broker := transport.NewHTTP(cluster, m.broker)
 	engine := match.New()
 	sharing := &policy{Client: a.mgr.GetClient(), engine: engine, changed: make(chan struct{}, 1)}
-	inv := inventory.New(k, inventory.Options{Logger: log})
+	inv := inventory.New(k, inventory.Options{Logger: log, Owner: liqo.Creator, Consumer: consumerOf(ledger)})
 	advertiser := &provider.Advertiser{
 		Cluster: cluster, Key: m.key, Market: ledger, Inventory: inv, Broker: broker, Log: log,
 		Sharing: sharing.current.Load, Changed: sharing.changed, Interval: a.Interval,
@@ -221,7 +232,12 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 		cluster: cluster, reader: a.mgr.GetClient(), gate: gate, borrower: borrower, wishes: wishes, log: log,
 		instructions: &provider.Instructions{Client: a.mgr.GetClient(), Namespace: a.Namespace},
 	}
-	follow := &follower{cluster: cluster, market: ledger, broker: broker, log: log, sync: halves.sync, heard: func(err error) {
+	post := &letters{cluster: cluster, key: m.key, market: ledger, broker: broker, log: log, heard: map[string]*api.Handshake{}, said: map[string]said{}}
+	if err := a.useLiqo(ctx, halves, post, inv); err != nil {
+		return err
+	}
+	letter := func(document string) { post.receive(ctx, document) }
+	follow := &follower{cluster: cluster, market: ledger, broker: broker, log: log, sync: halves.sync, letter: letter, heard: func(err error) {
 		if a.link.heard(err) {
 			sharing.tell() // while it was away it may have forgotten what we have
 		}

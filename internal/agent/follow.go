@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/provider"
 	"github.com/bourse-dev/bourse/internal/transport"
 )
 
@@ -24,6 +26,8 @@ type follower struct {
 	log     *slog.Logger
 	// sync acts on one reservation.
 	sync func(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error
+	// letter is given what another cluster says on the way to a peering.
+	letter func(document string)
 	// heard is told of each success and failure of the connection to the broker.
 	heard func(error)
 
@@ -36,6 +40,7 @@ const (
 	workers  = 8
 	firstTry = 50 * time.Millisecond
 	lastTry  = time.Minute
+	notYet   = time.Second // how soon one looks again whether something is gone
 )
 
 func (f *follower) run(ctx context.Context) error {
@@ -74,6 +79,9 @@ func (f *follower) next(ctx context.Context) bool {
 	switch {
 	case err == nil || ctx.Err() != nil:
 		f.queue.Forget(id)
+	case errors.Is(err, provider.ErrNotYet):
+		f.queue.Forget(id)
+		f.queue.AddAfter(id, notYet)
 	default:
 		f.log.Info("will try again", "reservation", id, "error", err)
 		f.queue.AddRateLimited(id)
@@ -89,6 +97,8 @@ func (f *follower) followBroker(ctx context.Context) {
 			switch e.Type {
 			case api.WatchReservation:
 				f.hear(e.Object)
+			case api.WatchHandshake:
+				f.letter(e.Document)
 			case api.WatchBookmark:
 				token, wait = e.Token, firstTry
 				f.heard(nil)

@@ -21,12 +21,18 @@ type halves struct {
 	gate         *provider.Gate
 	borrower     *consumer.Borrower
 	instructions *provider.Instructions
+	peerings     *peerings // nil without Liqo
 	wishes       chan<- event.GenericEvent
 	forget       func(id string)
 	log          *slog.Logger
 }
 
 func (h *halves) sync(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
+	if h.peerings != nil && ours != nil {
+		if err := h.peerings.follow(ctx, ours); err != nil {
+			return err
+		}
+	}
 	switch {
 	case ours != nil && ours.Provider == h.cluster, ours == nil && theirs.Payload.Provider == h.cluster:
 		if ours != nil {

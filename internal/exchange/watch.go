@@ -35,6 +35,7 @@ type Watch struct {
 	mu       sync.Mutex
 	pending  map[string]*market.Reservation
 	revision uint64
+	woken    bool
 	err      error
 }
 
@@ -56,13 +57,22 @@ func (x *Exchange) Watch(ctx context.Context, cluster string, lineage string, af
 	return w, err
 }
 
+// Wake makes Next return, with or without changes: there is something else to tell the reader.
+func (w *Watch) Wake() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.woken = true
+	w.signal()
+}
+
 // Next waits for changes and returns them, oldest first, with the revision that they
 // bring the reader to. Errors: ErrBehind, ErrClosed, ctx's.
 func (w *Watch) Next(ctx context.Context) ([]*market.Reservation, uint64, error) {
 	for {
 		w.mu.Lock()
-		if len(w.pending) > 0 || w.err != nil {
+		if len(w.pending) > 0 || w.woken || w.err != nil {
 			defer w.mu.Unlock()
+			w.woken = false
 			if w.err != nil {
 				return nil, 0, w.err
 			}

@@ -37,6 +37,19 @@ func (i *Inventory) Measure(pools []api.PoolPolicy) Measured {
 	return measured
 }
 
+// Used is what an owner's pods request, on whichever node: also on those that count for nothing else.
+func (i *Inventory) Used(owner string) api.Resources {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	sums := totals{}
+	for _, usage := range i.usage {
+		if used, any := usage[owner]; any {
+			sums.addAll(used)
+		}
+	}
+	return sums.resources()
+}
+
 // counted is the sums of one pool.
 type counted struct {
 	capacity, allocatable totals

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,6 +24,9 @@ type Gate struct {
 	Engine  *match.Engine
 	Broker  transport.Broker
 	Log     *slog.Logger
+	// Freed takes down what a reservation that ends still has here, and says whether nothing of it is left. Nil where
+	// there never is anything: without Liqo.
+	Freed func(ctx context.Context, ours *market.Reservation) (bool, error)
 	// Fresh measures the cluster now, for a refusal; nil if that is not possible.
 	Fresh func(context.Context) *api.Measurement
 }
@@ -32,9 +36,7 @@ type Gate struct {
 // change of either, and again after an error; it may be called at any time.
 func (g *Gate) Sync(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
 	if ours != nil && ours.State == api.Releasing {
-		// Nothing else has to be taken down before it is free: Liqo comes with grants.
-		_, err := g.Market.Do(ctx, market.Free{ID: ours.ID, Provider: g.Cluster})
-		return err // its change brings us here again
+		return g.free(ctx, ours)
 	}
 	if theirs == nil || ours != nil && older(theirs.Payload.Fence, ours.Fence) {
 		return nil
@@ -61,6 +63,22 @@ func (g *Gate) Sync(ctx context.Context, theirs *transport.Reservation, ours *ma
 	default:
 		return nil
 	}
+}
+
+// ErrNotYet says that something has not gone yet: look again soon.
+var ErrNotYet = errors.New("it is not gone yet")
+
+// free gives the capacity back, once nothing uses it any more.
+func (g *Gate) free(ctx context.Context, ours *market.Reservation) error {
+	if g.Freed != nil {
+		if freed, err := g.Freed(ctx, ours); err != nil {
+			return err
+		} else if !freed {
+			return ErrNotYet
+		}
+	}
+	_, err := g.Market.Do(ctx, market.Free{ID: ours.ID, Provider: g.Cluster})
+	return err // its change brings us here again
 }
 
 // older says whether an instruction was overtaken by one that we have seen.

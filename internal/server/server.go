@@ -38,6 +38,7 @@ type Options struct {
 type Server struct {
 	Options
 	limits  limits
+	mail    mail
 	lineage string
 	started market.Time
 	handler http.Handler
@@ -58,6 +59,7 @@ func New(o Options) *Server {
 	s.clusterRoutes()
 	s.reservationRoutes()
 	s.watchRoutes()
+	s.mailRoutes()
 	s.memberRoutes()
 	s.joinRoutes()
 	s.handler = routed(mux)

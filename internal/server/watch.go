@@ -94,8 +94,10 @@ type stream struct {
 }
 
 func (t stream) run(ctx context.Context, w *exchange.Watch, complete bool) {
+	mail := t.s.mail.open(t.cluster, w.Wake)
+	defer mail.close()
 	events := []api.WatchEvent{{Type: api.WatchSnapshot, Complete: complete}}
-	events = append(t.objects(events, w.Snapshot), t.bookmark(w.Revision))
+	events = append(mail.read(t.objects(events, w.Snapshot)), t.bookmark(w.Revision))
 	last := w.Revision
 	for t.write(events) == nil {
 		next, cancel := context.WithTimeout(ctx, quiet)
@@ -111,7 +113,7 @@ func (t stream) run(ctx context.Context, w *exchange.Watch, complete bool) {
 			return
 		default:
 			last = revision
-			events = append(t.objects(nil, changed), t.bookmark(last))
+			events = append(mail.read(t.objects(nil, changed)), t.bookmark(last))
 		}
 	}
 }

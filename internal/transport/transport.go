@@ -39,6 +39,10 @@ type Broker interface {
 	Release(ctx context.Context, id, end string) (Reservation, error)
 	Progress(ctx context.Context, id string, state api.State) (Reservation, error)
 
+	// Say passes a signed handshake message on to another cluster, of which this one is a party of a
+	// reservation. The broker may forget it: say it again until it is answered.
+	Say(ctx context.Context, cluster, document string) error
+
 	// Watch tells of the reservations of this cluster until ctx or the connection ends:
 	// first a snapshot (of what changed since token, or everything), then changes.
 	Watch(ctx context.Context, token string, handle func(api.WatchEvent) error) error

@@ -83,6 +83,25 @@ func Key(ctx context.Context, m *exchange.Exchange, cluster string) (clusterkey.
 	return clusterkey.ParsePublicKey(key)
 }
 
+// Signer is the cluster whose pinned key a document says it is signed by, and that key: verify it with that.
+// Errors: BadSignature.
+func Signer(ctx context.Context, m *exchange.Exchange, document string) (cluster string, key clusterkey.PublicKey, err error) {
+	header, err := clusterkey.Peek(document)
+	if err != nil {
+		return "", key, api.Errorf(api.CodeBadSignature, "%s", err)
+	}
+	var members []*market.Member
+	if err := m.Read(ctx, func(s *market.State) { members = s.Members() }); err != nil {
+		return "", key, err
+	}
+	for _, member := range members {
+		if key, err := clusterkey.ParsePublicKey(member.Key); err == nil && key.Fingerprint() == header.Key {
+			return member.Cluster, key, nil
+		}
+	}
+	return "", key, api.Errorf(api.CodeBadSignature, "no pinned key has the fingerprint %s", header.Key)
+}
+
 // EndSigned says whether a document is the end of a reservation, of its generation or a newer
 // one, signed by one of the given keys, and for which reason.
 func EndSigned(document, reservation string, generation int64, keys ...clusterkey.PublicKey) (api.Reason, bool) {

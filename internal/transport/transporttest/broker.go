@@ -18,6 +18,7 @@ type Broker struct {
 	OnRefuse   func(id string, r api.Refusal) (transport.Reservation, error)
 	OnRelease  func(id, end string) (transport.Reservation, error)
 	OnProgress func(id string, state api.State) (transport.Reservation, error)
+	OnSay      func(cluster, document string) error
 	OnCluster  func(id string) (api.Envelope[api.Cluster], error)
 	// OnAdvertise takes advertisements; nil takes all.
 	OnAdvertise func(m api.Measurement) error
@@ -124,6 +125,15 @@ func (b *Broker) Release(_ context.Context, id, end string) (transport.Reservati
 func (b *Broker) Progress(_ context.Context, id string, state api.State) (transport.Reservation, error) {
 	b.hear("Progress", id+" "+string(state))
 	return say(b.OnProgress, id, state)
+}
+
+// Say implements transport.Broker.
+func (b *Broker) Say(_ context.Context, cluster, document string) error {
+	b.hear("Say", cluster)
+	if b.OnSay == nil {
+		return Away
+	}
+	return b.OnSay(cluster, document)
 }
 
 // Watch says nothing until ctx ends.

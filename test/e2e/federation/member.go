@@ -56,6 +56,11 @@ func (m *Member) start(ctx context.Context, f *Federation, l *lab.Lab) (err erro
 	if err := m.Cluster.ApplyFS(ctx, os.DirFS(f.Path("config/rbac"))); err != nil {
 		return err
 	}
+	if m.Liqo {
+		if err := m.Cluster.ApplyFS(ctx, os.DirFS(f.Path("config/liqo"))); err != nil {
+			return err
+		}
+	}
 	if m.Sharing != nil {
 		policy := &api.SharingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: *m.Sharing}
 		if err := m.Objects.Create(ctx, policy); err != nil {

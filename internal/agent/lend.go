@@ -1,0 +1,130 @@
+package agent
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/inventory"
+	"github.com/bourse-dev/bourse/internal/liqo"
+	"github.com/bourse-dev/bourse/internal/liqo/grant"
+	"github.com/bourse-dev/bourse/internal/liqo/peering"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// lend is what a provider's agent does with Liqo: peerings in which others borrow, and what they are granted.
+type lend struct {
+	client.Client
+	cluster   string
+	market    *exchange.Exchange
+	inventory *inventory.Inventory
+	peering   *peering.Provider
+}
+
+// shrinkGrace is how long a grant outlives a reservation that pods still use, so that the consumer can move them.
+const shrinkGrace = 30 * time.Second
+
+func (l *lend) open(ctx context.Context, peer string, heard *api.Handshake) (peering.Progress, error) {
+	return l.peering.Open(ctx, peer, heard)
+}
+
+// serve has nothing to do: slices are granted as they come.
+func (l *lend) serve(context.Context, string) (string, error) { return "", nil }
+
+func (l *lend) close(ctx context.Context, peer string) (bool, error) {
+	return l.peering.Close(ctx, peer)
+}
+
+// account is what the Ledger says of one: what is bound, and what is ending.
+type account struct {
+	bound, ending []*market.Reservation
+}
+
+func (a account) owed() market.Amounts {
+	var sum market.Amounts
+	for _, r := range a.bound {
+		sum = sum.Plus(r.Size)
+	}
+	return sum
+}
+
+// account reads the account whose slice has this name.
+func (l *lend) account(ctx context.Context, consumer, slice string) (a account, err error) {
+	err = l.market.Read(ctx, func(s *market.State) {
+		for _, r := range s.Of(l.cluster, 0) {
+			switch {
+			case r.Provider != l.cluster || r.Consumer != consumer || r.Slice() != slice:
+			case bound(r):
+				a.bound = append(a.bound, r)
+			case r.State == api.Releasing:
+				a.ending = append(a.ending, r)
+			}
+		}
+	})
+	return a, err
+}
+
+// used is what the pods of an account request.
+func (l *lend) used(consumer, slice string) market.Amounts {
+	used, err := market.Have("used", l.inventory.Used(grant.User(slice, consumer)))
+	if err != nil {
+		return nil
+	}
+	return used
+}
+
+// owed is what an account is to be granted: the sum of what is bound, and, for a grace, of what ends while pods use it.
+func (l *lend) owed(ctx context.Context, consumer, slice string) (grant.Owed, bool, error) {
+	a, err := l.account(ctx, consumer, slice)
+	if err != nil || len(a.bound)+len(a.ending) == 0 {
+		return grant.Owed{}, false, err
+	}
+	sum, counted := a.owed(), a.bound
+	if used := l.used(consumer, slice); !sum.Fits(used.Only(sum.Plus(sumOf(a.ending)))) {
+		now := l.market.Now().Go()
+		for _, r := range a.ending {
+			if now.Sub(r.Changed.Go()) < shrinkGrace {
+				sum, counted = sum.Plus(r.Size), append(slices.Clone(counted), r)
+			}
+		}
+	}
+	out := grant.Owed{Pool: slices.Concat(a.bound, a.ending)[0].Pool, Resources: sum.Resources(), Ending: len(counted) > len(a.bound)}
+	for _, r := range counted {
+		out.Reservations = append(out.Reservations, r.ID)
+	}
+	slices.Sort(out.Reservations)
+	return out, true, nil
+}
+
+func sumOf(all []*market.Reservation) market.Amounts { return account{bound: all}.owed() }
+
+// freed says whether nothing is left of a reservation that ends: neither is it granted, nor do pods use it.
+func (l *lend) freed(ctx context.Context, ours *market.Reservation) (bool, error) {
+	slice := ours.Slice()
+	a, err := l.account(ctx, ours.Consumer, slice)
+	if err != nil {
+		return false, err
+	}
+	rest := a.owed()
+	if !rest.Fits(l.used(ours.Consumer, slice).Only(ours.Size)) {
+		return false, nil
+	}
+	namespace, err := liqo.TenantNamespace(ctx, l.Client, ours.Consumer)
+	if err != nil || namespace == "" {
+		return err == nil, err
+	}
+	var there authv1beta1.ResourceSlice
+	if err := l.Get(ctx, client.ObjectKey{Namespace: namespace, Name: slice}, &there); err != nil {
+		return client.IgnoreNotFound(err) == nil, client.IgnoreNotFound(err)
+	}
+	granted, err := market.Have("granted", api.Resources(there.Status.Resources))
+	if err != nil {
+		return false, err
+	}
+	return rest.Fits(granted.Only(ours.Size)), nil
+}

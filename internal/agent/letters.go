@@ -1,0 +1,157 @@
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
+	"github.com/bourse-dev/bourse/internal/liqo/peering"
+	"github.com/bourse-dev/bourse/internal/transport"
+	"github.com/bourse-dev/bourse/internal/trust"
+)
+
+// letters are what this cluster and others say to each other on the way to a peering: signed, and believed by the
+// pinned keys alone.
+type letters struct {
+	cluster string
+	key     *clusterkey.Key
+	market  *exchange.Exchange
+	broker  transport.Broker
+	log     *slog.Logger
+	// came tells that a peer has said something new.
+	came func(peer string, role api.PeeringRole)
+
+	mu    sync.Mutex
+	heard map[string]*api.Handshake // the newest of each peering, by its name
+	said  map[string]said
+}
+
+// said is what was last said, and when.
+type said struct {
+	content string
+	at      time.Time
+	answers *api.Handshake // what it answered
+}
+
+const (
+	letterLasts = 10 * time.Minute
+	// sayAgain is how often something is said that was not answered: the broker may have forgotten it.
+	sayAgain = 10 * time.Second
+)
+
+// receive takes in a message that the broker passes on. What the pinned key did not sign is not looked at.
+func (l *letters) receive(ctx context.Context, document string) {
+	h, role, err := l.open(ctx, document)
+	if err != nil {
+		l.log.Warn("a handshake message is not believed", "error", err)
+		return
+	}
+	name := api.PeeringName(h.From, role)
+	l.mu.Lock()
+	newer := l.heard[name] == nil || l.heard[name].Expires.Before(&h.Expires)
+	if newer {
+		l.heard[name] = h
+	}
+	l.mu.Unlock()
+	if newer {
+		l.came(h.From, role)
+	}
+}
+
+func (l *letters) open(ctx context.Context, document string) (*api.Handshake, api.PeeringRole, error) {
+	from, key, err := trust.Signer(ctx, l.market, document)
+	if err != nil {
+		return nil, "", err
+	}
+	var h api.Handshake
+	if err := clusterkey.Verify(document, api.DocumentHandshake, key, &h); err != nil {
+		return nil, "", err
+	}
+	own := l.key.Public().Fingerprint().String()
+	switch now := l.market.Now().Go(); {
+	case h.From != from || h.To != l.cluster || h.ToKey != own || h.FromKey != key.Fingerprint().String():
+		return nil, "", api.Errorf(api.CodeBadSignature, "the message of %s is for another cluster, or by another key", h.From)
+	case !now.Before(h.Expires.Time):
+		return nil, "", api.Errorf(api.CodeBadSignature, "the message of %s has expired", h.From)
+	case h.Consumer == h.From:
+		return &h, api.RoleConsumer, nil
+	case h.Consumer == l.cluster:
+		return &h, api.RoleProvider, nil
+	}
+	return nil, "", api.Errorf(api.CodeBadSignature, "the message of %s is of another peering", h.From)
+}
+
+// last is the newest message of a peer that has not expired, nil if there is none.
+func (l *letters) last(peer string, role api.PeeringRole) *api.Handshake {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	name := api.PeeringName(peer, role)
+	if h := l.heard[name]; h != nil && l.market.Now().Go().Before(h.Expires.Time) {
+		return h
+	}
+	delete(l.heard, name)
+	return nil
+}
+
+// forget drops what was said of a peering that is over.
+func (l *letters) forget(peer string, role api.PeeringRole) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.heard, api.PeeringName(peer, role))
+	delete(l.said, api.PeeringName(peer, role))
+}
+
+// say says what there is to say: at once if it is new or answers something new, and else again after a while.
+// An open peering answers, and says nothing by itself.
+func (l *letters) say(ctx context.Context, peer string, role api.PeeringRole, p peering.Progress) error {
+	if p.Say == nil {
+		return nil
+	}
+	name, heard := api.PeeringName(peer, role), l.last(peer, role)
+	content := p.Session + kindOf(p.Say)
+	l.mu.Lock()
+	before := l.said[name]
+	l.mu.Unlock()
+	if same := before.content == content && before.answers == heard; same && (p.Open || time.Since(before.at) < sayAgain) {
+		return nil
+	}
+	key, err := trust.Key(ctx, l.market, peer)
+	if err != nil {
+		return err
+	}
+	consumer := l.cluster
+	if role == api.RoleConsumer {
+		consumer = peer
+	}
+	document, err := l.key.Sign(api.DocumentHandshake, api.Handshake{
+		Protocol: api.Protocol, From: l.cluster, FromKey: l.key.Public().Fingerprint().String(),
+		To: peer, ToKey: key.Fingerprint().String(), Consumer: consumer, Session: p.Session,
+		Expires: metav1.NewTime(l.market.Now().Go().Add(letterLasts).UTC().Truncate(time.Second)), HandshakeContent: *p.Say,
+	})
+	if err != nil {
+		return err
+	}
+	if err := l.broker.Say(ctx, peer, document); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.said[name] = said{content, time.Now(), heard}
+	return nil
+}
+
+func kindOf(c *api.HandshakeContent) string {
+	switch {
+	case c.Nonce != nil:
+		return "nonce"
+	case c.Tenant != nil:
+		return "tenant"
+	}
+	return "identity"
+}

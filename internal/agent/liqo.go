@@ -1,0 +1,125 @@
+package agent
+
+import (
+	"context"
+	"sync"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/inventory"
+	"github.com/bourse-dev/bourse/internal/liqo"
+	"github.com/bourse-dev/bourse/internal/liqo/grant"
+	"github.com/bourse-dev/bourse/internal/liqo/offload"
+	"github.com/bourse-dev/bourse/internal/liqo/peering"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// useLiqo turns reservations into virtual nodes, where the cluster has Liqo; elsewhere they end at Reserved.
+func (a *agent) useLiqo(ctx context.Context, h *halves, post *letters, inv *inventory.Inventory) error {
+	post.came = func(string, api.PeeringRole) {}
+	if a.WithoutLiqo {
+		return nil
+	}
+	installed, err := liqo.Installed(a.mgr.GetRESTMapper())
+	if err != nil || !installed {
+		if err == nil {
+			h.log.Warn("this cluster has no Liqo: reservations end at Reserved", "remedy", "install Liqo v1.2, then restart the agent")
+		}
+		return err
+	}
+	c := a.mgr.GetClient()
+	l := &lend{Client: c, cluster: h.cluster, market: post.market, inventory: inv, peering: &peering.Provider{Client: c}}
+	p := &peerings{
+		Client: c, cluster: h.cluster, namespace: a.Namespace, market: post.market, letters: post, linger: a.Linger, log: h.log,
+		poke: make(chan event.GenericEvent, 1024), lend: l,
+		borrow: &borrow{
+			Client: c, cluster: h.cluster, market: post.market, broker: post.broker,
+			peering:    &peering.Consumer{Client: c, Cluster: h.cluster, LiqoNamespace: a.LiqoNamespace},
+			slices:     &offload.Slices{Client: c},
+			namespaces: &offload.Namespaces{Client: c, Cluster: h.cluster},
+		},
+	}
+	post.came = func(peer string, role api.PeeringRole) { p.look(ctx, peer, role) }
+	h.peerings, h.gate.Freed = p, l.freed
+	if err := a.controlPeerings(p); err != nil {
+		return err
+	}
+	return a.controlGrants(p, l)
+}
+
+// controlPeerings looks at a peering when anything of Liqo's changes that it is about.
+func (a *agent) controlPeerings(p *peerings) error {
+	of := func(roles ...api.PeeringRole) handler.EventHandler {
+		return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+			var out []reconcile.Request
+			for _, role := range roles {
+				if peer := liqo.Peer(o); peer != "" {
+					out = append(out, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: a.Namespace, Name: api.PeeringName(peer, role)}})
+				}
+			}
+			return out
+		})
+	}
+	return ctrl.NewControllerManagedBy(a.mgr).Named("peering").For(&api.Peering{}).
+		WatchesRawSource(source.Channel(p.poke, &handler.EnqueueRequestForObject{})).
+		Watches(&authv1beta1.Tenant{}, of(api.RoleConsumer)).
+		Watches(&authv1beta1.Identity{}, of(api.RoleProvider)).
+		Watches(&authv1beta1.ResourceSlice{}, of(api.RoleProvider, api.RoleConsumer)).
+		Watches(&offv1beta1.VirtualNode{}, of(api.RoleProvider)).
+		Watches(&corev1.Node{}, of(api.RoleProvider)).
+		Complete(p)
+}
+
+// controlGrants looks at a slice when it changes, and at all slices of a consumer when the Ledger changes.
+func (a *agent) controlGrants(p *peerings, l *lend) error {
+	granter := &grant.Granter{Client: a.mgr.GetClient(), Cluster: l.cluster, Owed: l.owed, Region: func() string {
+		own := l.market.View().Listing(l.cluster)
+		if own == nil {
+			return ""
+		}
+		return own.Card().Properties.Region
+	}}
+	return ctrl.NewControllerManagedBy(a.mgr).Named("grant").For(&authv1beta1.ResourceSlice{}).
+		Watches(&api.ProviderInstruction{}, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+			i := o.(*api.ProviderInstruction)
+			namespace, err := liqo.TenantNamespace(ctx, a.mgr.GetClient(), i.Spec.Consumer)
+			if err != nil || namespace == "" {
+				return nil
+			}
+			return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: i.Spec.Slice}}}
+		})).
+		Complete(granter)
+}
+
+// consumerOf says in whose account the pods of a slice's user are, by the accounts in the Ledger.
+func consumerOf(m *exchange.Exchange) func(string) string {
+	var mu sync.Mutex
+	known, at := map[string]string{}, uint64(0)
+	return func(user string) string {
+		mu.Lock()
+		defer mu.Unlock()
+		revision := m.View().Revision
+		if revision != at || len(known) == 0 {
+			_ = m.Read(context.Background(), func(s *market.State) {
+				for _, r := range s.All() {
+					if slice := r.Slice(); slice != "" {
+						known[grant.User(slice, r.Consumer)] = r.Consumer
+					}
+				}
+			})
+			at = revision
+		}
+		return known[user]
+	}
+}

@@ -1,0 +1,227 @@
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/liqo/peering"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// peerings makes and ends the peerings that reservations need. What is there to do follows from the Ledger; how far it
+// is, from Liqo's objects; a Peering shows both.
+type peerings struct {
+	client.Client
+	cluster   string
+	namespace string
+	market    *exchange.Exchange
+	letters   *letters
+	linger    time.Duration
+	log       *slog.Logger
+	poke      chan event.GenericEvent
+	lend      *lend
+	borrow    *borrow
+}
+
+// side is what differs between lending and borrowing.
+type side interface {
+	// open does what can be done to make the peering, and what it is for, work.
+	open(ctx context.Context, peer string, heard *api.Handshake) (peering.Progress, error)
+	// serve does what the peering is for; what it waits for is the message.
+	serve(ctx context.Context, peer string) (message string, err error)
+	// close takes all of it down; done says that nothing is left.
+	close(ctx context.Context, peer string) (done bool, err error)
+}
+
+const (
+	soon  = 300 * time.Millisecond // while something is being made or removed
+	later = 15 * time.Second       // how often an open peering is looked at that no event was about
+)
+
+func (p *peerings) side(role api.PeeringRole) side {
+	if role == api.RoleProvider {
+		return p.borrow
+	}
+	return p.lend
+}
+
+// counterpart is the other cluster of a reservation, and what it is to this one.
+func (p *peerings) counterpart(r *market.Reservation) (string, api.PeeringRole) {
+	if r.Provider == p.cluster {
+		return r.Consumer, api.RoleConsumer
+	}
+	return r.Provider, api.RoleProvider
+}
+
+// bound says whether both sides are bound by a reservation, so that it needs a peering.
+func bound(r *market.Reservation) bool { return r.State == api.Reserved || r.State == api.Active }
+
+// follow makes sure that a reservation has the Peering that it needs, and that this looks at it again.
+func (p *peerings) follow(ctx context.Context, r *market.Reservation) error {
+	peer, role := p.counterpart(r)
+	if peer == "" || r.State == api.Held {
+		return nil
+	}
+	object := &api.Peering{
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: api.PeeringName(peer, role)},
+		Spec:       api.PeeringSpec{Cluster: peer, Role: role},
+	}
+	if bound(r) {
+		err := p.Get(ctx, client.ObjectKeyFromObject(object), object)
+		if apierrors.IsNotFound(err) {
+			err = p.Create(ctx, object)
+		}
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+	}
+	p.look(ctx, peer, role)
+	return nil
+}
+
+// look lets a peering be looked at again.
+func (p *peerings) look(ctx context.Context, peer string, role api.PeeringRole) {
+	object := &api.Peering{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: api.PeeringName(peer, role)}}
+	select {
+	case p.poke <- event.GenericEvent{Object: object}:
+	case <-ctx.Done():
+	}
+}
+
+// Reconcile brings one peering forward.
+func (p *peerings) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	var object api.Peering
+	if err := p.Get(ctx, request.NamespacedName, &object); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if object.Name != api.PeeringName(object.Spec.Cluster, object.Spec.Role) || object.DeletionTimestamp != nil {
+		return ctrl.Result{}, nil
+	}
+	used, err := p.used(ctx, object.Spec)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if used {
+		return p.keep(ctx, &object)
+	}
+	return p.leave(ctx, &object)
+}
+
+// used says whether a reservation needs the peering.
+func (p *peerings) used(ctx context.Context, spec api.PeeringSpec) (used bool, err error) {
+	err = p.market.Read(ctx, func(s *market.State) {
+		for _, r := range s.Of(p.cluster, 0) {
+			peer, role := p.counterpart(r)
+			used = used || peer == spec.Cluster && role == spec.Role && bound(r)
+		}
+	})
+	return used, err
+}
+
+// keep opens the peering, keeps it open, and lets it do what it is for.
+func (p *peerings) keep(ctx context.Context, object *api.Peering) (ctrl.Result, error) {
+	peer, role := object.Spec.Cluster, object.Spec.Role
+	half := p.side(role)
+	progress, err := half.open(ctx, peer, p.letters.last(peer, role))
+	if err != nil {
+		return p.failed(ctx, object, err)
+	}
+	if err := p.letters.say(ctx, peer, role, progress); err != nil {
+		return p.failed(ctx, object, err)
+	}
+	next := api.PeeringStatus{State: api.PeeringOpening, Step: progress.Step}
+	wait := soon
+	if progress.Open {
+		next.State = api.PeeringOpen
+		if next.Message, err = half.serve(ctx, peer); err != nil {
+			return p.failed(ctx, object, err)
+		}
+		if next.Message == "" {
+			wait = later
+		}
+	}
+	return ctrl.Result{RequeueAfter: wait}, p.show(ctx, object, next, progress.ByHand)
+}
+
+// failed shows why a peering does not come forward, and tries again.
+func (p *peerings) failed(ctx context.Context, object *api.Peering, cause error) (ctrl.Result, error) {
+	next := *object.Status.DeepCopy()
+	next.Message = cause.Error()
+	if next.State == "" {
+		next.State = api.PeeringOpening
+	}
+	if err := p.show(ctx, object, next, false); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{}, cause
+}
+
+// leave keeps an unused peering for a while, takes what it was for down at once, and then all of it.
+func (p *peerings) leave(ctx context.Context, object *api.Peering) (ctrl.Result, error) {
+	peer, role := object.Spec.Cluster, object.Spec.Role
+	half := p.side(role)
+	message, err := half.serve(ctx, peer)
+	if err != nil {
+		return p.failed(ctx, object, err)
+	}
+	since := time.Now()
+	if object.Status.State == api.PeeringLingering || object.Status.State == api.PeeringClosing {
+		since = object.Status.Since.Time
+	}
+	if left := p.linger - time.Since(since); object.Status.State != api.PeeringClosing && (left > 0 || message != "") {
+		wait := max(left, soon)
+		if message != "" {
+			wait = soon
+		}
+		return ctrl.Result{RequeueAfter: wait}, p.show(ctx, object, api.PeeringStatus{State: api.PeeringLingering, Message: message}, false)
+	}
+	if err := p.show(ctx, object, api.PeeringStatus{State: api.PeeringClosing}, false); err != nil {
+		return ctrl.Result{}, err
+	}
+	done, err := half.close(ctx, peer)
+	if err != nil {
+		return p.failed(ctx, object, err)
+	}
+	if !done {
+		return ctrl.Result{RequeueAfter: soon}, nil
+	}
+	p.letters.forget(peer, role)
+	return ctrl.Result{}, client.IgnoreNotFound(p.Delete(ctx, object))
+}
+
+// show writes the status, if it changed.
+func (p *peerings) show(ctx context.Context, object *api.Peering, next api.PeeringStatus, byHand bool) error {
+	next.Conditions, next.Since = object.Status.DeepCopy().Conditions, object.Status.Since
+	if next.State != object.Status.State || next.Since == nil {
+		now := metav1.Now()
+		next.Since = &now
+	}
+	ready := metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionFalse, Reason: string(next.State), Message: next.Message, ObservedGeneration: object.Generation}
+	if next.State == api.PeeringOpen {
+		ready.Status = metav1.ConditionTrue
+	}
+	meta.SetStatusCondition(&next.Conditions, ready)
+	if byHand {
+		meta.SetStatusCondition(&next.Conditions, metav1.Condition{Type: api.ConditionMixedPeering, Status: metav1.ConditionTrue, Reason: "MadeByHand",
+			Message: "this peering was made by hand: it is used and never written", ObservedGeneration: object.Generation})
+	} else {
+		meta.RemoveStatusCondition(&next.Conditions, api.ConditionMixedPeering)
+	}
+	if equality.Semantic.DeepEqual(object.Status, next) {
+		return nil
+	}
+	before := object.DeepCopy()
+	object.Status = next
+	return client.IgnoreNotFound(p.Status().Patch(ctx, object, client.MergeFrom(before)))
+}

@@ -1,0 +1,205 @@
+// Package grant tells a provider's Liqo what its Ledger says: it serves the ResourceSlice class "bourse".
+//
+// A slice belongs to an account: one consumer, one pool. What it is granted is what the account is owed, the sum of
+// its reservations: nothing in the slice itself is trusted or needed. A resource that was granted once goes to 0,
+// never away, because Liqo would leave it on the virtual node.
+package grant
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	"github.com/liqotech/liqo/pkg/consts"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/liqo"
+)
+
+// Owed is what an account is to be granted.
+type Owed struct {
+	Pool      string
+	Resources api.Resources
+	// Reservations are the IDs in the sum, sorted.
+	Reservations []string
+	// Ending says that something is about to leave the sum by time alone.
+	Ending bool
+}
+
+// Granter writes the status of our class's slices.
+type Granter struct {
+	client.Client
+	Cluster string
+	// Owed says what the account is owed whose slice has this name; not ok where the Ledger knows no such account.
+	Owed func(ctx context.Context, consumer, slice string) (Owed, bool, error)
+	// Region labels the virtual node, if it is known.
+	Region func() string
+}
+
+// Labels of virtual nodes. Liqo merges labels into a virtual node and never removes one, so only what stays true is
+// among them.
+const (
+	ProviderLabel = api.Group + "/provider"
+	PoolLabel     = api.Group + "/pool"
+)
+
+// Reconcile makes one slice's status what its account is owed.
+func (g *Granter) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	var slice authv1beta1.ResourceSlice
+	if err := g.Get(ctx, request.NamespacedName, &slice); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if slice.Spec.Class != liqo.Class || slice.Labels[consts.ReplicationStatusLabel] != "true" || slice.DeletionTimestamp != nil {
+		return ctrl.Result{}, nil
+	}
+	consumer, err := g.consumer(ctx, slice.Namespace)
+	if err != nil || consumer == "" {
+		return ctrl.Result{}, err
+	}
+	if condition(&slice, authv1beta1.ResourceSliceConditionTypeAuthentication) != authv1beta1.ResourceSliceConditionAccepted {
+		return ctrl.Result{}, nil // Liqo writes that first: its change brings us here again
+	}
+	if open, err := g.admitted(ctx, slice.Namespace, consumer); err != nil || !open {
+		return ctrl.Result{}, err
+	}
+	owed, known, err := g.Owed(ctx, consumer, slice.Name)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if err := g.write(ctx, &slice, owed, known); err != nil {
+		return ctrl.Result{}, err
+	}
+	if owed.Ending {
+		return ctrl.Result{RequeueAfter: time.Second}, nil
+	}
+	return ctrl.Result{}, nil
+}
+
+// consumer is whose slices a namespace holds, by the label that only this cluster's admins and Liqo can set.
+func (g *Granter) consumer(ctx context.Context, namespace string) (string, error) {
+	var ns corev1.Namespace
+	if err := g.Get(ctx, client.ObjectKey{Name: namespace}, &ns); err != nil {
+		return "", client.IgnoreNotFound(err)
+	}
+	if ns.Labels[consts.TenantNamespaceLabel] != "true" {
+		return "", nil
+	}
+	return liqo.Peer(&ns), nil
+}
+
+// admitted says whether the consumer's Tenant lets it negotiate: an admin may have cordoned or drained it.
+func (g *Granter) admitted(ctx context.Context, namespace, consumer string) (bool, error) {
+	var tenants authv1beta1.TenantList
+	if err := g.List(ctx, &tenants, client.InNamespace(namespace)); err != nil {
+		return false, err
+	}
+	for _, t := range tenants.Items {
+		if string(t.Spec.ClusterID) == consumer {
+			return t.Spec.TenantCondition == authv1beta1.TenantConditionActive || t.Spec.TenantCondition == "", nil
+		}
+	}
+	return false, nil
+}
+
+func condition(s *authv1beta1.ResourceSlice, kind authv1beta1.ResourceSliceConditionType) authv1beta1.ResourceSliceConditionStatus {
+	for _, c := range s.Status.Conditions {
+		if c.Type == kind {
+			return c.Status
+		}
+	}
+	return ""
+}
+
+// write patches what differs, under the version that was read: Liqo writes the same status.
+func (g *Granter) write(ctx context.Context, slice *authv1beta1.ResourceSlice, owed Owed, known bool) error {
+	next := slice.DeepCopy()
+	verdict := authv1beta1.ResourceSliceCondition{
+		Type: authv1beta1.ResourceSliceConditionTypeResources, Status: authv1beta1.ResourceSliceConditionAccepted,
+		Reason: "Reserved", Message: "granted for " + strings.Join(owed.Reservations, ", "), LastTransitionTime: metav1.Now(),
+	}
+	granted := condition(slice, verdict.Type) == authv1beta1.ResourceSliceConditionAccepted
+	switch {
+	case !known && !granted:
+		verdict.Status, verdict.Reason, verdict.Message = authv1beta1.ResourceSliceConditionDenied, "NoReservation",
+			"no reservation of this cluster is of a slice of this name: reserve by a ResourceRequest, and the agent makes the slice"
+	case len(owed.Reservations) == 0:
+		verdict.Reason, verdict.Message = "NothingReserved", "no reservation is left: nothing is granted"
+	}
+	if verdict.Status == authv1beta1.ResourceSliceConditionAccepted {
+		next.Status.Resources = grantOf(owed.Resources, slice.Status.Resources)
+		next.Status.NodeLabels = g.labels(owed, slice.Status.NodeLabels)
+	}
+	setCondition(&next.Status, verdict)
+	if equality.Semantic.DeepEqual(slice.Status, next.Status) {
+		return nil
+	}
+	return g.Status().Patch(ctx, next, client.MergeFromWithOptions(slice, client.MergeFromWithOptimisticLock{}))
+}
+
+func setCondition(status *authv1beta1.ResourceSliceStatus, c authv1beta1.ResourceSliceCondition) {
+	i := slices.IndexFunc(status.Conditions, func(o authv1beta1.ResourceSliceCondition) bool { return o.Type == c.Type })
+	if i < 0 {
+		status.Conditions = append(status.Conditions, c)
+		return
+	}
+	if old := status.Conditions[i]; old.Status == c.Status {
+		c.LastTransitionTime = old.LastTransitionTime
+	}
+	status.Conditions[i] = c
+}
+
+// grantOf is what is owed; 0 of what was granted before; and slots for pods, without which nothing runs.
+func grantOf(owed api.Resources, before corev1.ResourceList) corev1.ResourceList {
+	out := corev1.ResourceList{}
+	for name := range before {
+		out[name] = *resource.NewQuantity(0, resource.DecimalSI)
+	}
+	for name, amount := range owed {
+		out[name] = amount
+	}
+	if _, asked := owed[corev1.ResourcePods]; !asked {
+		out[corev1.ResourcePods] = *resource.NewQuantity(podSlots(owed), resource.DecimalSI)
+	}
+	return out
+}
+
+// podSlots is how many pods a slice may have that was reserved without saying so: 110, as many as Kubernetes lets a
+// node have, or 16 per CPU; none where nothing is owed.
+func podSlots(owed api.Resources) int64 {
+	if len(owed) == 0 {
+		return 0
+	}
+	cpu := owed[corev1.ResourceCPU]
+	return max(110, 16*cpu.Value())
+}
+
+func (g *Granter) labels(owed Owed, before map[string]string) map[string]string {
+	out := map[string]string{ProviderLabel: g.Cluster}
+	for name, value := range before {
+		out[name] = value
+	}
+	if owed.Pool != "" {
+		out[PoolLabel] = owed.Pool
+	}
+	if region := g.Region(); region != "" {
+		out[corev1.LabelTopologyRegion] = region
+	}
+	return out
+}
+
+// User is the name under which a slice's virtual kubelet acts in the provider's cluster. Liqo gives it, and labels
+// with it whatever that virtual kubelet makes.
+func User(slice, consumer string) string {
+	sum := sha256.Sum256([]byte(consumer))
+	return fmt.Sprintf("%s-%x", slice, sum[:6])
+}

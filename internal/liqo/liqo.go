@@ -1,0 +1,126 @@
+// Package liqo is what Bourse knows of Liqo v1.2: its kinds, names and labels. Nothing outside this package and those
+// below it touches Liqo.
+//
+//	peering   Liqo's handshake, taken apart into messages that two agents exchange
+//	grant     the provider's ResourceSlice class "bourse": Liqo is told what the Ledger says
+//	offload   the consumer's ResourceSlices, virtual nodes and NamespaceOffloadings
+//
+// Liqo is used as it is: all of this is objects that its own documentation describes.
+package liqo
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
+	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	"github.com/liqotech/liqo/pkg/consts"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// Class is the class of our ResourceSlices: Liqo leaves such slices to whoever serves the class.
+const Class authv1beta1.ResourceSliceClass = "bourse"
+
+// Labels of objects that we made. What does not carry ours is never written.
+const (
+	managedBy = consts.K8sAppManagedByKey
+	bourse    = "bourse"
+)
+
+// AddToScheme teaches a scheme Liqo's kinds.
+func AddToScheme(s *runtime.Scheme) error {
+	for _, add := range []func(*runtime.Scheme) error{authv1beta1.AddToScheme, liqov1beta1.AddToScheme, offv1beta1.AddToScheme} {
+		if err := add(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Installed says whether a cluster has Liqo.
+func Installed(mapper meta.RESTMapper) (bool, error) {
+	_, err := mapper.RESTMapping(authv1beta1.GroupVersion.WithKind(authv1beta1.ResourceSliceKind).GroupKind(), authv1beta1.GroupVersion.Version)
+	if meta.IsNoMatchError(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Ours says whether we made an object.
+func Ours(o client.Object) bool { return o.GetLabels()[managedBy] == bourse }
+
+// Labels are those of an object that we make for a peer, and any more.
+func Labels(peer string, more ...string) map[string]string {
+	labels := map[string]string{managedBy: bourse, consts.RemoteClusterID: peer}
+	for i := 0; i < len(more); i += 2 {
+		labels[more[i]] = more[i+1]
+	}
+	return labels
+}
+
+// Creator is the user of the slice whose virtual kubelet made a pod, empty for a pod that was not made from a ShadowPod.
+// Liqo's webhook sets the label; nobody but this cluster's own admins can set it otherwise.
+func Creator(pod *metav1.ObjectMeta) string {
+	if pod.Labels[consts.ManagedByLabelKey] != consts.ManagedByShadowPodValue {
+		return ""
+	}
+	return pod.Labels[consts.CreatorLabelKey]
+}
+
+// Peer is the cluster that an object is about, by Liqo's label.
+func Peer(o client.Object) string { return o.GetLabels()[consts.RemoteClusterID] }
+
+// TenantNamespace is the namespace that holds what concerns a peer, in both directions; empty if there is none.
+// Liqo finds it by its labels, and so do we.
+func TenantNamespace(ctx context.Context, r client.Reader, peer string) (string, error) {
+	var list corev1.NamespaceList
+	err := r.List(ctx, &list, client.MatchingLabels{consts.TenantNamespaceLabel: "true", consts.RemoteClusterID: peer})
+	if err != nil {
+		return "", err
+	}
+	for _, ns := range list.Items {
+		if ns.DeletionTimestamp == nil {
+			return ns.Name, nil
+		}
+	}
+	if len(list.Items) > 0 {
+		return "", api.Errorf(api.CodeUnavailable, "namespace %s is being deleted", list.Items[0].Name).Fix("wait until it is gone")
+	}
+	return "", nil
+}
+
+// EnsureTenantNamespace returns that namespace, making it if need be. Liqo would name it alike.
+func EnsureTenantNamespace(ctx context.Context, c client.Client, peer string) (string, error) {
+	name, err := TenantNamespace(ctx, c, peer)
+	if err != nil || name != "" {
+		return name, err
+	}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: bounded("liqo-tenant-" + peer), Labels: Labels(peer, consts.TenantNamespaceLabel, "true"),
+	}}
+	if err := c.Create(ctx, ns); apierrors.IsAlreadyExists(err) {
+		return "", api.Errorf(api.CodeUnavailable, "namespace %s is there, but not yet (or no longer) that of %s", ns.Name, peer).
+			Fix("wait, or give it the labels %s=true and %s=%s", consts.TenantNamespaceLabel, consts.RemoteClusterID, peer)
+	} else if err != nil {
+		return "", err
+	}
+	return ns.Name, nil
+}
+
+// bounded is a name, cut and told apart by a hash where it would be too long for a DNS label.
+func bounded(name string) string {
+	if len(name) <= 63 {
+		return name
+	}
+	sum := sha256.Sum256([]byte(name))
+	return name[:52] + "-" + hex.EncodeToString(sum[:5])
+}

@@ -1,0 +1,151 @@
+package offload
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	"github.com/liqotech/liqo/pkg/consts"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/liqo"
+)
+
+// Namespaces are those of this cluster that are offloaded for its requests.
+type Namespaces struct {
+	client.Client
+	// Cluster is this cluster's ID: Liqo ends the names of namespaces at the provider with it.
+	Cluster string
+}
+
+// offloading is the only name that Liqo accepts.
+const offloading = "offloading"
+
+// Use is what the requests of this cluster make of one namespace.
+type Use struct {
+	Namespace string
+	// Providers may run its pods.
+	Providers []string
+	Strategy  api.OffloadStrategy
+}
+
+// Ensure offloads a namespace to the providers of the requests that name it, to none where there are none any more.
+// Errors: NamespaceOffloadingForeign where somebody else decides about the namespace.
+func (n *Namespaces) Ensure(ctx context.Context, u Use) error {
+	o := &offv1beta1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: u.Namespace, Name: offloading}}
+	err := n.Get(ctx, client.ObjectKeyFromObject(o), o)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return err
+	case err == nil && !liqo.Ours(o):
+		return foreign(o, u)
+	case len(u.Providers) == 0 && err == nil && o.DeletionTimestamp == nil:
+		return client.IgnoreNotFound(n.Delete(ctx, o))
+	case len(u.Providers) == 0 || o.DeletionTimestamp != nil:
+		return nil
+	}
+	spec := specOf(u)
+	if apierrors.IsNotFound(err) {
+		if remote := u.Namespace + "-" + n.Cluster; len(remote) > 63 {
+			return api.Invalid("offload.namespaces", "%s would be named %s at the provider, which is longer than 63 characters", u.Namespace, remote).
+				Fix("offload a namespace with a shorter name")
+		}
+		o.Labels, o.Spec = map[string]string{consts.K8sAppManagedByKey: "bourse"}, spec
+		return n.Create(ctx, o)
+	}
+	if equality.Semantic.DeepEqual(o.Spec.ClusterSelector, spec.ClusterSelector) {
+		return nil
+	}
+	old := o.DeepCopy()
+	o.Spec.ClusterSelector = spec.ClusterSelector // all else Liqo holds to be immutable
+	return n.Patch(ctx, o, client.MergeFrom(old))
+}
+
+func specOf(u Use) offv1beta1.NamespaceOffloadingSpec {
+	return offv1beta1.NamespaceOffloadingSpec{
+		NamespaceMappingStrategy: offv1beta1.DefaultNameMappingStrategyType,
+		PodOffloadingStrategy:    offv1beta1.PodOffloadingStrategyType(cmp.Or(u.Strategy, api.OffloadLocalAndRemote)),
+		ClusterSelector: corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+			MatchExpressions: []corev1.NodeSelectorRequirement{{
+				Key: consts.RemoteClusterID, Operator: corev1.NodeSelectorOpIn, Values: u.Providers,
+			}},
+		}}},
+	}
+}
+
+// foreign is no error where the namespace's own admin has offloaded it to these providers already.
+func foreign(o *offv1beta1.NamespaceOffloading, u Use) error {
+	for _, provider := range u.Providers {
+		if !selects(o, provider, nil) {
+			return api.Errorf(api.CodeConflict, "namespace %s has a NamespaceOffloading that Bourse did not make and that does not select %s", u.Namespace, provider).
+				Fix("add to its clusterSelector: {key: %s, operator: In, values: [%s]}", consts.RemoteClusterID, strings.Join(u.Providers, ", "))
+		}
+	}
+	return nil
+}
+
+// selects says whether an offloading admits a provider's virtual nodes.
+func selects(o *offv1beta1.NamespaceOffloading, provider string, labels map[string]string) bool {
+	if len(o.Spec.ClusterSelector.NodeSelectorTerms) == 0 {
+		return true
+	}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{
+		consts.RemoteClusterID: provider, consts.TypeLabel: consts.TypeNode,
+	}}}
+	for name, value := range labels {
+		node.Labels[name] = value
+	}
+	selector, err := nodeaffinity.NewNodeSelector(&o.Spec.ClusterSelector)
+	return err != nil || selector.Match(node) // what cannot be read is taken to select
+}
+
+// Others are the namespaces that would be offloaded to a provider without anybody having asked for that: their
+// Secrets would go there.
+func (n *Namespaces) Others(ctx context.Context, provider string, labels map[string]string, named []string) ([]string, error) {
+	var list offv1beta1.NamespaceOffloadingList
+	if err := n.List(ctx, &list); err != nil {
+		return nil, err
+	}
+	var out []string
+	for i := range list.Items {
+		o := &list.Items[i]
+		if !liqo.Ours(o) && !slices.Contains(named, o.Namespace) && selects(o, provider, labels) {
+			out = append(out, o.Namespace)
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// Ours lists the namespaces that we offloaded.
+func (n *Namespaces) Ours(ctx context.Context) ([]string, error) {
+	var list offv1beta1.NamespaceOffloadingList
+	if err := n.List(ctx, &list); err != nil {
+		return nil, err
+	}
+	var out []string
+	for i := range list.Items {
+		if liqo.Ours(&list.Items[i]) {
+			out = append(out, list.Items[i].Namespace)
+		}
+	}
+	return out, nil
+}
+
+// Ready says whether Liqo has mapped a namespace; message is its own word where not.
+func (n *Namespaces) Ready(ctx context.Context, namespace string) (ready bool, message string, err error) {
+	var o offv1beta1.NamespaceOffloading
+	if err := n.Get(ctx, client.ObjectKey{Namespace: namespace, Name: offloading}, &o); err != nil {
+		return false, "namespace " + namespace + " is not offloaded yet", client.IgnoreNotFound(err)
+	}
+	phase := o.Status.OffloadingPhase
+	return phase == offv1beta1.ReadyOffloadingPhaseType, "offloading of namespace " + namespace + ": " + string(phase), nil
+}

@@ -1,0 +1,158 @@
+// Package offload is the consumer's side of what is borrowed: a ResourceSlice for each account, the virtual node that
+// Liqo makes of it, and the namespaces whose pods may run there.
+package offload
+
+import (
+	"context"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
+	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	"github.com/liqotech/liqo/pkg/consts"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/liqo"
+)
+
+// Slices are this cluster's ResourceSlices: one, hence one virtual node, for each account.
+type Slices struct{ client.Client }
+
+// Standing is how far a slice is.
+type Standing struct {
+	// Granted says that the provider grants at least what is asked; Ready that its virtual node is Ready.
+	Granted, Ready bool
+	// Message says what is waited for, in Liqo's words where it has any.
+	Message string
+}
+
+// Ensure makes the slice of an account ask for what is reserved.
+func (s *Slices) Ensure(ctx context.Context, provider, name string, want api.Resources) (Standing, error) {
+	namespace, err := liqo.TenantNamespace(ctx, s.Client, provider)
+	if err != nil || namespace == "" {
+		return Standing{Message: "there is no peering"}, err
+	}
+	slice := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	err = s.Get(ctx, client.ObjectKeyFromObject(slice), slice)
+	switch {
+	case apierrors.IsNotFound(err):
+		return Standing{Message: "the slice was made"}, s.Create(ctx, newSlice(namespace, provider, name, want))
+	case err != nil:
+		return Standing{}, err
+	case slice.DeletionTimestamp != nil:
+		return Standing{Message: "the slice of an earlier reservation is being removed"}, nil
+	case !equality.Semantic.DeepEqual(slice.Spec.Resources, corev1.ResourceList(want)) || slice.Spec.Class != liqo.Class:
+		old := slice.DeepCopy()
+		slice.Spec.Resources, slice.Spec.Class = corev1.ResourceList(want), liqo.Class
+		if err := s.Patch(ctx, slice, client.MergeFrom(old)); err != nil {
+			return Standing{}, err
+		}
+	}
+	return s.standing(ctx, slice, want)
+}
+
+func newSlice(namespace, provider, name string, want api.Resources) *authv1beta1.ResourceSlice {
+	id := liqov1beta1.ClusterID(provider)
+	return &authv1beta1.ResourceSlice{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: name,
+			Labels: liqo.Labels(provider,
+				consts.ReplicationRequestedLabel, consts.ReplicationRequestedLabelValue,
+				consts.ReplicationDestinationLabel, provider),
+			Annotations: map[string]string{consts.CreateVirtualNodeAnnotation: "true"},
+		},
+		Spec: authv1beta1.ResourceSliceSpec{Class: liqo.Class, ProviderClusterID: &id, Resources: corev1.ResourceList(want)},
+	}
+}
+
+func (s *Slices) standing(ctx context.Context, slice *authv1beta1.ResourceSlice, want api.Resources) (Standing, error) {
+	var out Standing
+	for _, c := range slice.Status.Conditions {
+		if c.Type == authv1beta1.ResourceSliceConditionTypeResources {
+			out.Granted = c.Status == authv1beta1.ResourceSliceConditionAccepted && covers(slice.Status.Resources, want)
+			out.Message = c.Message
+		}
+	}
+	if out.Message == "" {
+		out.Message = "the provider's Liqo has not answered yet"
+	}
+	var node corev1.Node
+	if err := s.Get(ctx, client.ObjectKey{Name: slice.Name}, &node); err != nil {
+		return out, client.IgnoreNotFound(err)
+	}
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			out.Ready = out.Granted && c.Status == corev1.ConditionTrue && covers(node.Status.Allocatable, want)
+			if !out.Ready {
+				out.Message = "the virtual node is not Ready: " + c.Message
+			}
+		}
+	}
+	return out, nil
+}
+
+func covers(have corev1.ResourceList, want api.Resources) bool {
+	for name, amount := range want {
+		if got := have[name]; got.Cmp(amount) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Remove takes a slice away, and with it its virtual node; gone says that nothing of it is left. Liqo drains the node
+// first.
+func (s *Slices) Remove(ctx context.Context, provider, name string) (gone bool, err error) {
+	namespace, err := liqo.TenantNamespace(ctx, s.Client, provider)
+	if err != nil || namespace == "" {
+		return err == nil, err
+	}
+	slice := &authv1beta1.ResourceSlice{}
+	node, virtual := &corev1.Node{}, &offv1beta1.VirtualNode{}
+	at := client.ObjectKey{Namespace: namespace, Name: name}
+	haveSlice, err := s.have(ctx, at, slice)
+	if err != nil {
+		return false, err
+	}
+	haveVirtual, err := s.have(ctx, at, virtual)
+	if err != nil {
+		return false, err
+	}
+	haveNode, err := s.have(ctx, client.ObjectKey{Name: name}, node)
+	if err != nil {
+		return false, err
+	}
+	// Liqo's controller panics when a virtual node goes before its Node has come.
+	if haveSlice && liqo.Ours(slice) && slice.DeletionTimestamp == nil && (haveNode || !haveVirtual) {
+		return false, client.IgnoreNotFound(s.Delete(ctx, slice))
+	}
+	return !haveSlice && !haveVirtual && !haveNode, nil
+}
+
+func (s *Slices) have(ctx context.Context, at client.ObjectKey, o client.Object) (bool, error) {
+	err := s.Get(ctx, at, o)
+	return err == nil, client.IgnoreNotFound(err)
+}
+
+// Names lists the slices that we made with a provider.
+func (s *Slices) Names(ctx context.Context, provider string) ([]string, error) {
+	namespace, err := liqo.TenantNamespace(ctx, s.Client, provider)
+	if err != nil || namespace == "" {
+		return nil, err
+	}
+	var list authv1beta1.ResourceSliceList
+	if err := s.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+		return nil, err
+	}
+	var names []string
+	for i := range list.Items {
+		if slice := &list.Items[i]; liqo.Ours(slice) && slice.Labels[consts.ReplicationRequestedLabel] == consts.ReplicationRequestedLabelValue {
+			names = append(names, slice.Name)
+		}
+	}
+	return names, nil
+}

@@ -1,0 +1,50 @@
+package peering
+
+import (
+	"context"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/internal/liqo"
+)
+
+// deleteOurs deletes an object if it is there and we made it.
+func deleteOurs(ctx context.Context, c client.Client, o client.Object) error {
+	if err := c.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil || !liqo.Ours(o) {
+		return client.IgnoreNotFound(err)
+	}
+	uid := o.GetUID()
+	return client.IgnoreNotFound(c.Delete(ctx, o, client.Preconditions{UID: &uid}))
+}
+
+// leaveNamespace deletes a tenant namespace that we made and that nothing uses any more: it serves both directions,
+// and peerings made by hand.
+func leaveNamespace(ctx context.Context, c client.Client, name string) error {
+	var ns corev1.Namespace
+	if err := c.Get(ctx, client.ObjectKey{Name: name}, &ns); err != nil || !liqo.Ours(&ns) || ns.DeletionTimestamp != nil {
+		return client.IgnoreNotFound(err)
+	}
+	for _, list := range []client.ObjectList{&authv1beta1.TenantList{}, &authv1beta1.IdentityList{}, &authv1beta1.ResourceSliceList{}} {
+		if err := c.List(ctx, list, client.InNamespace(name)); err != nil {
+			return err
+		}
+		if used(list) {
+			return nil
+		}
+	}
+	return client.IgnoreNotFound(c.Delete(ctx, &ns))
+}
+
+func used(list client.ObjectList) bool {
+	switch l := list.(type) {
+	case *authv1beta1.TenantList:
+		return len(l.Items) > 0
+	case *authv1beta1.IdentityList:
+		return len(l.Items) > 0
+	case *authv1beta1.ResourceSliceList:
+		return len(l.Items) > 0
+	}
+	return true
+}

@@ -1,0 +1,193 @@
+package peering
+
+import (
+	"bytes"
+	"context"
+	"crypto"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
+	"github.com/liqotech/liqo/pkg/consts"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/liqo"
+)
+
+// Consumer is this cluster's half of the peerings in which it borrows. Client must read Secrets from the API server,
+// not from a cache.
+type Consumer struct {
+	client.Client
+	// Cluster is this cluster's ID, LiqoNamespace where its Liqo lives.
+	Cluster, LiqoNamespace string
+}
+
+const (
+	signedNonceSecret = "liqo-signed-nonce"
+	organization      = "liqo.io" // by which Liqo knows the certificates of control planes
+)
+
+// Open does what can be done now. heard is the newest valid message of the provider, nil if there is none.
+// Errors: BadSignature where the provider says what cannot be right; the API server's.
+func (c *Consumer) Open(ctx context.Context, provider string, heard *api.Handshake) (Progress, error) {
+	namespace, err := liqo.EnsureTenantNamespace(ctx, c.Client, provider)
+	if err != nil {
+		return Progress{}, err
+	}
+	identity, err := c.identity(ctx, namespace, provider)
+	if err != nil {
+		return Progress{}, err
+	}
+	if identity != nil && !liqo.Ours(identity) {
+		return Progress{Open: true, ByHand: true}, nil
+	}
+	if heard != nil && heard.Identity != nil {
+		if err := c.install(ctx, namespace, provider, identity, heard); err != nil {
+			return Progress{}, err
+		}
+	}
+	if heard != nil && heard.Nonce != nil {
+		return c.answer(ctx, namespace, provider, heard)
+	}
+	if identity != nil && identity.Status.KubeconfigSecretRef != nil {
+		return Progress{Open: true}, nil
+	}
+	if identity != nil || heard != nil {
+		return waiting(StepIdentity), nil
+	}
+	return waiting(StepNonce), nil
+}
+
+// identity returns the Identity by which our Liqo acts in the provider's cluster, nil if there is none.
+func (c *Consumer) identity(ctx context.Context, namespace, provider string) (*authv1beta1.Identity, error) {
+	var list authv1beta1.IdentityList
+	if err := c.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+		return nil, err
+	}
+	for i := range list.Items {
+		id := &list.Items[i]
+		if id.Spec.Type == authv1beta1.ControlPlaneIdentityType && string(id.Spec.ClusterID) == provider && id.DeletionTimestamp == nil {
+			return id, nil
+		}
+	}
+	return nil, nil
+}
+
+// answer lets our Liqo sign the nonce, and asks for a Tenant.
+func (c *Consumer) answer(ctx context.Context, namespace, provider string, heard *api.Handshake) (Progress, error) {
+	nonce := heard.Nonce.Nonce
+	if heard.Session != session(nonce) {
+		return Progress{}, api.Errorf(api.CodeBadSignature, "the nonce of %s is of another session", provider)
+	}
+	signature, err := c.signed(ctx, namespace, provider, nonce)
+	if err != nil || signature == nil {
+		return waiting(StepNonce), err
+	}
+	tenant, err := c.tenant(ctx)
+	if err != nil {
+		return Progress{}, err
+	}
+	tenant.Signature = signature
+	return Progress{Step: StepIdentity, Session: heard.Session, Say: &api.HandshakeContent{Tenant: tenant}}, nil
+}
+
+// signed returns the nonce's signature; nil until our Liqo has made it.
+func (c *Consumer) signed(ctx context.Context, namespace, provider string, nonce []byte) ([]byte, error) {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: signedNonceSecret}}
+	err := c.Get(ctx, client.ObjectKeyFromObject(secret), secret)
+	switch {
+	case apierrors.IsNotFound(err):
+		secret.Labels = liqo.Labels(provider, consts.SignedNonceSecretLabelKey, "true")
+		secret.Data = map[string][]byte{consts.NonceSecretField: nonce}
+		return nil, c.Create(ctx, secret)
+	case err != nil:
+		return nil, err
+	case !bytes.Equal(secret.Data[consts.NonceSecretField], nonce): // of a peering that was
+		return nil, c.Delete(ctx, secret, client.Preconditions{UID: &secret.UID})
+	}
+	return secret.Data[consts.SignedNonceSecretField], nil
+}
+
+// tenant is what the provider needs of our Liqo's key: its public half, and a certificate request by it. The key
+// stays where it is.
+func (c *Consumer) tenant(ctx context.Context) (*api.HandshakeTenant, error) {
+	var keys corev1.Secret
+	if err := c.Get(ctx, client.ObjectKey{Namespace: c.LiqoNamespace, Name: consts.AuthKeysSecretName}, &keys); err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(keys.Data[consts.PrivateKeyField])
+	if block == nil {
+		return nil, api.Errorf(api.CodeUnavailable, "Secret %s/%s holds no key", c.LiqoNamespace, consts.AuthKeysSecretName).Fix("wait until Liqo has made it")
+	}
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	signer, ok := key.(crypto.Signer)
+	if !ok {
+		return nil, api.Errorf(api.CodeInternal, "Liqo's key cannot sign")
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
+		Subject: pkix.Name{Organization: []string{organization}, CommonName: c.Cluster},
+	}, signer)
+	if err != nil {
+		return nil, err
+	}
+	return &api.HandshakeTenant{
+		PublicKey: keys.Data[consts.PublicKeyField],
+		CSR:       pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}),
+	}, nil
+}
+
+// install makes the Identity what the provider issued, if that is for us and of this session.
+func (c *Consumer) install(ctx context.Context, namespace, provider string, old *authv1beta1.Identity, heard *api.Handshake) error {
+	var nonce corev1.Secret
+	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: signedNonceSecret}, &nonce); err != nil {
+		return client.IgnoreNotFound(err) // we asked for nothing
+	}
+	given := heard.Identity
+	if heard.Session != session(nonce.Data[consts.NonceSecretField]) {
+		return nil // of a peering that was
+	}
+	spec := authv1beta1.IdentitySpec{
+		ClusterID: liqov1beta1.ClusterID(provider), Type: authv1beta1.ControlPlaneIdentityType, Namespace: &given.Namespace,
+		AuthParams: authv1beta1.AuthParams{CA: given.CA, SignedCRT: given.Certificate, APIServer: given.APIServer},
+	}
+	if given.ProxyURL != "" {
+		spec.AuthParams.ProxyURL = &given.ProxyURL
+	}
+	if old != nil {
+		return nil // Liqo itself renews what is in it
+	}
+	return c.Create(ctx, &authv1beta1.Identity{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "controlplane-" + provider, Labels: liqo.Labels(provider)}, Spec: spec,
+	})
+}
+
+// Close removes what Open made; done says that nothing of it is left. There must be no ResourceSlice any more: Liqo
+// could not reach its copies.
+func (c *Consumer) Close(ctx context.Context, provider string) (done bool, err error) {
+	namespace, err := liqo.TenantNamespace(ctx, c.Client, provider)
+	if err != nil || namespace == "" {
+		return err == nil, err
+	}
+	identity, err := c.identity(ctx, namespace, provider)
+	if err != nil {
+		return false, err
+	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: signedNonceSecret}}
+	if err := deleteOurs(ctx, c.Client, secret); err != nil {
+		return false, err
+	}
+	if identity != nil && liqo.Ours(identity) {
+		return false, client.IgnoreNotFound(c.Delete(ctx, identity))
+	}
+	return true, leaveNamespace(ctx, c.Client, namespace)
+}

@@ -1,0 +1,167 @@
+package peering
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
+	"github.com/liqotech/liqo/pkg/consts"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/liqo"
+)
+
+// Provider is this cluster's half of the peerings in which another cluster borrows. Client must read Secrets from the
+// API server, not from a cache.
+type Provider struct{ client.Client }
+
+const nonceSecret = "liqo-nonce"
+
+// Open does what can be done now. heard is the newest valid message of the consumer, nil if there is none.
+// Errors: BadSignature where the consumer says what cannot be right; the API server's.
+func (p *Provider) Open(ctx context.Context, consumer string, heard *api.Handshake) (Progress, error) {
+	namespace, err := liqo.EnsureTenantNamespace(ctx, p.Client, consumer)
+	if err != nil {
+		return Progress{}, err
+	}
+	tenant, err := p.tenant(ctx, namespace, consumer)
+	if err != nil {
+		return Progress{}, err
+	}
+	if tenant != nil && !liqo.Ours(tenant) {
+		return Progress{Open: true, ByHand: true}, nil
+	}
+	nonce, err := p.nonce(ctx, namespace, consumer)
+	if err != nil || nonce == nil {
+		return waiting(StepNonce), err
+	}
+	out := Progress{Step: StepTenant, Session: session(nonce), Say: &api.HandshakeContent{Nonce: &api.HandshakeNonce{Nonce: nonce}}}
+	if heard != nil && heard.Tenant != nil && heard.Session == out.Session {
+		if tenant, err = p.admit(ctx, namespace, consumer, tenant, heard.Tenant); err != nil {
+			return Progress{}, err
+		}
+	}
+	if tenant == nil || tenant.Status.AuthParams == nil || tenant.Status.TenantNamespace == "" {
+		return out, nil
+	}
+	a := tenant.Status.AuthParams
+	out.Open, out.Step = true, ""
+	out.Say = &api.HandshakeContent{Identity: &api.HandshakeIdentity{
+		Namespace: tenant.Status.TenantNamespace, CA: a.CA, Certificate: a.SignedCRT, APIServer: a.APIServer, ProxyURL: value(a.ProxyURL),
+	}}
+	return out, nil
+}
+
+// tenant returns the Tenant of a consumer, nil if there is none.
+func (p *Provider) tenant(ctx context.Context, namespace, consumer string) (*authv1beta1.Tenant, error) {
+	var list authv1beta1.TenantList
+	if err := p.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+		return nil, err
+	}
+	for i := range list.Items {
+		if t := &list.Items[i]; string(t.Spec.ClusterID) == consumer && t.DeletionTimestamp == nil {
+			return t, nil
+		}
+	}
+	return nil, nil
+}
+
+// nonce returns what the consumer must sign; nil until our Liqo has made it.
+func (p *Provider) nonce(ctx context.Context, namespace, consumer string) ([]byte, error) {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: nonceSecret}}
+	err := p.Get(ctx, client.ObjectKeyFromObject(secret), secret)
+	if apierrors.IsNotFound(err) {
+		secret.Labels = liqo.Labels(consumer, consts.NonceSecretLabelKey, "true")
+		return nil, p.Create(ctx, secret)
+	}
+	return secret.Data[consts.NonceSecretField], err
+}
+
+// admit makes the Tenant what the consumer asks for. Whether the nonce is signed by that key, our Liqo checks.
+func (p *Provider) admit(ctx context.Context, namespace, consumer string, old *authv1beta1.Tenant, asked *api.HandshakeTenant) (*authv1beta1.Tenant, error) {
+	if err := checkCSR(asked, consumer); err != nil {
+		return nil, err
+	}
+	if old == nil {
+		t := &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: consumer, Labels: liqo.Labels(consumer)}}
+		t.Spec.ClusterID, t.Spec.TenantCondition = liqov1beta1.ClusterID(consumer), authv1beta1.TenantConditionActive
+		policy := authv1beta1.KeysExchange
+		t.Spec.AuthzPolicy = &policy
+		fill(&t.Spec, asked)
+		return t, p.Create(ctx, t)
+	}
+	if bytes.Equal(old.Spec.PublicKey, asked.PublicKey) && bytes.Equal(old.Spec.CSR, asked.CSR) && bytes.Equal(old.Spec.Signature, asked.Signature) {
+		return old, nil
+	}
+	t := old.DeepCopy()
+	fill(&t.Spec, asked)
+	return t, p.Patch(ctx, t, client.MergeFromWithOptions(old, client.MergeFromWithOptimisticLock{}))
+}
+
+func fill(spec *authv1beta1.TenantSpec, asked *api.HandshakeTenant) {
+	spec.PublicKey, spec.CSR, spec.Signature, spec.ProxyURL = asked.PublicKey, asked.CSR, asked.Signature, nil
+	if asked.ProxyURL != "" {
+		spec.ProxyURL = &asked.ProxyURL
+	}
+}
+
+// checkCSR refuses a certificate request in another name: in Liqo a cluster ID becomes a user.
+func checkCSR(asked *api.HandshakeTenant, consumer string) error {
+	block, rest := pem.Decode(asked.CSR)
+	if block == nil || len(bytes.TrimSpace(rest)) > 0 {
+		return api.Errorf(api.CodeBadSignature, "the certificate request of %s is not one PEM block", consumer)
+	}
+	csr, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil {
+		return api.Errorf(api.CodeBadSignature, "the certificate request of %s: %s", consumer, err)
+	}
+	s := csr.Subject
+	if s.CommonName != consumer || len(s.Organization) != 1 || s.Organization[0] != organization || len(s.Names) != 2 {
+		return api.Errorf(api.CodeBadSignature, "the certificate request of %s is for %.200q", consumer, s)
+	}
+	return nil
+}
+
+// Close removes what Open made; done says that nothing of it is left.
+func (p *Provider) Close(ctx context.Context, consumer string) (done bool, err error) {
+	namespace, err := liqo.TenantNamespace(ctx, p.Client, consumer)
+	if err != nil || namespace == "" {
+		return err == nil, err
+	}
+	var tenants authv1beta1.TenantList
+	if err := p.List(ctx, &tenants, client.InNamespace(namespace)); err != nil {
+		return false, err
+	}
+	gone := true
+	for i := range tenants.Items {
+		t := &tenants.Items[i]
+		if !liqo.Ours(t) {
+			continue
+		}
+		gone = false
+		if t.DeletionTimestamp == nil {
+			if err := p.Delete(ctx, t); client.IgnoreNotFound(err) != nil {
+				return false, err
+			}
+		}
+	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: nonceSecret}}
+	if err := deleteOurs(ctx, p.Client, secret); err != nil || !gone {
+		return false, err
+	}
+	return true, leaveNamespace(ctx, p.Client, namespace)
+}
+
+func value(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
