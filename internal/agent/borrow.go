@@ -36,7 +36,7 @@ func (b *borrow) open(ctx context.Context, peer string, heard *api.Handshake) (p
 	return b.peering.Open(ctx, peer, heard)
 }
 
-func (b *borrow) close(ctx context.Context, peer string) (bool, error) {
+func (b *borrow) close(ctx context.Context, peer string, _ bool) (bool, error) {
 	return b.peering.Close(ctx, peer)
 }
 

@@ -36,8 +36,8 @@ func (l *lend) open(ctx context.Context, peer string, heard *api.Handshake) (pee
 // serve has nothing to do: slices are granted as they come.
 func (l *lend) serve(context.Context, string) (string, error) { return "", nil }
 
-func (l *lend) close(ctx context.Context, peer string) (bool, error) {
-	return l.peering.Close(ctx, peer)
+func (l *lend) close(ctx context.Context, peer string, force bool) (bool, error) {
+	return l.peering.Close(ctx, peer, force)
 }
 
 // account is what the Ledger says of one: what is bound, and what is ending.

@@ -40,13 +40,15 @@ type side interface {
 	open(ctx context.Context, peer string, heard *api.Handshake) (peering.Progress, error)
 	// serve does what the peering is for; what it waits for is the message.
 	serve(ctx context.Context, peer string) (message string, err error)
-	// close takes all of it down; done says that nothing is left.
-	close(ctx context.Context, peer string) (done bool, err error)
+	// close takes all of it down; done says that nothing is left. force does not wait for the other side.
+	close(ctx context.Context, peer string, force bool) (done bool, err error)
 }
 
 const (
 	soon  = 300 * time.Millisecond // while something is being made or removed
 	later = 15 * time.Second       // how often an open peering is looked at that no event was about
+	// abandoned is how long one waits for the other side to take back its part of a peering that is being closed.
+	abandoned = 2 * time.Minute
 )
 
 func (p *peerings) side(role api.PeeringRole) side {
@@ -189,7 +191,7 @@ func (p *peerings) leave(ctx context.Context, object *api.Peering) (ctrl.Result,
 	if err := p.show(ctx, object, api.PeeringStatus{State: api.PeeringClosing}, false); err != nil {
 		return ctrl.Result{}, err
 	}
-	done, err := half.close(ctx, peer)
+	done, err := half.close(ctx, peer, time.Since(object.Status.Since.Time) > abandoned)
 	if err != nil {
 		return p.failed(ctx, object, err)
 	}

@@ -4,7 +4,9 @@ import (
 	"context"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/internal/liqo"
@@ -19,6 +21,20 @@ func deleteOurs(ctx context.Context, c client.Client, o client.Object) error {
 	return client.IgnoreNotFound(c.Delete(ctx, o, client.Preconditions{UID: &uid}))
 }
 
+// remains says whether a tenant namespace still holds what Liqo copies: with one label the originals, with another the
+// copies.
+func remains(ctx context.Context, c client.Client, namespace, label string) (bool, error) {
+	for _, list := range []client.ObjectList{&authv1beta1.ResourceSliceList{}, &offv1beta1.NamespaceMapList{}} {
+		if err := c.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{label: "true"}); err != nil {
+			return false, err
+		}
+		if meta.LenList(list) > 0 {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
 // leaveNamespace deletes a tenant namespace that we made and that nothing uses any more: it serves both directions,
 // and peerings made by hand.
 func leaveNamespace(ctx context.Context, c client.Client, name string) error {
@@ -30,21 +46,9 @@ func leaveNamespace(ctx context.Context, c client.Client, name string) error {
 		if err := c.List(ctx, list, client.InNamespace(name)); err != nil {
 			return err
 		}
-		if used(list) {
+		if meta.LenList(list) > 0 {
 			return nil
 		}
 	}
 	return client.IgnoreNotFound(c.Delete(ctx, &ns))
-}
-
-func used(list client.ObjectList) bool {
-	switch l := list.(type) {
-	case *authv1beta1.TenantList:
-		return len(l.Items) > 0
-	case *authv1beta1.IdentityList:
-		return len(l.Items) > 0
-	case *authv1beta1.ResourceSliceList:
-		return len(l.Items) > 0
-	}
-	return true
 }

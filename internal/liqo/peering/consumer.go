@@ -171,12 +171,15 @@ func (c *Consumer) install(ctx context.Context, namespace, provider string, old 
 	})
 }
 
-// Close removes what Open made; done says that nothing of it is left. There must be no ResourceSlice any more: Liqo
-// could not reach its copies.
+// Close removes what Open made; done says that nothing of it is left. It waits until Liqo has taken back what it
+// copied to the provider: without its Identity it could not, and would wait for ever.
 func (c *Consumer) Close(ctx context.Context, provider string) (done bool, err error) {
 	namespace, err := liqo.TenantNamespace(ctx, c.Client, provider)
 	if err != nil || namespace == "" {
 		return err == nil, err
+	}
+	if left, err := remains(ctx, c.Client, namespace, consts.ReplicationRequestedLabel); err != nil || left {
+		return false, err
 	}
 	identity, err := c.identity(ctx, namespace, provider)
 	if err != nil {

@@ -129,11 +129,17 @@ func checkCSR(asked *api.HandshakeTenant, consumer string) error {
 	return nil
 }
 
-// Close removes what Open made; done says that nothing of it is left.
-func (p *Provider) Close(ctx context.Context, consumer string) (done bool, err error) {
+// Close removes what Open made; done says that nothing of it is left. It waits until the consumer has taken back what
+// its Liqo copied here, unless it is told not to: a consumer may be gone for ever.
+func (p *Provider) Close(ctx context.Context, consumer string, force bool) (done bool, err error) {
 	namespace, err := liqo.TenantNamespace(ctx, p.Client, consumer)
 	if err != nil || namespace == "" {
 		return err == nil, err
+	}
+	if !force {
+		if left, err := remains(ctx, p.Client, namespace, consts.ReplicationStatusLabel); err != nil || left {
+			return false, err
+		}
 	}
 	var tenants authv1beta1.TenantList
 	if err := p.List(ctx, &tenants, client.InNamespace(namespace)); err != nil {
