@@ -2,6 +2,7 @@ package liqo
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/test/e2e/federation"
 )
 
 // namesIn lists the names of a list's objects.
@@ -53,28 +55,117 @@ func TestAReservationBecomesRunningPods(t *testing.T) {
 	w.nothingLeft(t, w.rome, w.milan)
 }
 
-// What the consumer asks of Liqo is a wish: it is granted what is reserved.
-func TestNothingBeyondTheReservationIsGranted(t *testing.T) {
+// Two reservations of one account add up to one grant, whatever the consumer wishes for; when one ends, the pods of
+// the other go on. A new one, during the teardown of the last, begins anew.
+func TestReservationsOfOneAccountAddUp(t *testing.T) {
 	w := start(t)
-	a := w.ask(t, w.rome, w.paris, "greedy", amounts("4", "8Gi"))
-	a.becomes(api.Active)
-	name := market.SliceName("rome", "paris", api.GeneralPool)
-	var slice authv1beta1.ResourceSlice
-	if err := w.rome.Objects.Get(t.Context(), kube.ObjectKey{Namespace: "liqo-tenant-paris", Name: name}, &slice); err != nil {
-		t.Fatal(err)
-	}
-	before := slice.DeepCopy()
-	slice.Spec.Resources[corev1.ResourceCPU] = resource.MustParse("30")
-	if err := w.rome.Objects.Patch(t.Context(), &slice, kube.MergeFrom(before)); err != nil {
-		t.Fatal(err)
-	}
-	var granted authv1beta1.ResourceSlice
-	eventually(t, "the wish has arrived, or was taken back", func(ctx context.Context) error {
-		return w.paris.Objects.Get(ctx, kube.ObjectKey{Namespace: "liqo-tenant-rome", Name: name}, &granted)
-	})
-	if got := granted.Status.Resources[corev1.ResourceCPU]; got.String() != "4" {
-		t.Errorf("%s CPU are granted, 4 are reserved", got.String())
-	}
-	a.release()
+	first := w.ask(t, w.rome, w.paris, "first", amounts("4", "8Gi"))
+	first.becomes(api.Active)
+	second := w.ask(t, w.rome, w.paris, "second", amounts("2", "4Gi"))
+	second.becomes(api.Active)
+	w.granted(t, w.rome, w.paris, "6")
+	second.run(4, "400m", "64Mi")
+	second.running(w.paris, 4)
+
+	first.release()
+	w.granted(t, w.rome, w.paris, "2")
+	second.running(w.paris, 4)
+
+	second.release()
+	third := w.ask(t, w.rome, w.paris, "third", amounts("1", "1Gi"))
+	third.becomes(api.Active)
+	w.granted(t, w.rome, w.paris, "1")
+	third.release()
 	w.nothingLeft(t, w.rome, w.paris)
+}
+
+// granted waits until the provider grants a consumer just so much CPU, and the virtual node has it.
+func (w *world) granted(t *testing.T, consumer, provider *federation.Member, cpu string) {
+	t.Helper()
+	name := market.SliceName(consumer.Name, provider.Name, api.GeneralPool)
+	eventually(t, fmt.Sprintf("%s is granted %s CPU of %s", consumer.Name, cpu, provider.Name), func(ctx context.Context) error {
+		var slice authv1beta1.ResourceSlice
+		if err := provider.Objects.Get(ctx, kube.ObjectKey{Namespace: "liqo-tenant-" + consumer.Name, Name: name}, &slice); err != nil {
+			return err
+		}
+		if got := slice.Status.Resources[corev1.ResourceCPU]; got.String() != cpu {
+			return fmt.Errorf("granted are %s: %+v", got.String(), slice.Status.Conditions)
+		}
+		var node corev1.Node
+		if err := consumer.Objects.Get(ctx, kube.ObjectKey{Name: name}, &node); err != nil {
+			return err
+		}
+		if got := node.Status.Allocatable[corev1.ResourceCPU]; got.String() != cpu {
+			return fmt.Errorf("the node has %s", got.String())
+		}
+		return nil
+	})
+}
+
+// Two clusters lend to each other at the same time.
+func TestBothDirections(t *testing.T) {
+	w := start(t)
+	there := w.ask(t, w.rome, w.milan, "there", amounts("2", "2Gi"))
+	back := w.ask(t, w.milan, w.rome, "back", amounts("3", "3Gi"))
+	there.becomes(api.Active)
+	back.becomes(api.Active)
+	there.run(2, "100m", "64Mi")
+	back.run(2, "100m", "64Mi")
+	there.running(w.milan, 2)
+	back.running(w.rome, 2)
+	there.release()
+	back.running(w.rome, 2)
+	back.release()
+	w.nothingLeft(t, w.rome, w.milan)
+}
+
+// Whoever is killed, and whenever, the rest is done after it came back.
+func TestKilledInTheMiddle(t *testing.T) {
+	w := start(t)
+	for i, victim := range []func() func(){w.killer(t, w.rome), w.killer(t, w.milan), w.brokerKiller(t)} {
+		a := w.ask(t, w.rome, w.milan, fmt.Sprintf("killed-%d", i), amounts("1", "1Gi"))
+		eventually(t, "the reservation is bound", func(ctx context.Context) error {
+			if err := w.rome.Objects.Get(ctx, kube.ObjectKeyFromObject(a.request), a.request); err != nil {
+				return err
+			}
+			if s := a.request.Status.State; s != api.Reserved && s != api.Active {
+				return fmt.Errorf("it is %q", s)
+			}
+			return nil
+		})
+		back := victim()
+		back()
+		a.becomes(api.Active)
+		back = victim()
+		if err := w.rome.Objects.Delete(t.Context(), a.request.DeepCopy()); err != nil {
+			t.Fatal(err)
+		}
+		back()
+		w.nothingLeft(t, w.rome, w.milan)
+	}
+}
+
+func (w *world) killer(t *testing.T, m *federation.Member) func() func() {
+	return func() func() {
+		m.Agent(0).Kill()
+		return func() {
+			if _, err := m.StartAgent(0); err != nil {
+				t.Fatal(err)
+			}
+			if err := m.AwaitConnected(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func (w *world) brokerKiller(t *testing.T) func() func() {
+	return func() func() {
+		w.Broker.Kill()
+		return func() {
+			if err := w.StartBroker(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 }
