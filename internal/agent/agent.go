@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/liqotech/liqo/pkg/consts"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -140,7 +139,7 @@ func newManager(o Options) (manager.Manager, error) {
 			&api.ProviderInstruction{}: {Namespaces: map[string]cache.Config{o.Namespace: {}}},
 			&api.Advertisement{}:       {Namespaces: map[string]cache.Config{o.Namespace: {}}},
 			&api.Peering{}:             {Namespaces: map[string]cache.Config{o.Namespace: {}}},
-			&corev1.Node{}:             {Label: labels.SelectorFromSet(labels.Set{consts.TypeLabel: consts.TypeNode})}, // the inventory knows the others
+			&corev1.Node{}:             {Label: labels.SelectorFromSet(liqo.VirtualNodes())}, // the inventory knows the others
 		}},
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&api.Ledger{}, &corev1.Secret{}}}},
 	})

@@ -5,13 +5,11 @@ import (
 	"slices"
 	"time"
 
-	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/inventory"
-	"github.com/bourse-dev/bourse/internal/liqo"
 	"github.com/bourse-dev/bourse/internal/liqo/grant"
 	"github.com/bourse-dev/bourse/internal/liqo/peering"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -114,15 +112,11 @@ func (l *lend) freed(ctx context.Context, ours *market.Reservation) (bool, error
 	if !rest.Fits(l.used(ours.Consumer, slice).Only(ours.Size)) {
 		return false, nil
 	}
-	namespace, err := liqo.TenantNamespace(ctx, l.Client, ours.Consumer)
-	if err != nil || namespace == "" {
-		return err == nil, err
+	told, err := grant.Told(ctx, l.Client, ours.Consumer, slice)
+	if err != nil {
+		return false, err
 	}
-	var there authv1beta1.ResourceSlice
-	if err := l.Get(ctx, client.ObjectKey{Namespace: namespace, Name: slice}, &there); err != nil {
-		return client.IgnoreNotFound(err) == nil, client.IgnoreNotFound(err)
-	}
-	granted, err := market.Have("granted", api.Resources(there.Status.Resources))
+	granted, err := market.Have("granted", told)
 	if err != nil {
 		return false, err
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"sync"
 
-	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
-	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -73,10 +71,10 @@ func (a *agent) controlPeerings(p *peerings) error {
 	}
 	return ctrl.NewControllerManagedBy(a.mgr).Named("peering").For(&api.Peering{}).
 		WatchesRawSource(source.Channel(p.poke, &handler.EnqueueRequestForObject{})).
-		Watches(&authv1beta1.Tenant{}, of(api.RoleConsumer)).
-		Watches(&authv1beta1.Identity{}, of(api.RoleProvider)).
-		Watches(&authv1beta1.ResourceSlice{}, of(api.RoleProvider, api.RoleConsumer)).
-		Watches(&offv1beta1.VirtualNode{}, of(api.RoleProvider)).
+		Watches(liqo.Tenant(), of(api.RoleConsumer)).
+		Watches(liqo.Identity(), of(api.RoleProvider)).
+		Watches(liqo.ResourceSlice(), of(api.RoleProvider, api.RoleConsumer)).
+		Watches(liqo.VirtualNode(), of(api.RoleProvider)).
 		Watches(&corev1.Node{}, of(api.RoleProvider)).
 		Complete(p)
 }
@@ -90,7 +88,7 @@ func (a *agent) controlGrants(p *peerings, l *lend) error {
 		}
 		return own.Card().Properties.Region
 	}}
-	return ctrl.NewControllerManagedBy(a.mgr).Named("grant").For(&authv1beta1.ResourceSlice{}).
+	return ctrl.NewControllerManagedBy(a.mgr).Named("grant").For(liqo.ResourceSlice()).
 		Watches(&api.ProviderInstruction{}, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 			i := o.(*api.ProviderInstruction)
 			namespace, err := liqo.TenantNamespace(ctx, a.mgr.GetClient(), i.Spec.Consumer)

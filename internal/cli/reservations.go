@@ -168,7 +168,7 @@ func (sh *shell) confirmCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			r, err = sh.follow(cmd.Context(), c, r, false)
+			r, err = sh.follow(cmd.Context(), c, r, &wish{})
 			if err != nil {
 				return err
 			}

@@ -22,7 +22,7 @@ type wish struct {
 	resources, properties         map[string]string
 	duration                      time.Duration
 	pool, where, target, strategy string
-	exclude, prefer               []string
+	exclude, prefer, offload      []string
 	namespace, name               string
 	confirm, dryRun, noWait       bool
 	timeout                       time.Duration
@@ -53,6 +53,7 @@ func (sh *shell) reserveCommand() *cobra.Command {
 	f.StringSliceVar(&w.exclude, "exclude", nil, "clusters not considered")
 	f.StringSliceVar(&w.prefer, "prefer", nil, "clusters preferred, best first")
 	f.StringVar(&w.strategy, "strategy", "", "balance (default) or pack")
+	f.StringSliceVar(&w.offload, "offload", nil, "namespaces whose pods may run there: the request's own, or labelled "+api.RequestsFromLabel)
 	f.StringVarP(&w.namespace, "namespace", "n", "default", "namespace of the ResourceRequest")
 	f.StringVar(&w.name, "name", "", "name of the ResourceRequest (default: made up)")
 	f.BoolVar(&w.confirm, "confirm", false, "hold only, until `bourse confirm`")
@@ -87,6 +88,14 @@ func (w *wish) request() (api.Request, error) {
 	return r, nil
 }
 
+// offloading is what the flags say of namespaces; nil if nothing.
+func (w *wish) offloading() *api.Offload {
+	if len(w.offload) == 0 {
+		return nil
+	}
+	return &api.Offload{Namespaces: w.offload}
+}
+
 // asked is what one flag asks of one resource.
 type asked struct{ flag, resource, amount string }
 
@@ -118,7 +127,7 @@ func (sh *shell) reserve(ctx context.Context, w *wish) error {
 	if _, err := c.Evaluate(ctx, r); hopeless(api.CodeOf(err)) {
 		return err
 	}
-	made, err := c.MakeRequest(ctx, api.RequestCreate{Namespace: w.namespace, Name: w.name, Request: r})
+	made, err := c.MakeRequest(ctx, api.RequestCreate{Namespace: w.namespace, Name: w.name, Request: r, Offload: w.offloading()})
 	if err != nil {
 		return err
 	}
@@ -128,7 +137,7 @@ func (sh *shell) reserve(ctx context.Context, w *wish) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
-	done, err := sh.follow(ctx, c, made, w.confirm)
+	done, err := sh.follow(ctx, c, made, w)
 	if err != nil {
 		return err
 	}
@@ -145,8 +154,22 @@ func (sh *shell) reserve(ctx context.Context, w *wish) error {
 // hopeless says that no later moment makes a request valid.
 func hopeless(code api.Code) bool { return code == api.CodeInvalid || code == api.CodeTooLarge }
 
+// done says whether there is nothing more to wait for: it is bound, or Active where it is to be used, or over, or
+// waits for its user.
+func (w *wish) done(s api.State) bool {
+	switch s {
+	case "":
+		return false
+	case api.Held:
+		return w.confirm
+	case api.Reserved:
+		return len(w.offload) == 0
+	}
+	return s != api.Releasing
+}
+
 // follow tells of each step of a request until it is bound, or over, or waits for its user.
-func (sh *shell) follow(ctx context.Context, c *client.Client, made client.RequestStatus, confirm bool) (client.RequestStatus, error) {
+func (sh *shell) follow(ctx context.Context, c *client.Client, made client.RequestStatus, w *wish) (client.RequestStatus, error) {
 	namespace, name, _ := strings.Cut(made.ID, "/")
 	said := ""
 	for {
@@ -159,7 +182,7 @@ func (sh *shell) follow(ctx context.Context, c *client.Client, made client.Reque
 			said = s.Message
 			fmt.Fprintf(sh.progress, "  %s\n", said)
 		}
-		if s.State == api.Reserved || s.State == api.Active || s.State.Over() && s.State != "" || confirm && s.State == api.Held {
+		if w.done(s.State) {
 			return now, nil
 		}
 		select {

@@ -21,6 +21,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -46,6 +47,15 @@ func AddToScheme(s *runtime.Scheme) error {
 	return nil
 }
 
+// Kinds of Liqo's that agents watch, as empty objects.
+func Tenant() client.Object        { return &authv1beta1.Tenant{} }
+func Identity() client.Object      { return &authv1beta1.Identity{} }
+func ResourceSlice() client.Object { return &authv1beta1.ResourceSlice{} }
+func VirtualNode() client.Object   { return &offv1beta1.VirtualNode{} }
+
+// VirtualNodes are the labels of the Nodes that Liqo makes.
+func VirtualNodes() labels.Set { return labels.Set{consts.TypeLabel: consts.TypeNode} }
+
 // Installed says whether a cluster has Liqo.
 func Installed(mapper meta.RESTMapper) (bool, error) {
 	_, err := mapper.RESTMapping(authv1beta1.GroupVersion.WithKind(authv1beta1.ResourceSliceKind).GroupKind(), authv1beta1.GroupVersion.Version)
@@ -60,11 +70,11 @@ func Ours(o client.Object) bool { return o.GetLabels()[managedBy] == bourse }
 
 // Labels are those of an object that we make for a peer, and any more.
 func Labels(peer string, more ...string) map[string]string {
-	labels := map[string]string{managedBy: bourse, consts.RemoteClusterID: peer}
+	all := map[string]string{managedBy: bourse, consts.RemoteClusterID: peer}
 	for i := 0; i < len(more); i += 2 {
-		labels[more[i]] = more[i+1]
+		all[more[i]] = more[i+1]
 	}
-	return labels
+	return all
 }
 
 // Creator is the user of the slice whose virtual kubelet made a pod, empty for a pod that was not made from a ShadowPod.

@@ -28,7 +28,7 @@ var forWhom = map[string]string{
 	"POST /join": "nobody", "POST /renew": "certificate",
 	"GET /clusters": "member operator", "GET /clusters/{cluster}": "member operator",
 	"PUT /clusters/{cluster}/card": "member", "PUT /clusters/{cluster}/advertisement": "member", "PATCH /clusters/{cluster}/advertisement": "member",
-	"POST /evaluations": "member", "POST /reservations": "member", "GET /watch": "member",
+	"PUT /clusters/{cluster}/handshake": "member", "POST /evaluations": "member", "POST /reservations": "member", "GET /watch": "member",
 	"GET /reservations": "member operator", "GET /reservations/{id}": "member operator",
 	"POST /reservations/{id}/confirm": "member", "POST /reservations/{id}/accept": "member", "POST /reservations/{id}/refuse": "member",
 	"POST /reservations/{id}/release": "member", "POST /reservations/{id}/progress": "member",
@@ -37,7 +37,7 @@ var forWhom = map[string]string{
 
 // bodies that each route accepts, so that only who calls is wrong.
 var bodies = map[string]string{
-	"POST /renew": `{"csr":"AAAA"}`, "PUT /clusters/{cluster}/card": `{"document":"x"}`,
+	"POST /renew": `{"csr":"AAAA"}`, "PUT /clusters/{cluster}/card": `{"document":"x"}`, "PUT /clusters/{cluster}/handshake": `{"document":"x"}`,
 	"PUT /clusters/{cluster}/advertisement":   `{"sequence":{"incarnation":1,"number":99}}`,
 	"PATCH /clusters/{cluster}/advertisement": `{"base":{"incarnation":1,"number":1},"sequence":{"incarnation":1,"number":99}}`,
 	"POST /evaluations":                       `{"request":{"resources":{"cpu":"1"}}}`, "POST /reservations": `{"request":{"resources":{"cpu":"1"}}}`,

@@ -24,7 +24,7 @@ var layers = [][]string{
 	{"api"},
 	{"internal/market", "internal/identity", "internal/journal", "client"},
 	{"internal/match", "internal/exchange"},
-	{"internal/trust", "internal/transport", "internal/inventory", "internal/instruction"},
+	{"internal/trust", "internal/transport", "internal/inventory", "internal/instruction", "internal/liqo"},
 	{"internal/server", "internal/provider", "internal/consumer"},
 	{"internal/agent", "internal/broker"},
 	{"internal/sim"},
@@ -171,5 +171,17 @@ func TestFilesStaySmall(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Liqo is touched in one place, so that a new version of it is met in one place.
+func TestOnlyOnePartKnowsLiqo(t *testing.T) {
+	for _, p := range packages(t) {
+		_, part := layer(p.ImportPath)
+		for _, imported := range p.Imports {
+			if strings.HasPrefix(imported, "github.com/liqotech/") && part != "internal/liqo" && part != "test" {
+				t.Errorf("%s imports %s: only internal/liqo does", p.ImportPath, imported)
+			}
+		}
 	}
 }

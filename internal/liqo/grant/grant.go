@@ -197,6 +197,19 @@ func (g *Granter) labels(owed Owed, before map[string]string) map[string]string 
 	return out
 }
 
+// Told is what Liqo is told that a slice is granted; nil where there is no such slice.
+func Told(ctx context.Context, r client.Reader, consumer, name string) (api.Resources, error) {
+	namespace, err := liqo.TenantNamespace(ctx, r, consumer)
+	if err != nil || namespace == "" {
+		return nil, err
+	}
+	var slice authv1beta1.ResourceSlice
+	if err := r.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &slice); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return api.Resources(slice.Status.Resources), nil
+}
+
 // User is the name under which a slice's virtual kubelet acts in the provider's cluster. Liqo gives it, and labels
 // with it whatever that virtual kubelet makes.
 func User(slice, consumer string) string {

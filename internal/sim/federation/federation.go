@@ -60,6 +60,7 @@ func Kinds() []kubeapi.Type {
 		kind("SharingPolicy", "sharingpolicies", false, true),
 		kind("Advertisement", "advertisements", true, true),
 		kind("Ledger", "ledgers", true, false),
+		kind("Peering", "peerings", true, true),
 	}
 }
 
