@@ -52,6 +52,7 @@ bench: ## Measure the figures of docs/performance.md, into a table and bench.jso
 generate: ## Generate what is generated: deep copies, CRDs, OpenAPI, the reference of the commands
 	$(CRDGEN) object paths=./api crd output:crd:dir=config/crd
 	@$(SHORT_EXPONENTS) config/crd/bourse.dev_*.yaml
+	@cp config/liqo/policies.yaml internal/liqo/posture/policies.yaml
 	$(GO) test ./internal/server -run TestOpenAPI -update >/dev/null
 	$(GO) test ./internal/cli -run TestReference -update >/dev/null
 
@@ -64,5 +65,6 @@ check: ## Fail when something generated is stale (OpenAPI and the reference have
 	  case $$f in *.yaml) have=config/crd;; *) have=api;; esac; \
 	  cmp $$f $$have/$$(basename $$f) || { echo "generated files are stale: run make generate and commit"; exit 1; }; \
 	done
+	@cmp config/liqo/policies.yaml internal/liqo/posture/policies.yaml || { echo "the embedded policies are stale: run make generate and commit"; exit 1; }
 	@$(GO) vet ./...
 	@test -z "$$(gofmt -l api client cmd internal test)" || { echo "not gofmt-ed:"; gofmt -l api client cmd internal test; exit 1; }

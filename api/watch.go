@@ -29,5 +29,5 @@ type WatchEvent struct {
 	Object   *Envelope[Reservation] `json:"object,omitempty"`
 	// Document is a signed [Handshake].
 	Document string `json:"document,omitempty"`
-	Error    *Error                 `json:"error,omitempty"`
+	Error    *Error `json:"error,omitempty"`
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/inventory"
 	"github.com/bourse-dev/bourse/internal/liqo/grant"
 	"github.com/bourse-dev/bourse/internal/liqo/peering"
+	"github.com/bourse-dev/bourse/internal/liqo/posture"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
@@ -22,12 +23,19 @@ type lend struct {
 	market    *exchange.Exchange
 	inventory *inventory.Inventory
 	peering   *peering.Provider
+	policies  *posture.Policies
 }
 
 // shrinkGrace is how long a grant outlives a reservation that pods still use, so that the consumer can move them.
 const shrinkGrace = 30 * time.Second
 
 func (l *lend) open(ctx context.Context, peer string, heard *api.Handshake) (peering.Progress, error) {
+	if err := l.policies.InForce(ctx); err != nil {
+		return peering.Progress{}, err
+	}
+	if err := l.policies.List(ctx, peer); err != nil {
+		return peering.Progress{}, err
+	}
 	return l.peering.Open(ctx, peer, heard)
 }
 
@@ -35,7 +43,11 @@ func (l *lend) open(ctx context.Context, peer string, heard *api.Handshake) (pee
 func (l *lend) serve(context.Context, string) (string, error) { return "", nil }
 
 func (l *lend) close(ctx context.Context, peer string, force bool) (bool, error) {
-	return l.peering.Close(ctx, peer, force)
+	done, err := l.peering.Close(ctx, peer, force)
+	if err != nil || !done {
+		return false, err
+	}
+	return true, l.policies.Unlist(ctx, peer)
 }
 
 // account is what the Ledger says of one: what is bound, and what is ending.

@@ -20,6 +20,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo/grant"
 	"github.com/bourse-dev/bourse/internal/liqo/offload"
 	"github.com/bourse-dev/bourse/internal/liqo/peering"
+	"github.com/bourse-dev/bourse/internal/liqo/posture"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
@@ -37,7 +38,8 @@ func (a *agent) useLiqo(ctx context.Context, h *halves, post *letters, inv *inve
 		return err
 	}
 	c := a.mgr.GetClient()
-	l := &lend{Client: c, cluster: h.cluster, market: post.market, inventory: inv, peering: &peering.Provider{Client: c}}
+	l := &lend{Client: c, cluster: h.cluster, market: post.market, inventory: inv, peering: &peering.Provider{Client: c},
+		policies: &posture.Policies{Reader: a.mgr.GetAPIReader(), Client: c, Namespace: a.Namespace}}
 	p := &peerings{
 		Client: c, cluster: h.cluster, namespace: a.Namespace, market: post.market, letters: post, linger: a.Linger, log: h.log,
 		poke: make(chan event.GenericEvent, 1024), lend: l,

@@ -1,0 +1,169 @@
+package liqo
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/test/e2e/federation"
+)
+
+// as is the provider's API as the consumer's Liqo reaches it, by an identity that Liqo keeps in a Secret: what a
+// hostile consumer has in its hands.
+func (w *world) as(t *testing.T, consumer, provider *federation.Member, secret string) kube.Client {
+	t.Helper()
+	var s corev1.Secret
+	eventually(t, "Liqo has written Secret "+secret, func(ctx context.Context) error {
+		return consumer.Objects.Get(ctx, kube.ObjectKey{Namespace: "liqo-tenant-" + provider.Name, Name: secret}, &s)
+	})
+	config, err := clientcmd.RESTConfigFromKubeConfig(s.Data["kubeconfig"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := kube.New(config, kube.Options{Scheme: agent.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// A consumer that Liqo lets do more than it reserved is refused by the provider's policies, each with its message.
+func TestAHostileConsumer(t *testing.T) {
+	w := start(t)
+	a := w.ask(t, w.rome, w.milan, "hostile", amounts("2", "2Gi"))
+	a.becomes(api.Active)
+	name := market.SliceName("rome", "milan", api.GeneralPool)
+	control := w.as(t, w.rome, w.milan, "kubeconfig-controlplane-milan")
+	kubelet := w.as(t, w.rome, w.milan, "kubeconfig-resourceslice-"+name)
+	at := kube.ObjectKey{Namespace: "liqo-tenant-rome", Name: name}
+	slice := func() *authv1beta1.ResourceSlice {
+		var s authv1beta1.ResourceSlice
+		if err := control.Get(t.Context(), at, &s); err != nil {
+			t.Fatal(err)
+		}
+		return &s
+	}
+	pod := func(change func(*corev1.PodSpec)) func() error {
+		return func() error {
+			spec := corev1.PodSpec{Containers: []corev1.Container{{
+				Name: "c", Image: "localhost/c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList(amounts("100m", "64Mi"))},
+			}}}
+			change(&spec)
+			return kubelet.Create(t.Context(), &offv1beta1.ShadowPod{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "hostile-rome", Name: "bad", Labels: map[string]string{"offloading.liqo.io/origin": "rome", "offloading.liqo.io/destination": "milan"}},
+				Spec:       offv1beta1.ShadowPodSpec{Pod: spec},
+			})
+		}
+	}
+	first := func(change func(*corev1.Container)) func() error {
+		return pod(func(s *corev1.PodSpec) { change(&s.Containers[0]) })
+	}
+	yes := true
+	for _, attempt := range []struct {
+		name, says string
+		do         func() error
+	}{
+		{"grants itself more", "the provider's to say", func() error {
+			s := slice()
+			before := s.DeepCopy()
+			s.Status.Resources[corev1.ResourceCPU] = resource.MustParse("1000")
+			return control.Status().Patch(t.Context(), s, kube.MergeFrom(before))
+		}},
+		{"takes the class that grants everything", "of class bourse", func() error {
+			s := slice()
+			before := s.DeepCopy()
+			s.Spec.Class = authv1beta1.ResourceSliceClassDefault
+			return control.Patch(t.Context(), s, kube.MergeFrom(before))
+		}},
+		{"makes another slice, of no class", "of class bourse", func() error {
+			s := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: "more", Labels: slice().Labels}, Spec: slice().Spec}
+			s.Spec.Class = ""
+			return control.Create(t.Context(), s)
+		}},
+		{"squats a namespace", "NAMESPACE-CONSUMER", func() error {
+			m := &offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: "squat", Labels: slice().Labels}}
+			m.Spec.DesiredMapping = map[string]string{"x": "kube-backdoor"}
+			return control.Create(t.Context(), m)
+		}},
+		{"mounts the node's root", "hostPath", pod(func(s *corev1.PodSpec) {
+			s.Volumes = []corev1.Volume{{Name: "root", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}}
+		})},
+		{"uses the node's network", "hostNetwork", pod(func(s *corev1.PodSpec) { s.HostNetwork = true })},
+		{"chooses its node", "choose its node", pod(func(s *corev1.PodSpec) { s.NodeName = "milan-1" })},
+		{"is more important than all others", "priority class", pod(func(s *corev1.PodSpec) { s.PriorityClassName = "system-node-critical" })},
+		{"runs as another's ServiceAccount", "ServiceAccount", pod(func(s *corev1.PodSpec) { s.ServiceAccountName = "admin" })},
+		{"tolerates a cordon", "tolerate", pod(func(s *corev1.PodSpec) {
+			s.Tolerations = []corev1.Toleration{{Key: "node.kubernetes.io/unschedulable", Operator: corev1.TolerationOpExists}}
+		})},
+		{"is privileged", "privileged", first(func(c *corev1.Container) { c.SecurityContext = &corev1.SecurityContext{Privileged: &yes} })},
+		{"has the rights of a node", "capabilities", first(func(c *corev1.Container) {
+			c.SecurityContext = &corev1.SecurityContext{Capabilities: &corev1.Capabilities{Add: []corev1.Capability{"SYS_ADMIN"}}}
+		})},
+		{"takes a port of the node", "hostPort", first(func(c *corev1.Container) { c.Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}} })},
+		{"requests nothing", "must request cpu and memory", first(func(c *corev1.Container) { c.Resources.Requests = nil })},
+		{"takes more than it reserved", "", first(func(c *corev1.Container) { c.Resources.Requests = corev1.ResourceList(amounts("3", "64Mi")) })},
+	} {
+		t.Run(attempt.name, func(t *testing.T) {
+			if err := attempt.do(); err == nil || !strings.Contains(err.Error(), attempt.says) {
+				t.Errorf("it %s: %v, want %q", attempt.name, err, attempt.says)
+			}
+		})
+	}
+	w.granted(t, w.rome, w.milan, "2")
+	a.run(2, "100m", "64Mi") // and what is allowed goes on
+	a.running(w.milan, 2)
+	a.release()
+	w.nothingLeft(t, w.rome, w.milan)
+}
+
+// Without its policies a provider peers with nobody, and says so.
+func TestNothingIsLentWithoutThePolicies(t *testing.T) {
+	w := start(t)
+	for _, name := range []string{"bourse-pods", "bourse-slice-class"} {
+		t.Run(name, func(t *testing.T) {
+			w.withoutPolicy(t, name)
+		})
+	}
+}
+
+func (w *world) withoutPolicy(t *testing.T, name string) {
+	var binding admissionv1.ValidatingAdmissionPolicyBinding
+	if err := w.paris.Objects.Get(t.Context(), kube.ObjectKey{Name: name}, &binding); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.paris.Objects.Delete(t.Context(), &binding); err != nil {
+		t.Fatal(err)
+	}
+	a := w.ask(t, w.rome, w.paris, "without-"+name, amounts("1", "1Gi"))
+	var peering api.Peering
+	eventually(t, "paris says what is missing", func(ctx context.Context) error {
+		err := w.paris.Objects.Get(ctx, kube.ObjectKey{Namespace: api.Namespace, Name: "rome.consumer"}, &peering)
+		if err == nil && !strings.Contains(peering.Status.Message, name) {
+			err = apierrors.NewInternalError(&api.Error{Detail: "it says " + peering.Status.Message})
+		}
+		return err
+	})
+	if peering.Status.State != api.PeeringOpening {
+		t.Errorf("the peering is %s", peering.Status.State)
+	}
+	again := admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: binding.Name}, Spec: binding.Spec}
+	if err := w.paris.Objects.Create(t.Context(), &again); err != nil {
+		t.Fatal(err)
+	}
+	a.becomes(api.Active)
+	a.release()
+	w.nothingLeft(t, w.rome, w.paris)
+}
