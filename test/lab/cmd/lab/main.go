@@ -1,5 +1,6 @@
 // Command lab runs a federation on three real Kubernetes clusters until it is interrupted, for people to use: rome, which
-// borrows, and milan and paris, which lend. It prints how. `make lab` runs it.
+// borrows, and milan and paris, which lend. Each has the real Liqo, and pods of rome run on milan's nodes before you
+// have a look; "lab --without-liqo" is lighter, and ends reservations at Reserved. It prints how. `make lab` runs it.
 //
 // "lab build" only builds the daemons of the clusters, once, so that no test's time limit has to cover that.
 package main
@@ -33,7 +34,9 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	switch {
 	case len(args) == 0:
-		return serve(ctx)
+		return serve(ctx, true)
+	case len(args) == 1 && args[0] == "--without-liqo":
+		return serve(ctx, false)
 	case len(args) == 1 && args[0] == "build":
 		if _, err := lab.Build(ctx, os.Stderr); err != nil {
 			return err
@@ -41,12 +44,12 @@ func run(ctx context.Context, args []string) error {
 		_, err := lab.BuildLiqo(ctx, os.Stderr)
 		return err
 	default:
-		return errors.New(`say "lab", or "lab build" to build only what the clusters consist of`)
+		return errors.New(`say "lab", "lab --without-liqo", or "lab build" to build only what the clusters consist of`)
 	}
 }
 
 // serve runs the lab until ctx ends, or a part of it does.
-func serve(ctx context.Context) (err error) {
+func serve(ctx context.Context, liqo bool) (err error) {
 	l, err := lab.Start(ctx, lab.Options{Progress: os.Stderr})
 	if err != nil {
 		return err
@@ -57,10 +60,15 @@ func serve(ctx context.Context) (err error) {
 		return err
 	}
 	fmt.Fprintln(os.Stderr, "starting three clusters ...")
-	f, err := federation.Start(ctx, federation.Options{Lab: l, Progress: os.Stderr, Members: members()})
+	f, err := federation.Start(ctx, federation.Options{Lab: l, Progress: os.Stderr, Members: members(liqo)})
 	defer f.Stop()
 	if err != nil {
 		return err
+	}
+	if liqo {
+		if err := show(ctx, f, kubectl); err != nil {
+			return err
+		}
 	}
 	if err := welcome(os.Stdout, l.Dir(), f, kubectl); err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 
 // members are rome, which only borrows; milan, which lends most of what it has; and paris, which is smaller, has GPUs,
 // and lends at most 8 CPU to one reservation.
-func members() []*federation.Member {
+func members(liqo bool) []*federation.Member {
 	share := func(percentage int32, tier string, most string) *api.Sharing {
 		s := &api.Sharing{Labels: map[string]string{"tier": tier}, Pools: []api.PoolPolicy{{Name: api.GeneralPool, Percentage: &percentage}}}
 		if most != "" {
@@ -23,13 +23,13 @@ func members() []*federation.Member {
 	}
 	gpu := map[string]string{"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"}
 	return []*federation.Member{
-		{ClusterOptions: lab.ClusterOptions{Name: "rome", Nodes: nodes("rome", "it", 2, "8", "32Gi", "", nil)}},
+		{ClusterOptions: lab.ClusterOptions{Name: "rome", Liqo: liqo, Nodes: nodes("rome", "it", 2, "8", "32Gi", "", nil)}},
 		{
-			ClusterOptions: lab.ClusterOptions{Name: "milan", Nodes: nodes("milan", "it", 4, "16", "64Gi", "", nil)},
+			ClusterOptions: lab.ClusterOptions{Name: "milan", Liqo: liqo, Nodes: nodes("milan", "it", 4, "16", "64Gi", "", nil)},
 			Sharing:        share(80, "gold", ""),
 		},
 		{
-			ClusterOptions: lab.ClusterOptions{Name: "paris", Nodes: nodes("paris", "fr", 2, "16", "128Gi", "4", gpu)},
+			ClusterOptions: lab.ClusterOptions{Name: "paris", Liqo: liqo, Nodes: nodes("paris", "fr", 2, "16", "128Gi", "4", gpu)},
 			Sharing:        share(100, "silver", "8"),
 		},
 	}
