@@ -33,6 +33,9 @@ func (l *lend) open(ctx context.Context, peer string, heard *api.Handshake) (pee
 	if err := l.policies.InForce(ctx); err != nil {
 		return peering.Progress{}, err
 	}
+	if err := posture.Collides(ctx, l.policies.Reader, peer); err != nil {
+		return peering.Progress{}, err
+	}
 	if err := l.policies.List(ctx, peer); err != nil {
 		return peering.Progress{}, err
 	}

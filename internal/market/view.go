@@ -45,6 +45,11 @@ func (l *Listing) Fresh(now Time) bool { return now < l.FreshUntil }
 // Active says whether it is an admitted member.
 func (l *Listing) Active() bool { return l.Member != nil && l.Member.State == api.MemberActive }
 
+// Gone says whether it is no member any more, or never was: nobody counts it.
+func (l *Listing) Gone() bool {
+	return l.Member == nil || l.Member.State == api.MemberRemoved || l.Member.State == api.MemberRevoked
+}
+
 // Card is the cluster's card, or an empty one.
 func (l *Listing) Card() api.Card {
 	if l.Member == nil || l.Member.Card == nil {

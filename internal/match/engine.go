@@ -48,6 +48,10 @@ func (q *question) decide() Ranking {
 	for slot := range q.view.Len() {
 		c := q.candidate(slot)
 		filter, why := q.eliminate(c)
+		if why != passes && c.Gone() {
+			continue
+		}
+		t.considered++
 		switch {
 		case why == passes:
 			t.qualified(ranked{q.score(c), c.Listing})

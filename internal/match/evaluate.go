@@ -17,7 +17,7 @@ func (e *Engine) Evaluate(v *market.View, a Ask, now market.Time) api.Evaluation
 	for slot := range v.Len() {
 		c := q.candidate(slot)
 		filter, why := q.eliminate(c)
-		if why == passes || !filters[filter].hides {
+		if why == passes || !filters[filter].hides && !c.Gone() {
 			verdicts = append(verdicts, q.verdict(c, filter, why))
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 // tally is what a decision has seen so far. Its order of clusters does not show in the result.
 type tally struct {
+	considered         int
 	hidden, candidates int
 	eliminated         [reasons]count
 	best               [maxRanked]ranked
@@ -88,7 +89,7 @@ func missOf(q *question, c *candidate, filter int, r reason) miss {
 func (t *tally) ranking(q *question) Ranking {
 	out := Ranking{
 		Providers: make([]string, 0, t.kept),
-		Decision: api.Decision{Considered: q.view.Len(), Hidden: t.hidden, Candidates: t.candidates,
+		Decision: api.Decision{Considered: t.considered, Hidden: t.hidden, Candidates: t.candidates,
 			Top: make([]api.Scored, 0, min(t.kept, maxTop))},
 	}
 	d := &out.Decision

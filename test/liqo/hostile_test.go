@@ -2,6 +2,7 @@ package liqo
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -148,19 +150,80 @@ func (w *world) withoutPolicy(t *testing.T, name string) {
 		t.Fatal(err)
 	}
 	a := w.ask(t, w.rome, w.paris, "without-"+name, amounts("1", "1Gi"))
-	var peering api.Peering
-	eventually(t, "paris says what is missing", func(ctx context.Context) error {
-		err := w.paris.Objects.Get(ctx, kube.ObjectKey{Namespace: api.Namespace, Name: "rome.consumer"}, &peering)
-		if err == nil && !strings.Contains(peering.Status.Message, name) {
-			err = apierrors.NewInternalError(&api.Error{Detail: "it says " + peering.Status.Message})
+	w.says(t, w.paris, "rome.consumer", name)
+	again := admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: binding.Name}, Spec: binding.Spec}
+	if err := w.paris.Objects.Create(t.Context(), &again); err != nil {
+		t.Fatal(err)
+	}
+	a.becomes(api.Active)
+	a.release()
+	w.nothingLeft(t, w.rome, w.paris)
+}
+
+// says waits until a peering that does not open says why.
+func (w *world) says(t *testing.T, at *federation.Member, peering, why string) {
+	t.Helper()
+	var p api.Peering
+	eventually(t, at.Name+" says why it does not peer", func(ctx context.Context) error {
+		err := at.Objects.Get(ctx, kube.ObjectKey{Namespace: api.Namespace, Name: peering}, &p)
+		if err == nil && !strings.Contains(p.Status.Message, why) {
+			err = fmt.Errorf("it says %q", p.Status.Message)
 		}
 		return err
 	})
-	if peering.Status.State != api.PeeringOpening {
-		t.Errorf("the peering is %s", peering.Status.State)
+	if p.Status.State != api.PeeringOpening {
+		t.Errorf("the peering is %s", p.Status.State)
 	}
-	again := admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: binding.Name}, Spec: binding.Spec}
-	if err := w.paris.Objects.Create(t.Context(), &again); err != nil {
+}
+
+// In Liqo a cluster ID becomes a user and a group: one that has rights already is refused.
+func TestAConsumerNamedLikeAUser(t *testing.T) {
+	w := start(t)
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "rome-is-an-admin"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "rome"}},
+	}
+	if err := w.paris.Objects.Create(t.Context(), binding); err != nil {
+		t.Fatal(err)
+	}
+	a := w.ask(t, w.rome, w.paris, "collides", amounts("1", "1Gi"))
+	w.says(t, w.paris, "rome.consumer", "ClusterIDCollides")
+	if err := w.paris.Objects.Delete(t.Context(), binding); err != nil {
+		t.Fatal(err)
+	}
+	a.becomes(api.Active)
+	a.release()
+	w.nothingLeft(t, w.rome, w.paris)
+}
+
+// A namespace that nobody named is not taken in by a new virtual node: its Secrets would go to the provider.
+func TestNoNamespaceIsCaptured(t *testing.T) {
+	w := start(t)
+	if err := w.rome.Objects.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "bystander"}}); err != nil {
+		t.Fatal(err)
+	}
+	everywhere := &offv1beta1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: "bystander", Name: "offloading"}, Spec: offv1beta1.NamespaceOffloadingSpec{
+		NamespaceMappingStrategy: offv1beta1.DefaultNameMappingStrategyType, PodOffloadingStrategy: offv1beta1.LocalAndRemotePodOffloadingStrategyType,
+	}}
+	if err := w.rome.Objects.Create(t.Context(), everywhere); err != nil {
+		t.Fatal(err)
+	}
+	a := w.ask(t, w.rome, w.paris, "captures", amounts("1", "1Gi"))
+	eventually(t, "rome says whom it would take in", func(ctx context.Context) error {
+		var p api.Peering
+		err := w.rome.Objects.Get(ctx, kube.ObjectKey{Namespace: api.Namespace, Name: "paris.provider"}, &p)
+		if err == nil && (!strings.Contains(p.Status.Message, "WouldOffloadOthers") || !strings.Contains(p.Status.Message, "bystander")) {
+			err = fmt.Errorf("it says %q", p.Status.Message)
+		}
+		return err
+	})
+	var slice authv1beta1.ResourceSlice
+	name := market.SliceName("rome", "paris", api.GeneralPool)
+	if err := w.rome.Objects.Get(t.Context(), kube.ObjectKey{Namespace: "liqo-tenant-paris", Name: name}, &slice); !apierrors.IsNotFound(err) {
+		t.Errorf("the slice was made all the same: %v", err)
+	}
+	if err := w.rome.Objects.Delete(t.Context(), everywhere); err != nil {
 		t.Fatal(err)
 	}
 	a.becomes(api.Active)
