@@ -1,0 +1,68 @@
+package agent
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+	"testing"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/identity/store"
+	"github.com/bourse-dev/bourse/internal/server/servertest"
+)
+
+// A cluster joins once, renews its certificate with a new key, shows the new one at its next call, and comes back with
+// it, also when it is started with the spent token.
+func TestRenewal(t *testing.T) {
+	f := servertest.Start(t, servertest.Options{})
+	ctx, log := t.Context(), slog.New(slog.NewTextHandler(io.Discard, nil))
+	token, err := f.Operator.CreateToken(ctx, "rome", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Join: token.Token, BrokerURL: f.URL, Identity: store.InDir(t.TempDir())}
+	m, err := enter(ctx, "rome", o, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.http.CloseIdleConnections()
+	if _, err := m.broker.Reservations(ctx); err != nil {
+		t.Fatal(err)
+	}
+	first, err := m.tls.Certificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.renewOnce(ctx); err != nil {
+		t.Fatal(err)
+	}
+	second, err := m.tls.Certificate()
+	if err != nil || second.SerialNumber.Cmp(first.SerialNumber) == 0 || bytes.Equal(second.RawSubjectPublicKeyInfo, first.RawSubjectPublicKeyInfo) {
+		t.Errorf("renewed to the same certificate or key, %v", err)
+	}
+	if _, err := m.broker.Reservations(ctx); err != nil {
+		t.Errorf("with the new certificate: %v", err)
+	}
+	again, err := enter(ctx, "rome", o, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.http.CloseIdleConnections()
+	if kept, err := again.tls.Certificate(); err != nil || !bytes.Equal(kept.Raw, second.Raw) {
+		t.Errorf("it comes back with another certificate, %v", err)
+	}
+	if again.key.Public() != m.key.Public() {
+		t.Error("it comes back with another cluster key")
+	}
+
+	// A member that was revoked gets no new one; who never joined is told how.
+	if _, err := f.Operator.SetMember(ctx, "rome", "revoke"); err != nil {
+		t.Fatal(err)
+	}
+	if err := again.renewOnce(ctx); err == nil {
+		t.Error("a revoked member renews its certificate")
+	}
+	if _, err := enter(ctx, "oslo", Options{Identity: store.InDir(t.TempDir())}, log); api.CodeOf(err) != api.CodeUnauthenticated {
+		t.Errorf("without a token: %v", err)
+	}
+}
