@@ -17,7 +17,8 @@ func TestJournalPutBack(t *testing.T) {
 	b.start()
 	rome := startCluster(t, b.operator, "rome", "4", false)
 	milan := startCluster(t, b.operator, "milan", "8", true)
-	watch := follow(t, b.join("paris"))
+	paris := b.join("paris")
+	watch := follow(t, paris)
 	reserved(t, b, "0")
 	first := agreed(rome, milan, "first", 2000)
 	lineage := all(t, b.operator)[first].Payload.Fence.Lineage
@@ -52,6 +53,9 @@ func TestJournalPutBack(t *testing.T) {
 	b.start()
 	rome.connected(true)
 	milan.connected(true)
+	if err := paris.Offer(t.Context(), nil); err != nil { // nothing is refused for good before every cluster was heard
+		t.Fatal(err)
+	}
 	reserved(t, b, "5") // both, though the broker has only heard of one
 	agreed(rome, milan, "third", 1000)
 	rome.request("fourth", 3000) // would fit if the second one were forgotten
