@@ -56,6 +56,11 @@ func (h byHand) object(peer, namespace, name string, more ...string) metav1.Obje
 	return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}
 }
 
+// everyVirtualNode selects all that there are.
+var everyVirtualNode = corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+	MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "liqo.io/type", Operator: corev1.NodeSelectorOpIn, Values: []string{"virtual-node"}}},
+}}}
+
 // peer does Liqo's handshake.
 func (h byHand) peer() {
 	h.t.Helper()
@@ -140,6 +145,7 @@ func TestAPeeringMadeByHandIsNotTouched(t *testing.T) {
 	h.make(w.milan, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "same"}})
 	offloading := &offv1beta1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: "same", Name: "offloading"}, Spec: offv1beta1.NamespaceOffloadingSpec{
 		NamespaceMappingStrategy: offv1beta1.EnforceSameNameMappingStrategyType, PodOffloadingStrategy: offv1beta1.RemotePodOffloadingStrategyType,
+		ClusterSelector: everyVirtualNode,
 	}}
 	h.make(w.milan, offloading)
 	h.has(w.milan, offloading, "namespace same is offloaded", func() bool { return offloading.Status.OffloadingPhase == offv1beta1.ReadyOffloadingPhaseType })

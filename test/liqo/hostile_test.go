@@ -205,6 +205,7 @@ func TestNoNamespaceIsCaptured(t *testing.T) {
 	}
 	everywhere := &offv1beta1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: "bystander", Name: "offloading"}, Spec: offv1beta1.NamespaceOffloadingSpec{
 		NamespaceMappingStrategy: offv1beta1.DefaultNameMappingStrategyType, PodOffloadingStrategy: offv1beta1.LocalAndRemotePodOffloadingStrategyType,
+		ClusterSelector: everyVirtualNode,
 	}}
 	if err := w.rome.Objects.Create(t.Context(), everywhere); err != nil {
 		t.Fatal(err)
