@@ -43,8 +43,9 @@ type mailbox struct {
 const (
 	// longestHandshake is how far ahead a message may expire.
 	longestHandshake = 15 * time.Minute
-	// maxLetters bounds what is kept in memory.
-	maxLetters = 100_000
+	// maxLetters and maxLetter, in bytes, bound what is kept in memory.
+	maxLetters = 20_000
+	maxLetter  = 16 << 10
 )
 
 func (m *mail) open(cluster string, wake func()) *mailbox {
@@ -135,6 +136,8 @@ func (s *Server) say(ctx context.Context, in *struct {
 	}
 	now := s.Exchange.Now().Go()
 	switch {
+	case len(in.Body.Document) > maxLetter:
+		return nil, api.Errorf(api.CodeTooLarge, "the message has %d bytes", len(in.Body.Document)).At("document").Fix("send at most %d", maxLetter)
 	case h.From != l.Cluster || h.To != in.Cluster || h.Consumer != h.From && h.Consumer != h.To:
 		return nil, api.Invalid("document", "it is from %.80q to %.80q", h.From, h.To).Fix("sign a message from %s to %.80q", l.Cluster, in.Cluster)
 	case !now.Before(h.Expires.Time) || h.Expires.Sub(now) > longestHandshake:

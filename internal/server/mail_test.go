@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -84,6 +85,7 @@ func TestHostileHandshakes(t *testing.T) {
 		say("about others", "rome", document(w.letter(func(h *api.Handshake) { h.Consumer = "oslo" })), api.CodeInvalid, "document"),
 		say("expired", "rome", document(w.letter(func(h *api.Handshake) { h.Expires = transporttest.Seconds(time.Now().Add(-time.Minute)) })), api.CodeInvalid, "document.expires"),
 		say("for ever", "rome", document(w.letter(func(h *api.Handshake) { h.Expires = transporttest.Seconds(time.Now().Add(time.Hour)) })), api.CodeInvalid, "document.expires"),
+		say("too large", "rome", document(w.letter(func(h *api.Handshake) { h.Session = strings.Repeat("s", 20<<10) })), api.CodeTooLarge, "document"),
 		say("to a stranger", "oslo", document(w.letter(func(h *api.Handshake) { h.To = "oslo"; h.Consumer = "oslo" })), api.CodeNotFound, ""),
 		say("in the other direction", "rome", document(w.letter(func(h *api.Handshake) { h.Consumer = "milan" })), api.CodeNotFound, ""),
 	})

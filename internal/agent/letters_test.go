@@ -1,0 +1,83 @@
+package agent
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/journal/memory"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/transport/transporttest"
+)
+
+// Whatever the broker passes on: only what a pinned key signed, for this cluster, now, is heard.
+func TestLetters(t *testing.T) {
+	ctx, stop := context.WithCancel(context.Background())
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	ledger, err := exchange.Open(ctx, memory.New(), exchange.Options{Self: "rome", Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- ledger.Run(ctx) }()
+	t.Cleanup(func() { stop(); <-ended })
+	rome, milan, oslo, stranger := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan"), transporttest.NewParty(t, "oslo"), transporttest.NewParty(t, "milan")
+	for _, p := range []*transporttest.Party{milan, oslo} {
+		if _, err := ledger.Do(ctx, market.Pin{Cluster: p.ID, Key: p.Key.Public().String()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	came := 0
+	l := &letters{cluster: "rome", key: rome.Key, market: ledger, log: log, heard: map[string]*api.Handshake{}, said: map[string]said{},
+		came: func(string, api.PeeringRole) { came++ }}
+	say := func(by *transporttest.Party, change func(*api.Handshake)) string {
+		h := api.Handshake{
+			Protocol: api.Protocol, From: "milan", FromKey: by.Key.Public().Fingerprint().String(), To: "rome", ToKey: rome.Key.Public().Fingerprint().String(),
+			Consumer: "rome", Session: "s", Expires: transporttest.Seconds(time.Now().Add(time.Minute)),
+			HandshakeContent: api.HandshakeContent{Nonce: &api.HandshakeNonce{Nonce: []byte("n")}},
+		}
+		change(&h)
+		return by.Sign(api.DocumentHandshake, h)
+	}
+	same := func(*api.Handshake) {}
+	for name, document := range map[string]string{
+		"nonsense":                      "x",
+		"signed by a key nobody pinned": say(stranger, same),
+		"signed by another":             say(oslo, same),
+		"for another cluster":           say(milan, func(h *api.Handshake) { h.To = "oslo" }),
+		"for another key":               say(milan, func(h *api.Handshake) { h.ToKey = oslo.Key.Public().Fingerprint().String() }),
+		"by another key":                say(milan, func(h *api.Handshake) { h.FromKey = h.ToKey }),
+		"of others' peering":            say(milan, func(h *api.Handshake) { h.Consumer = "oslo" }),
+		"expired":                       say(milan, func(h *api.Handshake) { h.Expires = transporttest.Seconds(time.Now().Add(-time.Minute)) }),
+		"of another kind":               milan.Sign(api.DocumentEnd, api.Handshake{From: "milan", To: "rome"}),
+	} {
+		l.receive(ctx, document)
+		if came > 0 || l.last("milan", api.RoleProvider) != nil {
+			t.Fatalf("%s is heard", name)
+		}
+	}
+	l.receive(ctx, say(milan, same))
+	if h := l.last("milan", api.RoleProvider); came != 1 || h == nil || h.Session != "s" || l.last("milan", api.RoleConsumer) != nil {
+		t.Fatalf("heard %+v, %d times", h, came)
+	}
+	l.receive(ctx, say(milan, func(h *api.Handshake) { h.Consumer = "milan" }))
+	if l.last("milan", api.RoleConsumer) == nil {
+		t.Error("the other direction is not heard")
+	}
+	l.receive(ctx, say(milan, func(h *api.Handshake) {
+		h.Session, h.Expires = "old", transporttest.Seconds(time.Now().Add(10*time.Second))
+	}))
+	if h := l.last("milan", api.RoleProvider); h.Session != "s" {
+		t.Error("an older message replaces a newer one")
+	}
+	l.receive(ctx, say(milan, func(h *api.Handshake) {
+		h.Session, h.Expires = "new", transporttest.Seconds(time.Now().Add(2*time.Minute))
+	}))
+	if h := l.last("milan", api.RoleProvider); h.Session != "new" {
+		t.Error("a newer message is not heard")
+	}
+}

@@ -1,0 +1,45 @@
+package grant
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// A grant is what is owed: what was granted once goes to 0 and never away, and there is always room for pods.
+func TestGrants(t *testing.T) {
+	amounts := func(pairs ...string) map[corev1.ResourceName]resource.Quantity {
+		out := map[corev1.ResourceName]resource.Quantity{}
+		for i := 0; i < len(pairs); i += 2 {
+			out[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		owed, before, want map[corev1.ResourceName]resource.Quantity
+	}{
+		"the first":            {amounts("cpu", "4"), nil, amounts("cpu", "4", "pods", "110")},
+		"a large one":          {amounts("cpu", "64"), nil, amounts("cpu", "64", "pods", "1024")},
+		"pods were reserved":   {amounts("cpu", "4", "pods", "7"), nil, amounts("cpu", "4", "pods", "7")},
+		"less than before":     {amounts("cpu", "2"), amounts("cpu", "6", "pods", "110"), amounts("cpu", "2", "pods", "110")},
+		"a resource less":      {amounts("cpu", "2"), amounts("cpu", "2", "nvidia.com/gpu", "1"), amounts("cpu", "2", "nvidia.com/gpu", "0", "pods", "110")},
+		"nothing is left":      {nil, amounts("cpu", "2", "memory", "1Gi", "pods", "110"), amounts("cpu", "0", "memory", "0", "pods", "0")},
+		"nothing there ever":   {nil, nil, amounts("pods", "0")},
+		"what a consumer made": {amounts("cpu", "1"), amounts("cpu", "1000"), amounts("cpu", "1", "pods", "110")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := grantOf(api.Resources(c.owed), c.before)
+			for resource, want := range c.want {
+				if have := got[resource]; have.Cmp(want) != 0 {
+					t.Errorf("%s %s, want %s", have.String(), resource, want.String())
+				}
+			}
+			if len(got) != len(c.want) {
+				t.Errorf("granted %v, want %v", got, c.want)
+			}
+		})
+	}
+}
