@@ -26,11 +26,13 @@ const (
 	CodeNotMember          Code = "NotMember"          // a certificate is not a membership: wait for approval
 	CodeSuspended          Code = "Suspended"          // the operator suspended or revoked this member
 	CodeKeyChanged         Code = "KeyChanged"         // another cluster key than the pinned one
+	CodeKeyUnconfirmed     Code = "KeyUnconfirmed"     // a key that no admin confirmed, where that is demanded
 	CodeBadSignature       Code = "BadSignature"       // a signed document does not verify
 	CodeTokenSpent         Code = "TokenSpent"         // a join token that somebody else used
 	CodeStaleAdvertisement Code = "StaleAdvertisement" // a delta whose base we do not have: send the whole
 	CodeLedgerFull         Code = "LedgerFull"
-	CodeUnavailable        Code = "Unavailable" // try again later
+	CodeUnreachable        Code = "ApiServerUnreachable" // a provider's API server does not answer from here
+	CodeUnavailable        Code = "Unavailable"          // try again later
 	CodeInternal           Code = "Internal"
 )
 
@@ -58,10 +60,12 @@ var Codes = map[Code]CodeInfo{
 	CodeNotMember:          {http.StatusForbidden, 3, "Not a member yet"},
 	CodeSuspended:          {http.StatusForbidden, 3, "The membership does not permit it"},
 	CodeKeyChanged:         {http.StatusForbidden, 3, "The cluster key changed"},
+	CodeKeyUnconfirmed:     {http.StatusForbidden, 3, "The cluster key is not confirmed"},
 	CodeBadSignature:       {http.StatusUnprocessableEntity, 3, "The signature does not verify"},
 	CodeTokenSpent:         {http.StatusForbidden, 3, "The join token is spent"},
 	CodeStaleAdvertisement: {http.StatusConflict, 6, "The advertisement must be sent whole"},
 	CodeLedgerFull:         {http.StatusInsufficientStorage, 5, "The ledger is full"},
+	CodeUnreachable:        {http.StatusServiceUnavailable, 6, "The provider's API server cannot be reached"},
 	CodeUnavailable:        {http.StatusServiceUnavailable, 6, "Not available now"},
 	CodeInternal:           {http.StatusInternalServerError, 1, "Internal error"},
 }

@@ -32,3 +32,9 @@ type RequestStatus struct {
 	Offload *Offload              `json:"offload,omitempty"`
 	Status  ResourceRequestStatus `json:"status"`
 }
+
+// KnownPeer is a Peer as an agent's listener shows it; its ID is the cluster's.
+type KnownPeer struct {
+	Spec   PeerSpec   `json:"spec"`
+	Status PeerStatus `json:"status"`
+}

@@ -44,17 +44,19 @@ const (
 	ReasonCancelled         Reason = "CancelledByConsumer" // before the provider was bound
 	ReasonEnded             Reason = "EndReached"          // its time is over
 	ReasonRevokedByProvider Reason = "RevokedByProvider"
-	ReasonNotConfirmed      Reason = "NotConfirmed"      // the hold ended before the consumer signed
-	ReasonNotAccepted       Reason = "NotAccepted"       // no provider accepted before the deadline
-	ReasonAcceptanceDropped Reason = "AcceptanceDropped" // accepted, but the commit never reached the provider
-	ReasonInsufficient      Reason = "Insufficient"      // refusal: does not fit the provider's own books
-	ReasonPolicy            Reason = "PolicyRefuses"     // refusal: the SharingPolicy does not allow it
-	ReasonNothingShared     Reason = "NothingShared"     // refusal: no SharingPolicy
-	ReasonKeyChanged        Reason = "KeyChanged"        // refusal: another key than the pinned one
-	ReasonBadAssignment     Reason = "BadAssignment"     // refusal: the assignment is not valid for this provider
-	ReasonLedgerFull        Reason = "LedgerFull"        // refusal: the provider cannot record it
-	ReasonNoAnswer          Reason = "NoAnswer"          // the provider did not answer in time
-	ReasonMemberRemoved     Reason = "MemberRemoved"     // an operator closed the books of a member that is gone
+	ReasonNotConfirmed      Reason = "NotConfirmed"         // the hold ended before the consumer signed
+	ReasonNotAccepted       Reason = "NotAccepted"          // no provider accepted before the deadline
+	ReasonAcceptanceDropped Reason = "AcceptanceDropped"    // accepted, but the commit never reached the provider
+	ReasonInsufficient      Reason = "Insufficient"         // refusal: does not fit the provider's own books
+	ReasonPolicy            Reason = "PolicyRefuses"        // refusal: the SharingPolicy does not allow it
+	ReasonNothingShared     Reason = "NothingShared"        // refusal: no SharingPolicy
+	ReasonKeyChanged        Reason = "KeyChanged"           // refusal: another key than the pinned one
+	ReasonBadAssignment     Reason = "BadAssignment"        // refusal: the assignment is not valid for this provider
+	ReasonLedgerFull        Reason = "LedgerFull"           // refusal: the provider cannot record it
+	ReasonNoAnswer          Reason = "NoAnswer"             // the provider did not answer in time
+	ReasonKeyUnconfirmed    Reason = "KeyUnconfirmed"       // its key was not confirmed, which the other's SharingPolicy demands
+	ReasonUnreachable       Reason = "ApiServerUnreachable" // refusal by the consumer: the API server that the card names
+	ReasonMemberRemoved     Reason = "MemberRemoved"        // an operator closed the books of a member that is gone
 )
 
 // Reservation is an assignment with a life. A consumer and a provider see the
@@ -117,7 +119,7 @@ type SignedDocument struct {
 	Document string `json:"document" maxLength:"98304"`
 }
 
-// Refusal is a provider's no. Advertisement, if set, is a fresh one to decide from.
+// Refusal is a no: a provider's, or the consumer's to a provider that it does not trust or reach. Advertisement, if set, is a fresh one to decide from.
 type Refusal struct {
 	Generation    int64        `json:"generation"`
 	Reason        Reason       `json:"reason"`

@@ -19,6 +19,7 @@ func AddToScheme(s *runtime.Scheme) error {
 		&Advertisement{}, &AdvertisementList{},
 		&Ledger{}, &LedgerList{},
 		&Peering{}, &PeeringList{},
+		&Peer{}, &PeerList{},
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil

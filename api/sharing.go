@@ -7,6 +7,10 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 type Sharing struct {
 	// Terms say who may see this cluster and reserve from it.
 	Terms `json:",inline"`
+	// Trust says which keys of other clusters are believed, whether they lend or borrow: `tofu`, any that was first seen
+	// and has not changed, or `pinned`, only those that an admin confirmed (see Peer). Default tofu.
+	// +optional
+	Trust TrustLevel `json:"trust,omitempty"`
 	// Labels become the card's labels, which requests match with `properties`.
 	// +kubebuilder:validation:MaxProperties=32
 	// +optional
@@ -18,6 +22,16 @@ type Sharing struct {
 	// +kubebuilder:validation:MaxItems=16
 	Pools []PoolPolicy `json:"pools"`
 }
+
+// TrustLevel is how much must be known of another cluster's key.
+//
+// +kubebuilder:validation:Enum=tofu;pinned
+type TrustLevel string
+
+const (
+	TrustTofu   TrustLevel = "tofu"   // trust on first use: the first contact believes the broker
+	TrustPinned TrustLevel = "pinned" // a key must have been confirmed
+)
 
 // Terms are who may see a provider and reserve from it. They go to the broker,
 // which filters by them; the provider's own gate evaluates them again.

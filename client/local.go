@@ -46,3 +46,13 @@ func (c *Client) ReleaseLocally(ctx context.Context, id string) error {
 func requestPath(namespace, name string) string {
 	return "/requests/" + url.PathEscape(namespace) + "/" + url.PathEscape(name)
 }
+
+// Peers lists the clusters that the agent's cluster has met, or whose key its admin named.
+func (c *Client) Peers(ctx context.Context) ([]api.Envelope[api.KnownPeer], error) {
+	return list[api.KnownPeer](ctx, c, "/peers", nil)
+}
+
+// Trust says which key a cluster has; an empty fingerprint takes the word back.
+func (c *Client) Trust(ctx context.Context, cluster, fingerprint string) (api.Envelope[api.KnownPeer], error) {
+	return one[api.KnownPeer](ctx, c, http.MethodPut, "/peers/"+url.PathEscape(cluster), nil, api.PeerSpec{Fingerprint: fingerprint})
+}

@@ -138,6 +138,7 @@ func newManager(o Options) (manager.Manager, error) {
 		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
 			&api.ProviderInstruction{}: {Namespaces: map[string]cache.Config{o.Namespace: {}}},
 			&api.Advertisement{}:       {Namespaces: map[string]cache.Config{o.Namespace: {}}},
+			&api.Peer{}:                {Namespaces: map[string]cache.Config{o.Namespace: {}}},
 			&api.Peering{}:             {Namespaces: map[string]cache.Config{o.Namespace: {}}},
 			&corev1.Node{}:             {Label: labels.SelectorFromSet(liqo.VirtualNodes())}, // the inventory knows the others
 		}},
@@ -221,10 +222,12 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 		Sharing: sharing.current.Load, Changed: sharing.changed, Interval: a.Interval,
 		Show: (&picture{a.mgr.GetClient(), a.Namespace}).show,
 	}
-	gate := &provider.Gate{Cluster: cluster, Key: m.key, Market: ledger, Engine: engine, Broker: broker, Log: log, Fresh: advertiser.Fresh}
-	borrower := &consumer.Borrower{Cluster: cluster, Key: m.key, Market: ledger, Broker: broker, Log: log}
+	known := &peers{Client: a.mgr.GetClient(), namespace: a.Namespace, market: ledger, poke: make(chan event.GenericEvent, 1024), wrong: map[string]error{}}
+	demand := known.demand(ctx, sharing)
+	gate := &provider.Gate{Cluster: cluster, Key: m.key, Market: ledger, Engine: engine, Broker: broker, Log: log, Trust: demand, Fresh: advertiser.Fresh}
+	borrower := &consumer.Borrower{Cluster: cluster, Key: m.key, Market: ledger, Broker: broker, Trust: demand, Log: log}
 	wishes := make(chan event.GenericEvent, 1024)
-	if err := a.control(sharing, borrower, wishes); err != nil {
+	if err := a.control(sharing, known, borrower, wishes); err != nil {
 		return err
 	}
 	halves := &halves{
@@ -248,8 +251,11 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	case <-ctx.Done():
 		return nil
 	}
-	// The gate answers by what is shared and what there is: both are known before anybody asks it.
+	// The gate answers by what is shared, whom the admin trusts and what there is: all known before anybody asks it.
 	if _, err := sharing.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKey{Name: "default"}}); err != nil {
+		return err
+	}
+	if err := known.read(ctx); err != nil {
 		return err
 	}
 	if err := advertiser.Begin(ctx); err != nil {
@@ -258,13 +264,18 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	group.Go(func() error { return advertiser.Run(ctx) })
 	group.Go(func() error { return follow.run(ctx) })
 	return a.listen(ctx, &home{
-		Client: a.mgr.GetClient(), cluster: cluster, member: m, policy: sharing, ledger: ledger, borrower: borrower, link: a.link, broker: m.url,
+		Client: a.mgr.GetClient(), cluster: cluster, namespace: a.Namespace, member: m, policy: sharing, ledger: ledger, borrower: borrower, link: a.link, broker: m.url,
 	}, broker, log)
 }
 
 // control starts the controllers of the objects that people write.
-func (a *agent) control(sharing *policy, borrower *consumer.Borrower, wishes chan event.GenericEvent) error {
+func (a *agent) control(sharing *policy, known *peers, borrower *consumer.Borrower, wishes chan event.GenericEvent) error {
 	err := ctrl.NewControllerManagedBy(a.mgr).Named("sharingpolicy").For(&api.SharingPolicy{}).Complete(sharing)
+	if err != nil {
+		return err
+	}
+	err = ctrl.NewControllerManagedBy(a.mgr).Named("peer").For(&api.Peer{}).
+		WatchesRawSource(source.Channel(known.poke, &handler.EnqueueRequestForObject{})).Complete(known)
 	if err != nil {
 		return err
 	}

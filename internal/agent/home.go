@@ -13,6 +13,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/consumer"
 	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/identity"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/server"
 )
@@ -20,13 +21,15 @@ import (
 // home is the cluster's own objects, as the local listener serves them.
 type home struct {
 	client.Client
-	cluster  string
-	member   *membership
-	policy   *policy
-	ledger   *exchange.Exchange
-	borrower *consumer.Borrower
-	link     *link
-	broker   string
+	cluster string
+	// namespace is the agent's.
+	namespace string
+	member    *membership
+	policy    *policy
+	ledger    *exchange.Exchange
+	borrower  *consumer.Borrower
+	link      *link
+	broker    string
 }
 
 var _ server.Home = (*home)(nil)
@@ -155,4 +158,46 @@ func (h *home) ReleaseReservation(ctx context.Context, id string) error {
 		return kubernetesError(err)
 	}
 	return nil
+}
+
+// Peers reads all.
+func (h *home) Peers(ctx context.Context) ([]api.Envelope[api.KnownPeer], error) {
+	var list api.PeerList
+	if err := h.List(ctx, &list, client.InNamespace(h.namespace)); err != nil {
+		return nil, kubernetesError(err)
+	}
+	out := make([]api.Envelope[api.KnownPeer], len(list.Items))
+	for i := range list.Items {
+		out[i] = knownPeer(&list.Items[i])
+	}
+	return out, nil
+}
+
+func knownPeer(p *api.Peer) api.Envelope[api.KnownPeer] {
+	return api.Envelope[api.KnownPeer]{ID: p.Name, Revision: uint64(p.Generation), Payload: api.KnownPeer{Spec: p.Spec, Status: p.Status}}
+}
+
+// Trust writes the admin's word into the cluster's Peer.
+func (h *home) Trust(ctx context.Context, cluster string, said api.PeerSpec) (api.Envelope[api.KnownPeer], error) {
+	none := api.Envelope[api.KnownPeer]{}
+	if err := market.ValidCluster("cluster", cluster); err != nil {
+		return none, err
+	}
+	if _, err := identity.ParseFingerprint(said.Fingerprint); err != nil && said.Fingerprint != "" {
+		return none, api.Invalid("fingerprint", "%s", err).Fix("copy what `bourse status` says at %s", cluster)
+	}
+	object := &api.Peer{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: cluster}}
+	err := h.Get(ctx, client.ObjectKeyFromObject(object), object)
+	if apierrors.IsNotFound(err) {
+		object.Spec = said
+		err = h.Create(ctx, object)
+	} else if err == nil && object.Spec != said {
+		before := object.DeepCopy()
+		object.Spec = said
+		err = h.Patch(ctx, object, client.MergeFrom(before))
+	}
+	if err != nil {
+		return none, kubernetesError(err)
+	}
+	return knownPeer(object), nil
 }

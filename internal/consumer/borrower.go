@@ -19,7 +19,18 @@ type Borrower struct {
 	Key     *clusterkey.Key
 	Market  *exchange.Exchange
 	Broker  transport.Broker
-	Log     *slog.Logger
+	Trust   trust.Demand
+	// Reach says why this cluster could not use what a provider lends, before anything is signed. Nil: it could.
+	// Errors that are an answer have a code in refusals.
+	Reach func(ctx context.Context, provider *api.Card) error
+	Log   *slog.Logger
+}
+
+// refusals are the errors for which a provider is passed over, and the reason that people read.
+var refusals = map[api.Code]api.Reason{
+	api.CodeKeyChanged:     api.ReasonKeyChanged,
+	api.CodeKeyUnconfirmed: api.ReasonKeyUnconfirmed,
+	api.CodeUnreachable:    api.ReasonUnreachable,
 }
 
 // Wish is a request of this cluster: the object that made it, what it asks, and whether its
@@ -77,7 +88,7 @@ func (b *Borrower) recover(ctx context.Context, theirs *transport.Reservation, w
 		return err
 	}
 	ours.Object = &w.Object
-	if err := b.meet(ctx, theirs); err != nil {
+	if _, err := b.meet(ctx, theirs); err != nil {
 		return err
 	}
 	t := theirs.Payload
@@ -132,8 +143,10 @@ func (b *Borrower) settle(ctx context.Context, theirs *transport.Reservation, ou
 	case t.State == api.Reserved || t.State == api.Active:
 		if ours.Acceptance == "" && t.Assignment != ours.Assignment { // perhaps signed in a life that the Ledger has forgotten
 			again, err := b.signed(theirs)
-			if err == nil && again.Generation >= ours.Generation && b.meet(ctx, theirs) == nil {
-				again.Object, ours = ours.Object, again
+			if err == nil && again.Generation >= ours.Generation {
+				if _, err := b.meet(ctx, theirs); err == nil {
+					again.Object, ours = ours.Object, again
+				}
 			}
 		}
 		if err := b.bound(ctx, t, ours); err != nil {

@@ -1,6 +1,7 @@
 package consumer_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -111,6 +112,30 @@ func TestRefusedMovesToTheNextBest(t *testing.T) {
 	b.holds(api.Reserved, "")
 	if ours := b.ours(); ours.Provider != "oslo" {
 		t.Errorf("bound to %s", ours.Provider)
+	}
+}
+
+// A provider that is of no use to this cluster is passed over before anything is signed.
+func TestPassesOverWhatItCannotReach(t *testing.T) {
+	b := newBorrower(t)
+	b.Reach = func(_ context.Context, provider *api.Card) error {
+		if provider.Cluster == "milan" {
+			return api.Errorf(api.CodeUnreachable, "no route")
+		}
+		return nil
+	}
+	d := b.deal()
+	b.offers(d.Shown)
+	b.takes(d)
+	b.broker.OnRefuse = func(_ string, r api.Refusal) (transport.Reservation, error) {
+		if r.Generation != 1 || r.Message == "" {
+			t.Errorf("%+v", r)
+		}
+		return *d.Moved(transporttest.NewParty(t, "oslo")), nil
+	}
+	b.asked("Reserve uid-1", "Refuse r-1 ApiServerUnreachable", "Reserve uid-1", "Confirm r-1")
+	if ours := b.ours(); ours.Provider != "oslo" || ours.Generation != 2 {
+		t.Errorf("it holds %+v", ours)
 	}
 }
 

@@ -164,10 +164,10 @@ func TestALyingBrokerSwapsTheKey(t *testing.T) {
 	other.Object.UID = "uid-2"
 	impostor := transporttest.NewDeal(b.rome, transporttest.NewParty(t, "milan"), "r-2", "2", b.now())
 	b.offers(impostor.Shown)
-	if err := b.Ask(t.Context(), other); api.CodeOf(err) != api.CodeKeyChanged {
+	if err := b.Ask(t.Context(), other); api.CodeOf(err) != api.CodeUnavailable { // and it cannot even be told so
 		t.Errorf("%v", err)
 	}
-	b.wasAsked("Reserve uid-2")
+	b.wasAsked("Reserve uid-2", "Refuse r-2 KeyChanged")
 }
 
 // The answer to one request is a reservation of another: what is there is not replaced.

@@ -23,8 +23,8 @@ func (b *Borrower) take(ctx context.Context, theirs *transport.Reservation, ours
 	if err := answers(t, w.Request, b.Cluster, b.Market.Now().Go()); err != nil {
 		return err
 	}
-	if err := b.meet(ctx, theirs); err != nil {
-		return err
+	if err := b.usable(ctx, theirs); err != nil {
+		return b.passOver(ctx, theirs, w, err)
 	}
 	provider, err := trust.Key(ctx, b.Market, t.Provider)
 	if err != nil {
@@ -68,10 +68,34 @@ func (b *Borrower) take(ctx context.Context, theirs *transport.Reservation, ours
 // utc makes a time read from JSON, which is local, one that signs the same everywhere.
 func utc(t metav1.Time) metav1.Time { return metav1.NewTime(t.UTC().Truncate(time.Second)) }
 
+// usable says why nothing is agreed with a provider, or nil.
+func (b *Borrower) usable(ctx context.Context, theirs *transport.Reservation) error {
+	card, err := b.meet(ctx, theirs)
+	if err != nil || b.Reach == nil || theirs.Payload.Assignment != "" {
+		return err
+	}
+	return b.Reach(ctx, card)
+}
+
+// passOver lets the broker hold on the next best provider, where the one it holds on is of no use to this cluster.
+// Another error, or one after something was signed, comes back as it is.
+func (b *Borrower) passOver(ctx context.Context, theirs *transport.Reservation, w Wish, cause error) error {
+	reason, known := refusals[api.CodeOf(cause)]
+	if !known || theirs.Payload.Assignment != "" {
+		return cause
+	}
+	b.Log.Info("passed over", "reservation", theirs.ID, "provider", theirs.Payload.Provider, "reason", reason, "cause", cause)
+	_, err := b.Broker.Refuse(ctx, theirs.ID, api.Refusal{Generation: theirs.Payload.Generation, Reason: reason, Message: trust.Text(cause.Error())})
+	if unlessMovedOn(err) != nil {
+		return err
+	}
+	return b.Ask(ctx, w)
+}
+
 // meet opens the provider's card and pins its key at first contact.
-func (b *Borrower) meet(ctx context.Context, theirs *transport.Reservation) error {
-	_, _, err := trust.Meet(ctx, b.Market, theirs.Payload.ProviderCard, theirs.Payload.Provider)
-	return err
+func (b *Borrower) meet(ctx context.Context, theirs *transport.Reservation) (*api.Card, error) {
+	card, _, err := b.Trust.Meet(ctx, b.Market, theirs.Payload.ProviderCard, theirs.Payload.Provider)
+	return card, err
 }
 
 // answers says in what a hold is not an answer to the request; nil if it is.

@@ -63,24 +63,24 @@ func (c Accept) decide(s *State, now Time) (Outcome, error) {
 	return changed(r, now), nil
 }
 
-// Refuse is a provider's no: the hold moves to the next best, to be signed anew.
-// Errors: NotFound; Conflict when it is no longer held for this provider.
+// Refuse is a no to a hold, by the provider, or by the consumer that has not signed it: the hold moves to the
+// next best, to be signed anew. Errors: NotFound; Conflict when there is nothing to refuse any more.
 type Refuse struct {
-	ID, Provider string
-	Generation   int64
-	Reason       api.Reason
-	Message      string
+	ID, By     string
+	Generation int64
+	Reason     api.Reason
+	Message    string
 }
 
 func (c Refuse) decide(s *State, now Time) (Outcome, error) {
-	r, err := s.find(c.ID, c.Provider)
+	r, err := s.find(c.ID, c.By)
 	switch {
 	case err != nil:
 		return Outcome{}, err
-	case r.Provider != c.Provider || r.State != api.Held || r.Generation != c.Generation:
+	case r.Provider != c.By && r.Assignment != "" || r.State != api.Held || r.Generation != c.Generation:
 		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is %s at generation %d: there is nothing to refuse", r.ID, r.State, r.Generation)
 	}
-	return s.moveOn(r, api.Tried{Provider: c.Provider, Reason: c.Reason, Message: c.Message}, now), nil
+	return s.moveOn(r, api.Tried{Provider: r.Provider, Reason: c.Reason, Message: c.Message}, now), nil
 }
 
 // IfRevision is a command that is only decided while a reservation is at a revision.

@@ -82,12 +82,13 @@ func TestRefuseErrors(t *testing.T) {
 		command market.Refuse
 		want    api.Code
 	}{
-		{market.Refuse{ID: "none", Provider: "rome", Generation: 1}, api.CodeNotFound},
-		{market.Refuse{ID: "held", Provider: "rome", Generation: 1}, api.CodeNotFound}, // nobody asked it
-		{market.Refuse{ID: "signed", Provider: "milan", Generation: 1}, api.CodeNotFound},
-		{market.Refuse{ID: "signed", Provider: "paris", Generation: 1}, api.CodeConflict},
-		{market.Refuse{ID: "signed", Provider: "rome", Generation: 0}, api.CodeConflict},
-		{market.Refuse{ID: "bound", Provider: "rome", Generation: 1}, api.CodeConflict},
+		{market.Refuse{ID: "none", By: "rome", Generation: 1}, api.CodeNotFound},
+		{market.Refuse{ID: "held", By: "rome", Generation: 1}, api.CodeNotFound}, // nobody asked it
+		{market.Refuse{ID: "signed", By: d.state.Reservation("signed").Consumer, Generation: 1}, api.CodeConflict},
+		{market.Refuse{ID: "signed", By: "milan", Generation: 1}, api.CodeNotFound},
+		{market.Refuse{ID: "signed", By: "paris", Generation: 1}, api.CodeConflict},
+		{market.Refuse{ID: "signed", By: "rome", Generation: 0}, api.CodeConflict},
+		{market.Refuse{ID: "bound", By: "rome", Generation: 1}, api.CodeConflict},
 	} {
 		d.fails(c.want, c.command)
 	}

@@ -46,7 +46,7 @@ func TestReleaseBeforeItIsBound(t *testing.T) {
 func TestReleaseErrors(t *testing.T) {
 	d := newDesk(t)
 	d.signed("moved", 1)
-	d.must(market.Refuse{ID: "moved", Provider: "rome", Generation: 1})
+	d.must(market.Refuse{ID: "moved", By: "rome", Generation: 1})
 	d.reserved("bound", 1)
 	for _, c := range []struct {
 		command market.Release

@@ -150,3 +150,35 @@ func TestPin(t *testing.T) {
 		t.Errorf("pinned as %s", dump(m))
 	}
 }
+
+// What the admin says goes before what was seen first, before a first contact and after it.
+func TestTrust(t *testing.T) {
+	d := newGate(t)
+	d.fails(api.CodeInvalid, market.Trust{Cluster: "No Name", Fingerprint: "of k"})
+	confirmed := func(cluster, key string, want bool) {
+		t.Helper()
+		if m := d.state.Member(cluster); m.Key != key || m.Confirmed != want {
+			t.Errorf("%s", dump(m))
+		}
+	}
+	d.must(market.Trust{Cluster: "paris", Fingerprint: "of k"})
+	confirmed("paris", "", false)
+	d.fails(api.CodeKeyChanged, market.Pin{Cluster: "paris", Key: "forged", Fingerprint: "of forged"})
+	d.must(market.Pin{Cluster: "paris", Key: "k", Fingerprint: "of k"})
+	confirmed("paris", "k", true)
+
+	d.must(market.Trust{Cluster: "paris", Fingerprint: "of new"})
+	confirmed("paris", "k", false) // what is bound goes on under the old key, until the new one is seen
+	d.fails(api.CodeKeyChanged, market.Pin{Cluster: "paris", Key: "k", Fingerprint: "of k"})
+	d.must(market.Pin{Cluster: "paris", Key: "new", Fingerprint: "of new"})
+	confirmed("paris", "new", true)
+
+	d.must(market.Trust{Cluster: "paris"})
+	confirmed("paris", "new", false)
+	d.must(market.Pin{Cluster: "paris", Key: "new", Fingerprint: "of new"})
+	d.fails(api.CodeKeyChanged, market.Pin{Cluster: "paris", Key: "k", Fingerprint: "of k"})
+	d.must(market.Trust{Cluster: "oslo"}) // no word of a cluster that nobody knows is no word
+	if d.state.Member("oslo") != nil {
+		t.Error("oslo is remembered")
+	}
+}

@@ -105,7 +105,7 @@ func (s *State) moveOn(r *Reservation, tried api.Tried, now Time) Outcome {
 
 func lastWord(t api.Tried) string {
 	if t.Message == "" {
-		return t.Provider + " said " + string(t.Reason)
+		return t.Provider + ": " + string(t.Reason)
 	}
-	return t.Provider + " said " + string(t.Reason) + ": " + t.Message
+	return t.Provider + ": " + string(t.Reason) + ": " + t.Message
 }

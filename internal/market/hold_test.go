@@ -162,7 +162,7 @@ func TestTermsLimitHolds(t *testing.T) {
 func TestHoldMovesOn(t *testing.T) {
 	d := newDesk(t)
 	d.signed("r", 5)
-	d.must(market.Refuse{ID: "r", Provider: "rome", Generation: 1, Reason: api.ReasonPolicy, Message: "not you"})
+	d.must(market.Refuse{ID: "r", By: "rome", Generation: 1, Reason: api.ReasonPolicy, Message: "not you"})
 	d.want("r", api.Held, "", "milan", 8000)
 	r := d.state.Reservation("r")
 	if r.Generation != 2 || r.Assignment != "" || len(r.Tried) != 1 || r.Tried[0].Reason != api.ReasonPolicy {
@@ -179,12 +179,23 @@ func TestHoldMovesOn(t *testing.T) {
 	}
 }
 
+// A consumer may say no to a provider as long as it has not signed.
+func TestHoldMovesOnWhenTheConsumerRefuses(t *testing.T) {
+	d := newDesk(t)
+	d.held("r", 5)
+	d.must(market.Refuse{ID: "r", By: "paris", Generation: 1, Reason: api.ReasonUnreachable})
+	d.want("r", api.Held, "", "milan", 8000)
+	if tried := d.state.Reservation("r").Tried; len(tried) != 1 || tried[0].Provider != "rome" || tried[0].Reason != api.ReasonUnreachable {
+		t.Errorf("tried %+v", tried)
+	}
+}
+
 func TestHoldDoesNotMoveAfterItsDeadline(t *testing.T) {
 	d := newDesk(t)
 	d.signed("r", 5)
 	d.now += market.Time(market.DecideTime.Milliseconds())
 	d.offers("milan", 2, "8")
-	d.must(market.Refuse{ID: "r", Provider: "rome", Generation: 1, Reason: api.ReasonInsufficient})
+	d.must(market.Refuse{ID: "r", By: "rome", Generation: 1, Reason: api.ReasonInsufficient})
 	d.want("r", api.Failed, api.ReasonNotAccepted, "rome", 8000)
 }
 
@@ -195,7 +206,7 @@ func TestHoldMovesOnlyToWhereThereIsRoom(t *testing.T) {
 	other.Candidates = []string{"milan"}
 	d.must(other)
 	d.must(market.Confirm{ID: "r", Consumer: "paris", Generation: 1, Document: "assignment"})
-	d.must(market.Refuse{ID: "r", Provider: "rome", Generation: 1, Reason: api.ReasonInsufficient})
+	d.must(market.Refuse{ID: "r", By: "rome", Generation: 1, Reason: api.ReasonInsufficient})
 	d.want("r", api.Failed, api.ReasonNotAccepted, "rome", 8000)
 }
 

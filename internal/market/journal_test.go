@@ -80,7 +80,7 @@ func TestEveryPrefixOfAJournalIsAMarket(t *testing.T) {
 	d := newDesk(t)
 	d.reserved("a", 2)
 	d.signed("b", 2)
-	d.must(market.Refuse{ID: "b", Provider: "rome", Generation: 1})
+	d.must(market.Refuse{ID: "b", By: "rome", Generation: 1})
 	d.must(market.Release{ID: "a", By: "rome", Generation: 1, Document: "end"})
 	d.must(market.Free{ID: "a", Provider: "rome"})
 	for keep := len(d.journal); keep >= 3; keep-- {

@@ -163,23 +163,52 @@ func (c PutCard) decide(s *State, now Time) (Outcome, error) {
 
 // Pin remembers, in an agent, the key of a cluster that it meets for the first time.
 // Errors: KeyChanged when it is known by another key.
-type Pin struct{ Cluster, Key string }
+type Pin struct {
+	Cluster, Key string
+	// Fingerprint is that of Key.
+	Fingerprint string
+}
 
 func (c Pin) decide(s *State, now Time) (Outcome, error) {
-	switch m := s.members[c.Cluster]; {
-	case m == nil:
-		next := &Member{Cluster: c.Cluster, State: api.MemberActive, Key: c.Key, Joined: now}
-		return Outcome{Member: next, Events: []Event{{Time: now, Member: next}}}, nil
-	case m.Key != c.Key:
+	m := s.members[c.Cluster]
+	if m == nil {
+		m = &Member{Cluster: c.Cluster, State: api.MemberActive, Joined: now}
+	}
+	trusted := m.Trusted == c.Fingerprint && m.Trusted != ""
+	switch {
+	case m.Trusted != "" && !trusted, m.Key != c.Key && m.Key != "" && !trusted:
 		return Outcome{}, keyChanged(c.Cluster)
-	default:
+	case m.Key == c.Key && m.Confirmed == trusted:
 		return Outcome{Member: m}, nil
 	}
+	next := *m
+	next.Key, next.Confirmed, next.Changed = c.Key, trusted, now
+	return Outcome{Member: &next, Events: []Event{{Time: now, Member: &next}}}, nil
+}
+
+// Trust is the word of an agent's own admin, which key a cluster has: what it shows from now on must be that key, even
+// where another was pinned. An empty fingerprint takes the word back; what is pinned then stays so.
+type Trust struct{ Cluster, Fingerprint string }
+
+func (c Trust) decide(s *State, now Time) (Outcome, error) {
+	if err := ValidCluster("cluster", c.Cluster); err != nil {
+		return Outcome{}, err
+	}
+	m := s.members[c.Cluster]
+	switch {
+	case m == nil && c.Fingerprint == "", m != nil && m.Trusted == c.Fingerprint:
+		return Outcome{Member: m}, nil
+	case m == nil:
+		m = &Member{Cluster: c.Cluster, State: api.MemberActive, Joined: now}
+	}
+	next := *m
+	next.Trusted, next.Confirmed, next.Changed = c.Fingerprint, false, now
+	return Outcome{Member: &next, Events: []Event{{Time: now, Member: &next}}}, nil
 }
 
 func keyChanged(cluster string) error {
 	return api.Errorf(api.CodeKeyChanged, "cluster %s shows another key than the one that was pinned", cluster).
-		Fix("find out why; nothing is agreed with it until then")
+		Fix("find out why; if it is right, its admin tells you the new fingerprint: bourse trust %s FINGERPRINT", cluster)
 }
 
 // active says why a cluster may not trade, or nil.

@@ -81,7 +81,7 @@ func (f *federation) accept(*rapid.T) {
 
 func (f *federation) refuse(*rapid.T) {
 	r := f.some(f.broker)
-	f.do(f.broker, market.Refuse{ID: r.ID, Provider: f.party(r.Provider), Generation: f.generation(r), Reason: api.ReasonInsufficient, Message: "no"})
+	f.do(f.broker, market.Refuse{ID: r.ID, By: f.party(r.Provider), Generation: f.generation(r), Reason: api.ReasonInsufficient, Message: "no"})
 }
 
 func (f *federation) activate(*rapid.T) {
@@ -174,7 +174,7 @@ func (f *federation) step(*rapid.T) {
 		f.do(f.broker, market.Confirm{ID: r.ID, Consumer: r.Consumer, Generation: r.Generation, Document: documentOf(a)})
 	case r.State == api.Held:
 		if _, err := f.do(gate, market.Admit{Assignment: a, Size: r.Size, Document: r.Assignment, Acceptance: "yes", BindsUntil: r.HeldUntil + 30_000}); err != nil {
-			f.do(f.broker, market.Refuse{ID: r.ID, Provider: r.Provider, Generation: r.Generation, Reason: api.ReasonInsufficient})
+			f.do(f.broker, market.Refuse{ID: r.ID, By: r.Provider, Generation: r.Generation, Reason: api.ReasonInsufficient})
 		} else {
 			f.do(f.broker, market.Accept{ID: r.ID, Provider: r.Provider, Generation: r.Generation, Document: "yes"})
 		}

@@ -41,6 +41,9 @@ type Member struct {
 	Source  string `json:"source,omitempty"`
 	Joined  Time   `json:"joined"`
 	Changed Time   `json:"changed,omitempty"`
+	// Trusted is, in an agent, the fingerprint that its own admin says the cluster has; Confirmed says that Key has it.
+	Trusted   string `json:"trusted,omitempty"`
+	Confirmed bool   `json:"confirmed,omitempty"`
 	// Card is its newest card, Signed the document (JWS) that it came in.
 	Card   *api.Card `json:"card,omitempty"`
 	Signed string    `json:"signed,omitempty"`

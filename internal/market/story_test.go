@@ -41,7 +41,7 @@ func story(t testing.TB) [][]byte {
 	rejected.Candidates = nil
 	do(noon, rejected, h,
 		market.Confirm{ID: "r", Consumer: "paris", Generation: 1, Document: "assignment 1"},
-		market.Refuse{ID: "r", Provider: "rome", Generation: 1, Reason: api.ReasonPolicy, Message: "no"},
+		market.Refuse{ID: "r", By: "rome", Generation: 1, Reason: api.ReasonPolicy, Message: "no"},
 		market.Confirm{ID: "r", Consumer: "paris", Generation: 2, Document: "assignment 2"},
 		market.Accept{ID: "r", Provider: "milan", Generation: 2, Document: "acceptance"},
 		market.Activate{ID: "r", Consumer: "paris"},

@@ -9,7 +9,6 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/match"
 	"github.com/bourse-dev/bourse/internal/transport"
-	"github.com/bourse-dev/bourse/internal/trust"
 )
 
 // admit checks an assignment from end to end and puts it into the gate's books. It returns
@@ -19,7 +18,7 @@ func (g *Gate) admit(ctx context.Context, theirs *transport.Reservation, adoptin
 	if theirs.Payload.Consumer == g.Cluster {
 		return "", api.Errorf(api.CodeBadSignature, "cluster %s does not borrow from itself", g.Cluster)
 	}
-	card, key, err := trust.Meet(ctx, g.Market, theirs.Payload.ConsumerCard, theirs.Payload.Consumer)
+	card, key, err := g.Trust.Meet(ctx, g.Market, theirs.Payload.ConsumerCard, theirs.Payload.Consumer)
 	if err != nil {
 		return "", err
 	}

@@ -24,6 +24,7 @@ type Gate struct {
 	Engine  *match.Engine
 	Broker  transport.Broker
 	Log     *slog.Logger
+	Trust   trust.Demand
 	// Freed takes down what a reservation that ends still has here, and says whether nothing of it is left. Nil where
 	// there never is anything: without Liqo.
 	Freed func(ctx context.Context, ours *market.Reservation) (bool, error)
@@ -138,14 +139,15 @@ func unlessGone(err error) error {
 
 // refusals are the errors that are an answer, and the reason that the consumer reads.
 var refusals = map[api.Code]api.Reason{
-	api.CodeInsufficient: api.ReasonInsufficient,
-	api.CodeForbidden:    api.ReasonPolicy,
-	api.CodeNotFound:     api.ReasonNothingShared,
-	api.CodeKeyChanged:   api.ReasonKeyChanged,
-	api.CodeBadSignature: api.ReasonBadAssignment,
-	api.CodeInvalid:      api.ReasonBadAssignment,
-	api.CodeConflict:     api.ReasonBadAssignment,
-	api.CodeLedgerFull:   api.ReasonLedgerFull,
+	api.CodeInsufficient:   api.ReasonInsufficient,
+	api.CodeForbidden:      api.ReasonPolicy,
+	api.CodeNotFound:       api.ReasonNothingShared,
+	api.CodeKeyChanged:     api.ReasonKeyChanged,
+	api.CodeKeyUnconfirmed: api.ReasonKeyUnconfirmed,
+	api.CodeBadSignature:   api.ReasonBadAssignment,
+	api.CodeInvalid:        api.ReasonBadAssignment,
+	api.CodeConflict:       api.ReasonBadAssignment,
+	api.CodeLedgerFull:     api.ReasonLedgerFull,
 }
 
 // commit makes an acceptance hold for the whole reservation.

@@ -34,6 +34,10 @@ type Home interface {
 	ConfirmRequest(ctx context.Context, namespace, name string) (api.Envelope[api.RequestStatus], error)
 	// ReleaseReservation deletes the request behind a reservation. Errors: NotFound.
 	ReleaseReservation(ctx context.Context, id string) error
+	// Peers lists the clusters that this one has met, or whose key its admin named.
+	Peers(ctx context.Context) ([]api.Envelope[api.KnownPeer], error)
+	// Trust is the admin's word, which key a cluster has. Errors: Invalid.
+	Trust(ctx context.Context, cluster string, said api.PeerSpec) (api.Envelope[api.KnownPeer], error)
 }
 
 // Local serves the people of a member cluster: whoever is let in may do everything.
@@ -91,6 +95,16 @@ func (l *local) routes(a huma.API) {
 	})
 	huma.Register(a, operation("confirm-request", http.MethodPost, "/requests/{namespace}/{name}/confirm", "Confirm a held one"), func(ctx context.Context, in *RequestPath) (*body[api.Envelope[api.RequestStatus]], error) {
 		return answered(l.home.ConfirmRequest(ctx, in.Namespace, in.Name))
+	})
+	huma.Register(a, operation("list-peers", http.MethodGet, "/peers", "The clusters whose keys are known here"), func(ctx context.Context, in *struct{ Page }) (*body[api.List[api.KnownPeer]], error) {
+		items, err := l.home.Peers(ctx)
+		return answered(cut(items, in.Page), err)
+	})
+	huma.Register(a, operation("trust", http.MethodPut, "/peers/{cluster}", "The admin's word, which key a cluster has"), func(ctx context.Context, in *struct {
+		ClusterPath
+		Body api.PeerSpec
+	}) (*body[api.Envelope[api.KnownPeer]], error) {
+		return answered(l.home.Trust(ctx, in.Cluster, in.Body))
 	})
 }
 

@@ -47,7 +47,7 @@ func (s *Server) reservationRoutes() {
 	huma.Register(s.api, operation("get-reservation", http.MethodGet, "/reservations/{id}", "One reservation"), s.getReservation)
 	huma.Register(s.api, operation("confirm-reservation", http.MethodPost, "/reservations/{id}/confirm", "The consumer's signed assignment"), s.confirm)
 	huma.Register(s.api, operation("accept-reservation", http.MethodPost, "/reservations/{id}/accept", "The provider's signed acceptance"), s.accept)
-	huma.Register(s.api, operation("refuse-reservation", http.MethodPost, "/reservations/{id}/refuse", "The provider's no", large), s.refuse)
+	huma.Register(s.api, operation("refuse-reservation", http.MethodPost, "/reservations/{id}/refuse", "The provider's no, or the consumer's before it signs", large), s.refuse)
 	huma.Register(s.api, operation("release-reservation", http.MethodPost, "/reservations/{id}/release", "Either party's signed end"), s.release)
 	huma.Register(s.api, operation("report-progress", http.MethodPost, "/reservations/{id}/progress", "Active (the consumer) or Released (the provider)"), s.progress)
 }
@@ -264,7 +264,7 @@ func (s *Server) refuse(ctx context.Context, in *struct {
 				return nil, under("advertisement", err)
 			}
 		}
-		return market.Refuse{ID: in.ID, Provider: l.Cluster, Generation: in.Body.Generation, Reason: in.Body.Reason, Message: trust.Text(in.Body.Message)}, nil
+		return market.Refuse{ID: in.ID, By: l.Cluster, Generation: in.Body.Generation, Reason: in.Body.Reason, Message: trust.Text(in.Body.Message)}, nil
 	})
 }
 

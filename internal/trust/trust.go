@@ -3,7 +3,8 @@
 //
 // A card is signed by the key that it shows, so anyone can make one; what makes it
 // believable is that the same key was pinned before. At first contact (trust on first use)
-// the broker that relays the card is believed; any later change is KeyChanged.
+// the broker that relays the card is believed; any later change is KeyChanged. An admin who does not want to believe
+// the broker even then says which key a cluster has ([market.Trust]), and may demand that of all ([Demand]).
 package trust
 
 import (
@@ -18,9 +19,17 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
+// Demand is what this cluster's admin demands of other clusters' keys. The zero value demands nothing.
+type Demand struct {
+	// Pinned says whether a key must have been confirmed by the admin. Nil: never.
+	Pinned func() bool
+	// Met is told of each card that was met, with the error if it is not believed. May be nil.
+	Met func(cluster string, shown clusterkey.PublicKey, err error)
+}
+
 // Meet opens the card of a cluster and pins its key, or finds it pinned.
-// Errors: BadSignature for a card that is not valid or not of that cluster; KeyChanged.
-func Meet(ctx context.Context, m *exchange.Exchange, signed, cluster string) (*api.Card, clusterkey.PublicKey, error) {
+// Errors: BadSignature for a card that is not valid or not of that cluster; KeyChanged; KeyUnconfirmed.
+func (d Demand) Meet(ctx context.Context, m *exchange.Exchange, signed, cluster string) (*api.Card, clusterkey.PublicKey, error) {
 	card, key, err := Open(signed)
 	if err != nil {
 		return nil, key, err
@@ -28,7 +37,14 @@ func Meet(ctx context.Context, m *exchange.Exchange, signed, cluster string) (*a
 	if card.Cluster != cluster {
 		return nil, key, api.Errorf(api.CodeBadSignature, "the card is of cluster %.80q, not of %s", card.Cluster, cluster)
 	}
-	_, err = m.Do(ctx, market.Pin{Cluster: cluster, Key: card.Key})
+	out, err := m.Do(ctx, market.Pin{Cluster: cluster, Key: card.Key, Fingerprint: key.Fingerprint().String()})
+	if err == nil && d.Pinned != nil && d.Pinned() && !out.Member.Confirmed {
+		err = api.Errorf(api.CodeKeyUnconfirmed, "nobody has confirmed that cluster %s has the key %s", cluster, key.Fingerprint()).
+			Fix("compare it with what `bourse status` says there, then: bourse trust %s %s", cluster, key.Fingerprint())
+	}
+	if d.Met != nil {
+		d.Met(cluster, key, err)
+	}
 	return card, key, err
 }
 

@@ -12,15 +12,17 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/journal/memory"
+	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// market is rome's, to pin keys in.
-func market(t *testing.T) *exchange.Exchange {
+// books are rome's, to pin keys in.
+func books(t *testing.T) *exchange.Exchange {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	x, err := exchange.Open(ctx, memory.New(), exchange.Options{Self: "rome", Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
@@ -33,19 +35,24 @@ func market(t *testing.T) *exchange.Exchange {
 	return x
 }
 
+// meet is by one who demands nothing.
+func meet(ctx context.Context, x *exchange.Exchange, card, cluster string) (*api.Card, clusterkey.PublicKey, error) {
+	return trust.Demand{}.Meet(ctx, x, card, cluster)
+}
+
 // The first contact pins; the same key is known again; any other is KeyChanged, for good.
 func TestMeet(t *testing.T) {
-	x, milan, impostor := market(t), transporttest.NewParty(t, "milan"), transporttest.NewParty(t, "milan")
+	x, milan, impostor := books(t), transporttest.NewParty(t, "milan"), transporttest.NewParty(t, "milan")
 	if _, err := trust.Key(t.Context(), x, "milan"); api.CodeOf(err) != api.CodeNotFound {
 		t.Errorf("before the first contact: %v", err)
 	}
 	for range 2 {
-		card, key, err := trust.Meet(t.Context(), x, milan.Card(api.Properties{Region: "eu"}), "milan")
+		card, key, err := meet(t.Context(), x, milan.Card(api.Properties{Region: "eu"}), "milan")
 		if err != nil || card.Properties.Region != "eu" || key != milan.Key.Public() {
 			t.Fatalf("%+v, %v", card, err)
 		}
 	}
-	if _, _, err := trust.Meet(t.Context(), x, impostor.Card(api.Properties{}), "milan"); api.CodeOf(err) != api.CodeKeyChanged {
+	if _, _, err := meet(t.Context(), x, impostor.Card(api.Properties{}), "milan"); api.CodeOf(err) != api.CodeKeyChanged {
 		t.Errorf("another key: %v", err)
 	}
 	if key, err := trust.Key(t.Context(), x, "milan"); err != nil || key != milan.Key.Public() {
@@ -55,7 +62,7 @@ func TestMeet(t *testing.T) {
 
 // A card that is not what it says is nobody's, and pins nothing.
 func TestMeetWithABadCard(t *testing.T) {
-	x, milan, oslo := market(t), transporttest.NewParty(t, "milan"), transporttest.NewParty(t, "oslo")
+	x, milan, oslo := books(t), transporttest.NewParty(t, "milan"), transporttest.NewParty(t, "oslo")
 	good := milan.Card(api.Properties{})
 	for name, card := range map[string]string{
 		"none":               "",
@@ -67,13 +74,35 @@ func TestMeetWithABadCard(t *testing.T) {
 		"of another kind":    milan.Sign(api.DocumentEnd, api.Card{Cluster: "milan", Key: milan.Key.Public().String()}),
 		"with an escape":     milan.Card(api.Properties{Region: "\x1b[2J"}),
 	} {
-		if _, _, err := trust.Meet(t.Context(), x, card, "milan"); api.CodeOf(err) != api.CodeBadSignature {
+		if _, _, err := meet(t.Context(), x, card, "milan"); api.CodeOf(err) != api.CodeBadSignature {
 			t.Errorf("a card that is %s: %v", name, err)
 		}
 	}
 	if _, err := trust.Key(t.Context(), x, "milan"); api.CodeOf(err) != api.CodeNotFound {
 		t.Errorf("something was pinned: %v", err)
 	}
+}
+
+// Where the admin demands it, a key is only believed that was confirmed; a broker that shows another key from the first
+// contact on is found out.
+func TestMeetWhereKeysMustBeConfirmed(t *testing.T) {
+	x, milan, impostor := books(t), transporttest.NewParty(t, "milan"), transporttest.NewParty(t, "milan")
+	var told error
+	strict := trust.Demand{Pinned: func() bool { return true }, Met: func(_ string, _ clusterkey.PublicKey, err error) { told = err }}
+	meets := func(p *transporttest.Party, want api.Code) {
+		t.Helper()
+		_, _, err := strict.Meet(t.Context(), x, p.Card(api.Properties{}), "milan")
+		if told != err || err == nil && want != "" || err != nil && api.CodeOf(err) != want {
+			t.Errorf("%v, told %v, want %s", err, told, want)
+		}
+	}
+	meets(impostor, api.CodeKeyUnconfirmed)
+	if _, err := x.Do(t.Context(), market.Trust{Cluster: "milan", Fingerprint: milan.Key.Public().Fingerprint().String()}); err != nil {
+		t.Fatal(err)
+	}
+	meets(impostor, api.CodeKeyChanged)
+	meets(milan, "")
+	meets(impostor, api.CodeKeyChanged)
 }
 
 // An end counts for its reservation and its generation or older ones, by whoever may end it.

@@ -61,6 +61,7 @@ func Kinds() []kubeapi.Type {
 		kind("Advertisement", "advertisements", true, true),
 		kind("Ledger", "ledgers", true, false),
 		kind("Peering", "peerings", true, true),
+		kind("Peer", "peers", true, true),
 	}
 }
 

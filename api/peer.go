@@ -1,0 +1,51 @@
+package api
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// ConditionTrusted of a Peer: its key is believed. Reasons: Confirmed (by the admin), FirstUse, and where it is not:
+// KeyChanged, KeyUnconfirmed (the SharingPolicy demands more than a first use), NotMet.
+const ConditionTrusted = "Trusted"
+
+// Peer is another cluster as this one knows it, by its cluster ID: which key was pinned, and whether an admin confirmed
+// it. The agent makes one, with an empty spec, of each cluster that it meets; an admin may make it before, in Git.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:categories=bourse
+// +kubebuilder:printcolumn:name="Fingerprint",type=string,JSONPath=`.status.fingerprint`
+// +kubebuilder:printcolumn:name="Trusted",type=string,JSONPath=`.status.conditions[?(@.type=='Trusted')].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=='Trusted')].reason`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type Peer struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Spec              PeerSpec   `json:"spec,omitempty"`
+	Status            PeerStatus `json:"status,omitempty"`
+}
+
+// PeerSpec is what the admin says of the cluster.
+type PeerSpec struct {
+	// Fingerprint is that of the cluster's key, as `bourse status` says it there and its admin told you on a way that
+	// is not the broker's. Nothing is agreed with the cluster by another key. Empty: the first key seen is pinned.
+	// +kubebuilder:validation:Pattern=`^(SHA256:[A-Za-z0-9_-]{43})?$`
+	// +optional
+	Fingerprint string `json:"fingerprint,omitempty"`
+}
+
+// PeerStatus is what the agent knows of it.
+type PeerStatus struct {
+	// Fingerprint is that of the pinned key.
+	Fingerprint string `json:"fingerprint,omitempty"`
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// +kubebuilder:object:root=true
+
+// PeerList is a list of peers.
+type PeerList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Peer `json:"items"`
+}

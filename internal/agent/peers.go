@@ -1,0 +1,131 @@
+package agent
+
+import (
+	"context"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/trust"
+)
+
+// peers takes in what the admin says of other clusters' keys, and shows what was pinned.
+type peers struct {
+	client.Client
+	namespace string
+	market    *exchange.Exchange
+	poke      chan event.GenericEvent
+
+	mu    sync.Mutex
+	wrong map[string]error // why the card that was last met is not believed, by cluster
+}
+
+// demand is what the SharingPolicy demands of keys; what is met is shown.
+func (p *peers) demand(ctx context.Context, sharing *policy) trust.Demand {
+	return trust.Demand{
+		Pinned: func() bool {
+			s := sharing.current.Load()
+			return s != nil && s.Trust == api.TrustPinned
+		},
+		Met: func(cluster string, shown clusterkey.PublicKey, err error) {
+			p.mu.Lock()
+			was, before := p.wrong[cluster]
+			if p.wrong[cluster] = err; api.CodeOf(err) == api.CodeKeyChanged {
+				p.wrong[cluster] = api.Errorf(api.CodeKeyChanged, "it shows a key of fingerprint %s", shown.Fingerprint())
+			}
+			changed := !before || api.CodeOf(was) != api.CodeOf(err)
+			p.mu.Unlock()
+			if changed {
+				p.look(ctx, cluster)
+			}
+		},
+	}
+}
+
+// read takes in all that the admin has said.
+func (p *peers) read(ctx context.Context) error {
+	var list api.PeerList
+	if err := p.List(ctx, &list, client.InNamespace(p.namespace)); err != nil {
+		return err
+	}
+	for _, peer := range list.Items {
+		if _, err := p.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&peer)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *peers) look(ctx context.Context, cluster string) {
+	select {
+	case p.poke <- event.GenericEvent{Object: &api.Peer{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: cluster}}}:
+	case <-ctx.Done():
+	}
+}
+
+// Reconcile makes the Ledger know what the object says, and the object show what the Ledger knows.
+func (p *peers) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	object := &api.Peer{ObjectMeta: metav1.ObjectMeta{Namespace: request.Namespace, Name: request.Name}}
+	err := p.Get(ctx, request.NamespacedName, object)
+	if client.IgnoreNotFound(err) != nil {
+		return ctrl.Result{}, err
+	}
+	out, invalid := p.market.Do(ctx, market.Trust{Cluster: request.Name, Fingerprint: object.Spec.Fingerprint})
+	if invalid != nil && api.CodeOf(invalid) != api.CodeInvalid {
+		return ctrl.Result{}, invalid
+	}
+	if apierrors.IsNotFound(err) {
+		if out.Member == nil || out.Member.Key == "" {
+			return ctrl.Result{}, nil
+		}
+		if err := p.Create(ctx, object); err != nil {
+			return ctrl.Result{}, client.IgnoreAlreadyExists(err)
+		}
+	}
+	next := object.Status.DeepCopy()
+	p.describe(next, request.Name, out.Member, invalid, object.Generation)
+	if equality.Semantic.DeepEqual(object.Status, *next) {
+		return ctrl.Result{}, nil
+	}
+	before := object.DeepCopy()
+	object.Status = *next
+	return ctrl.Result{}, client.IgnoreNotFound(p.Status().Patch(ctx, object, client.MergeFrom(before)))
+}
+
+// describe says how a cluster's key stands.
+func (p *peers) describe(s *api.PeerStatus, cluster string, m *market.Member, invalid error, generation int64) {
+	p.mu.Lock()
+	wrong := p.wrong[cluster]
+	p.mu.Unlock()
+	c := metav1.Condition{Type: api.ConditionTrusted, Status: metav1.ConditionTrue, Reason: "FirstUse", ObservedGeneration: generation,
+		Message: "its key was pinned at the first contact; no admin confirmed it"}
+	s.Fingerprint = ""
+	if m != nil && m.Key != "" {
+		if key, err := clusterkey.ParsePublicKey(m.Key); err == nil {
+			s.Fingerprint = key.Fingerprint().String()
+		}
+	}
+	switch {
+	case invalid != nil:
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, string(api.CodeInvalid), invalid.Error()
+	case m == nil || m.Key == "":
+		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, "NotMet", "no card of it was seen yet"
+	case m.Trusted != "" && m.Trusted != s.Fingerprint:
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, string(api.CodeKeyChanged), "the pinned key is not the one that the admin says it has; what is bound goes on, nothing new is agreed"
+	case wrong != nil:
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, string(api.CodeOf(wrong)), wrong.Error()
+	case m.Trusted != "":
+		c.Reason, c.Message = "Confirmed", "the admin confirmed its key"
+	}
+	meta.SetStatusCondition(&s.Conditions, c)
+}
