@@ -55,6 +55,7 @@ generate: ## Generate what is generated: deep copies, CRDs, OpenAPI, the referen
 	@cp config/liqo/policies.yaml internal/liqo/posture/policies.yaml
 	$(GO) test ./internal/server -run TestOpenAPI -update >/dev/null
 	$(GO) test ./internal/cli -run TestReference -update >/dev/null
+	$(GO) test ./internal/health -update >/dev/null
 
 .PHONY: check
 check: ## Fail when something generated is stale (OpenAPI and the reference have tests), or the code does not vet

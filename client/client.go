@@ -19,6 +19,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
@@ -30,13 +31,14 @@ type Client struct {
 	name  string // of the server, for people
 	http  *http.Client
 	token string
+	skew  *atomic.Int64 // see Skew
 }
 
 // New makes a client of the server at base, "https://HOST:PORT" or "unix:///path/of/socket".
 // hc carries the certificate; nil is http.DefaultClient.
 func New(base string, hc *http.Client) *Client {
 	if path, ok := strings.CutPrefix(base, "unix://"); ok {
-		return &Client{base: "http://socket", name: base, http: &http.Client{Transport: &http.Transport{
+		return &Client{base: "http://socket", name: base, skew: new(atomic.Int64), http: &http.Client{Transport: &http.Transport{
 			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 				return (&net.Dialer{}).DialContext(ctx, "unix", path)
 			},
@@ -46,7 +48,7 @@ func New(base string, hc *http.Client) *Client {
 		hc = http.DefaultClient
 	}
 	base = strings.TrimSuffix(base, "/")
-	return &Client{base: base, name: base, http: hc}
+	return &Client{base: base, name: base, http: hc, skew: new(atomic.Int64)}
 }
 
 // WithToken returns a client that sends a bearer token, as an agent's listener on loopback wants.
@@ -94,6 +96,7 @@ func (c *Client) request(ctx context.Context, method, path string, header http.H
 	if err != nil {
 		return nil, api.Errorf(api.CodeUnavailable, "%s", err).Fix("check that the server at %s runs and can be reached", c.name)
 	}
+	c.noteDate(response.Header)
 	if response.StatusCode >= 300 {
 		defer response.Body.Close()
 		return nil, c.problem(response)

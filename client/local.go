@@ -56,3 +56,8 @@ func (c *Client) Peers(ctx context.Context) ([]api.Envelope[api.KnownPeer], erro
 func (c *Client) Trust(ctx context.Context, cluster, fingerprint string) (api.Envelope[api.KnownPeer], error) {
 	return one[api.KnownPeer](ctx, c, http.MethodPut, "/peers/"+url.PathEscape(cluster), nil, api.PeerSpec{Fingerprint: fingerprint})
 }
+
+// Diagnose has the agent look for whatever is wrong with its cluster.
+func (c *Client) Diagnose(ctx context.Context) (d api.Diagnosis, err error) {
+	return d, c.call(ctx, http.MethodGet, "/diagnosis", nil, nil, &d)
+}

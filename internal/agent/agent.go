@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -45,6 +46,10 @@ type Options struct {
 	ClusterID     string
 	WithoutLiqo   bool
 	LiqoNamespace string
+	// APIServer is the URL at which peers reach this cluster's API server. Default: as Liqo tells them.
+	APIServer string
+	// AllowUntestedLiqo peers with a version of Liqo that Bourse was not tested with.
+	AllowUntestedLiqo bool
 	// Namespace holds what belongs to the agent. Default "bourse".
 	Namespace string
 	// Join is a token; it is needed once.
@@ -156,8 +161,9 @@ func orOff(address string) string {
 // agent is a running agent.
 type agent struct {
 	Options
-	mgr  manager.Manager
-	link *link
+	mgr    manager.Manager
+	link   *link
+	doctor atomic.Pointer[doctor]
 }
 
 // probes makes /livez and /readyz. An agent is ready without its broker: what it holds stays held.
@@ -217,12 +223,13 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	engine := match.New()
 	sharing := &policy{Client: a.mgr.GetClient(), engine: engine, changed: make(chan struct{}, 1)}
 	inv := inventory.New(k, inventory.Options{Logger: log, Owner: liqo.Creator, Consumer: consumerOf(ledger)})
+	shown := &picture{a.mgr.GetClient(), a.Namespace}
 	advertiser := &provider.Advertiser{
 		Cluster: cluster, Key: m.key, Market: ledger, Inventory: inv, Broker: broker, Log: log,
 		Sharing: sharing.current.Load, Changed: sharing.changed, Interval: a.Interval,
-		Show: (&picture{a.mgr.GetClient(), a.Namespace}).show,
+		Show: shown.show,
 	}
-	known := &peers{Client: a.mgr.GetClient(), namespace: a.Namespace, market: ledger, poke: make(chan event.GenericEvent, 1024), wrong: map[string]error{}}
+	known := &peers{Client: a.mgr.GetClient(), namespace: a.Namespace, market: ledger, poke: make(chan event.GenericEvent, 1024), wrong: map[string]wrong{}}
 	demand := known.demand(ctx, sharing)
 	gate := &provider.Gate{Cluster: cluster, Key: m.key, Market: ledger, Engine: engine, Broker: broker, Log: log, Trust: demand, Fresh: advertiser.Fresh}
 	borrower := &consumer.Borrower{Cluster: cluster, Key: m.key, Market: ledger, Broker: broker, Trust: demand, Log: log}
@@ -235,8 +242,17 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 		instructions: &provider.Instructions{Client: a.mgr.GetClient(), Namespace: a.Namespace},
 	}
 	post := &letters{cluster: cluster, key: m.key, market: ledger, broker: broker, log: log, heard: map[string]*api.Handshake{}, said: map[string]said{}}
-	if err := a.useLiqo(ctx, halves, post, inv); err != nil {
+	post.came = func(string, api.PeeringRole) {}
+	here, err := a.findLiqo(ctx, log)
+	if err != nil {
 		return err
+	}
+	if here != nil {
+		advertiser.Liqo, borrower.Reach = here.card, here.reach
+		group.Go(func() error { return here.follow(ctx, sharing.tell) })
+		if err := a.useLiqo(ctx, halves, post, inv, here); err != nil {
+			return err
+		}
 	}
 	letter := func(document string) { post.receive(ctx, document) }
 	follow := &follower{cluster: cluster, market: ledger, broker: broker, log: log, sync: halves.sync, letter: letter, heard: func(err error) {
@@ -261,10 +277,12 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	if err := advertiser.Begin(ctx); err != nil {
 		return err
 	}
+	d := a.newDoctor(cluster, m, ledger, broker, sharing, here)
+	group.Go(func() error { return d.run(ctx, shown.health) })
 	group.Go(func() error { return advertiser.Run(ctx) })
 	group.Go(func() error { return follow.run(ctx) })
 	return a.listen(ctx, &home{
-		Client: a.mgr.GetClient(), cluster: cluster, namespace: a.Namespace, member: m, policy: sharing, ledger: ledger, borrower: borrower, link: a.link, broker: m.url,
+		Client: a.mgr.GetClient(), cluster: cluster, namespace: a.Namespace, member: m, policy: sharing, ledger: ledger, borrower: borrower, link: a.link, broker: m.url, doctor: d,
 	}, broker, log)
 }
 

@@ -30,6 +30,7 @@ type home struct {
 	borrower  *consumer.Borrower
 	link      *link
 	broker    string
+	doctor    *doctor
 }
 
 var _ server.Home = (*home)(nil)
@@ -200,4 +201,9 @@ func (h *home) Trust(ctx context.Context, cluster string, said api.PeerSpec) (ap
 		return none, kubernetesError(err)
 	}
 	return knownPeer(object), nil
+}
+
+// Diagnose looks for whatever is wrong.
+func (h *home) Diagnose(ctx context.Context) api.Diagnosis {
+	return api.Diagnosis{Problems: h.doctor.diagnose(ctx)}
 }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,22 +25,35 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// useLiqo turns reservations into virtual nodes, where the cluster has Liqo; elsewhere they end at Reserved.
-func (a *agent) useLiqo(ctx context.Context, h *halves, post *letters, inv *inventory.Inventory) error {
-	post.came = func(string, api.PeeringRole) {}
+// findLiqo looks whether the cluster has a Liqo that can be used; nil if not.
+func (a *agent) findLiqo(ctx context.Context, log *slog.Logger) (*installed, error) {
 	if a.WithoutLiqo {
-		return nil
+		return nil, nil
 	}
-	installed, err := liqo.Installed(a.mgr.GetRESTMapper())
-	if err != nil || !installed {
+	there, err := liqo.Installed(a.mgr.GetRESTMapper())
+	if err != nil || !there {
 		if err == nil {
-			h.log.Warn("this cluster has no Liqo: reservations end at Reserved", "remedy", "install Liqo v1.2, then restart the agent")
+			log.Warn("this cluster has no Liqo: reservations end at Reserved", "remedy", "install Liqo v1.2, then restart the agent")
 		}
-		return err
+		return nil, err
 	}
+	here := &installed{reader: a.mgr.GetAPIReader(), namespace: a.LiqoNamespace, apiServer: a.APIServer, log: log, dials: map[string]dial{}}
+	if _, err := here.read(ctx); err != nil {
+		return nil, err
+	}
+	if found := here.get().Version; found != "" && liqo.Minor(found) != liqo.Tested && !a.AllowUntestedLiqo {
+		log.Error("Bourse was not tested with this Liqo: reservations end at Reserved", "found", found, "tested", liqo.Tested,
+			"remedy", "install Liqo v"+liqo.Tested+", or say --allow-untested-liqo; then restart the agent")
+		return nil, nil
+	}
+	return here, nil
+}
+
+// useLiqo turns reservations into virtual nodes.
+func (a *agent) useLiqo(ctx context.Context, h *halves, post *letters, inv *inventory.Inventory, here *installed) error {
 	c := a.mgr.GetClient()
 	l := &lend{Client: c, cluster: h.cluster, market: post.market, inventory: inv, peering: &peering.Provider{Client: c},
-		policies: &posture.Policies{Reader: a.mgr.GetAPIReader(), Client: c, Namespace: a.Namespace}}
+		policies: &posture.Policies{Reader: a.mgr.GetAPIReader(), Writer: c, Namespace: a.Namespace}}
 	p := &peerings{
 		Client: c, cluster: h.cluster, namespace: a.Namespace, market: post.market, letters: post, linger: a.Linger, log: h.log,
 		poke: make(chan event.GenericEvent, 1024), lend: l,

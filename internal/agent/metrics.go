@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/health"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
@@ -18,6 +20,7 @@ var (
 	lastHeard    = prometheus.NewDesc("bourse_agent_broker_last_heard_timestamp_seconds", "When the broker was last heard.", nil, nil)
 	reservations = prometheus.NewDesc("bourse_agent_reservations", "Reservations in the Ledger, by this cluster's role and state.", []string{"role", "state"}, nil)
 	imbalance    = prometheus.NewDesc("bourse_agent_ledger_imbalance", "Pools whose reserved amount differs from the same recomputed. Must be 0.", nil, nil)
+	problems     = prometheus.NewDesc("bourse_agent_problems", "What the doctor found when it last looked, by code and severity.", []string{"code", "severity"}, nil)
 	overcommit   = prometheus.NewDesc("bourse_agent_overcommitted", "Whether more is reserved of this cluster than it has.", nil, nil)
 )
 
@@ -26,6 +29,7 @@ type metrics struct {
 	cluster string
 	market  *exchange.Exchange
 	link    *link
+	doctor  *atomic.Pointer[doctor]
 }
 
 // register shows the agent's metrics where the process shows its own.
@@ -33,7 +37,7 @@ func (a *agent) register(cluster string, x *exchange.Exchange) error {
 	if a.MetricsAddress == "" {
 		return nil
 	}
-	err := ctrlmetrics.Registry.Register(&metrics{cluster, x, a.link})
+	err := ctrlmetrics.Registry.Register(&metrics{cluster, x, a.link, &a.doctor})
 	if _, again := errors.AsType[prometheus.AlreadyRegisteredError](err); again {
 		return nil
 	}
@@ -42,7 +46,7 @@ func (a *agent) register(cluster string, x *exchange.Exchange) error {
 
 // Describe implements prometheus.Collector.
 func (*metrics) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{connected, lastHeard, reservations, imbalance, overcommit} {
+	for _, d := range []*prometheus.Desc{connected, lastHeard, reservations, imbalance, overcommit, problems} {
 		out <- d
 	}
 }
@@ -75,6 +79,15 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 		}
 		gauge(imbalance, float64(s.Imbalance()))
 	})
+	if d := m.doctor.Load(); d != nil {
+		count := map[health.Kind]int{}
+		for _, p := range d.known() {
+			count[health.Kind{Code: p.Code, Severity: p.Severity}]++
+		}
+		for kind, n := range count {
+			gauge(problems, float64(n), kind.Code, string(kind.Severity))
+		}
+	}
 	over := false
 	if l := m.market.View().Listing(m.cluster); l != nil {
 		for _, p := range l.Pools {

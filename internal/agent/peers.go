@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -27,7 +28,13 @@ type peers struct {
 	poke      chan event.GenericEvent
 
 	mu    sync.Mutex
-	wrong map[string]error // why the card that was last met is not believed, by cluster
+	wrong map[string]wrong // by cluster, how the card that was last met fared
+}
+
+// wrong is why a card is not believed, nil if it is, and the fingerprint that it shows.
+type wrong struct {
+	cause error
+	shown string
 }
 
 // demand is what the SharingPolicy demands of keys; what is met is shown.
@@ -40,12 +47,10 @@ func (p *peers) demand(ctx context.Context, sharing *policy) trust.Demand {
 		Met: func(cluster string, shown clusterkey.PublicKey, err error) {
 			p.mu.Lock()
 			was, before := p.wrong[cluster]
-			if p.wrong[cluster] = err; api.CodeOf(err) == api.CodeKeyChanged {
-				p.wrong[cluster] = api.Errorf(api.CodeKeyChanged, "it shows a key of fingerprint %s", shown.Fingerprint())
-			}
-			changed := !before || api.CodeOf(was) != api.CodeOf(err)
+			now := wrong{err, shown.Fingerprint().String()}
+			p.wrong[cluster] = now
 			p.mu.Unlock()
-			if changed {
+			if !before || was.shown != now.shown || api.CodeOf(was.cause) != api.CodeOf(err) {
 				p.look(ctx, cluster)
 			}
 		},
@@ -105,7 +110,7 @@ func (p *peers) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 // describe says how a cluster's key stands.
 func (p *peers) describe(s *api.PeerStatus, cluster string, m *market.Member, invalid error, generation int64) {
 	p.mu.Lock()
-	wrong := p.wrong[cluster]
+	last := p.wrong[cluster]
 	p.mu.Unlock()
 	c := metav1.Condition{Type: api.ConditionTrusted, Status: metav1.ConditionTrue, Reason: "FirstUse", ObservedGeneration: generation,
 		Message: "its key was pinned at the first contact; no admin confirmed it"}
@@ -122,8 +127,8 @@ func (p *peers) describe(s *api.PeerStatus, cluster string, m *market.Member, in
 		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, "NotMet", "no card of it was seen yet"
 	case m.Trusted != "" && m.Trusted != s.Fingerprint:
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, string(api.CodeKeyChanged), "the pinned key is not the one that the admin says it has; what is bound goes on, nothing new is agreed"
-	case wrong != nil:
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, string(api.CodeOf(wrong)), wrong.Error()
+	case last.cause != nil && (m.Trusted == "" || m.Trusted != last.shown):
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, string(api.CodeOf(last.cause)), fmt.Sprintf("it shows the key %s: %s", last.shown, last.cause)
 	case m.Trusted != "":
 		c.Reason, c.Message = "Confirmed", "the admin confirmed its key"
 	}

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -10,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/health"
 )
 
 // picture shows in Kubernetes what the cluster advertises: the Advertisement named "cluster".
@@ -35,4 +37,26 @@ func (p *picture) show(ctx context.Context, status api.AdvertisementStatus, refu
 	}
 	object.Status = status
 	_ = p.Status().Patch(ctx, object, client.MergeFrom(before))
+}
+
+// health shows what the doctor found.
+func (p *picture) health(ctx context.Context, problems []api.Problem) {
+	object := &api.Advertisement{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "cluster"}}
+	if err := p.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
+		return
+	}
+	healthy := metav1.Condition{Type: api.ConditionHealthy, Status: metav1.ConditionTrue, Reason: "Healthy", Message: "see: bourse doctor"}
+	if worst := health.Worst(problems); worst == api.SeverityError || worst == api.SeverityWarning {
+		var said []string
+		for _, problem := range problems {
+			if problem.Severity != api.SeverityInfo {
+				said = append(said, strings.TrimSpace(problem.Code+" "+problem.Subject))
+			}
+		}
+		healthy.Status, healthy.Reason, healthy.Message = metav1.ConditionFalse, problems[0].Code, strings.Join(said, "; ")+"; see: bourse doctor"
+	}
+	before := object.DeepCopy()
+	if meta.SetStatusCondition(&object.Status.Conditions, healthy) {
+		_ = p.Status().Patch(ctx, object, client.MergeFrom(before))
+	}
 }

@@ -16,6 +16,7 @@ type candidate struct {
 	// settled are the filters, by their bits, that it passes whoever asks.
 	settled uint32
 	slot    int32
+	liqo    int32 // see minor
 	// rooms are what it has of the first resources asked for, more of the others.
 	rooms [3]room
 	more  []room
@@ -51,6 +52,7 @@ func newCandidate(l *market.Listing, a *Ask) candidate {
 	c := candidate{Listing: l, slot: int32(l.Slot), freshUntil: l.FreshUntil, pool: l.Pool(a.Request.Pool)}
 	if l.Member != nil {
 		c.card = l.Member.Card
+		c.liqo = minor(c.card)
 	}
 	var available, shared market.Amounts
 	if l.Measured != nil {

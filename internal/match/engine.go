@@ -71,6 +71,7 @@ type question struct {
 	now        market.Time
 	slot       int32     // of the consumer, -1 if the view does not have it
 	card       *api.Card // of the consumer
+	liqo       int32     // the consumer's, see minor
 	filters    uint32    // by their bits, those that the request leaves anything to do
 	candidates reading[candidate]
 	where      answers
@@ -92,8 +93,9 @@ func (e *Engine) question(v *market.View, a Ask, now market.Time) *question {
 			q.card = l.Member.Card
 		}
 	}
+	q.liqo = minor(q.card)
 	for i := range filters {
-		if moot := filters[i].moot; moot == nil || !moot(&q.Request) {
+		if moot := filters[i].moot; moot == nil || !moot(q) {
 			q.filters |= 1 << i
 		}
 	}

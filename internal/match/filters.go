@@ -25,6 +25,7 @@ const (
 	notAdvertised
 	notFresh
 	noKey
+	otherLiqo
 	noPool
 	otherProperty
 	whereFalse
@@ -47,6 +48,7 @@ var reasonNames = [reasons]string{
 	notAdvertised:  "NotAdvertised",  // it was not heard of since the broker started
 	notFresh:       "NotFresh",       // its lease ended
 	noKey:          "NoKey",          // it has no card or no cluster key
+	otherLiqo:      "OtherLiqo",      // its Liqo and the asker's do not peer
 	noPool:         "NoPool",         // it shares no pool of that name
 	otherProperty:  "OtherProperty",  // a property is another than asked, or missing
 	whereFalse:     "WhereFalse",     // `where` is false
@@ -67,8 +69,8 @@ type filter struct {
 	// explain says the reason in words; it runs for few.
 	explain func(q *question, c *candidate, r reason) string
 
-	// moot says that a request leaves the filter nothing to do.
-	moot func(*api.Request) bool
+	// moot says that a request, or who asks, leaves the filter nothing to do.
+	moot func(*question) bool
 	// settled says that a cluster passes whoever asks for whatever. It is remembered with the cluster.
 	settled func(*candidate) bool
 	// short is how much was missing, in parts per million of what was asked. Nil: it cannot be said.
@@ -91,6 +93,7 @@ var filters = []filter{
 	{name: "exclude", check: notExcluded, moot: noExclude, explain: say("is excluded by the request"), chosen: true},
 	{name: "fresh", check: fresh, explain: explainFresh},
 	{name: "trusted", check: trusted, settled: alone(trusted), explain: say("has no cluster key that can be trusted")},
+	{name: "liqo", check: sameLiqo, moot: noLiqo, explain: explainLiqo},
 	{name: "pool", check: hasPool, settled: alone(hasPool), explain: explainPool},
 	{name: "properties", check: properties, moot: noProperties, explain: explainProperties},
 	{name: "where", check: where, moot: noWhere, explain: explainWhere},
@@ -156,7 +159,7 @@ func Visible(terms *market.Terms, to *api.Card) bool {
 
 func everyone(a *api.Audience) bool { return len(a.Clusters) == 0 && len(a.Labels) == 0 }
 
-func noTarget(r *api.Request) bool { return r.Target == "" }
+func noTarget(q *question) bool { return q.Request.Target == "" }
 
 func target(q *question, c *candidate) reason {
 	if c.Cluster != q.Request.Target {
@@ -165,7 +168,7 @@ func target(q *question, c *candidate) reason {
 	return passes
 }
 
-func noExclude(r *api.Request) bool { return len(r.Exclude) == 0 }
+func noExclude(q *question) bool { return len(q.Request.Exclude) == 0 }
 
 func notExcluded(q *question, c *candidate) reason {
 	if slices.Contains(q.Request.Exclude, c.Cluster) {
@@ -210,7 +213,7 @@ func explainPool(q *question, _ *candidate, _ reason) string {
 	return fmt.Sprintf("has no pool %q", q.Request.Pool)
 }
 
-func noProperties(r *api.Request) bool { return len(r.Properties) == 0 }
+func noProperties(q *question) bool { return len(q.Request.Properties) == 0 }
 
 func properties(q *question, c *candidate) reason {
 	for name, value := range q.Request.Properties {
@@ -234,7 +237,7 @@ func explainProperties(q *question, c *candidate, _ reason) string {
 	return strings.Join(wrong, ", ")
 }
 
-func noWhere(r *api.Request) bool { return r.Where == "" }
+func noWhere(q *question) bool { return q.Request.Where == "" }
 
 func where(q *question, c *candidate) reason {
 	switch q.where.about(c) {

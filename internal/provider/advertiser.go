@@ -27,8 +27,10 @@ type Advertiser struct {
 	Key       *clusterkey.Key
 	Market    *exchange.Exchange
 	Inventory *inventory.Inventory
-	Broker    transport.Broker
-	Log       *slog.Logger
+	// Liqo says which version of Liqo the cluster has, and at which URL peers reach its API server. Nil: it has none.
+	Liqo   func() (version, apiServer string)
+	Broker transport.Broker
+	Log    *slog.Logger
 	// Sharing is the SharingPolicy's spec, nil without one. Changed tells that it changed.
 	Sharing func() *api.Sharing
 	Changed <-chan struct{}
@@ -188,6 +190,9 @@ func (a *Advertiser) measure(ctx context.Context) (api.Measurement, error) {
 	a.card = api.Card{Cluster: a.Cluster, Key: a.Key.Public().String(), Properties: measured.Properties}
 	if sharing != nil {
 		a.card.Properties.Labels = sharing.Labels
+	}
+	if a.Liqo != nil {
+		a.card.Properties.Liqo, a.card.Properties.APIServer = a.Liqo()
 	}
 	internal, err := market.Measure(m)
 	if err != nil {

@@ -34,6 +34,8 @@ type Home interface {
 	ConfirmRequest(ctx context.Context, namespace, name string) (api.Envelope[api.RequestStatus], error)
 	// ReleaseReservation deletes the request behind a reservation. Errors: NotFound.
 	ReleaseReservation(ctx context.Context, id string) error
+	// Diagnose looks for whatever is wrong, worst first.
+	Diagnose(ctx context.Context) api.Diagnosis
 	// Peers lists the clusters that this one has met, or whose key its admin named.
 	Peers(ctx context.Context) ([]api.Envelope[api.KnownPeer], error)
 	// Trust is the admin's word, which key a cluster has. Errors: Invalid.
@@ -95,6 +97,9 @@ func (l *local) routes(a huma.API) {
 	})
 	huma.Register(a, operation("confirm-request", http.MethodPost, "/requests/{namespace}/{name}/confirm", "Confirm a held one"), func(ctx context.Context, in *RequestPath) (*body[api.Envelope[api.RequestStatus]], error) {
 		return answered(l.home.ConfirmRequest(ctx, in.Namespace, in.Name))
+	})
+	huma.Register(a, operation("diagnose", http.MethodGet, "/diagnosis", "Whatever is wrong, worst first"), func(ctx context.Context, _ *struct{}) (*body[api.Diagnosis], error) {
+		return answered(l.home.Diagnose(ctx), nil)
 	})
 	huma.Register(a, operation("list-peers", http.MethodGet, "/peers", "The clusters whose keys are known here"), func(ctx context.Context, in *struct{ Page }) (*body[api.List[api.KnownPeer]], error) {
 		items, err := l.home.Peers(ctx)

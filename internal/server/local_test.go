@@ -53,6 +53,11 @@ func (h *house) ReleaseReservation(_ context.Context, id string) error {
 	return h.found("release " + id)
 }
 
+func (h *house) Diagnose(context.Context) api.Diagnosis {
+	h.asked = "diagnose"
+	return api.Diagnosis{Problems: []api.Problem{{Code: "LiqoMissing"}}}
+}
+
 func (h *house) Peers(context.Context) ([]api.Envelope[api.KnownPeer], error) {
 	return []api.Envelope[api.KnownPeer]{{ID: "milan"}}, h.found("peers")
 }
@@ -102,13 +107,14 @@ func TestLocal(t *testing.T) {
 		"requests": func() (string, error) { r, err := c.Requests(ctx); return r[0].ID + r[1].ID, err },
 		"confirm":  func() (string, error) { r, err := c.ConfirmRequest(ctx, "default", "r"); return r.ID, err },
 		"release":  func() (string, error) { return "", c.ReleaseLocally(ctx, "r-1") },
+		"diagnose": func() (string, error) { d, err := c.Diagnose(ctx); return d.Problems[0].Code, err },
 		"peers":    func() (string, error) { p, err := c.Peers(ctx); return p[0].ID, err },
 		"trust": func() (string, error) {
 			p, err := c.Trust(ctx, "milan", "SHA256:k")
 			return p.ID + p.Payload.Spec.Fingerprint, err
 		},
 	} {
-		want := map[string]string{"status": "rome", "requests": "default/adefault/b", "release": "", "peers": "milan", "trust": "milanSHA256:k"}
+		want := map[string]string{"status": "rome", "requests": "default/adefault/b", "release": "", "peers": "milan", "diagnose": "LiqoMissing", "trust": "milanSHA256:k"}
 		got, err := call()
 		if expected, special := want[name]; err != nil || special && got != expected || !special && got != "default/r" {
 			t.Errorf("%s: %q, %v", name, got, err)

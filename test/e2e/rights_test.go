@@ -101,6 +101,11 @@ func useAllRights(t *testing.T, w *world) {
 		}
 		return err
 	})
+	for _, word := range []string{"SHA256:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", ""} {
+		if _, err := people.Trust(t.Context(), "milan", word); err != nil {
+			t.Fatal(err)
+		}
+	}
 	namesItself(t, w.rome)
 	editInstructions(t, w)
 	becomes(t, w.paris, ask(t, w.paris, "default", "of-an-older-api-server", api.Request{Resources: cpu("1"), Target: "milan"}), api.Reserved)

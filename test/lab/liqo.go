@@ -25,6 +25,9 @@ const (
 	LiqoVirtualKubelet    Daemon = "liqo-virtual-kubelet"
 )
 
+// LiqoVersion is that of the module whose daemons run.
+const LiqoVersion = "v1.2.0"
+
 // LiqoNamespace is where Liqo lives in a cluster.
 const LiqoNamespace = "liqo"
 

@@ -11,6 +11,9 @@ import (
 	"strings"
 	"text/template"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 )
@@ -179,6 +182,21 @@ spec:
   extraArgs: ["--certificate-type=self-signed", "--enable-apiserver-support=false"]
 `
 
+// liqoDeployment is what Liqo's chart makes of the flags that the controller manager here is started with.
+func (c *Cluster) liqoDeployment() ([]byte, error) {
+	replicas, labels := int32(0), map[string]string{"app.kubernetes.io/name": string(LiqoControllerManager), "app.kubernetes.io/version": LiqoVersion}
+	return json.Marshal(&appsv1.Deployment{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: LiqoNamespace, Name: string(LiqoControllerManager), Labels: labels},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{
+				Name: "controller-manager", Image: "localhost/liqo/liqo-controller-manager:" + LiqoVersion, Args: c.liqoFlags(LiqoControllerManager),
+			}}}},
+		},
+	})
+}
+
 const liqoNamespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: liqo}\n"
 
 // installLiqo applies all objects of a Liqo.
@@ -195,6 +213,10 @@ func (c *Cluster) installLiqo(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	manifests := append(definitions, []byte(liqoNamespace), fmt.Appendf(nil, liqoObjects, c.name))
+	deployment, err := c.liqoDeployment()
+	if err != nil {
+		return err
+	}
+	manifests := append(definitions, []byte(liqoNamespace), fmt.Appendf(nil, liqoObjects, c.name), deployment)
 	return c.Apply(ctx, append(append(manifests, roles...), webhooks...)...)
 }

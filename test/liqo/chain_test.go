@@ -15,6 +15,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/test/e2e/federation"
+	"github.com/bourse-dev/bourse/test/lab"
 )
 
 // namesIn lists the names of a list's objects.
@@ -35,6 +36,10 @@ func TestAReservationBecomesRunningPods(t *testing.T) {
 	a := w.ask(t, w.rome, w.milan, "chain", want)
 	a.becomes(api.Active)
 
+	milan, err := w.rome.People(0).Cluster(t.Context(), "milan")
+	if p := milan.Payload.Properties; err != nil || p.Liqo != lab.LiqoVersion || p.APIServer != w.milan.Cluster.Config().Host {
+		t.Errorf("milan's card says Liqo %q, API server %q, %v", p.Liqo, p.APIServer, err)
+	}
 	slice := market.SliceName("rome", "milan", api.GeneralPool)
 	var node corev1.Node
 	if err := w.rome.Objects.Get(t.Context(), kube.ObjectKey{Name: slice}, &node); err != nil {

@@ -3,6 +3,7 @@ package liqo
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,8 +20,10 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent"
+	"github.com/bourse-dev/bourse/internal/health"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/test/e2e/federation"
+	"github.com/bourse-dev/bourse/test/lab"
 )
 
 // as is the provider's API as the consumer's Liqo reaches it, by an identity that Liqo keeps in a Secret: what a
@@ -151,6 +154,7 @@ func (w *world) withoutPolicy(t *testing.T, name string) {
 	}
 	a := w.ask(t, w.rome, w.paris, "without-"+name, amounts("1", "1Gi"))
 	w.says(t, w.paris, "rome.consumer", name)
+	w.finds(t, w.paris, health.PoliciesMissing, "")
 	again := admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: binding.Name}, Spec: binding.Spec}
 	if err := w.paris.Objects.Create(t.Context(), &again); err != nil {
 		t.Fatal(err)
@@ -219,6 +223,11 @@ func TestNoNamespaceIsCaptured(t *testing.T) {
 		}
 		return err
 	})
+	w.finds(t, w.rome, health.WouldOffloadOthers, "namespace bystander")
+	before, err := agent.Preflight(t.Context(), w.rome.Cluster.Config(), lab.LiqoNamespace)
+	if err != nil || !slices.ContainsFunc(before.Problems, is(health.WouldOffloadOthers, "namespace bystander")) {
+		t.Errorf("preflight finds %+v, %v", before.Problems, err)
+	}
 	var slice authv1beta1.ResourceSlice
 	name := market.SliceName("rome", "paris", api.GeneralPool)
 	if err := w.rome.Objects.Get(t.Context(), kube.ObjectKey{Namespace: "liqo-tenant-paris", Name: name}, &slice); !apierrors.IsNotFound(err) {

@@ -92,6 +92,9 @@ func foreign(o *offv1beta1.NamespaceOffloading, u Use) error {
 	return nil
 }
 
+// SelectsAny says whether an offloading admits the virtual nodes of a provider that nobody has heard of yet.
+func SelectsAny(o *offv1beta1.NamespaceOffloading) bool { return selects(o, "bourse-nobody", nil) }
+
 // selects says whether an offloading admits a provider's virtual nodes.
 func selects(o *offv1beta1.NamespaceOffloading, provider string, labels map[string]string) bool {
 	if len(o.Spec.ClusterSelector.NodeSelectorTerms) == 0 {

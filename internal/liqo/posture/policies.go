@@ -30,7 +30,7 @@ var manifest []byte
 // Policies are those that config/liqo/policies.yaml holds. Reader must read from the API server, not from a cache.
 type Policies struct {
 	Reader client.Reader
-	client.Client
+	client.Writer
 	// Namespace is the agent's.
 	Namespace string
 }
@@ -43,6 +43,14 @@ const (
 
 // InForce says that the policies are there, unchanged, and deny. Errors: Unavailable with the remedy.
 func (p *Policies) InForce(ctx context.Context) error {
+	if err := p.stand(ctx); err != nil {
+		return err
+	}
+	return p.deny(ctx)
+}
+
+// stand says that the policies are there and unchanged.
+func (p *Policies) stand(ctx context.Context) error {
 	policies, bindings, err := wanted()
 	if err != nil {
 		return err
@@ -65,7 +73,7 @@ func (p *Policies) InForce(ctx context.Context) error {
 			return api.Errorf(api.CodeUnavailable, "ValidatingAdmissionPolicyBinding %s is not what this version of Bourse ships", want.Name).Fix(apply)
 		}
 	}
-	return p.deny(ctx)
+	return nil
 }
 
 func missing(what, name string, err error) error {

@@ -1,0 +1,238 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/health"
+	"github.com/bourse-dev/bourse/internal/identity/tlsid"
+	"github.com/bourse-dev/bourse/internal/liqo"
+	"github.com/bourse-dev/bourse/internal/liqo/posture"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/transport"
+)
+
+// doctor finds what is wrong with this cluster, when it is asked and now and then.
+type doctor struct {
+	client.Client
+	cluster    string
+	namespace  string
+	market     *exchange.Exchange
+	member     *membership
+	link       *link
+	broker     transport.Broker
+	sharing    *policy
+	here       *installed          // nil without a Liqo that can be used
+	inspection *posture.Inspection // nil where the admin says that Liqo is not wanted
+
+	mu   sync.Mutex
+	last []api.Problem
+}
+
+// rounds is how often the doctor looks unasked.
+const rounds = 10 * time.Minute
+
+// stuck is how long a peering may take, skewed by how much two clocks may differ.
+const (
+	stuck  = 2 * time.Minute
+	skewed = 15 * time.Second
+)
+
+// newDoctor makes the doctor of this cluster.
+func (a *agent) newDoctor(cluster string, m *membership, x *exchange.Exchange, b transport.Broker, sharing *policy, here *installed) *doctor {
+	c := a.mgr.GetClient()
+	d := &doctor{Client: c, cluster: cluster, namespace: a.Namespace, market: x, member: m, link: a.link, broker: b, sharing: sharing, here: here}
+	if !a.WithoutLiqo {
+		d.inspection = &posture.Inspection{
+			Reader: a.mgr.GetAPIReader(), Lists: c, Writer: c, Prove: true, Namespace: a.Namespace, LiqoNamespace: a.LiqoNamespace,
+			AllowUntested: a.AllowUntestedLiqo, APIServer: a.APIServer,
+			Installed: func() (bool, error) { return liqo.Installed(a.mgr.GetRESTMapper()) },
+		}
+	}
+	a.doctor.Store(d)
+	return d
+}
+
+// run makes the rounds, and tells of each.
+func (d *doctor) run(ctx context.Context, tell func(context.Context, []api.Problem)) error {
+	for {
+		tell(ctx, d.diagnose(ctx))
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(rounds):
+		}
+	}
+}
+
+// known is what was found last.
+func (d *doctor) known() []api.Problem {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.last
+}
+
+// diagnose looks at everything, worst first.
+func (d *doctor) diagnose(ctx context.Context) []api.Problem {
+	lends := d.sharing.current.Load() != nil
+	all := append(d.ofBroker(), d.ofSharing(lends)...)
+	if d.inspection != nil {
+		inspection := *d.inspection
+		inspection.Lends = lends
+		all = append(all, inspection.Problems(ctx)...)
+	}
+	for what, look := range map[string]func(context.Context) ([]api.Problem, error){"peers": d.ofPeers, "peerings": d.ofPeerings} {
+		found, err := look(ctx)
+		if err != nil {
+			found = append(found, health.NotChecked.Of(what, "", "%s", err))
+		}
+		all = append(all, found...)
+	}
+	health.Sort(all)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.last = all
+	return all
+}
+
+func (d *doctor) ofBroker() (found []api.Problem) {
+	d.link.mu.Lock()
+	cause, last := d.link.err, d.link.last
+	d.link.mu.Unlock()
+	if cause != nil {
+		remedy := "see whether the broker runs at " + d.member.url
+		if e, ok := errors.AsType[*api.Error](cause); ok && e.Remedy != "" {
+			remedy = e.Remedy
+		}
+		found = append(found, health.BrokerUnreachable.Of("broker "+d.member.url, remedy, "%s; last heard %s", cause, ago(last)))
+	}
+	if skew := d.member.broker.Skew(); skew.Abs() > skewed {
+		found = append(found, health.ClockSkew.Of("broker "+d.member.url, "set both clocks by NTP", "its clock is %s ahead of this one", skew.Round(time.Second)))
+	}
+	certificate, err := d.member.tls.Certificate()
+	switch now := time.Now(); {
+	case err != nil:
+		found = append(found, health.CertificateExpired.Of("", "", "%s", err))
+	case now.After(certificate.NotAfter):
+		found = append(found, health.CertificateExpired.Of("", "ask the operator for a token: bourse broker token create --cluster "+d.cluster, "it ended %s", certificate.NotAfter.Format(time.RFC3339)))
+	case now.After(tlsid.RenewAt(certificate, d.cluster).Add(time.Hour)):
+		found = append(found, health.CertificateExpiring.Of("", "see the agent's log; the broker must be reachable", "it ends %s", certificate.NotAfter.Format(time.RFC3339)))
+	}
+	return found
+}
+
+func ago(t time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	return time.Since(t).Round(time.Second).String() + " ago"
+}
+
+func (d *doctor) ofSharing(lends bool) (found []api.Problem) {
+	if !lends {
+		return []api.Problem{health.NothingShared.Of("", "to lend, make one: docs/objects/sharingpolicy.yaml", "no SharingPolicy named default is in force")}
+	}
+	l := d.market.View().Listing(d.cluster)
+	if l == nil {
+		return nil
+	}
+	for _, p := range l.Pools {
+		if !p.Available.Negative() {
+			continue
+		}
+		m := l.Measured.Pools[p.Name]
+		if left := m.Allocatable.Minus(m.Allocated).Minus(p.Reserved).Only(p.Reserved); left.Negative() {
+			found = append(found, health.NotCovered.Of("pool "+p.Name, "move the cluster's own pods, or add nodes", "after its own pods and what is reserved, %s are left", words(left)))
+		} else {
+			found = append(found, health.Overcommitted.Of("pool "+p.Name, "raise what the SharingPolicy shares, or wait until reservations end", "available are %s", words(p.Available)))
+		}
+	}
+	return found
+}
+
+// words are the amounts below 0.
+func words(a market.Amounts) string {
+	var out []string
+	for name, amount := range a.Resources() {
+		if amount.Sign() < 0 {
+			out = append(out, amount.String()+" "+string(name))
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(out, ", ")
+}
+
+// ofPeers looks at keys, and at the Liqo of others.
+func (d *doctor) ofPeers(ctx context.Context) (found []api.Problem, err error) {
+	var list api.PeerList
+	if err := d.List(ctx, &list, client.InNamespace(d.namespace)); err != nil {
+		return nil, err
+	}
+	for _, p := range list.Items {
+		c := meta.FindStatusCondition(p.Status.Conditions, api.ConditionTrusted)
+		if c == nil {
+			continue
+		}
+		remedy := fmt.Sprintf("ask its admin what `bourse status` says there, then: bourse trust %s FINGERPRINT", p.Name)
+		switch c.Reason {
+		case string(api.CodeKeyChanged):
+			found = append(found, health.KeyChanged.Of("cluster "+p.Name, remedy, "%s", c.Message))
+		case string(api.CodeKeyUnconfirmed):
+			found = append(found, health.KeyUnconfirmed.Of("cluster "+p.Name, remedy, "%s", c.Message))
+		}
+	}
+	return found, nil
+}
+
+func (d *doctor) ofPeerings(ctx context.Context) (found []api.Problem, err error) {
+	var list api.PeeringList
+	if err := d.List(ctx, &list, client.InNamespace(d.namespace)); err != nil {
+		return nil, err
+	}
+	for _, p := range list.Items {
+		s := p.Status
+		subject := "cluster " + p.Spec.Cluster
+		if waits := s.State == api.PeeringOpening || s.State == api.PeeringClosing; waits && s.Since != nil && time.Since(s.Since.Time) > stuck {
+			found = append(found, health.PeeringStuck.Of(subject, "see: kubectl -n "+d.namespace+" describe peering "+p.Name, "%s is %s since %s, waiting for %s: %s",
+				p.Name, s.State, s.Since.Format(time.RFC3339), s.Step, s.Message))
+		}
+		if d.here == nil {
+			continue
+		}
+		theirs, err := d.broker.Cluster(ctx, p.Spec.Cluster)
+		if err != nil {
+			continue // it does not show itself, or the broker is away: that is said elsewhere
+		}
+		own := d.here.get().Version
+		if a, b := liqo.Minor(own), liqo.Minor(theirs.Payload.Properties.Liqo); a != "" && b != "" && a != b {
+			found = append(found, health.VersionSkew.Of(subject, "bring both to the same minor version", "it runs Liqo %s, this cluster %s", theirs.Payload.Properties.Liqo, own))
+		}
+	}
+	return found, nil
+}
+
+// Preflight looks at a cluster through a kubeconfig, before there is an agent.
+func Preflight(ctx context.Context, config *rest.Config, liqoNamespace string) (api.Diagnosis, error) {
+	c, err := client.New(config, client.Options{Scheme: Scheme()})
+	if err != nil {
+		return api.Diagnosis{}, api.Errorf(api.CodeUnavailable, "the cluster does not answer: %s", err).Fix("see whether kubectl works with this kubeconfig")
+	}
+	inspection := posture.Inspection{
+		Reader: c, Lists: c, Writer: c, Before: true, Lends: true, Namespace: liqoNamespace, LiqoNamespace: liqoNamespace, Dial: connect,
+		Installed: func() (bool, error) { return liqo.Installed(c.RESTMapper()) },
+	}
+	all := inspection.Problems(ctx)
+	health.Sort(all)
+	return api.Diagnosis{Problems: all}, nil
+}

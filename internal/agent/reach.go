@@ -1,0 +1,135 @@
+package agent
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"net/url"
+	"sync"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/liqo"
+)
+
+// installed follows what this cluster's Liqo is told, and whether those of others can be used from here.
+type installed struct {
+	reader    client.Reader
+	namespace string
+	apiServer string // what the admin says instead
+	log       *slog.Logger
+
+	mu    sync.Mutex
+	known liqo.Installation
+	dials map[string]dial // by address
+}
+
+type dial struct {
+	at  time.Time
+	err error
+}
+
+const (
+	lookAgain  = time.Minute // how often Liqo's own configuration is read
+	dialAgain  = time.Minute // how long it is believed that an API server can be reached, or not
+	dialWithin = 3 * time.Second
+)
+
+// read reads the installation, and says whether it changed.
+func (i *installed) read(ctx context.Context) (changed bool, err error) {
+	next, err := liqo.ReadInstallation(ctx, i.reader, i.namespace)
+	if err != nil {
+		return false, err
+	}
+	if i.apiServer != "" {
+		next.APIServer = i.apiServer
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	changed = next != i.known
+	i.known = next
+	return changed, nil
+}
+
+// follow reads it now and then, and tells of a change.
+func (i *installed) follow(ctx context.Context, tell func()) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(lookAgain):
+		}
+		changed, err := i.read(ctx)
+		if err != nil {
+			i.log.Warn("Liqo's installation cannot be read", "error", err)
+		}
+		if changed {
+			tell()
+		}
+	}
+}
+
+func (i *installed) get() liqo.Installation {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.known
+}
+
+// card is what the cluster's card says of it.
+func (i *installed) card() (version, apiServer string) {
+	known := i.get()
+	return known.Version, known.APIServer
+}
+
+// reach dials the API server of a provider: Liqo here must reach it before anything that is reserved there is of use. That
+// it is the right one, Liqo's Identity ensures. A card that names none is not held against it.
+// Errors: ApiServerUnreachable.
+func (i *installed) reach(ctx context.Context, provider *api.Card) error {
+	server := provider.Properties.APIServer
+	if server == "" {
+		return nil
+	}
+	i.mu.Lock()
+	last, ok := i.dials[server]
+	i.mu.Unlock()
+	if ok && time.Since(last.at) < dialAgain {
+		return last.err
+	}
+	err := connect(ctx, server)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		err = api.Errorf(api.CodeUnreachable, "the API server of %s does not answer at %.200q from here: %s", provider.Cluster, server, err).
+			Fix("ask its admin to make it reachable, or to tell Liqo its address (apiServer.address)")
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if len(i.dials) > 1000 {
+		clear(i.dials)
+	}
+	i.dials[server] = dial{time.Now(), err}
+	return err
+}
+
+// connect demands that something at a URL speaks TLS.
+func connect(ctx context.Context, server string) error {
+	u, err := url.Parse(server)
+	if err != nil || u.Scheme != "https" || u.Hostname() == "" {
+		return api.Errorf(api.CodeInvalid, "it is no https URL")
+	}
+	port := u.Port()
+	if port == "" {
+		port = "443"
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialWithin)
+	defer cancel()
+	conn, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}).DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port)) // whether it is there, not who it is
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}

@@ -1,0 +1,35 @@
+package agent
+
+import (
+	"net/http/httptest"
+	"testing"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// What does not answer by TLS at the address on the card is not reserved at; what names no address is.
+func TestReach(t *testing.T) {
+	https, plain := httptest.NewTLSServer(nil), httptest.NewServer(nil)
+	defer https.Close()
+	defer plain.Close()
+	gone := httptest.NewTLSServer(nil)
+	gone.Close()
+	for server, want := range map[string]api.Code{
+		"":        "",
+		https.URL: "",
+		plain.URL: api.CodeUnreachable,
+		"https://" + plain.Listener.Addr().String(): api.CodeUnreachable,
+		gone.URL:             api.CodeUnreachable,
+		"https://":           api.CodeUnreachable,
+		"file:///etc/passwd": api.CodeUnreachable,
+		"https://[::1":       api.CodeUnreachable,
+	} {
+		i := &installed{dials: map[string]dial{}}
+		for range 2 { // dialled, and remembered
+			err := i.reach(t.Context(), &api.Card{Cluster: "milan", Properties: api.Properties{APIServer: server}})
+			if err == nil && want != "" || err != nil && api.CodeOf(err) != want {
+				t.Errorf("%q: %v, want %q", server, err, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent"
+	"github.com/bourse-dev/bourse/internal/health"
+)
+
+func (sh *shell) doctorCommand() *cobra.Command {
+	var preflight bool
+	var kubeconfig, liqoNamespace string
+	cmd := &cobra.Command{
+		Use: "doctor", GroupID: "use", Short: "Look for whatever is wrong with this cluster, and say how to fix it", Args: cobra.NoArgs,
+		Long: "The doctor looks at Liqo, the policies that protect a lender, the keys of others, the peerings, the clocks, the certificate and\n" +
+			"the broker. With --preflight it looks at a cluster in which nothing of Bourse is installed, through a kubeconfig. It changes\n" +
+			"nothing. It exits with 5 if something that was asked for does not work. What each code means: docs/reference/problems.md",
+		Example: "  bourse doctor\n  bourse doctor --preflight --kubeconfig ~/.kube/config",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			diagnose := sh.diagnose
+			if preflight {
+				diagnose = func(ctx context.Context) (api.Diagnosis, error) {
+					config, err := kubernetes(kubeconfig)
+					if err != nil {
+						return api.Diagnosis{}, err
+					}
+					return agent.Preflight(ctx, config, liqoNamespace)
+				}
+			} else if cmd.Flags().Changed("kubeconfig") {
+				return api.Invalid("--kubeconfig", "is only read with --preflight").Fix("add --preflight, or say --server for the agent's listener")
+			}
+			d, err := diagnose(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return sh.showDiagnosis(d)
+		},
+	}
+	cmd.Flags().BoolVar(&preflight, "preflight", false, "look through a kubeconfig, before anything is installed")
+	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig for --preflight (default: KUBECONFIG, else ~/.kube/config)")
+	cmd.Flags().StringVar(&liqoNamespace, "liqo-namespace", "liqo", "namespace of Liqo, for --preflight")
+	return cmd
+}
+
+func (sh *shell) diagnose(ctx context.Context) (api.Diagnosis, error) {
+	c, err := sh.person()
+	if err != nil {
+		return api.Diagnosis{}, err
+	}
+	return c.Diagnose(ctx)
+}
+
+func (sh *shell) showDiagnosis(d api.Diagnosis) error {
+	if sh.output == "json" || sh.output == "yaml" {
+		if err := sh.encode(d); err != nil {
+			return err
+		}
+	} else {
+		for _, p := range d.Problems {
+			fmt.Fprintf(sh.out, "%-8s %s\n", p.Severity, strings.TrimSpace(p.Code+"  "+p.Subject))
+			fmt.Fprintf(sh.out, "         %s\n", p.Detail)
+			if p.Remedy != "" {
+				fmt.Fprintf(sh.out, "         fix: %s\n", p.Remedy)
+			}
+		}
+		if len(d.Problems) == 0 {
+			fmt.Fprintln(sh.out, "All is well.")
+		}
+	}
+	if health.Worst(d.Problems) == api.SeverityError {
+		return api.Errorf(api.CodeConflict, "something that was asked for does not work").Fix("what each code means: docs/reference/problems.md")
+	}
+	return nil
+}

@@ -1,0 +1,105 @@
+package liqo
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/version"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Tested is the minor version of Liqo that Bourse is tested with. Liqo promises nothing between minor versions.
+const Tested = "1.2"
+
+// Installation is what a cluster's Liqo is told by who installed it, read from its controller manager's Deployment.
+type Installation struct {
+	// Version is "v1.2.0"; empty: unknown.
+	Version string
+	// APIServer is the URL that Liqo gives to consumers; empty: unknown.
+	APIServer string
+	// LimitsEnforcement is what peerings made by hand get: None, Soft or Hard.
+	LimitsEnforcement string
+	// Networking says that Liqo's own network is there: pods of two clusters reach each other.
+	Networking bool
+}
+
+const controllerManager = "liqo-controller-manager"
+
+// ReadInstallation reads it. The zero value: there is no such Deployment.
+func ReadInstallation(ctx context.Context, r client.Reader, namespace string) (Installation, error) {
+	var d appsv1.Deployment
+	if err := r.Get(ctx, client.ObjectKey{Namespace: namespace, Name: controllerManager}, &d); err != nil {
+		return Installation{}, client.IgnoreNotFound(err)
+	}
+	var args []string
+	out := Installation{Version: d.Labels["app.kubernetes.io/version"]}
+	for _, c := range d.Spec.Template.Spec.Containers {
+		if strings.Contains(c.Image, controllerManager) {
+			args = append(c.Command, c.Args...)
+			if _, tag, ok := strings.Cut(c.Image[strings.LastIndexByte(c.Image, '/')+1:], ":"); ok && out.Version == "" {
+				out.Version = tag
+			}
+		}
+	}
+	if _, err := version.ParseSemantic(out.Version); err != nil {
+		out.Version = ""
+	}
+	out.APIServer, out.LimitsEnforcement = argument(args, "api-server-address-override"), argument(args, "default-limits-enforcement")
+	out.Networking = argument(args, "networking-enabled") != "false"
+	if out.APIServer != "" && !strings.HasPrefix(out.APIServer, "https://") {
+		out.APIServer = "https://" + out.APIServer
+	}
+	if out.APIServer != "" {
+		return out, nil
+	}
+	var err error
+	out.APIServer, err = controlPlane(ctx, r)
+	return out, err
+}
+
+func argument(args []string, name string) string {
+	for i, a := range args {
+		if value, ok := strings.CutPrefix(a, "--"+name+"="); ok {
+			return value
+		}
+		if a == "--"+name && i+1 < len(args) {
+			return args[i+1]
+		}
+	}
+	return ""
+}
+
+// controlPlane is the address that Liqo falls back to: port 6443 of the first control plane node. Where the control
+// plane is somebody else's there is none, and Liqo has to be told.
+func controlPlane(ctx context.Context, r client.Reader) (string, error) {
+	for _, label := range []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master", "node-role.kubernetes.io/controlplane"} {
+		var nodes corev1.NodeList
+		if err := r.List(ctx, &nodes, client.HasLabels{label}); err != nil {
+			if apierrors.IsForbidden(err) {
+				return "", nil
+			}
+			return "", err
+		}
+		for _, n := range nodes.Items {
+			for _, a := range n.Status.Addresses {
+				if a.Type == corev1.NodeInternalIP {
+					return fmt.Sprintf("https://%s:6443", a.Address), nil
+				}
+			}
+		}
+	}
+	return "", nil
+}
+
+// Minor is the minor version in a version, "1.2"; empty if it is none.
+func Minor(text string) string {
+	v, err := version.ParseSemantic(text)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%d.%d", v.Major(), v.Minor())
+}

@@ -1,0 +1,246 @@
+package posture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	"github.com/liqotech/liqo/pkg/consts"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/health"
+	"github.com/bourse-dev/bourse/internal/liqo"
+	"github.com/bourse-dev/bourse/internal/liqo/offload"
+)
+
+// Inspection looks at a cluster for whatever would keep Bourse from working there, or make it less safe. An agent makes
+// it, and so does anyone with a kubeconfig before there is an agent: nothing is changed, and nothing needs to be installed.
+type Inspection struct {
+	// Reader reads from the API server; Lists may read from a cache.
+	Reader, Lists client.Reader
+	// Writer makes dry runs, which prove what is refused.
+	Writer client.Writer
+	// Namespace is the agent's, or any other that is there; LiqoNamespace that of Liqo.
+	Namespace, LiqoNamespace string
+	// Before says that nothing of Bourse is installed yet: looked at is whether it could be.
+	Before bool
+	// Prove has the policies refuse something, which they do to the agent's own ServiceAccount.
+	Prove bool
+	// Lends says that the cluster shares something.
+	Lends bool
+	// AllowUntested does not hold a version of Liqo against the cluster.
+	AllowUntested bool
+	// APIServer overrides what Liqo tells consumers; Dial says whether an address answers, nil if that is not asked.
+	APIServer string
+	Dial      func(ctx context.Context, server string) error
+	// Installed says whether Liqo's kinds are there; nil: they are.
+	Installed func() (bool, error)
+}
+
+// Problems are what is found. What cannot be looked at is a problem, too.
+func (i *Inspection) Problems(ctx context.Context) []api.Problem {
+	if i.Installed != nil {
+		if there, err := i.Installed(); err != nil {
+			return []api.Problem{health.NotChecked.Of("Liqo", "", "%s", err)}
+		} else if !there {
+			return []api.Problem{health.LiqoMissing.Of("", "install Liqo v"+liqo.Tested+": https://docs.liqo.io", "the cluster does not know Liqo's kinds")}
+		}
+	}
+	var all []api.Problem
+	for _, check := range []struct {
+		of string
+		do func(context.Context) ([]api.Problem, error)
+	}{
+		{"Liqo's installation", i.installation}, {"the admission policies", i.policies}, {"Liqo's webhook", i.webhook},
+		{"namespaces that are offloaded", i.namespaces}, {"pods on virtual nodes", i.tolerations}, {"the peerings", i.peerings},
+	} {
+		found, err := check.do(ctx)
+		if apierrors.IsForbidden(err) {
+			found = append(found, health.RightsMissing.Of(check.of, "apply config/rbac and config/liqo, or look with an admin's kubeconfig", "%s", err))
+		} else if err != nil {
+			found = append(found, health.NotChecked.Of(check.of, "", "%s", err))
+		}
+		all = append(all, found...)
+	}
+	return all
+}
+
+func (i *Inspection) installation(ctx context.Context) (found []api.Problem, err error) {
+	have, err := liqo.ReadInstallation(ctx, i.Reader, i.LiqoNamespace)
+	if err != nil {
+		return nil, err
+	}
+	switch minor := liqo.Minor(have.Version); {
+	case minor == "":
+		found = append(found, health.LiqoUnknown.Of("", "give the Deployment the label app.kubernetes.io/version", "Deployment %s/liqo-controller-manager does not say its version", i.LiqoNamespace))
+	case minor != liqo.Tested && !i.AllowUntested:
+		found = append(found, health.LiqoUntested.Of("", "install Liqo v"+liqo.Tested+", or start the agent with --allow-untested-liqo", "the cluster has Liqo %s, tested is %s", have.Version, liqo.Tested))
+	}
+	if !i.Lends {
+		return found, nil
+	}
+	if have.LimitsEnforcement != "Hard" {
+		found = append(found, health.LimitsNotEnforced.Of("", "helm upgrade liqo ... --set controllerManager.config.defaultLimitsEnforcement=Hard", "defaultLimitsEnforcement is %q", have.LimitsEnforcement))
+	}
+	found = append(found, health.DefaultClassOpen.Of("", "peer by hand only with whom you trust with the whole cluster", "Liqo v1.2 serves it without a limit"))
+	if i.APIServer != "" {
+		have.APIServer = i.APIServer
+	}
+	return append(found, i.apiServer(ctx, have.APIServer)...), nil
+}
+
+// apiServer looks at the address that consumers are told.
+func (i *Inspection) apiServer(ctx context.Context, server string) []api.Problem {
+	const fix = "tell Liqo one that consumers can reach: helm upgrade liqo ... --set apiServer.address=HOST:PORT"
+	if server == "" {
+		return []api.Problem{health.APIServerUnknown.Of("", fix, "no control plane node is visible, and no address is set")}
+	}
+	u, err := url.Parse(server)
+	if err != nil {
+		return []api.Problem{health.APIServerUnknown.Of(server, fix, "%s", err)}
+	}
+	if ip := net.ParseIP(u.Hostname()); ip != nil && (ip.IsLoopback() || ip.IsUnspecified()) || u.Hostname() == "localhost" {
+		return []api.Problem{health.APIServerLocal.Of(server, fix, "consumers would reach themselves")}
+	}
+	if i.Dial == nil {
+		return nil
+	}
+	if err := i.Dial(ctx, server); err != nil {
+		return []api.Problem{health.APIServerSilent.Of(server, fix, "from here: %s", err)}
+	}
+	return nil
+}
+
+func (i *Inspection) policies(ctx context.Context) (found []api.Problem, err error) {
+	if !i.Lends {
+		return nil, nil
+	}
+	if i.Before {
+		err := i.Reader.List(ctx, &admissionv1.ValidatingAdmissionPolicyList{}, client.Limit(1))
+		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+			return []api.Problem{health.PoliciesMissing.Of("", "upgrade to Kubernetes 1.30 or later, or only borrow", "the API server knows no ValidatingAdmissionPolicy")}, nil
+		}
+		return nil, err
+	}
+	p := &Policies{Reader: i.Reader, Writer: i.Writer, Namespace: i.Namespace}
+	look := p.stand
+	if i.Prove {
+		look = p.InForce
+	}
+	err = look(ctx)
+	if e, ok := errors.AsType[*api.Error](err); ok {
+		return []api.Problem{health.PoliciesMissing.Of("", e.Remedy, "%s", e.Detail)}, nil
+	}
+	return nil, err
+}
+
+// webhook asks Liqo's webhook by a dry run of what it always lets pass.
+func (i *Inspection) webhook(ctx context.Context) ([]api.Problem, error) {
+	slice := &authv1beta1.ResourceSlice{
+		ObjectMeta: metav1.ObjectMeta{Namespace: i.Namespace, Name: "bourse-proof"},
+		Spec:       authv1beta1.ResourceSliceSpec{Class: liqo.Class},
+	}
+	err := i.Writer.Create(ctx, slice, client.DryRunAll)
+	if err != nil && strings.Contains(err.Error(), "failed calling webhook") {
+		return []api.Problem{health.LiqoWebhookDown.Of("", fmt.Sprintf("look why: kubectl -n %s get pods -l app.kubernetes.io/component=webhook", i.LiqoNamespace), "%s", err)}, nil
+	}
+	if apierrors.IsInvalid(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
+		return nil, nil // somebody answered
+	}
+	return nil, err
+}
+
+// namespaces finds what would be offloaded to a provider that nobody has chosen yet.
+func (i *Inspection) namespaces(ctx context.Context) (found []api.Problem, err error) {
+	var list offv1beta1.NamespaceOffloadingList
+	if err := i.Lists.List(ctx, &list); err != nil {
+		return nil, err
+	}
+	for _, o := range list.Items {
+		if !liqo.Ours(&o) && offload.SelectsAny(&o) {
+			found = append(found, health.WouldOffloadOthers.Of("namespace "+o.Namespace,
+				fmt.Sprintf("kubectl -n %s edit namespaceoffloading %s: give clusterSelector the providers that are meant, by %s", o.Namespace, o.Name, consts.RemoteClusterID),
+				"its NamespaceOffloading selects every virtual node, those to come as well: a request that would make one stops"))
+		}
+	}
+	return found, nil
+}
+
+// tolerations says how long pods wait on a virtual node that is gone.
+func (i *Inspection) tolerations(ctx context.Context) (found []api.Problem, err error) {
+	var list offv1beta1.NamespaceOffloadingList
+	if err := i.Lists.List(ctx, &list); err != nil {
+		return nil, err
+	}
+	for _, o := range list.Items {
+		var pods corev1.PodList
+		if err := i.Reader.List(ctx, &pods, client.InNamespace(o.Namespace), client.Limit(100)); err != nil {
+			return found, err
+		}
+		longest := int64(-1)
+		for _, p := range pods.Items {
+			if p.Labels[consts.LocalPodLabelKey] != consts.LocalPodLabelValue {
+				continue
+			}
+			for _, t := range p.Spec.Tolerations {
+				if t.Key == corev1.TaintNodeNotReady && t.TolerationSeconds != nil {
+					longest = max(longest, *t.TolerationSeconds)
+				}
+			}
+		}
+		if longest >= 0 {
+			found = append(found, health.TolerationSeconds.Of("namespace "+o.Namespace, "give the pods a toleration of "+corev1.TaintNodeNotReady+" with fewer tolerationSeconds",
+				"its pods stay %d s on a virtual node that is not Ready", longest))
+		}
+	}
+	return found, nil
+}
+
+// peerings finds those made by hand beside ours.
+func (i *Inspection) peerings(ctx context.Context) (found []api.Problem, err error) {
+	byHand, ours := map[string]string{}, map[string]bool{}
+	for _, list := range []client.ObjectList{&authv1beta1.TenantList{}, &authv1beta1.IdentityList{}} {
+		if err := i.Lists.List(ctx, list); err != nil {
+			return nil, err
+		}
+		objects, err := meta.ExtractList(list)
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range objects {
+			peer, o := peerOf(o.(client.Object)), o.(client.Object)
+			if liqo.Ours(o) {
+				ours[peer] = true
+			} else if peer != "" {
+				byHand[peer] = o.GetNamespace() + "/" + o.GetName()
+			}
+		}
+	}
+	for peer, object := range byHand {
+		if ours[peer] {
+			found = append(found, health.MixedPeering.Of("cluster "+peer, "", "%s was made by hand", object))
+		}
+	}
+	return found, nil
+}
+
+func peerOf(o client.Object) string {
+	switch o := o.(type) {
+	case *authv1beta1.Tenant:
+		return string(o.Spec.ClusterID)
+	case *authv1beta1.Identity:
+		return string(o.Spec.ClusterID)
+	}
+	return ""
+}
