@@ -15,6 +15,8 @@ const (
 	ConditionGranted = "Granted"
 	// ConditionNodeReady of a ReservationInstruction: its virtual node is Ready.
 	ConditionNodeReady = "NodeReady"
+	// ConditionPodsComply of a ReservationInstruction: no pod waits in its namespaces that a provider would not take.
+	ConditionPodsComply = "PodsComply"
 	// ConditionOffloaded of a ReservationInstruction: its namespaces are offloaded.
 	ConditionOffloaded = "Offloaded"
 	// ConditionCovered of a ProviderInstruction: the cluster really has free what it reserved.

@@ -21,6 +21,9 @@ type Sharing struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
 	Pools []PoolPolicy `json:"pools"`
+	// Namespaces is what holds in the namespaces that Liqo makes here for consumers.
+	// +optional
+	Namespaces *NamespacePolicy `json:"namespaces,omitempty"`
 }
 
 // TrustLevel is how much must be known of another cluster's key.
@@ -69,6 +72,48 @@ type Audience struct {
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
 }
+
+// NamespacePolicy is what holds in the namespaces that Liqo makes here for consumers. It cannot be laxer than the
+// admission policies on pods, which keep everyone to Kubernetes' baseline.
+type NamespacePolicy struct {
+	// PodSecurity is the Pod Security Standard that pods must meet. Default baseline.
+	// +optional
+	PodSecurity PodSecurity `json:"podSecurity,omitempty"`
+	// RequireLimits refuses pods of which a container has no limits of cpu and memory. Default false.
+	// +optional
+	RequireLimits bool `json:"requireLimits,omitempty"`
+	// Quota bounds, in each namespace, what no reservation counts. Default: no load balancers, no node ports, 100
+	// services, 20 persistentvolumeclaims; what is named here replaces or joins these ("requests.storage", or
+	// "fast.storageclass.storage.k8s.io/requests.storage").
+	// +optional
+	Quota Resources `json:"quota,omitempty"`
+	// Network says whom pods reach. Default Isolated.
+	// +optional
+	Network NetworkIsolation `json:"network,omitempty"`
+}
+
+// PodSecurity is one of Kubernetes' Pod Security Standards.
+//
+// +kubebuilder:validation:Enum=baseline;restricted
+type PodSecurity string
+
+// The Pod Security Standards that can be asked for.
+const (
+	PodSecurityBaseline   PodSecurity = "baseline"
+	PodSecurityRestricted PodSecurity = "restricted"
+)
+
+// NetworkIsolation is whom pods of consumers reach.
+//
+// +kubebuilder:validation:Enum=Isolated;Open
+type NetworkIsolation string
+
+const (
+	// NetworkIsolated: each other, the same consumer's other namespaces, DNS and the internet; not private addresses.
+	NetworkIsolated NetworkIsolation = "Isolated"
+	// NetworkOpen: whatever the cluster lets pods reach.
+	NetworkOpen NetworkIsolation = "Open"
+)
 
 // PoolPolicy is what is shared of the nodes of one pool. The amount shared is
 // the smallest of: Percentage of allocatable, Caps, and allocatable less Headroom.

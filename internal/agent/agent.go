@@ -63,6 +63,9 @@ type Options struct {
 	Interval time.Duration
 	// Linger is how long a peering is kept that no reservation uses. Default 10 min; negative: not at all.
 	Linger time.Duration
+	// ShrinkGrace is how long pods may stay after the reservation that they run by; ExcessGrace how long, after that,
+	// until they are deleted. Default 30 s and 60 s.
+	ShrinkGrace, ExcessGrace time.Duration
 	// LeaderElect lets one of several replicas lead.
 	LeaderElect bool
 	// Socket and Listen are where people reach the agent: a unix socket, and an address on loopback
@@ -106,6 +109,12 @@ func Run(ctx context.Context, o Options) error {
 	}
 	if o.Linger == 0 {
 		o.Linger = 10 * time.Minute
+	}
+	if o.ShrinkGrace == 0 {
+		o.ShrinkGrace = 30 * time.Second
+	}
+	if o.ExcessGrace == 0 {
+		o.ExcessGrace = time.Minute
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()
@@ -238,7 +247,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 		return err
 	}
 	halves := &halves{
-		cluster: cluster, reader: a.mgr.GetClient(), gate: gate, borrower: borrower, wishes: wishes, log: log,
+		cluster: cluster, reader: a.mgr.GetClient(), sharing: sharing, gate: gate, borrower: borrower, wishes: wishes, log: log,
 		instructions: &provider.Instructions{Client: a.mgr.GetClient(), Namespace: a.Namespace},
 	}
 	post := &letters{cluster: cluster, key: m.key, market: ledger, broker: broker, log: log, heard: map[string]*api.Handshake{}, said: map[string]said{}}

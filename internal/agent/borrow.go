@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -30,6 +31,9 @@ type borrow struct {
 	peering    *peering.Consumer
 	slices     *offload.Slices
 	namespaces *offload.Namespaces
+	evictor    *offload.Evictor
+	looked     map[string]time.Time // when the pods of a loan were last looked at
+	graces     graces
 }
 
 func (b *borrow) open(ctx context.Context, peer string, heard *api.Handshake) (peering.Progress, error) {
@@ -63,6 +67,11 @@ func (b *borrow) serve(ctx context.Context, provider string) (string, error) {
 		}
 		waits = append(waits, message)
 	}
+	shrinks, err := b.shrink(ctx, accounts)
+	if err != nil {
+		return "", err
+	}
+	waits = append(waits, shrinks...)
 	have, err := b.slices.Names(ctx, provider)
 	if err != nil {
 		return "", err
@@ -269,8 +278,36 @@ func (b *borrow) offloaded(ctx context.Context, loans []loan) (string, error) {
 			}
 		}
 		b.show(ctx, []loan{l}, api.ConditionOffloaded, true, "Offloaded", "offloaded: "+strings.Join(o.Namespaces, ", "))
+		if err := b.comply(ctx, l, o.Namespaces); err != nil {
+			return "", err
+		}
 	}
 	return "", nil
+}
+
+// comply names the pods that wait because no provider would take them. It looks now and then: nobody waits for it.
+func (b *borrow) comply(ctx context.Context, l loan, namespaces []string) error {
+	if time.Since(b.looked[l.ID]) < later {
+		return nil
+	}
+	b.looked[l.ID] = time.Now()
+	var wrong []string
+	for _, name := range namespaces {
+		more, err := offload.Complaints(ctx, b.evictor.Reader, name)
+		if err != nil {
+			return err
+		}
+		wrong = append(wrong, more...)
+	}
+	if len(wrong) == 0 {
+		b.show(ctx, []loan{l}, api.ConditionPodsComply, true, "PodsComply", "")
+		return nil
+	}
+	if more := len(wrong) - 5; more > 0 {
+		wrong = append(wrong[:5], fmt.Sprintf("and %d more", more))
+	}
+	b.show(ctx, []loan{l}, api.ConditionPodsComply, false, "WouldBeRefused", "no provider takes: "+strings.Join(wrong, "; "))
+	return nil
 }
 
 // show puts a condition on the instructions of loans. It is a picture: where it cannot be drawn, the next look does.

@@ -196,6 +196,9 @@ func (d *doctor) ofPeers(ctx context.Context) (found []api.Problem, err error) {
 }
 
 func (d *doctor) ofPeerings(ctx context.Context) (found []api.Problem, err error) {
+	if d.here == nil {
+		return nil, nil
+	}
 	var list api.PeeringList
 	if err := d.List(ctx, &list, client.InNamespace(d.namespace)); err != nil {
 		return nil, err
@@ -206,9 +209,6 @@ func (d *doctor) ofPeerings(ctx context.Context) (found []api.Problem, err error
 		if waits := s.State == api.PeeringOpening || s.State == api.PeeringClosing; waits && s.Since != nil && time.Since(s.Since.Time) > stuck {
 			found = append(found, health.PeeringStuck.Of(subject, "see: kubectl -n "+d.namespace+" describe peering "+p.Name, "%s is %s since %s, waiting for %s: %s",
 				p.Name, s.State, s.Since.Format(time.RFC3339), s.Step, s.Message))
-		}
-		if d.here == nil {
-			continue
 		}
 		theirs, err := d.broker.Cluster(ctx, p.Spec.Cluster)
 		if err != nil {

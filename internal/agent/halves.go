@@ -22,6 +22,7 @@ type halves struct {
 	borrower     *consumer.Borrower
 	instructions *provider.Instructions
 	peerings     *peerings // nil without Liqo
+	sharing      *policy
 	wishes       chan<- event.GenericEvent
 	forget       func(id string)
 	log          *slog.Logger

@@ -2,9 +2,11 @@ package agent
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
@@ -24,10 +26,19 @@ type lend struct {
 	inventory *inventory.Inventory
 	peering   *peering.Provider
 	policies  *posture.Policies
+	sharing   func() *api.Sharing
+	reader    client.Reader // from the API server
+	graces    graces
+	log       *slog.Logger
 }
 
-// shrinkGrace is how long a grant outlives a reservation that pods still use, so that the consumer can move them.
-const shrinkGrace = 30 * time.Second
+// graces are how long pods may stay that a reservation no longer covers.
+type graces struct {
+	// shrink is how long a grant outlives a reservation that pods still use, so that the consumer can move them.
+	shrink time.Duration
+	// excess is how long pods may then stay beyond the grant, until they are deleted.
+	excess time.Duration
+}
 
 func (l *lend) open(ctx context.Context, peer string, heard *api.Handshake) (peering.Progress, error) {
 	if err := l.policies.InForce(ctx); err != nil {
@@ -36,8 +47,13 @@ func (l *lend) open(ctx context.Context, peer string, heard *api.Handshake) (pee
 	if err := posture.Collides(ctx, l.policies.Reader, peer); err != nil {
 		return peering.Progress{}, err
 	}
-	if err := l.policies.List(ctx, peer); err != nil {
+	if byHand, err := l.peering.ByHand(ctx, peer); err != nil {
 		return peering.Progress{}, err
+	} else if !byHand { // one made by hand goes on as it is
+		s := l.sharing()
+		if err := l.policies.List(ctx, peer, s != nil && s.Namespaces != nil && s.Namespaces.RequireLimits); err != nil {
+			return peering.Progress{}, err
+		}
 	}
 	return l.peering.Open(ctx, peer, heard)
 }
@@ -101,7 +117,7 @@ func (l *lend) owed(ctx context.Context, consumer, slice string) (grant.Owed, bo
 	if used := l.used(consumer, slice); !sum.Fits(used.Only(sum.Plus(sumOf(a.ending)))) {
 		now := l.market.Now().Go()
 		for _, r := range a.ending {
-			if now.Sub(r.Changed.Go()) < shrinkGrace {
+			if now.Sub(r.Changed.Go()) < l.graces.shrink {
 				sum, counted = sum.Plus(r.Size), append(slices.Clone(counted), r)
 			}
 		}
@@ -116,6 +132,21 @@ func (l *lend) owed(ctx context.Context, consumer, slice string) (grant.Owed, bo
 
 func sumOf(all []*market.Reservation) market.Amounts { return account{bound: all}.owed() }
 
+// takeBack deletes what pods still take beyond what is left of an account.
+func (l *lend) takeBack(ctx context.Context, ours *market.Reservation, rest market.Amounts) error {
+	keep := rest.Resources()
+	for name := range ours.Size.Resources() {
+		if _, left := keep[name]; !left {
+			keep[name] = resource.Quantity{}
+		}
+	}
+	n, err := grant.TakeBack(ctx, l.reader, l.Client, grant.User(ours.Slice(), ours.Consumer), keep)
+	if n > 0 {
+		l.log.Warn("pods stayed longer than what they were lent: deleted", "consumer", ours.Consumer, "reservation", ours.ID, "pods", n)
+	}
+	return err
+}
+
 // freed says whether nothing is left of a reservation that ends: neither is it granted, nor do pods use it.
 func (l *lend) freed(ctx context.Context, ours *market.Reservation) (bool, error) {
 	slice := ours.Slice()
@@ -125,7 +156,10 @@ func (l *lend) freed(ctx context.Context, ours *market.Reservation) (bool, error
 	}
 	rest := a.owed()
 	if !rest.Fits(l.used(ours.Consumer, slice).Only(ours.Size)) {
-		return false, nil
+		if l.market.Now().Go().Sub(ours.Changed.Go()) < l.graces.shrink+l.graces.excess {
+			return false, nil
+		}
+		return false, l.takeBack(ctx, ours, rest)
 	}
 	told, err := grant.Told(ctx, l.Client, ours.Consumer, slice)
 	if err != nil {

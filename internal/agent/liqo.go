@@ -4,8 +4,10 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,6 +21,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/inventory"
 	"github.com/bourse-dev/bourse/internal/liqo"
 	"github.com/bourse-dev/bourse/internal/liqo/grant"
+	"github.com/bourse-dev/bourse/internal/liqo/guard"
 	"github.com/bourse-dev/bourse/internal/liqo/offload"
 	"github.com/bourse-dev/bourse/internal/liqo/peering"
 	"github.com/bourse-dev/bourse/internal/liqo/posture"
@@ -52,7 +55,7 @@ func (a *agent) findLiqo(ctx context.Context, log *slog.Logger) (*installed, err
 // useLiqo turns reservations into virtual nodes.
 func (a *agent) useLiqo(ctx context.Context, h *halves, post *letters, inv *inventory.Inventory, here *installed) error {
 	c := a.mgr.GetClient()
-	l := &lend{Client: c, cluster: h.cluster, market: post.market, inventory: inv, peering: &peering.Provider{Client: c},
+	l := &lend{Client: c, cluster: h.cluster, market: post.market, inventory: inv, peering: &peering.Provider{Client: c}, sharing: h.sharing.current.Load, reader: a.mgr.GetAPIReader(), graces: a.graces(), log: h.log,
 		policies: &posture.Policies{Reader: a.mgr.GetAPIReader(), Writer: c, Namespace: a.Namespace}}
 	p := &peerings{
 		Client: c, cluster: h.cluster, namespace: a.Namespace, market: post.market, letters: post, linger: a.Linger, log: h.log,
@@ -62,6 +65,9 @@ func (a *agent) useLiqo(ctx context.Context, h *halves, post *letters, inv *inve
 			peering:    &peering.Consumer{Client: c, Cluster: h.cluster, LiqoNamespace: a.LiqoNamespace},
 			slices:     &offload.Slices{Client: c},
 			namespaces: &offload.Namespaces{Client: c, Cluster: h.cluster},
+			evictor:    &offload.Evictor{Reader: a.mgr.GetAPIReader(), Client: c},
+			graces:     a.graces(),
+			looked:     map[string]time.Time{},
 		},
 	}
 	post.came = func(peer string, role api.PeeringRole) { p.look(ctx, peer, role) }
@@ -69,8 +75,41 @@ func (a *agent) useLiqo(ctx context.Context, h *halves, post *letters, inv *inve
 	if err := a.controlPeerings(p); err != nil {
 		return err
 	}
+	if err := a.controlGuards(l); err != nil {
+		return err
+	}
 	return a.controlGrants(p, l)
 }
+
+// controlGuards looks at a namespace when it, or what guards it, changes, and at all when the policy does.
+func (a *agent) controlGuards(l *lend) error {
+	g := &guard.Guard{Client: a.mgr.GetClient(), Sharing: l.sharing}
+	all := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
+		var list corev1.NamespaceList
+		if err := a.mgr.GetClient().List(ctx, &list); err != nil {
+			return nil
+		}
+		var out []reconcile.Request
+		for _, ns := range list.Items {
+			if guard.Mapped(&ns) {
+				out = append(out, reconcile.Request{NamespacedName: types.NamespacedName{Name: ns.Name}})
+			}
+		}
+		return out
+	})
+	of := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+		if !liqo.Ours(o) {
+			return nil
+		}
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: o.GetNamespace()}}}
+	})
+	return ctrl.NewControllerManagedBy(a.mgr).Named("guard").For(&corev1.Namespace{}).
+		Watches(&api.SharingPolicy{}, all).Watches(liqo.Tenant(), all).
+		Watches(&corev1.ResourceQuota{}, of).Watches(&corev1.LimitRange{}, of).Watches(&networkingv1.NetworkPolicy{}, of).
+		Complete(g)
+}
+
+func (a *agent) graces() graces { return graces{a.ShrinkGrace, a.ExcessGrace} }
 
 // controlPeerings looks at a peering when anything of Liqo's changes that it is about.
 func (a *agent) controlPeerings(p *peerings) error {

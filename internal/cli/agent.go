@@ -61,6 +61,8 @@ func (sh *shell) agentCommand() *cobra.Command {
 	f.StringVar(&o.CertDir, "broker-cert-path", "", "folder with tls.crt, tls.key and ca.crt, where the broker has no CA of its own; instead of --join")
 	f.StringVar(&identity, "identity-dir", "", "folder for the agent's keys (default: Secret "+agent.SecretName+")")
 	f.DurationVar(&o.Linger, "peering-linger", 10*time.Minute, "how long a peering is kept that no reservation uses; negative: not at all")
+	f.DurationVar(&o.ShrinkGrace, "shrink-grace", 30*time.Second, "how long pods may stay after the reservation that they run by has ended, where others go on")
+	f.DurationVar(&o.ExcessGrace, "excess-grace", time.Minute, "how long, after that, until they are deleted")
 	f.DurationVar(&o.Interval, "advertisement-requeue-interval", 30*time.Second, "how often to advertise without a change")
 	f.BoolVar(&o.LeaderElect, "leader-elect", false, "let one of several replicas lead")
 	f.StringVar(&o.Socket, "socket", agentSocket(), "socket for the people of the cluster")

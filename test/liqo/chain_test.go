@@ -3,13 +3,17 @@ package liqo
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
@@ -28,8 +32,9 @@ func namesIn(list kube.ObjectList) []string {
 	return names
 }
 
-// From nothing to pods that run on the provider, and back to nothing.
-func TestAReservationBecomesRunningPods(t *testing.T) {
+// "Provision the capacity advertised": from nothing to a virtual node of exactly what was reserved, with pods that run on
+// the provider, and back to nothing.
+func TestGapProvisionTheCapacity(t *testing.T) {
 	w := start(t)
 	want := amounts("8", "16Gi")
 	want["nvidia.com/gpu"] = resource.MustParse("1")
@@ -82,6 +87,51 @@ func TestReservationsOfOneAccountAddUp(t *testing.T) {
 	w.granted(t, w.rome, w.paris, "1")
 	third.release()
 	w.nothingLeft(t, w.rome, w.paris)
+}
+
+// A part of what is lent ends while its pods refuse to go: those of the other reservation never stop, the others are
+// moved off, and where a PodDisruptionBudget holds them they are taken back in the end.
+func TestPodsThatRefuseToGo(t *testing.T) {
+	w := start(t)
+	leaves := w.ask(t, w.rome, w.paris, "leaves", amounts("2", "4Gi"))
+	leaves.becomes(api.Active)
+	stays := w.ask(t, w.rome, w.paris, "stays", amounts("2", "4Gi"))
+	stays.becomes(api.Active)
+	w.granted(t, w.rome, w.paris, "4")
+	stays.run(2, "1", "64Mi")
+	stays.running(w.paris, 2)
+	leaves.run(2, "900m", "64Mi")
+	leaves.running(w.paris, 2)
+	all := intstr.FromString("100%")
+	if err := w.rome.Objects.Create(t.Context(), &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "leaves", Name: "all"},
+		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &all, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "leaves"}}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	before := podsIn(t, w.rome, "stays")
+	leaves.release()
+	w.granted(t, w.rome, w.paris, "2")
+	stays.running(w.paris, 2)
+	if after := podsIn(t, w.rome, "stays"); !slices.Equal(before, after) {
+		t.Errorf("the pods of the reservation that goes on were %v, are %v", before, after)
+	}
+	stays.release()
+	w.nothingLeft(t, w.rome, w.paris)
+}
+
+// podsIn are the UIDs of a namespace's pods.
+func podsIn(t *testing.T, m *federation.Member, namespace string) (uids []string) {
+	t.Helper()
+	var list corev1.PodList
+	if err := m.Objects.List(t.Context(), &list, kube.InNamespace(namespace)); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range list.Items {
+		uids = append(uids, string(p.UID))
+	}
+	slices.Sort(uids)
+	return uids
 }
 
 // granted waits until the provider grants a consumer just so much CPU, and the virtual node has it.

@@ -127,6 +127,19 @@ func TestAHostileConsumer(t *testing.T) {
 			}
 		})
 	}
+	t.Run("limits that the policy asks for", func(t *testing.T) {
+		w.withNamespaces(t, w.milan, &api.NamespacePolicy{RequireLimits: true})
+		eventually(t, "a pod without limits is refused", func(context.Context) error {
+			err := pod(func(*corev1.PodSpec) {})()
+			_ = kubelet.Delete(t.Context(), &offv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: "hostile-rome", Name: "bad"}}) // let in before the policy was
+			if err == nil || !strings.Contains(err.Error(), "asks for limits") {
+				return fmt.Errorf("%w", err)
+			}
+			return nil
+		})
+	})
+	w.guarded(t, w.milan, "hostile-rome")
+	w.confined(t, w.milan)
 	w.granted(t, w.rome, w.milan, "2")
 	a.run(2, "100m", "64Mi") // and what is allowed goes on
 	a.running(w.milan, 2)
@@ -134,8 +147,9 @@ func TestAHostileConsumer(t *testing.T) {
 	w.nothingLeft(t, w.rome, w.milan)
 }
 
-// Without its policies a provider peers with nobody, and says so.
-func TestNothingIsLentWithoutThePolicies(t *testing.T) {
+// "Choose the provider's reservation posture": without its policies a provider peers with nobody, and says so and how to
+// fix it.
+func TestGapChooseThePosture(t *testing.T) {
 	w := start(t)
 	for _, name := range []string{"bourse-pods", "bourse-slice-class"} {
 		t.Run(name, func(t *testing.T) {

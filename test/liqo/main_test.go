@@ -90,12 +90,13 @@ func member(name, region string) *federation.Member {
 	m := &federation.Member{
 		ClusterOptions: lab.ClusterOptions{Name: name, Liqo: true},
 		Sharing:        &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}},
-		AgentFlags:     []string{"--peering-linger", "-1s"},
+		AgentFlags:     []string{"--peering-linger", "-1s", "--shrink-grace", "4s", "--excess-grace", "8s"},
 	}
+	gpu := map[string]string{"rome": "NVIDIA-T4", "milan": "NVIDIA-A100", "paris": "NVIDIA-T4"}[name]
 	for i := range 2 {
 		m.Nodes = append(m.Nodes, lab.Node{
 			Name:   fmt.Sprintf("%s-%d", name, i+1),
-			Labels: map[string]string{corev1.LabelTopologyRegion: region},
+			Labels: map[string]string{corev1.LabelTopologyRegion: region, "nvidia.com/gpu.product": gpu},
 			Resources: corev1.ResourceList{
 				corev1.ResourceCPU: resource.MustParse("16"), corev1.ResourceMemory: resource.MustParse("64Gi"),
 				"nvidia.com/gpu": resource.MustParse("2"),

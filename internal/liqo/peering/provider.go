@@ -59,6 +59,16 @@ func (p *Provider) Open(ctx context.Context, consumer string, heard *api.Handsha
 	return out, nil
 }
 
+// ByHand says whether somebody else made the peering with a consumer.
+func (p *Provider) ByHand(ctx context.Context, consumer string) (bool, error) {
+	namespace, err := liqo.TenantNamespace(ctx, p.Client, consumer)
+	if err != nil || namespace == "" {
+		return false, err
+	}
+	tenant, err := p.tenant(ctx, namespace, consumer)
+	return tenant != nil && !liqo.Ours(tenant), err
+}
+
 // tenant returns the Tenant of a consumer, nil if there is none.
 func (p *Provider) tenant(ctx context.Context, namespace, consumer string) (*authv1beta1.Tenant, error) {
 	var list authv1beta1.TenantList

@@ -126,9 +126,13 @@ func wanted() (policies []admissionv1.ValidatingAdmissionPolicy, bindings []admi
 	}
 }
 
-// List puts a consumer under the policies.
-func (p *Policies) List(ctx context.Context, consumer string) error {
-	return p.change(ctx, func(data map[string]string) { data[consumer] = "brokered" })
+// List puts a consumer under the policies; limits asks for limits on its containers, too.
+func (p *Policies) List(ctx context.Context, consumer string, limits bool) error {
+	return p.change(ctx, func(data map[string]string) {
+		if data[consumer] = "brokered"; limits {
+			data[consumer] = "brokered, limits"
+		}
+	})
 }
 
 // Unlist takes a consumer out again, of which nothing is left.

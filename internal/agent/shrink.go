@@ -1,0 +1,90 @@
+package agent
+
+import (
+	"context"
+	"slices"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// shrink moves pods off the virtual nodes of which a part ends while another goes on, in the grace in which all is still
+// granted; what stays longer is deleted, as the provider does. Where all ends, Liqo itself drains the node.
+func (b *borrow) shrink(ctx context.Context, accounts map[string][]loan) (waits []string, err error) {
+	ending, err := b.ending(ctx)
+	if err != nil {
+		return nil, err
+	}
+	now := b.market.Now().Go()
+	for slice, loans := range accounts {
+		leave, stay, overdue := ending[slice], []loan(nil), false
+		for _, l := range leave {
+			overdue = overdue || now.Sub(l.Changed.Go()) > b.graces.shrink+b.graces.excess
+		}
+		for _, l := range loans {
+			if l.Until.Go().Sub(now) < b.graces.shrink {
+				leave = append(leave, l)
+			} else {
+				stay = append(stay, l)
+			}
+		}
+		if len(leave) == 0 || len(stay) == 0 {
+			continue
+		}
+		message, err := b.evictor.Fit(ctx, slice, sizeOf(stay).Resources(), leaving(leave, stay), overdue)
+		if err != nil {
+			return nil, err
+		}
+		waits = append(waits, message)
+	}
+	return waits, nil
+}
+
+// ending are this cluster's loans that end, by their slice.
+func (b *borrow) ending(ctx context.Context) (map[string][]loan, error) {
+	ending := map[string][]loan{}
+	err := b.market.Read(ctx, func(s *market.State) {
+		for _, r := range s.Of(b.cluster, 0) {
+			if r.Consumer == b.cluster && r.State == api.Releasing {
+				ending[r.Slice()] = append(ending[r.Slice()], loan{Reservation: r})
+			}
+		}
+	})
+	return ending, err
+}
+
+func sizeOf(loans []loan) (sum market.Amounts) {
+	for _, l := range loans {
+		sum = sum.Plus(l.Size)
+	}
+	return sum
+}
+
+// leaving are the namespaces that only what ends has offloaded: as far as its request still says so, or by the
+// namespace that it was made in.
+func leaving(leave, stay []loan) (names []string) {
+	kept := map[string]bool{}
+	for _, l := range stay {
+		for _, name := range namespacesOf(l) {
+			kept[name] = true
+		}
+	}
+	for _, l := range leave {
+		for _, name := range namespacesOf(l) {
+			if !kept[name] && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+func namespacesOf(l loan) []string {
+	switch o := l.offload(); {
+	case o != nil:
+		return o.Namespaces
+	case l.Object != nil:
+		return []string{l.Object.Namespace}
+	}
+	return nil
+}

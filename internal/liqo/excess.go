@@ -1,0 +1,77 @@
+package liqo
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	helper "k8s.io/component-helpers/resource"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// Running is a pod that takes of what is lent.
+type Running struct {
+	metav1.ObjectMeta
+	Spec *corev1.PodSpec
+	// First is set where it goes before all others.
+	First bool
+}
+
+// Excess are the pods that must go until the rest fits into keep, in the order in which they go: those that go first,
+// then low priority, then the youngest. Only the resources that keep names are looked at.
+func Excess(running []Running, keep api.Resources) []Running {
+	order := slices.Clone(running)
+	slices.SortStableFunc(order, func(a, b Running) int {
+		if a.First != b.First {
+			return cmp.Compare(0, map[bool]int{true: 1, false: -1}[a.First])
+		}
+		if c := cmp.Compare(priority(a.Spec), priority(b.Spec)); c != 0 {
+			return c
+		}
+		if c := b.CreationTimestamp.Compare(a.CreationTimestamp.Time); c != 0 {
+			return c
+		}
+		return cmp.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
+	})
+	used := corev1.ResourceList{}
+	for _, p := range order {
+		add(used, p.Spec, 1)
+	}
+	for i, p := range order {
+		if fits(used, keep) {
+			return order[:i]
+		}
+		add(used, p.Spec, -1)
+	}
+	return order
+}
+
+func priority(s *corev1.PodSpec) int32 {
+	if s.Priority == nil {
+		return 0
+	}
+	return *s.Priority
+}
+
+func add(sum corev1.ResourceList, s *corev1.PodSpec, times int) {
+	for name, amount := range helper.PodRequests(&corev1.Pod{Spec: *s}, helper.PodResourcesOptions{}) {
+		total := sum[name]
+		if times < 0 {
+			total.Sub(amount)
+		} else {
+			total.Add(amount)
+		}
+		sum[name] = total
+	}
+}
+
+func fits(used corev1.ResourceList, keep api.Resources) bool {
+	for name, most := range keep {
+		if has, ok := used[name]; ok && has.Cmp(most) > 0 {
+			return false
+		}
+	}
+	return true
+}

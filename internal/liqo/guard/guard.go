@@ -1,0 +1,184 @@
+// Package guard is what holds in the namespaces that a provider's Liqo makes for brokered consumers: how safe pods must
+// be, how much may be taken of what no reservation counts, and whom pods can reach. The admission policy on pods lets none
+// in before a namespace is guarded.
+package guard
+
+import (
+	"context"
+	"maps"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	"github.com/liqotech/liqo/pkg/consts"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/liqo"
+)
+
+// Guard guards namespaces.
+type Guard struct {
+	client.Client
+	// Sharing is the policy in force; nil: the defaults.
+	Sharing func() *api.Sharing
+}
+
+const (
+	// name is that of each object that guards a namespace.
+	name = "bourse"
+	// Label says that a namespace is guarded: the admission policy on pods asks for it.
+	Label = api.Group + "/guarded"
+
+	podSecurity = "pod-security.kubernetes.io/enforce"
+)
+
+// Mapped says whether a namespace was made by Liqo for another cluster's.
+func Mapped(o client.Object) bool {
+	return liqo.Peer(o) != "" && o.GetAnnotations()[consts.RemoteNamespaceManagedByAnnotationKey] != ""
+}
+
+// Reconcile guards one namespace.
+func (g *Guard) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	var ns corev1.Namespace
+	if err := g.Get(ctx, client.ObjectKey{Name: request.Name}, &ns); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if ns.DeletionTimestamp != nil || !Mapped(&ns) {
+		return ctrl.Result{}, nil
+	}
+	if brokered, err := g.brokered(ctx, liqo.Peer(&ns)); err != nil || !brokered {
+		return ctrl.Result{}, err
+	}
+	want := policyOf(g.Sharing)
+	for _, o := range []client.Object{quota(ns.Name, want), limits(ns.Name), network(&ns, want)} {
+		if err := g.ensure(ctx, o); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	labels := map[string]string{podSecurity: string(want.PodSecurity), Label: "true"}
+	if has := maps.Clone(ns.Labels); contains(has, labels) {
+		return ctrl.Result{}, nil
+	}
+	before := ns.DeepCopy()
+	maps.Copy(ns.Labels, labels)
+	return ctrl.Result{}, client.IgnoreNotFound(g.Patch(ctx, &ns, client.MergeFrom(before)))
+}
+
+// brokered says whether we made the peering with a consumer: what was made by hand is not touched.
+func (g *Guard) brokered(ctx context.Context, consumer string) (bool, error) {
+	var tenants authv1beta1.TenantList
+	if err := g.List(ctx, &tenants); err != nil {
+		return false, err
+	}
+	for _, t := range tenants.Items {
+		if string(t.Spec.ClusterID) == consumer && liqo.Ours(&t) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func contains(have, want map[string]string) bool {
+	for k, v := range want {
+		if have[k] != v {
+			return false
+		}
+	}
+	return true
+}
+
+// policyOf is what the SharingPolicy says, with the defaults in place.
+func policyOf(sharing func() *api.Sharing) api.NamespacePolicy {
+	var p api.NamespacePolicy
+	if s := sharing(); s != nil && s.Namespaces != nil {
+		p = *s.Namespaces
+	}
+	if p.PodSecurity == "" {
+		p.PodSecurity = api.PodSecurityBaseline
+	}
+	if p.Network == "" {
+		p.Network = api.NetworkIsolated
+	}
+	quota := api.Resources{
+		corev1.ResourceServicesLoadBalancers: resource.MustParse("0"), corev1.ResourceServicesNodePorts: resource.MustParse("0"),
+		corev1.ResourceServices: resource.MustParse("100"), corev1.ResourcePersistentVolumeClaims: resource.MustParse("20"),
+	}
+	maps.Copy(quota, p.Quota)
+	p.Quota = quota
+	return p
+}
+
+// ensure makes an object what it should be.
+func (g *Guard) ensure(ctx context.Context, want client.Object) error {
+	have := want.DeepCopyObject().(client.Object)
+	if err := g.Get(ctx, client.ObjectKeyFromObject(want), have); client.IgnoreNotFound(err) != nil {
+		return err
+	} else if err != nil {
+		return client.IgnoreAlreadyExists(g.Create(ctx, want))
+	}
+	before := have.DeepCopyObject().(client.Object)
+	switch want := want.(type) {
+	case *corev1.ResourceQuota:
+		have.(*corev1.ResourceQuota).Spec = want.Spec
+	case *corev1.LimitRange:
+		have.(*corev1.LimitRange).Spec = want.Spec
+	case *networkingv1.NetworkPolicy:
+		have.(*networkingv1.NetworkPolicy).Spec = want.Spec
+	}
+	if equality.Semantic.DeepEqual(before, have) {
+		return nil
+	}
+	return client.IgnoreNotFound(g.Patch(ctx, have, client.MergeFrom(before)))
+}
+
+func object(namespace string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{consts.K8sAppManagedByKey: "bourse"}}
+}
+
+// quota bounds what no reservation counts.
+func quota(namespace string, p api.NamespacePolicy) *corev1.ResourceQuota {
+	return &corev1.ResourceQuota{ObjectMeta: object(namespace), Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList(p.Quota)}}
+}
+
+// limits gives requests to what comes without, so that nothing runs that nobody counts.
+func limits(namespace string) *corev1.LimitRange {
+	some := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("16Mi")}
+	return &corev1.LimitRange{ObjectMeta: object(namespace), Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{
+		{Type: corev1.LimitTypeContainer, DefaultRequest: some},
+	}}}
+}
+
+// private are the networks behind which a provider's own services are, and the address at which clouds tell secrets.
+var private = []string{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "169.254.0.0/16", "127.0.0.0/8"}
+
+// network lets pods reach each other, those of the same consumer in its other namespaces, DNS and the internet; and be
+// reached by the first two alone.
+func network(ns *corev1.Namespace, p api.NamespacePolicy) *networkingv1.NetworkPolicy {
+	n := &networkingv1.NetworkPolicy{ObjectMeta: object(ns.Name)}
+	n.Spec.PolicyTypes = []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}
+	if p.Network == api.NetworkOpen {
+		n.Spec.Ingress, n.Spec.Egress = []networkingv1.NetworkPolicyIngressRule{{}}, []networkingv1.NetworkPolicyEgressRule{{}}
+		return n
+	}
+	same := networkingv1.NetworkPolicyPeer{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{
+		consts.RemoteClusterID: liqo.Peer(ns), Label: "true",
+	}}}
+	dns := networkingv1.NetworkPolicyPeer{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: metav1.NamespaceSystem}}}
+	udp, tcp, port := corev1.ProtocolUDP, corev1.ProtocolTCP, intstr.FromInt32(53)
+	n.Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{{From: []networkingv1.NetworkPolicyPeer{same}}}
+	n.Spec.Egress = []networkingv1.NetworkPolicyEgressRule{
+		{To: []networkingv1.NetworkPolicyPeer{same}},
+		{To: []networkingv1.NetworkPolicyPeer{dns}, Ports: []networkingv1.NetworkPolicyPort{{Protocol: &udp, Port: &port}, {Protocol: &tcp, Port: &port}}},
+		{To: []networkingv1.NetworkPolicyPeer{
+			{IPBlock: &networkingv1.IPBlock{CIDR: "0.0.0.0/0", Except: private}},
+			{IPBlock: &networkingv1.IPBlock{CIDR: "::/0", Except: []string{"fc00::/7", "fe80::/10"}}},
+		}},
+	}
+	return n
+}

@@ -1,0 +1,37 @@
+package offload
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// What a provider would refuse is named as such, and nothing else is.
+func TestRefused(t *testing.T) {
+	yes := true
+	pod := func(change func(*corev1.PodSpec, *corev1.Container)) *corev1.PodSpec {
+		s := &corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{"cpu": resource.MustParse("1"), "memory": resource.MustParse("1Gi")},
+		}}}}
+		change(s, &s.Containers[0])
+		return s
+	}
+	for says, change := range map[string]func(*corev1.PodSpec, *corev1.Container){
+		"":                          func(*corev1.PodSpec, *corev1.Container) {},
+		"requests no memory":        func(_ *corev1.PodSpec, c *corev1.Container) { delete(c.Resources.Requests, "memory") },
+		"requests no cpu and no me": func(_ *corev1.PodSpec, c *corev1.Container) { c.Resources.Requests = nil },
+		"container i that requests": func(s *corev1.PodSpec, _ *corev1.Container) { s.InitContainers = []corev1.Container{{Name: "i"}} },
+		"is privileged":             func(_ *corev1.PodSpec, c *corev1.Container) { c.SecurityContext = &corev1.SecurityContext{Privileged: &yes} },
+		"hostPort":                  func(_ *corev1.PodSpec, c *corev1.Container) { c.Ports = []corev1.ContainerPort{{HostPort: 1}} },
+		"hostNetwork":               func(s *corev1.PodSpec, _ *corev1.Container) { s.HostPID = true },
+		"hostPath": func(s *corev1.PodSpec, _ *corev1.Container) {
+			s.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}}
+		},
+	} {
+		if got := refused(pod(change)); !strings.Contains(got, says) || (got == "") != (says == "") {
+			t.Errorf("%q, want %q", got, says)
+		}
+	}
+}

@@ -1,0 +1,64 @@
+package offload
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/liqo"
+)
+
+// Evictor moves pods off virtual nodes of which less is lent than before. Reader must read from the API server: pods are
+// only looked at while something ends.
+type Evictor struct {
+	Reader client.Reader
+	client.Client
+}
+
+// Fit evicts pods of a virtual node until the rest fits into keep, respecting their PodDisruptionBudgets; those in the
+// leaving namespaces go first. With force they are deleted at once: at the provider they are gone already. The message
+// says how many are left to go, empty if none.
+func (e *Evictor) Fit(ctx context.Context, node string, keep api.Resources, leaving []string, force bool) (message string, err error) {
+	var pods corev1.PodList
+	if err := e.Reader.List(ctx, &pods, client.MatchingFields{"spec.nodeName": node}); err != nil {
+		return "", err
+	}
+	var running []liqo.Running
+	for i := range pods.Items {
+		if p := &pods.Items[i]; p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
+			running = append(running, liqo.Running{ObjectMeta: p.ObjectMeta, Spec: &p.Spec, First: slices.Contains(leaving, p.Namespace)})
+		}
+	}
+	excess, held := liqo.Excess(running, keep), ""
+	for _, p := range excess {
+		if p.DeletionTimestamp != nil && !force {
+			continue
+		}
+		if err := e.evict(ctx, p, force); apierrors.IsTooManyRequests(err) {
+			held = ", held by a PodDisruptionBudget"
+		} else if client.IgnoreNotFound(err) != nil {
+			return "", err
+		}
+	}
+	if len(excess) == 0 {
+		return "", nil
+	}
+	return fmt.Sprintf("%d pods of virtual node %s do not fit any more and go%s", len(excess), node, held), nil
+}
+
+func (e *Evictor) evict(ctx context.Context, p liqo.Running, force bool) error {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}}
+	if force {
+		return e.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &p.UID})
+	}
+	return e.SubResource("eviction").Create(ctx, pod, &policyv1.Eviction{
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}, DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &p.UID}},
+	})
+}
