@@ -61,3 +61,13 @@ func (c *Client) Trust(ctx context.Context, cluster, fingerprint string) (api.En
 func (c *Client) Diagnose(ctx context.Context) (d api.Diagnosis, err error) {
 	return d, c.call(ctx, http.MethodGet, "/diagnosis", nil, nil, &d)
 }
+
+// Audit lists what another cluster can do in the agent's, and what runs there for it.
+func (c *Client) Audit(ctx context.Context, cluster string) (a api.Audit, err error) {
+	return a, c.call(ctx, http.MethodGet, "/peers/"+url.PathEscape(cluster)+"/audit", nil, nil, &a)
+}
+
+// Evict ends all that another cluster has reserved at the agent's.
+func (c *Client) Evict(ctx context.Context, cluster string) (e api.Eviction, err error) {
+	return e, c.call(ctx, http.MethodPost, "/peers/"+url.PathEscape(cluster)+"/evict", nil, nil, &e)
+}

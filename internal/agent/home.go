@@ -14,8 +14,11 @@ import (
 	"github.com/bourse-dev/bourse/internal/consumer"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/identity"
+	"github.com/bourse-dev/bourse/internal/liqo/posture"
 	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/provider"
 	"github.com/bourse-dev/bourse/internal/server"
+	"github.com/bourse-dev/bourse/internal/trust"
 )
 
 // home is the cluster's own objects, as the local listener serves them.
@@ -31,6 +34,7 @@ type home struct {
 	link      *link
 	broker    string
 	doctor    *doctor
+	gate      *provider.Gate
 }
 
 var _ server.Home = (*home)(nil)
@@ -206,4 +210,39 @@ func (h *home) Trust(ctx context.Context, cluster string, said api.PeerSpec) (ap
 // Diagnose looks for whatever is wrong.
 func (h *home) Diagnose(ctx context.Context) api.Diagnosis {
 	return api.Diagnosis{Problems: h.doctor.diagnose(ctx)}
+}
+
+// Audit adds to what Liqo and Kubernetes say what the Ledger says.
+func (h *home) Audit(ctx context.Context, cluster string) (*api.Audit, error) {
+	if err := market.ValidCluster("cluster", cluster); err != nil {
+		return nil, err
+	}
+	audit := &api.Audit{Cluster: cluster}
+	if h.doctor.here != nil {
+		var err error
+		if audit, err = posture.Audit(ctx, h.doctor.inspection.Reader, cluster); err != nil {
+			return nil, kubernetesError(err)
+		}
+	}
+	audit.Reservations = map[string]api.Resources{}
+	err := h.ledger.Read(ctx, func(s *market.State) {
+		for _, r := range s.Of(h.cluster, 0) {
+			if r.Provider == h.cluster && r.Consumer == cluster && r.State.Counts() {
+				audit.Reservations[r.ID] = r.Size.Resources()
+			}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	if key, err := trust.Key(ctx, h.ledger, cluster); err == nil {
+		audit.Fingerprint = key.Fingerprint().String()
+	}
+	return audit, nil
+}
+
+// Evict takes back what the gate lends to a cluster.
+func (h *home) Evict(ctx context.Context, cluster string) (api.Eviction, error) {
+	ended, err := h.gate.Revoke(ctx, cluster)
+	return api.Eviction{Reservations: ended}, err
 }

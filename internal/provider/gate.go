@@ -37,6 +37,7 @@ type Gate struct {
 // change of either, and again after an error; it may be called at any time.
 func (g *Gate) Sync(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
 	if ours != nil && ours.State == api.Releasing {
+		g.announce(ctx, theirs, ours)
 		return g.free(ctx, ours)
 	}
 	if theirs == nil || ours != nil && older(theirs.Payload.Fence, ours.Fence) {
@@ -80,6 +81,35 @@ func (g *Gate) free(ctx context.Context, ours *market.Reservation) error {
 	}
 	_, err := g.Market.Do(ctx, market.Free{ID: ours.ID, Provider: g.Cluster})
 	return err // its change brings us here again
+}
+
+// announce tells the consumer, through the broker, of an end that began here, so that it can move its pods meanwhile. It
+// ends all the same where nobody can be told.
+func (g *Gate) announce(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) {
+	if theirs == nil || theirs.Payload.State != api.Reserved && theirs.Payload.State != api.Active {
+		return
+	}
+	if err := g.sayEnd(ctx, ours); err != nil {
+		g.Log.Info("the consumer cannot be told that a reservation ends", "reservation", ours.ID, "error", err)
+	}
+}
+
+// Revoke ends all that a consumer has reserved here, by this provider's own word, and returns the IDs.
+func (g *Gate) Revoke(ctx context.Context, consumer string) (ended []string, err error) {
+	var all []*market.Reservation
+	if err := g.Market.Read(ctx, func(s *market.State) { all = s.Of(g.Cluster, 0) }); err != nil {
+		return nil, err
+	}
+	for _, r := range all {
+		if r.Provider != g.Cluster || r.Consumer != consumer || !r.State.Counts() || r.State == api.Releasing {
+			continue
+		}
+		if _, err := g.Market.Do(ctx, market.Release{ID: r.ID, By: g.Cluster, Reason: api.ReasonRevokedByProvider}); err != nil {
+			return ended, err
+		}
+		ended = append(ended, r.ID)
+	}
+	return ended, nil
 }
 
 // older says whether an instruction was overtaken by one that we have seen.

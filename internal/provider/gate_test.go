@@ -1,6 +1,7 @@
 package provider_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/provider"
 	"github.com/bourse-dev/bourse/internal/transport"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
@@ -192,4 +195,44 @@ func TestReleasedBeforeTheAnswerCame(t *testing.T) {
 	}
 	g.heard(d.Shown(), "Progress r-1 Released")
 	g.holds("r-1", api.Released, api.ReasonReleased)
+}
+
+// A provider takes back what it lends: the consumer is told, signed, and the capacity is free once nothing is left, though
+// nobody could be told.
+func TestRevokes(t *testing.T) {
+	g := newGate(t, "8")
+	d := g.deal("r-1", "2")
+	g.takes(d)
+	g.heard(d.Signed(), "Accept r-1")
+	if ended, err := g.Revoke(t.Context(), "oslo"); err != nil || len(ended) > 0 {
+		t.Errorf("of oslo: %v, %v", ended, err)
+	}
+	left := false
+	g.Freed = func(context.Context, *market.Reservation) (bool, error) { return left, nil }
+	if ended, err := g.Revoke(t.Context(), "rome"); err != nil || len(ended) != 1 || ended[0] != "r-1" {
+		t.Errorf("%v, %v", ended, err)
+	}
+	g.broker.OnRelease = func(_, document string) (transport.Reservation, error) {
+		var e api.End
+		if err := clusterkey.Verify(document, api.DocumentEnd, g.milan.Key.Public(), &e); err != nil || e.By != "milan" || e.Reason != api.ReasonRevokedByProvider {
+			t.Errorf("%+v, %v", e, err)
+		}
+		return *d.Ending(g.milan, api.ReasonRevokedByProvider), nil
+	}
+	if err := g.hears(d.Shown()); !errors.Is(err, provider.ErrNotYet) {
+		t.Errorf("%v", err)
+	}
+	if asked := g.broker.Asked(); len(asked) != 1 || asked[0] != "Release r-1" {
+		t.Errorf("the broker was asked %q", asked)
+	}
+	g.left(6000)
+	left, g.broker.OnRelease = true, nil
+	if err := g.hears(d.Reserved("")); api.CodeOf(err) != api.CodeUnavailable { // it will be told when it is back
+		t.Error(err)
+	}
+	g.holds("r-1", api.Released, api.ReasonRevokedByProvider)
+	g.left(8000)
+	if ended, err := g.Revoke(t.Context(), "rome"); err != nil || len(ended) > 0 {
+		t.Errorf("again: %v, %v", ended, err)
+	}
 }

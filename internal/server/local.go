@@ -36,6 +36,10 @@ type Home interface {
 	ReleaseReservation(ctx context.Context, id string) error
 	// Diagnose looks for whatever is wrong, worst first.
 	Diagnose(ctx context.Context) api.Diagnosis
+	// Audit lists what another cluster can do in this one. Errors: NotFound where it can do nothing.
+	Audit(ctx context.Context, cluster string) (*api.Audit, error)
+	// Evict ends all that another cluster has reserved here. Repeating it is harmless.
+	Evict(ctx context.Context, cluster string) (api.Eviction, error)
 	// Peers lists the clusters that this one has met, or whose key its admin named.
 	Peers(ctx context.Context) ([]api.Envelope[api.KnownPeer], error)
 	// Trust is the admin's word, which key a cluster has. Errors: Invalid.
@@ -100,6 +104,12 @@ func (l *local) routes(a huma.API) {
 	})
 	huma.Register(a, operation("diagnose", http.MethodGet, "/diagnosis", "Whatever is wrong, worst first"), func(ctx context.Context, _ *struct{}) (*body[api.Diagnosis], error) {
 		return answered(l.home.Diagnose(ctx), nil)
+	})
+	huma.Register(a, operation("audit", http.MethodGet, "/peers/{cluster}/audit", "What another cluster can do in this one"), func(ctx context.Context, in *ClusterPath) (*body[*api.Audit], error) {
+		return answered(l.home.Audit(ctx, in.Cluster))
+	})
+	huma.Register(a, operation("evict", http.MethodPost, "/peers/{cluster}/evict", "End all that another cluster has reserved here"), func(ctx context.Context, in *ClusterPath) (*body[api.Eviction], error) {
+		return answered(l.home.Evict(ctx, in.Cluster))
 	})
 	huma.Register(a, operation("list-peers", http.MethodGet, "/peers", "The clusters whose keys are known here"), func(ctx context.Context, in *struct{ Page }) (*body[api.List[api.KnownPeer]], error) {
 		items, err := l.home.Peers(ctx)

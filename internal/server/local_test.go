@@ -58,6 +58,14 @@ func (h *house) Diagnose(context.Context) api.Diagnosis {
 	return api.Diagnosis{Problems: []api.Problem{{Code: "LiqoMissing"}}}
 }
 
+func (h *house) Audit(_ context.Context, cluster string) (*api.Audit, error) {
+	return &api.Audit{Cluster: cluster}, h.found("audit " + cluster)
+}
+
+func (h *house) Evict(_ context.Context, cluster string) (api.Eviction, error) {
+	return api.Eviction{Reservations: []string{"r-1"}}, h.found("evict " + cluster)
+}
+
 func (h *house) Peers(context.Context) ([]api.Envelope[api.KnownPeer], error) {
 	return []api.Envelope[api.KnownPeer]{{ID: "milan"}}, h.found("peers")
 }
@@ -108,13 +116,15 @@ func TestLocal(t *testing.T) {
 		"confirm":  func() (string, error) { r, err := c.ConfirmRequest(ctx, "default", "r"); return r.ID, err },
 		"release":  func() (string, error) { return "", c.ReleaseLocally(ctx, "r-1") },
 		"diagnose": func() (string, error) { d, err := c.Diagnose(ctx); return d.Problems[0].Code, err },
+		"audit":    func() (string, error) { a, err := c.Audit(ctx, "milan"); return a.Cluster, err },
+		"evict":    func() (string, error) { e, err := c.Evict(ctx, "milan"); return e.Reservations[0], err },
 		"peers":    func() (string, error) { p, err := c.Peers(ctx); return p[0].ID, err },
 		"trust": func() (string, error) {
 			p, err := c.Trust(ctx, "milan", "SHA256:k")
 			return p.ID + p.Payload.Spec.Fingerprint, err
 		},
 	} {
-		want := map[string]string{"status": "rome", "requests": "default/adefault/b", "release": "", "peers": "milan", "diagnose": "LiqoMissing", "trust": "milanSHA256:k"}
+		want := map[string]string{"status": "rome", "requests": "default/adefault/b", "release": "", "peers": "milan", "audit": "milan", "evict": "r-1", "diagnose": "LiqoMissing", "trust": "milanSHA256:k"}
 		got, err := call()
 		if expected, special := want[name]; err != nil || special && got != expected || !special && got != "default/r" {
 			t.Errorf("%s: %q, %v", name, got, err)

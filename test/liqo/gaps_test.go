@@ -113,23 +113,21 @@ func TestGapAuthorizeThePeering(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	set(`consumer.cluster == "milan"`)
-	defer set("")
-	reason := func(t *testing.T, consumer api.Evaluation) string {
-		for _, v := range consumer.Clusters {
-			if v.Cluster == "paris" {
-				return v.Reason
+	decided := func(want string) {
+		t.Helper()
+		eventually(t, fmt.Sprintf("a request of rome to paris is decided as %q", want), func(ctx context.Context) error {
+			e, err := w.rome.People(0).Evaluate(ctx, api.Request{Resources: amounts("1", "1Gi"), Target: "paris"})
+			for _, v := range e.Clusters {
+				if v.Cluster == "paris" && v.Reason != want {
+					err = fmt.Errorf("it is %q", v.Reason)
+				}
 			}
-		}
-		return ""
+			return err
+		})
 	}
-	eventually(t, "paris lends to milan alone", func(ctx context.Context) error {
-		e, err := w.rome.People(0).Evaluate(ctx, api.Request{Resources: amounts("1", "1Gi"), Target: "paris"})
-		if err == nil && reason(t, e) != "NotAllowed" {
-			err = fmt.Errorf("rome's request is decided as %+v", e)
-		}
-		return err
-	})
+	set(`consumer.cluster == "milan"`)
+	t.Cleanup(func() { set(""); decided("") })
+	decided("NotAllowed")
 	a := w.ask(t, w.rome, w.paris, "unauthorized", amounts("1", "1Gi"))
 	a.becomes(api.Rejected)
 	w.nothingLeft(t, w.rome, w.paris)

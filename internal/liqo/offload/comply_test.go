@@ -23,9 +23,11 @@ func TestRefused(t *testing.T) {
 		"requests no memory":        func(_ *corev1.PodSpec, c *corev1.Container) { delete(c.Resources.Requests, "memory") },
 		"requests no cpu and no me": func(_ *corev1.PodSpec, c *corev1.Container) { c.Resources.Requests = nil },
 		"container i that requests": func(s *corev1.PodSpec, _ *corev1.Container) { s.InitContainers = []corev1.Container{{Name: "i"}} },
-		"is privileged":             func(_ *corev1.PodSpec, c *corev1.Container) { c.SecurityContext = &corev1.SecurityContext{Privileged: &yes} },
-		"hostPort":                  func(_ *corev1.PodSpec, c *corev1.Container) { c.Ports = []corev1.ContainerPort{{HostPort: 1}} },
-		"hostNetwork":               func(s *corev1.PodSpec, _ *corev1.Container) { s.HostPID = true },
+		"is privileged": func(_ *corev1.PodSpec, c *corev1.Container) {
+			c.SecurityContext = &corev1.SecurityContext{Privileged: &yes}
+		},
+		"hostPort":    func(_ *corev1.PodSpec, c *corev1.Container) { c.Ports = []corev1.ContainerPort{{HostPort: 1}} },
+		"hostNetwork": func(s *corev1.PodSpec, _ *corev1.Container) { s.HostPID = true },
 		"hostPath": func(s *corev1.PodSpec, _ *corev1.Container) {
 			s.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}}
 		},

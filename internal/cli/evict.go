@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+func (sh *shell) auditCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "audit CLUSTER", GroupID: "use", Short: "List all that another cluster can do in yours, and what runs there for it",
+		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(clusterNames),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := sh.person()
+			if err != nil {
+				return err
+			}
+			a, err := c.Audit(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if sh.output == "json" || sh.output == "yaml" {
+				return sh.encode(a)
+			}
+			writeAudit(sh.out, a)
+			return nil
+		},
+	}
+}
+
+func (sh *shell) evictCommand() *cobra.Command {
+	yes := false
+	cmd := &cobra.Command{
+		Use: "evict CLUSTER", GroupID: "use", Short: "End all that another cluster has reserved in yours",
+		Long: "Lists what will end, asks, and ends it: the other cluster is told and may move its pods for a while; what stays is\n" +
+			"deleted. It works without the broker. To keep the cluster out, change the SharingPolicy as well.",
+		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(clusterNames),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := sh.person()
+			if err != nil {
+				return err
+			}
+			a, err := c.Audit(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			writeAudit(sh.progress, a)
+			if !yes && !agrees(cmd.InOrStdin(), sh.progress, "Evict "+args[0]+"? Its pods here will be deleted, and its volumes with them.") {
+				return api.Errorf(api.CodeInvalid, "nothing was changed").Fix("say yes, or --yes")
+			}
+			e, err := c.Evict(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			for _, id := range e.Reservations {
+				fmt.Fprintln(sh.out, id)
+			}
+			fmt.Fprintf(sh.progress, "%d reservations are ending; see how far it is: bourse audit %s\n", len(e.Reservations), args[0])
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	return cmd
+}
+
+// agrees asks a question that only a yes answers.
+func agrees(in io.Reader, out io.Writer, question string) bool {
+	fmt.Fprintf(out, "%s [y/N] ", question)
+	line, _ := bufio.NewReader(in).ReadString('\n')
+	if in == os.Stdin && line == "" {
+		fmt.Fprintln(out)
+	}
+	answer := strings.ToLower(strings.TrimSpace(line))
+	return answer == "y" || answer == "yes"
+}
+
+func writeAudit(out io.Writer, a api.Audit) {
+	list := func(title string, lines []string) {
+		if len(lines) == 0 {
+			lines = []string{"none"}
+		}
+		fmt.Fprintf(out, "%s:\n", title)
+		for _, l := range lines {
+			fmt.Fprintf(out, "  %s\n", l)
+		}
+	}
+	fmt.Fprintf(out, "cluster %s, key %s\n", a.Cluster, cmp.Or(a.Fingerprint, "never seen"))
+	var lines []string
+	for _, id := range slices.Sorted(maps.Keys(a.Reservations)) {
+		lines = append(lines, id+"  "+amountsText(a.Reservations[id]))
+	}
+	list("reservations", lines)
+	list("rights", a.Bindings)
+	lines = nil
+	for _, c := range a.Certificates {
+		lines = append(lines, fmt.Sprintf("%s until %s", c.User, c.Until.UTC().Format(time.RFC3339)))
+	}
+	list("certificates", lines)
+	lines = nil
+	for _, user := range slices.Sorted(maps.Keys(a.Quotas)) {
+		lines = append(lines, user+"  "+amountsText(a.Quotas[user]))
+	}
+	list("quotas", lines)
+	lines = nil
+	for _, n := range a.Namespaces {
+		lines = append(lines, fmt.Sprintf("%s  %d pods, volumes: %s", n.Name, n.Pods, cmp.Or(strings.Join(n.Volumes, ", "), "none")))
+	}
+	list("namespaces", lines)
+}
+
+// amountsText is "cpu 4, memory 8Gi".
+func amountsText(r api.Resources) string {
+	var parts []string
+	for name, amount := range r {
+		parts = append(parts, string(name)+" "+amount.String())
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, ", ")
+}
