@@ -98,6 +98,11 @@ type InstructionStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 	State      State              `json:"state,omitempty"`
 	Reason     Reason             `json:"reason,omitempty"`
+	// Granted is what Liqo is told that the account has, Used what its pods request there, both of the resources that
+	// are reserved. They are the account's: where SharedBy is more than 1, so many reservations share them.
+	Granted  Resources `json:"granted,omitempty"`
+	Used     Resources `json:"used,omitempty"`
+	SharedBy int       `json:"sharedBy,omitempty"`
 }
 
 // ReservationInstruction is what a consumer's agent carries out, in the namespace of the request.
@@ -107,7 +112,10 @@ type InstructionStatus struct {
 // +kubebuilder:resource:shortName=ri,categories=bourse
 // +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.state`
 // +kubebuilder:printcolumn:name="Provider",type=string,JSONPath=`.spec.provider`
+// +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.spec.slice`,priority=1
 // +kubebuilder:printcolumn:name="CPU",type=string,JSONPath=`.spec.resources.cpu`
+// +kubebuilder:printcolumn:name="Granted",type=string,JSONPath=`.status.granted.cpu`
+// +kubebuilder:printcolumn:name="Used",type=string,JSONPath=`.status.used.cpu`
 // +kubebuilder:printcolumn:name="Memory",type=string,JSONPath=`.spec.resources.memory`
 // +kubebuilder:printcolumn:name="Until",type=string,JSONPath=`.spec.until`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
@@ -134,7 +142,10 @@ type ReservationInstructionList struct {
 // +kubebuilder:resource:shortName=pi,categories=bourse
 // +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.state`
 // +kubebuilder:printcolumn:name="Consumer",type=string,JSONPath=`.spec.consumer`
+// +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.spec.slice`,priority=1
 // +kubebuilder:printcolumn:name="CPU",type=string,JSONPath=`.spec.resources.cpu`
+// +kubebuilder:printcolumn:name="Granted",type=string,JSONPath=`.status.granted.cpu`
+// +kubebuilder:printcolumn:name="Used",type=string,JSONPath=`.status.used.cpu`
 // +kubebuilder:printcolumn:name="Memory",type=string,JSONPath=`.spec.resources.memory`
 // +kubebuilder:printcolumn:name="Until",type=string,JSONPath=`.spec.until`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`

@@ -14,6 +14,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/inventory"
 	"github.com/bourse-dev/bourse/internal/liqo/grant"
 	"github.com/bourse-dev/bourse/internal/liqo/offload"
 	"github.com/bourse-dev/bourse/internal/liqo/peering"
@@ -32,6 +33,7 @@ type borrow struct {
 	slices     *offload.Slices
 	namespaces *offload.Namespaces
 	evictor    *offload.Evictor
+	inventory  *inventory.Inventory
 	looked     map[string]time.Time // when the pods of a loan were last looked at
 	graces     graces
 }
@@ -134,17 +136,24 @@ func (b *borrow) ensure(ctx context.Context, provider, slice string, loans, all 
 		b.show(ctx, loans, api.ConditionOffloaded, false, "WouldOffloadOthers", message)
 		return message, err
 	}
-	var want market.Amounts
+	var reflect []api.Reflect
 	for _, l := range loans {
-		want = want.Plus(l.Size)
+		if o := l.offload(); o != nil && o.Reflect != nil {
+			reflect = append(reflect, *o.Reflect)
+		} else {
+			reflect = append(reflect, api.Reflect{})
+		}
 	}
-	standing, err := b.slices.Ensure(ctx, provider, slice, want.Resources())
+	standing, err := b.slices.Ensure(ctx, provider, slice, sizeOf(loans).Resources(), offload.Strictest(reflect))
 	if err != nil {
 		return "", err
 	}
 	b.show(ctx, loans, api.ConditionPeered, true, "Peered", "")
 	b.show(ctx, loans, api.ConditionGranted, standing.Granted, reasonOf(standing.Granted, "Granted", "Waiting"), standing.Message)
 	b.show(ctx, loans, api.ConditionNodeReady, standing.Ready, reasonOf(standing.Ready, "Ready", "Waiting"), standing.Message)
+	if err := b.showUse(ctx, slice, loans, standing.Resources); err != nil {
+		return "", err
+	}
 	if !standing.Ready {
 		return slice + ": " + standing.Message, nil
 	}

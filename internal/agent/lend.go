@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 type lend struct {
 	client.Client
 	cluster   string
+	namespace string // the agent's
 	market    *exchange.Exchange
 	inventory *inventory.Inventory
 	peering   *peering.Provider
@@ -58,8 +60,10 @@ func (l *lend) open(ctx context.Context, peer string, heard *api.Handshake) (pee
 	return l.peering.Open(ctx, peer, heard)
 }
 
-// serve has nothing to do: slices are granted as they come.
-func (l *lend) serve(context.Context, string) (string, error) { return "", nil }
+// serve only shows what is used: slices are granted as they come.
+func (l *lend) serve(ctx context.Context, peer string) (string, error) {
+	return "", l.showUse(ctx, peer)
+}
 
 func (l *lend) close(ctx context.Context, peer string, force bool) (bool, error) {
 	done, err := l.peering.Close(ctx, peer, force)
@@ -134,12 +138,11 @@ func sumOf(all []*market.Reservation) market.Amounts { return account{bound: all
 
 // takeBack deletes what pods still take beyond what is left of an account.
 func (l *lend) takeBack(ctx context.Context, ours *market.Reservation, rest market.Amounts) error {
-	keep := rest.Resources()
+	keep := api.Resources{}
 	for name := range ours.Size.Resources() {
-		if _, left := keep[name]; !left {
-			keep[name] = resource.Quantity{}
-		}
+		keep[name] = resource.Quantity{} // what nobody has reserved any more
 	}
+	maps.Copy(keep, rest.Resources())
 	n, err := grant.TakeBack(ctx, l.reader, l.Client, grant.User(ours.Slice(), ours.Consumer), keep)
 	if n > 0 {
 		l.log.Warn("pods stayed longer than what they were lent: deleted", "consumer", ours.Consumer, "reservation", ours.ID, "pods", n)

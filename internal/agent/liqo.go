@@ -55,7 +55,7 @@ func (a *agent) findLiqo(ctx context.Context, log *slog.Logger) (*installed, err
 // useLiqo turns reservations into virtual nodes.
 func (a *agent) useLiqo(ctx context.Context, h *halves, post *letters, inv *inventory.Inventory, here *installed) error {
 	c := a.mgr.GetClient()
-	l := &lend{Client: c, cluster: h.cluster, market: post.market, inventory: inv, peering: &peering.Provider{Client: c}, sharing: h.sharing.current.Load, reader: a.mgr.GetAPIReader(), graces: a.graces(), log: h.log,
+	l := &lend{Client: c, cluster: h.cluster, namespace: a.Namespace, market: post.market, inventory: inv, peering: &peering.Provider{Client: c}, sharing: h.sharing.current.Load, reader: a.mgr.GetAPIReader(), graces: a.graces(), log: h.log,
 		policies: &posture.Policies{Reader: a.mgr.GetAPIReader(), Writer: c, Namespace: a.Namespace}}
 	p := &peerings{
 		Client: c, cluster: h.cluster, namespace: a.Namespace, market: post.market, letters: post, linger: a.Linger, log: h.log,
@@ -63,10 +63,11 @@ func (a *agent) useLiqo(ctx context.Context, h *halves, post *letters, inv *inve
 		borrow: &borrow{
 			Client: c, cluster: h.cluster, market: post.market, broker: post.broker,
 			peering:    &peering.Consumer{Client: c, Cluster: h.cluster, LiqoNamespace: a.LiqoNamespace},
-			slices:     &offload.Slices{Client: c},
+			slices:     &offload.Slices{Client: c, Reader: a.mgr.GetAPIReader(), LiqoNamespace: a.LiqoNamespace},
 			namespaces: &offload.Namespaces{Client: c, Cluster: h.cluster},
 			evictor:    &offload.Evictor{Reader: a.mgr.GetAPIReader(), Client: c},
 			graces:     a.graces(),
+			inventory:  inv,
 			looked:     map[string]time.Time{},
 		},
 	}

@@ -6,10 +6,14 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/yaml"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/agent"
+	"github.com/bourse-dev/bourse/internal/liqo/plan"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
@@ -94,6 +98,35 @@ func (sh *shell) objects(w *wish, r api.Request, consumer, provider string) erro
 			return err
 		}
 		fmt.Fprintf(sh.out, "---\n# %s\n%s", o.where, data)
+	}
+	offload, err := w.offloading()
+	if err != nil {
+		return err
+	}
+	return sh.liqoObjects(plan.Reservation{
+		Consumer: consumer, Provider: provider, Slice: instruction.Slice, Resources: r.Resources, Offload: offload,
+	})
+}
+
+// liqoObjects prints what both agents would make of Liqo's objects, where both clusters have Liqo.
+func (sh *shell) liqoObjects(r plan.Reservation) error {
+	scheme := agent.Scheme()
+	for _, step := range plan.Objects(r) {
+		kind, err := apiutil.GVKForObject(step.Object, scheme)
+		if err != nil {
+			return err
+		}
+		step.Object.GetObjectKind().SetGroupVersionKind(kind)
+		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(step.Object)
+		if err != nil {
+			return err
+		}
+		delete(fields, "status")
+		data, err := yaml.Marshal(fields)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(sh.out, "---\n# in %s, %s, where both have Liqo\n%s", step.Cluster, step.By, data)
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 type wish struct {
 	cpu, memory, gpu              string
 	resources, properties         map[string]string
+	reflect                       map[string]string
 	duration                      time.Duration
 	pool, where, target, strategy string
 	exclude, prefer, offload      []string
@@ -54,6 +55,7 @@ func (sh *shell) reserveCommand() *cobra.Command {
 	f.StringSliceVar(&w.prefer, "prefer", nil, "clusters preferred, best first")
 	f.StringVar(&w.strategy, "strategy", "", "balance (default) or pack")
 	f.StringSliceVar(&w.offload, "offload", nil, "namespaces whose pods may run there: the request's own, or labelled "+api.RequestsFromLabel)
+	f.StringToStringVar(&w.reflect, "reflect", nil, "what besides pods goes to the provider: secrets, configMaps or services = All, AllowList or None (default secrets=AllowList, the others All)")
 	f.StringVarP(&w.namespace, "namespace", "n", "default", "namespace of the ResourceRequest")
 	f.StringVar(&w.name, "name", "", "name of the ResourceRequest (default: made up)")
 	f.BoolVar(&w.confirm, "confirm", false, "hold only, until `bourse confirm`")
@@ -89,11 +91,25 @@ func (w *wish) request() (api.Request, error) {
 }
 
 // offloading is what the flags say of namespaces; nil if nothing.
-func (w *wish) offloading() *api.Offload {
+func (w *wish) offloading() (*api.Offload, error) {
 	if len(w.offload) == 0 {
-		return nil
+		if len(w.reflect) > 0 {
+			return nil, api.Invalid("--reflect", "nothing is offloaded").Fix("name the namespaces: --offload NAMESPACE")
+		}
+		return nil, nil
 	}
-	return &api.Offload{Namespaces: w.offload}
+	o := &api.Offload{Namespaces: w.offload}
+	for kind, policy := range w.reflect {
+		if o.Reflect == nil {
+			o.Reflect = &api.Reflect{}
+		}
+		to, known := map[string]*api.ReflectPolicy{"secrets": &o.Reflect.Secrets, "configMaps": &o.Reflect.ConfigMaps, "services": &o.Reflect.Services}[kind]
+		if !known || !slices.Contains([]api.ReflectPolicy{api.ReflectAll, api.ReflectAllowList, api.ReflectNone}, api.ReflectPolicy(policy)) {
+			return nil, api.Invalid("--reflect", "%s=%s is not known", kind, policy).Fix("say secrets, configMaps or services = All, AllowList or None")
+		}
+		*to = api.ReflectPolicy(policy)
+	}
+	return o, nil
 }
 
 // asked is what one flag asks of one resource.
@@ -127,7 +143,11 @@ func (sh *shell) reserve(ctx context.Context, w *wish) error {
 	if _, err := c.Evaluate(ctx, r); hopeless(api.CodeOf(err)) {
 		return err
 	}
-	made, err := c.MakeRequest(ctx, api.RequestCreate{Namespace: w.namespace, Name: w.name, Request: r, Offload: w.offloading()})
+	offload, err := w.offloading()
+	if err != nil {
+		return err
+	}
+	made, err := c.MakeRequest(ctx, api.RequestCreate{Namespace: w.namespace, Name: w.name, Request: r, Offload: offload})
 	if err != nil {
 		return err
 	}

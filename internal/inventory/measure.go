@@ -50,6 +50,17 @@ func (i *Inventory) Used(owner string) api.Resources {
 	return sums.resources()
 }
 
+// UsedOn is what the pods on a node request, whoever's they are, and however many nodes are looked at otherwise.
+func (i *Inventory) UsedOn(node string) api.Resources {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	sums := totals{}
+	for _, used := range i.usage[node] {
+		sums.addAll(used)
+	}
+	return sums.resources()
+}
+
 // counted is the sums of one pool.
 type counted struct {
 	capacity, allocatable totals

@@ -114,9 +114,7 @@ func EnsureTenantNamespace(ctx context.Context, c client.Client, peer string) (s
 	if err != nil || name != "" {
 		return name, err
 	}
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		Name: bounded("liqo-tenant-" + peer), Labels: Labels(peer, consts.TenantNamespaceLabel, "true"),
-	}}
+	ns := NewTenantNamespace(peer)
 	if err := c.Create(ctx, ns); apierrors.IsAlreadyExists(err) {
 		return "", api.Errorf(api.CodeUnavailable, "namespace %s is there, but not yet (or no longer) that of %s", ns.Name, peer).
 			Fix("wait, or give it the labels %s=true and %s=%s", consts.TenantNamespaceLabel, consts.RemoteClusterID, peer)
@@ -124,6 +122,13 @@ func EnsureTenantNamespace(ctx context.Context, c client.Client, peer string) (s
 		return "", err
 	}
 	return ns.Name, nil
+}
+
+// NewTenantNamespace is the namespace for what concerns a peer, as it is made where there is none.
+func NewTenantNamespace(peer string) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: bounded("liqo-tenant-" + peer), Labels: Labels(peer, consts.TenantNamespaceLabel, "true"),
+	}}
 }
 
 // bounded is a name, cut and told apart by a hash where it would be too long for a DNS label.

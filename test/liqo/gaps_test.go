@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
@@ -62,6 +63,22 @@ func TestGapExchangeCredentials(t *testing.T) {
 				t.Errorf("milan holds a kubeconfig of rome in %s/%s %s", s.Namespace, s.Name, field)
 			}
 		}
+	}
+
+	// Nor do the Secrets of an offloaded namespace go to the provider, but those that say so.
+	a.run(1, "100m", "64Mi")
+	a.running(w.milan, 1)
+	for name, annotations := range map[string]map[string]string{"mine": nil, "ours": {"liqo.io/allow-reflection": "true"}} {
+		s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "credentials", Name: name, Annotations: annotations}}
+		if err := w.rome.Objects.Create(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "Secret ours is at milan", func(ctx context.Context) error {
+		return w.milan.Objects.Get(ctx, kube.ObjectKey{Namespace: "credentials-rome", Name: "ours"}, &corev1.Secret{})
+	})
+	if err := w.milan.Objects.Get(t.Context(), kube.ObjectKey{Namespace: "credentials-rome", Name: "mine"}, &corev1.Secret{}); !apierrors.IsNotFound(err) {
+		t.Errorf("Secret mine is at milan: %v", err)
 	}
 	a.release()
 	w.nothingLeft(t, w.rome, w.milan)

@@ -55,19 +55,24 @@ func (g *Guard) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 	if brokered, err := g.brokered(ctx, liqo.Peer(&ns)); err != nil || !brokered {
 		return ctrl.Result{}, err
 	}
-	want := policyOf(g.Sharing)
-	for _, o := range []client.Object{quota(ns.Name, want), limits(ns.Name), network(&ns, want)} {
+	for _, o := range Objects(&ns, g.Sharing()) {
 		if err := g.ensure(ctx, o); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
-	labels := map[string]string{podSecurity: string(want.PodSecurity), Label: "true"}
+	labels := map[string]string{podSecurity: string(policyOf(g.Sharing()).PodSecurity), Label: "true"}
 	if has := maps.Clone(ns.Labels); contains(has, labels) {
 		return ctrl.Result{}, nil
 	}
 	before := ns.DeepCopy()
 	maps.Copy(ns.Labels, labels)
 	return ctrl.Result{}, client.IgnoreNotFound(g.Patch(ctx, &ns, client.MergeFrom(before)))
+}
+
+// Objects are what guards a namespace of this name and peer.
+func Objects(ns *corev1.Namespace, sharing *api.Sharing) []client.Object {
+	want := policyOf(sharing)
+	return []client.Object{quota(ns.Name, want), limits(ns.Name), network(ns, want)}
 }
 
 // brokered says whether we made the peering with a consumer: what was made by hand is not touched.
@@ -94,10 +99,10 @@ func contains(have, want map[string]string) bool {
 }
 
 // policyOf is what the SharingPolicy says, with the defaults in place.
-func policyOf(sharing func() *api.Sharing) api.NamespacePolicy {
+func policyOf(sharing *api.Sharing) api.NamespacePolicy {
 	var p api.NamespacePolicy
-	if s := sharing(); s != nil && s.Namespaces != nil {
-		p = *s.Namespaces
+	if sharing != nil && sharing.Namespaces != nil {
+		p = *sharing.Namespaces
 	}
 	if p.PodSecurity == "" {
 		p.PodSecurity = api.PodSecurityBaseline

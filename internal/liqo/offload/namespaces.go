@@ -58,8 +58,7 @@ func (n *Namespaces) Ensure(ctx context.Context, u Use) error {
 			return api.Invalid("offload.namespaces", "%s would be named %s at the provider, which is longer than 63 characters", u.Namespace, remote).
 				Fix("offload a namespace with a shorter name")
 		}
-		o.Labels, o.Spec = map[string]string{consts.K8sAppManagedByKey: "bourse"}, spec
-		return n.Create(ctx, o)
+		return n.Create(ctx, NewOffloading(u))
 	}
 	if equality.Semantic.DeepEqual(o.Spec.ClusterSelector, spec.ClusterSelector) {
 		return nil
@@ -67,6 +66,14 @@ func (n *Namespaces) Ensure(ctx context.Context, u Use) error {
 	old := o.DeepCopy()
 	o.Spec.ClusterSelector = spec.ClusterSelector // all else Liqo holds to be immutable
 	return n.Patch(ctx, o, client.MergeFrom(old))
+}
+
+// NewOffloading is what is made for a use of a namespace.
+func NewOffloading(u Use) *offv1beta1.NamespaceOffloading {
+	return &offv1beta1.NamespaceOffloading{
+		ObjectMeta: metav1.ObjectMeta{Namespace: u.Namespace, Name: offloading, Labels: map[string]string{consts.K8sAppManagedByKey: "bourse"}},
+		Spec:       specOf(u),
+	}
 }
 
 func specOf(u Use) offv1beta1.NamespaceOffloadingSpec {

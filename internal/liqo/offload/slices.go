@@ -20,18 +20,25 @@ import (
 )
 
 // Slices are this cluster's ResourceSlices: one, hence one virtual node, for each account.
-type Slices struct{ client.Client }
+type Slices struct {
+	client.Client
+	// Reader reads from the API server; LiqoNamespace is where Liqo lives.
+	Reader        client.Reader
+	LiqoNamespace string
+}
 
 // Standing is how far a slice is.
 type Standing struct {
 	// Granted says that the provider grants at least what is asked; Ready that its virtual node is Ready.
 	Granted, Ready bool
+	// Resources are what the provider grants.
+	Resources api.Resources
 	// Message says what is waited for, in Liqo's words where it has any.
 	Message string
 }
 
-// Ensure makes the slice of an account ask for what is reserved.
-func (s *Slices) Ensure(ctx context.Context, provider, name string, want api.Resources) (Standing, error) {
+// Ensure makes the slice of an account ask for what is reserved, and its virtual node, which reflects what it may.
+func (s *Slices) Ensure(ctx context.Context, provider, name string, want api.Resources, reflect api.Reflect) (Standing, error) {
 	namespace, err := liqo.TenantNamespace(ctx, s.Client, provider)
 	if err != nil || namespace == "" {
 		return Standing{Message: "there is no peering"}, err
@@ -40,7 +47,7 @@ func (s *Slices) Ensure(ctx context.Context, provider, name string, want api.Res
 	err = s.Get(ctx, client.ObjectKeyFromObject(slice), slice)
 	switch {
 	case apierrors.IsNotFound(err):
-		return Standing{Message: "the slice was made"}, s.Create(ctx, newSlice(namespace, provider, name, want))
+		return Standing{Message: "the slice was made"}, s.Create(ctx, NewSlice(namespace, provider, name, want))
 	case err != nil:
 		return Standing{}, err
 	case slice.DeletionTimestamp != nil:
@@ -52,10 +59,15 @@ func (s *Slices) Ensure(ctx context.Context, provider, name string, want api.Res
 			return Standing{}, err
 		}
 	}
-	return s.standing(ctx, slice, want)
+	out, err := s.standing(ctx, slice, want)
+	if err != nil || !out.Granted {
+		return out, err
+	}
+	return out, s.makeNode(ctx, slice, provider, reflect)
 }
 
-func newSlice(namespace, provider, name string, want api.Resources) *authv1beta1.ResourceSlice {
+// NewSlice is the slice of an account, as it is made.
+func NewSlice(namespace, provider, name string, want api.Resources) *authv1beta1.ResourceSlice {
 	id := liqov1beta1.ClusterID(provider)
 	return &authv1beta1.ResourceSlice{
 		ObjectMeta: metav1.ObjectMeta{
@@ -63,14 +75,13 @@ func newSlice(namespace, provider, name string, want api.Resources) *authv1beta1
 			Labels: liqo.Labels(provider,
 				consts.ReplicationRequestedLabel, consts.ReplicationRequestedLabelValue,
 				consts.ReplicationDestinationLabel, provider),
-			Annotations: map[string]string{consts.CreateVirtualNodeAnnotation: "true"},
 		},
 		Spec: authv1beta1.ResourceSliceSpec{Class: liqo.Class, ProviderClusterID: &id, Resources: corev1.ResourceList(want)},
 	}
 }
 
 func (s *Slices) standing(ctx context.Context, slice *authv1beta1.ResourceSlice, want api.Resources) (Standing, error) {
-	var out Standing
+	out := Standing{Resources: api.Resources(slice.Status.Resources)}
 	for _, c := range slice.Status.Conditions {
 		if c.Type == authv1beta1.ResourceSliceConditionTypeResources {
 			out.Granted = c.Status == authv1beta1.ResourceSliceConditionAccepted && covers(slice.Status.Resources, want)

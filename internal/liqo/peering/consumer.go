@@ -152,23 +152,28 @@ func (c *Consumer) install(ctx context.Context, namespace, provider string, old 
 	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: signedNonceSecret}, &nonce); err != nil {
 		return client.IgnoreNotFound(err) // we asked for nothing
 	}
+	if old != nil {
+		return nil // Liqo itself renews what is in it
+	}
 	given := heard.Identity
 	if heard.Session != session(nonce.Data[consts.NonceSecretField]) {
 		return nil // of a peering that was
 	}
-	spec := authv1beta1.IdentitySpec{
-		ClusterID: liqov1beta1.ClusterID(provider), Type: authv1beta1.ControlPlaneIdentityType, Namespace: &given.Namespace,
-		AuthParams: authv1beta1.AuthParams{CA: given.CA, SignedCRT: given.Certificate, APIServer: given.APIServer},
-	}
+	identity := NewIdentity(namespace, provider)
+	identity.Spec.Namespace = &given.Namespace
+	identity.Spec.AuthParams = authv1beta1.AuthParams{CA: given.CA, SignedCRT: given.Certificate, APIServer: given.APIServer}
 	if given.ProxyURL != "" {
-		spec.AuthParams.ProxyURL = &given.ProxyURL
+		identity.Spec.AuthParams.ProxyURL = &given.ProxyURL
 	}
-	if old != nil {
-		return nil // Liqo itself renews what is in it
+	return c.Create(ctx, identity)
+}
+
+// NewIdentity is the Identity at a provider, without what the provider says.
+func NewIdentity(namespace, provider string) *authv1beta1.Identity {
+	return &authv1beta1.Identity{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "controlplane-" + provider, Labels: liqo.Labels(provider)},
+		Spec:       authv1beta1.IdentitySpec{ClusterID: liqov1beta1.ClusterID(provider), Type: authv1beta1.ControlPlaneIdentityType},
 	}
-	return c.Create(ctx, &authv1beta1.Identity{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "controlplane-" + provider, Labels: liqo.Labels(provider)}, Spec: spec,
-	})
 }
 
 // Close removes what Open made; done says that nothing of it is left. It waits until Liqo has taken back what it

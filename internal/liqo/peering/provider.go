@@ -100,10 +100,7 @@ func (p *Provider) admit(ctx context.Context, namespace, consumer string, old *a
 		return nil, err
 	}
 	if old == nil {
-		t := &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: consumer, Labels: liqo.Labels(consumer)}}
-		t.Spec.ClusterID, t.Spec.TenantCondition = liqov1beta1.ClusterID(consumer), authv1beta1.TenantConditionActive
-		policy := authv1beta1.KeysExchange
-		t.Spec.AuthzPolicy = &policy
+		t := NewTenant(namespace, consumer)
 		fill(&t.Spec, asked)
 		return t, p.Create(ctx, t)
 	}
@@ -113,6 +110,17 @@ func (p *Provider) admit(ctx context.Context, namespace, consumer string, old *a
 	t := old.DeepCopy()
 	fill(&t.Spec, asked)
 	return t, p.Patch(ctx, t, client.MergeFromWithOptions(old, client.MergeFromWithOptimisticLock{}))
+}
+
+// NewTenant is the Tenant of a consumer, without what the consumer says.
+func NewTenant(namespace, consumer string) *authv1beta1.Tenant {
+	policy := authv1beta1.KeysExchange
+	return &authv1beta1.Tenant{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: consumer, Labels: liqo.Labels(consumer)},
+		Spec: authv1beta1.TenantSpec{
+			ClusterID: liqov1beta1.ClusterID(consumer), TenantCondition: authv1beta1.TenantConditionActive, AuthzPolicy: &policy,
+		},
+	}
 }
 
 func fill(spec *authv1beta1.TenantSpec, asked *api.HandshakeTenant) {
