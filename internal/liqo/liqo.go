@@ -3,7 +3,10 @@
 //
 //	peering   Liqo's handshake, taken apart into messages that two agents exchange
 //	grant     the provider's ResourceSlice class "bourse": Liqo is told what the Ledger says
+//	guard     what holds in the namespaces that the provider's Liqo makes for consumers
+//	posture   whether a cluster is safe to lend from: policies, the doctor's look at Liqo, the audit of a consumer
 //	offload   the consumer's ResourceSlices, virtual nodes and NamespaceOffloadings
+//	plan      all of these objects for a reservation, before it is made
 //
 // Liqo is used as it is: all of this is objects that its own documentation describes.
 package liqo
@@ -63,6 +66,17 @@ func Installed(mapper meta.RESTMapper) (bool, error) {
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// Managed are the labels of whatever we made.
+func Managed() labels.Set { return labels.Set{managedBy: bourse} }
+
+// Lists are empty lists of the kinds of Liqo's that we make.
+func Lists() []client.ObjectList {
+	return []client.ObjectList{
+		&authv1beta1.TenantList{}, &authv1beta1.IdentityList{}, &authv1beta1.ResourceSliceList{}, &offv1beta1.VirtualNodeList{},
+		&offv1beta1.NamespaceOffloadingList{}, &offv1beta1.VkOptionsTemplateList{},
+	}
 }
 
 // Ours says whether we made an object.

@@ -1,0 +1,193 @@
+package agent
+
+import (
+	"context"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/liqo"
+)
+
+// Removal says how Bourse leaves a cluster.
+type Removal struct {
+	// Namespace is the agent's, LiqoNamespace that of Liqo.
+	Namespace, LiqoNamespace string
+	// KeepPeerings leaves what runs: Liqo's objects stay, as if they had been made by hand.
+	KeepPeerings bool
+	// Tell is told of each step before it is done. DryRun does none.
+	Tell   func(step string)
+	DryRun bool
+}
+
+// Uninstall removes Bourse from a cluster with the rights of its admin: the agent first, so that nothing comes back. It may
+// be repeated. Errors: Conflict while peerings are there that are neither to be kept nor ended yet.
+func Uninstall(ctx context.Context, config *rest.Config, r Removal) error {
+	scheme := Scheme()
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return api.Errorf(api.CodeUnavailable, "the cluster does not answer: %s", err).Fix("see whether kubectl works with this kubeconfig")
+	}
+	u := &removal{Removal: r, c: c}
+	if err := u.peeringsEnded(ctx); err != nil {
+		return err
+	}
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: "bourse-agent"}}
+	if err := u.remove(ctx, deployment); err != nil {
+		return err
+	}
+	if err := u.release(ctx); err != nil {
+		return err
+	}
+	for _, list := range []client.ObjectList{
+		&admissionv1.ValidatingAdmissionPolicyBindingList{}, &admissionv1.ValidatingAdmissionPolicyList{},
+		&rbacv1.ClusterRoleBindingList{}, &rbacv1.ClusterRoleList{},
+	} {
+		if err := u.removeNamed(ctx, list); err != nil {
+			return err
+		}
+	}
+	for _, name := range []string{"bourse-agent", "bourse-agent-liqo-consumer"} {
+		at := metav1.ObjectMeta{Namespace: r.LiqoNamespace, Name: name}
+		if err := u.remove(ctx, &rbacv1.RoleBinding{ObjectMeta: at}); err != nil {
+			return err
+		}
+		if err := u.remove(ctx, &rbacv1.Role{ObjectMeta: at}); err != nil {
+			return err
+		}
+	}
+	if err := u.removeKinds(ctx); err != nil {
+		return err
+	}
+	return u.remove(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.Namespace}})
+}
+
+type removal struct {
+	Removal
+	c client.Client
+}
+
+// peeringsEnded refuses to leave half of a peering behind.
+func (u *removal) peeringsEnded(ctx context.Context) error {
+	var list api.PeeringList
+	err := u.c.List(ctx, &list, client.InNamespace(u.Namespace))
+	if meta.IsNoMatchError(err) || err == nil && (len(list.Items) == 0 || u.KeepPeerings) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, p := range list.Items {
+		names = append(names, p.Name)
+	}
+	return api.Errorf(api.CodeConflict, "there are peerings still: %s", strings.Join(names, ", ")).
+		Fix("end what they are for (bourse release, bourse evict) and wait, or keep them: --keep-peerings")
+}
+
+// remove deletes an object, if it is there.
+func (u *removal) remove(ctx context.Context, o client.Object) error {
+	if err := u.c.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
+		if meta.IsNoMatchError(err) {
+			return nil
+		}
+		return client.IgnoreNotFound(err)
+	}
+	if !u.step("delete", o) {
+		return nil
+	}
+	return client.IgnoreNotFound(u.c.Delete(ctx, o, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+}
+
+// step tells of a step, and says whether it is to be done.
+func (u *removal) step(what string, o client.Object) bool {
+	kind, _ := u.c.GroupVersionKindFor(o)
+	u.Tell(strings.TrimSpace(what + " " + kind.Kind + " " + strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/")))
+	return !u.DryRun
+}
+
+// removeNamed deletes what is cluster-wide and ours by its name.
+func (u *removal) removeNamed(ctx context.Context, list client.ObjectList) error {
+	if err := u.c.List(ctx, list); meta.IsNoMatchError(err) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	objects, err := meta.ExtractList(list)
+	if err != nil {
+		return err
+	}
+	for _, o := range objects {
+		if o := o.(client.Object); strings.HasPrefix(o.GetName(), "bourse-") {
+			if err := u.remove(ctx, o); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// release takes our mark off Liqo's objects: whoever looks finds plain Liqo.
+func (u *removal) release(ctx context.Context) error {
+	for _, list := range append(liqo.Lists(), &corev1.NamespaceList{}) {
+		if err := u.c.List(ctx, list, client.MatchingLabels(liqo.Managed())); meta.IsNoMatchError(err) {
+			continue
+		} else if err != nil {
+			return err
+		}
+		objects, err := meta.ExtractList(list)
+		if err != nil {
+			return err
+		}
+		for _, o := range objects {
+			o := o.(client.Object)
+			if !u.step("leave to Liqo:", o) {
+				continue
+			}
+			before := o.DeepCopyObject().(client.Object)
+			labels := o.GetLabels()
+			for name := range liqo.Managed() {
+				delete(labels, name)
+			}
+			o.SetLabels(labels)
+			if err := u.c.Patch(ctx, o, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// removeKinds deletes our definitions, and with them all our objects.
+func (u *removal) removeKinds(ctx context.Context) error {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinitionList"})
+	if err := u.c.List(ctx, list); err != nil {
+		return err
+	}
+	for i := range list.Items {
+		o := &list.Items[i]
+		if !strings.HasSuffix(o.Name, "."+api.Group) {
+			continue
+		}
+		u.Tell("delete CustomResourceDefinition " + o.Name)
+		if u.DryRun {
+			continue
+		}
+		o.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+		if err := u.c.Delete(ctx, o); err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
+	return nil
+}
