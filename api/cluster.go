@@ -15,6 +15,8 @@ type Card struct {
 	Number int64 `json:"number"`
 	// Properties are what requests select on.
 	Properties Properties `json:"properties"`
+	// Endorsement is a root's word that this cluster has this key (JWS), if it has one.
+	Endorsement string `json:"endorsement,omitempty"`
 }
 
 // Properties describe a cluster. Each is a variable of `where` under its JSON name; one

@@ -14,6 +14,8 @@ const (
 	DocumentAcceptance = "acceptance" // [Acceptance], by the provider
 	DocumentEnd        = "end"        // [End], by either
 	DocumentHandshake  = "handshake"  // [Handshake], by either
+
+	DocumentEndorsement = "endorsement" // [Endorsement], by a federation's offline root
 )
 
 // Assignment is a request bound to one provider. The consumer signs it; the
@@ -87,4 +89,16 @@ func (a Assignment) Differs(b Assignment) error {
 		}
 	}
 	return nil
+}
+
+// Endorsement is a root's word, which key a cluster has. It travels in the cluster's card, so that whoever trusts the root
+// need not confirm each cluster. The root is a key of somebody's who is online only to sign.
+type Endorsement struct {
+	Protocol int    `json:"protocol"`
+	Cluster  string `json:"cluster"`
+	// Fingerprint is that of the cluster's key.
+	Fingerprint string `json:"fingerprint"`
+	// Issued orders the endorsements of a cluster: a newer one may name another key, an older one is no longer believed.
+	Issued  metav1.Time `json:"issued"`
+	Expires metav1.Time `json:"expires"`
 }

@@ -2,7 +2,7 @@ package api
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// ConditionTrusted of a Peer: its key is believed. Reasons: Confirmed (by the admin), FirstUse, and where it is not:
+// ConditionTrusted of a Peer: its key is believed. Reasons: Confirmed (by the admin), Endorsed (by a root), FirstUse, and where it is not:
 // KeyChanged, KeyUnconfirmed (the SharingPolicy demands more than a first use), NotMet.
 const ConditionTrusted = "Trusted"
 

@@ -29,6 +29,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/consumer"
 	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/identity/store"
 	"github.com/bourse-dev/bourse/internal/inventory"
 	"github.com/bourse-dev/bourse/internal/journal/kube"
@@ -66,6 +67,10 @@ type Options struct {
 	// ShrinkGrace is how long pods may stay after the reservation that they run by; ExcessGrace how long, after that,
 	// until they are deleted. Default 30 s and 60 s.
 	ShrinkGrace, ExcessGrace time.Duration
+	// Roots are offline keys whose endorsements confirm the keys of others, in base64url; Endorsement is the document
+	// (JWS) in which one confirms this cluster's, shown on its card.
+	Roots       []string
+	Endorsement string
 	// LeaderElect lets one of several replicas lead.
 	LeaderElect bool
 	// Socket and Listen are where people reach the agent: a unix socket, and an address on loopback
@@ -236,10 +241,17 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	advertiser := &provider.Advertiser{
 		Cluster: cluster, Key: m.key, Market: ledger, Inventory: inv, Broker: broker, Log: log,
 		Sharing: sharing.current.Load, Changed: sharing.changed, Interval: a.Interval,
-		Show: shown.show,
+		Show: shown.show, Endorsement: a.Endorsement,
 	}
 	known := &peers{Client: a.mgr.GetClient(), namespace: a.Namespace, market: ledger, poke: make(chan event.GenericEvent, 1024), wrong: map[string]wrong{}}
 	demand := known.demand(ctx, sharing)
+	for _, text := range a.Roots {
+		root, err := clusterkey.ParsePublicKey(text)
+		if err != nil {
+			return api.Invalid("--trust-root", "%s", err).Fix("give what `bourse root create` printed")
+		}
+		demand.Roots = append(demand.Roots, root)
+	}
 	gate := &provider.Gate{Cluster: cluster, Key: m.key, Market: ledger, Engine: engine, Broker: broker, Log: log, Trust: demand, Fresh: advertiser.Fresh}
 	borrower := &consumer.Borrower{Cluster: cluster, Key: m.key, Market: ledger, Broker: broker, Trust: demand, Log: log}
 	wishes := make(chan event.GenericEvent, 1024)

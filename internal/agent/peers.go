@@ -129,6 +129,8 @@ func (p *peers) describe(s *api.PeerStatus, cluster string, m *market.Member, in
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, string(api.CodeKeyChanged), "the pinned key is not the one that the admin says it has; what is bound goes on, nothing new is agreed"
 	case last.cause != nil && (m.Trusted == "" || m.Trusted != last.shown):
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, string(api.CodeOf(last.cause)), fmt.Sprintf("it shows the key %s: %s", last.shown, last.cause)
+	case m.Confirmed && m.Trusted == "":
+		c.Reason, c.Message = "Endorsed", "a root that the admin trusts confirmed its key"
 	case m.Trusted != "":
 		c.Reason, c.Message = "Confirmed", "the admin confirmed its key"
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -23,7 +24,7 @@ import (
 func (sh *shell) agentCommand() *cobra.Command {
 	var o agent.Options
 	var log logFlags
-	var kubeconfig, identity string
+	var kubeconfig, identity, endorsement string
 	cmd := &cobra.Command{
 		Use: "agent", GroupID: "run", Short: "Run the agent of a cluster", Args: cobra.NoArgs,
 		Long: "The agent advertises what its cluster shares (SharingPolicy), makes reservations for its people (ResourceRequest)\n" +
@@ -41,6 +42,13 @@ func (sh *shell) agentCommand() *cobra.Command {
 			}
 			if o.Kubernetes, err = kubernetes(kubeconfig); err != nil {
 				return err
+			}
+			if endorsement != "" {
+				text, err := os.ReadFile(endorsement)
+				if err != nil {
+					return api.Invalid("--endorsement", "%s", err).Fix("name a file with what `bourse root endorse` printed")
+				}
+				o.Endorsement = strings.TrimSpace(string(text))
 			}
 			if identity != "" {
 				o.Identity = store.InDir(identity)
@@ -60,6 +68,8 @@ func (sh *shell) agentCommand() *cobra.Command {
 	f.StringVar(&o.BrokerURL, "broker-url", "", "where the broker is, https://HOST:PORT (default: as the token says)")
 	f.StringVar(&o.CertDir, "broker-cert-path", "", "folder with tls.crt, tls.key and ca.crt, where the broker has no CA of its own; instead of --join")
 	f.StringVar(&identity, "identity-dir", "", "folder for the agent's keys (default: Secret "+agent.SecretName+")")
+	f.StringSliceVar(&o.Roots, "trust-root", nil, "key of a federation's root, as `bourse root create` prints it: keys that it endorses count as confirmed")
+	f.StringVar(&endorsement, "endorsement", "", "file in which a root confirms this cluster's key, shown on its card")
 	f.DurationVar(&o.Linger, "peering-linger", 10*time.Minute, "how long a peering is kept that no reservation uses; negative: not at all")
 	f.DurationVar(&o.ShrinkGrace, "shrink-grace", 30*time.Second, "how long pods may stay after the reservation that they run by has ended, where others go on")
 	f.DurationVar(&o.ExcessGrace, "excess-grace", time.Minute, "how long, after that, until they are deleted")

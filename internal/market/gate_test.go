@@ -177,6 +177,17 @@ func TestTrust(t *testing.T) {
 	confirmed("paris", "new", false)
 	d.must(market.Pin{Cluster: "paris", Key: "new", Fingerprint: "of new"})
 	d.fails(api.CodeKeyChanged, market.Pin{Cluster: "paris", Key: "k", Fingerprint: "of k"})
+
+	d.must(market.Pin{Cluster: "rouen", Key: "k", Fingerprint: "of k"})
+	d.must(market.Pin{Cluster: "rouen", Key: "k", Fingerprint: "of k", Endorsed: 5})
+	confirmed("rouen", "k", true)
+	d.must(market.Pin{Cluster: "rouen", Key: "next", Fingerprint: "of next", Endorsed: 6})
+	confirmed("rouen", "next", true)
+	d.fails(api.CodeKeyChanged, market.Pin{Cluster: "rouen", Key: "k", Fingerprint: "of k", Endorsed: 5}) // an old word of the root's
+	d.fails(api.CodeKeyChanged, market.Pin{Cluster: "rouen", Key: "k", Fingerprint: "of k", Endorsed: 6})
+	d.must(market.Trust{Cluster: "rouen", Fingerprint: "of next"})
+	d.fails(api.CodeKeyChanged, market.Pin{Cluster: "rouen", Key: "last", Fingerprint: "of last", Endorsed: 7}) // the admin's goes before it
+
 	d.must(market.Trust{Cluster: "oslo"}) // no word of a cluster that nobody knows is no word
 	if d.state.Member("oslo") != nil {
 		t.Error("oslo is remembered")

@@ -167,6 +167,8 @@ type Pin struct {
 	Cluster, Key string
 	// Fingerprint is that of Key.
 	Fingerprint string
+	// Endorsed is when a root that the admin trusts has said that the cluster has this key; 0 if none has.
+	Endorsed Time
 }
 
 func (c Pin) decide(s *State, now Time) (Outcome, error) {
@@ -174,15 +176,18 @@ func (c Pin) decide(s *State, now Time) (Outcome, error) {
 	if m == nil {
 		m = &Member{Cluster: c.Cluster, State: api.MemberActive, Joined: now}
 	}
-	trusted := m.Trusted == c.Fingerprint && m.Trusted != ""
+	confirmed := m.Trusted == c.Fingerprint && m.Trusted != ""
+	if m.Trusted == "" { // the admin's own word goes before a root's
+		confirmed = c.Endorsed > 0 && (c.Endorsed > m.Endorsed || m.Key == c.Key && c.Endorsed == m.Endorsed)
+	}
 	switch {
-	case m.Trusted != "" && !trusted, m.Key != c.Key && m.Key != "" && !trusted:
+	case m.Trusted != "" && !confirmed, m.Key != c.Key && m.Key != "" && !confirmed:
 		return Outcome{}, keyChanged(c.Cluster)
-	case m.Key == c.Key && m.Confirmed == trusted:
+	case m.Key == c.Key && m.Confirmed == confirmed && m.Endorsed >= c.Endorsed:
 		return Outcome{Member: m}, nil
 	}
 	next := *m
-	next.Key, next.Confirmed, next.Changed = c.Key, trusted, now
+	next.Key, next.Confirmed, next.Endorsed, next.Changed = c.Key, confirmed, max(m.Endorsed, c.Endorsed), now
 	return Outcome{Member: &next, Events: []Event{{Time: now, Member: &next}}}, nil
 }
 

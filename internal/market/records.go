@@ -44,6 +44,8 @@ type Member struct {
 	// Trusted is, in an agent, the fingerprint that its own admin says the cluster has; Confirmed says that Key has it.
 	Trusted   string `json:"trusted,omitempty"`
 	Confirmed bool   `json:"confirmed,omitempty"`
+	// Endorsed is when the newest endorsement of it that was believed was issued.
+	Endorsed Time `json:"endorsed,omitempty"`
 	// Card is its newest card, Signed the document (JWS) that it came in.
 	Card   *api.Card `json:"card,omitempty"`
 	Signed string    `json:"signed,omitempty"`

@@ -27,6 +27,8 @@ type Advertiser struct {
 	Key       *clusterkey.Key
 	Market    *exchange.Exchange
 	Inventory *inventory.Inventory
+	// Endorsement is a root's word on the cluster's key, for the card. May be empty.
+	Endorsement string
 	// Liqo says which version of Liqo the cluster has, and at which URL peers reach its API server. Nil: it has none.
 	Liqo   func() (version, apiServer string)
 	Broker transport.Broker
@@ -187,7 +189,7 @@ func (a *Advertiser) measure(ctx context.Context) (api.Measurement, error) {
 	if err := a.commitments(ctx, &m); err != nil {
 		return m, err
 	}
-	a.card = api.Card{Cluster: a.Cluster, Key: a.Key.Public().String(), Properties: measured.Properties}
+	a.card = api.Card{Cluster: a.Cluster, Key: a.Key.Public().String(), Properties: measured.Properties, Endorsement: a.Endorsement}
 	if sharing != nil {
 		a.card.Properties.Labels = sharing.Labels
 	}

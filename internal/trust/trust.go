@@ -23,6 +23,8 @@ import (
 type Demand struct {
 	// Pinned says whether a key must have been confirmed by the admin. Nil: never.
 	Pinned func() bool
+	// Roots are the keys whose endorsements count as a confirmation.
+	Roots []clusterkey.PublicKey
 	// Met is told of each card that was met, with the error if it is not believed. May be nil.
 	Met func(cluster string, shown clusterkey.PublicKey, err error)
 }
@@ -37,7 +39,9 @@ func (d Demand) Meet(ctx context.Context, m *exchange.Exchange, signed, cluster 
 	if card.Cluster != cluster {
 		return nil, key, api.Errorf(api.CodeBadSignature, "the card is of cluster %.80q, not of %s", card.Cluster, cluster)
 	}
-	out, err := m.Do(ctx, market.Pin{Cluster: cluster, Key: card.Key, Fingerprint: key.Fingerprint().String()})
+	out, err := m.Do(ctx, market.Pin{
+		Cluster: cluster, Key: card.Key, Fingerprint: key.Fingerprint().String(), Endorsed: d.endorsed(card, key, m.Now()),
+	})
 	if err == nil && d.Pinned != nil && d.Pinned() && !out.Member.Confirmed {
 		err = api.Errorf(api.CodeKeyUnconfirmed, "nobody has confirmed that cluster %s has the key %s", cluster, key.Fingerprint()).
 			Fix("compare it with what `bourse status` says there, then: bourse trust %s %s", cluster, key.Fingerprint())
@@ -46,6 +50,20 @@ func (d Demand) Meet(ctx context.Context, m *exchange.Exchange, signed, cluster 
 		d.Met(cluster, key, err)
 	}
 	return card, key, err
+}
+
+// endorsed is when one of the roots has endorsed a card's key; 0 if none has, or no longer.
+func (d Demand) endorsed(card *api.Card, key clusterkey.PublicKey, now market.Time) market.Time {
+	for _, root := range d.Roots {
+		var e api.Endorsement
+		if card.Endorsement == "" || clusterkey.Verify(card.Endorsement, api.DocumentEndorsement, root, &e) != nil {
+			continue
+		}
+		if e.Cluster == card.Cluster && e.Fingerprint == key.Fingerprint().String() && now.Go().Before(e.Expires.Time) {
+			return market.At(e.Issued.Time)
+		}
+	}
+	return 0
 }
 
 // Open verifies that a card is signed by the key that it shows. Errors: BadSignature.

@@ -6,9 +6,11 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"go.uber.org/goleak"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
@@ -103,6 +105,38 @@ func TestMeetWhereKeysMustBeConfirmed(t *testing.T) {
 	meets(impostor, api.CodeKeyChanged)
 	meets(milan, "")
 	meets(impostor, api.CodeKeyChanged)
+}
+
+// A root that the admin trusts confirms keys, for its cluster and its time; it may name another key later, and never goes
+// back to the one before.
+func TestEndorsedByARoot(t *testing.T) {
+	x, root, other := books(t), transporttest.NewParty(t, "root"), transporttest.NewParty(t, "other")
+	old, next := transporttest.NewParty(t, "milan"), transporttest.NewParty(t, "milan")
+	strict := trust.Demand{Pinned: func() bool { return true }, Roots: []clusterkey.PublicKey{other.Key.Public(), root.Key.Public()}}
+	endorsed := func(p *transporttest.Party, by *transporttest.Party, change func(*api.Endorsement)) string {
+		e := api.Endorsement{
+			Protocol: api.Protocol, Cluster: "milan", Fingerprint: p.Key.Public().Fingerprint().String(),
+			Issued: metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second)), Expires: metav1.NewTime(time.Now().Add(time.Hour).Truncate(time.Second)),
+		}
+		change(&e)
+		return p.Sign(api.DocumentCard, api.Card{Cluster: "milan", Key: p.Key.Public().String(), Endorsement: by.Sign(api.DocumentEndorsement, e)})
+	}
+	meets := func(what, card string, want api.Code) {
+		t.Helper()
+		if _, _, err := strict.Meet(t.Context(), x, card, "milan"); err == nil && want != "" || err != nil && api.CodeOf(err) != want {
+			t.Errorf("%s: %v, want %q", what, err, want)
+		}
+	}
+	same := func(*api.Endorsement) {}
+	meets("by a stranger", endorsed(old, transporttest.NewParty(t, "stranger"), same), api.CodeKeyUnconfirmed)
+	meets("by itself", endorsed(old, old, same), api.CodeKeyUnconfirmed)
+	meets("over", endorsed(old, root, func(e *api.Endorsement) { e.Expires = e.Issued }), api.CodeKeyUnconfirmed)
+	meets("of another cluster", endorsed(old, root, func(e *api.Endorsement) { e.Cluster = "rome" }), api.CodeKeyUnconfirmed)
+	meets("of another key", endorsed(old, root, func(e *api.Endorsement) { e.Fingerprint = next.Key.Public().Fingerprint().String() }), api.CodeKeyUnconfirmed)
+	meets("by the root", endorsed(old, root, same), "")
+	meets("another key, endorsed no later", endorsed(next, root, same), api.CodeKeyChanged)
+	meets("another key, endorsed later", endorsed(next, root, func(e *api.Endorsement) { e.Issued = metav1.NewTime(e.Issued.Add(time.Minute)) }), "")
+	meets("the old one again", endorsed(old, root, same), api.CodeKeyChanged)
 }
 
 // An end counts for its reservation and its generation or older ones, by whoever may end it.

@@ -1,6 +1,8 @@
 package liqo
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -51,7 +53,11 @@ func TestUninstall(t *testing.T) {
 	if err := w.rome.Objects.Get(t.Context(), kube.ObjectKey{Name: market.SliceName("rome", "paris", api.GeneralPool)}, &node); err != nil {
 		t.Error(err)
 	}
-	if err := w.rome.Objects.List(t.Context(), &api.PeerList{}); !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
-		t.Errorf("rome still knows Peers: %v", err)
-	}
+	eventually(t, "rome no longer knows what a Peer is", func(ctx context.Context) error {
+		err := w.rome.Objects.List(ctx, &api.PeerList{})
+		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("it answers %w", err)
+	})
 }
