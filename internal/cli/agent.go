@@ -40,15 +40,15 @@ func (sh *shell) agentCommand() *cobra.Command {
 			if o.Join == "" {
 				o.Join = os.Getenv("BOURSE_JOIN")
 			}
-			if o.Kubernetes, err = kubernetes(kubeconfig); err != nil {
-				return err
-			}
 			if endorsement != "" {
 				text, err := os.ReadFile(endorsement)
 				if err != nil {
 					return api.Invalid("--endorsement", "%s", err).Fix("name a file with what `bourse root endorse` printed")
 				}
 				o.Endorsement = strings.TrimSpace(string(text))
+			}
+			if o.Kubernetes, err = kubernetes(kubeconfig); err != nil {
+				return err
 			}
 			if identity != "" {
 				o.Identity = store.InDir(identity)
