@@ -35,8 +35,7 @@ func (sh *shell) agentCommand() *cobra.Command {
 				return err
 			}
 			o.Log = logger
-			klog.SetSlogLogger(logger) // what Kubernetes' own code has to say
-			ctrl.SetLogger(logr.FromSlogHandler(logger.Handler()))
+			logKubernetes(logger)
 			if o.Join == "" {
 				o.Join = os.Getenv("BOURSE_JOIN")
 			}
@@ -83,6 +82,12 @@ func (sh *shell) agentCommand() *cobra.Command {
 	log.add(f)
 	cmd.AddCommand(sh.fingerprintCommand())
 	return cmd
+}
+
+// logKubernetes hands on what Kubernetes' own code has to say.
+func logKubernetes(log *slog.Logger) {
+	klog.SetSlogLogger(log)
+	ctrl.SetLogger(logr.FromSlogHandler(log.Handler()))
 }
 
 func kubernetes(kubeconfig string) (*rest.Config, error) {

@@ -36,6 +36,7 @@ func (sh *shell) demoCommand() *cobra.Command {
 				defer cancel()
 			}
 			logger := slog.New(slog.DiscardHandler)
+			logKubernetes(logger)
 			if cmd.Flags().Changed("log-level") {
 				var err error
 				if logger, err = log.logger(sh.progress); err != nil {
