@@ -36,13 +36,13 @@ func (sh *shell) demoCommand() *cobra.Command {
 				defer cancel()
 			}
 			logger := slog.New(slog.DiscardHandler)
-			logKubernetes(logger)
 			if cmd.Flags().Changed("log-level") {
 				var err error
 				if logger, err = log.logger(sh.progress); err != nil {
 					return err
 				}
 			}
+			logKubernetes(logger)
 			return sh.demo(ctx, logger)
 		},
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/liqotech/liqo/pkg/consts"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,7 +24,11 @@ func Complaints(ctx context.Context, r client.Reader, namespace string) ([]strin
 		if p.Status.Phase != corev1.PodPending || p.DeletionTimestamp != nil {
 			continue
 		}
-		if why := refused(&p.Spec); why != "" {
+		why := refused(&p.Spec)
+		if p.Spec.NodeName == "" && !slices.ContainsFunc(p.Spec.Tolerations, func(t corev1.Toleration) bool { return t.Key == consts.VirtualNodeTolerationKey }) {
+			why = "was made before its namespace was offloaded, and cannot run on a virtual node: delete it to have it made anew"
+		}
+		if why != "" {
 			out = append(out, fmt.Sprintf("pod %s/%s %s", p.Namespace, p.Name, why))
 		}
 	}

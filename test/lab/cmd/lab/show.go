@@ -9,8 +9,9 @@ import (
 	"github.com/bourse-dev/bourse/test/e2e/federation"
 )
 
-// work is a request of rome, and pods that run on whatever it is lent.
-const work = `apiVersion: v1
+// asking is a request of rome, work the pods that run on whatever it is lent. They come later: Liqo lets pods on virtual nodes
+// that are made in a namespace that is offloaded already.
+const asking = `apiVersion: v1
 kind: Namespace
 metadata: {name: demo}
 ---
@@ -22,8 +23,9 @@ spec:
   where: region == "it"
   duration: 8h
   offload: {namespaces: [demo]}
----
-apiVersion: apps/v1
+`
+
+const work = `apiVersion: apps/v1
 kind: Deployment
 metadata: {name: work, namespace: demo}
 spec:
@@ -40,7 +42,7 @@ spec:
 // show lets pods of rome run on milan's nodes, and prints what kubectl says of it on both sides.
 func show(ctx context.Context, f *federation.Federation, kubectl string) error {
 	rome, milan := f.Members[0], f.Members[1]
-	if err := rome.Cluster.Apply(ctx, []byte(work)); err != nil {
+	if err := rome.Cluster.Apply(ctx, []byte(asking)); err != nil {
 		return err
 	}
 	fmt.Fprintln(os.Stderr, "rome asks for 4 CPU, and for three pods on them ...")
@@ -49,12 +51,18 @@ func show(ctx context.Context, f *federation.Federation, kubectl string) error {
 		args []string
 	}{
 		{rome, []string{"wait", "-n", "demo", "resourcerequest/demo", "--for=jsonpath={.status.state}=Active", "--timeout=120s"}},
+		{rome, []string{"wait", "-n", "demo", "reservationinstructions", "--all", "--for=condition=Offloaded", "--timeout=120s"}},
 		{rome, []string{"rollout", "status", "-n", "demo", "deployment/work", "--timeout=120s"}},
 		{rome, []string{"get", "resourcerequests,reservationinstructions", "-n", "demo"}},
 		{rome, []string{"get", "nodes,pods", "-n", "demo", "-o", "wide"}},
 		{milan, []string{"get", "pods", "-n", "demo-rome", "-o", "wide"}},
 		{milan, []string{"get", "providerinstructions,peerings", "-n", "bourse"}},
 	} {
+		if look.args[0] == "rollout" {
+			if err := rome.Cluster.Apply(ctx, []byte(work)); err != nil {
+				return err
+			}
+		}
 		fmt.Printf("\n[%s] $ kubectl", look.at.Name)
 		for _, a := range look.args {
 			fmt.Printf(" %s", a)
