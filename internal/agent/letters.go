@@ -54,7 +54,9 @@ func (l *letters) receive(ctx context.Context, document string) {
 	}
 	name := api.PeeringName(h.From, role)
 	l.mu.Lock()
-	newer := l.heard[name] == nil || l.heard[name].Expires.Before(&h.Expires)
+	// Times have whole seconds, and a handshake takes less: of the same second the last that came counts. What is said
+	// again is harmless.
+	newer := l.heard[name] == nil || !h.Expires.Before(&l.heard[name].Expires)
 	if newer {
 		l.heard[name] = h
 	}

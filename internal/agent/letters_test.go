@@ -80,4 +80,11 @@ func TestLetters(t *testing.T) {
 	if h := l.last("milan", api.RoleProvider); h.Session != "new" {
 		t.Error("a newer message is not heard")
 	}
+	until := l.last("milan", api.RoleProvider).Expires
+	l.receive(ctx, say(milan, func(h *api.Handshake) {
+		h.Session, h.Expires, h.HandshakeContent = "new", until, api.HandshakeContent{Identity: &api.HandshakeIdentity{Namespace: "n"}}
+	}))
+	if h := l.last("milan", api.RoleProvider); h.Identity == nil {
+		t.Error("the next message of the same second is not heard")
+	}
 }
