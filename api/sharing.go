@@ -82,9 +82,9 @@ type NamespacePolicy struct {
 	// RequireLimits refuses pods of which a container has no limits of cpu and memory. Default false.
 	// +optional
 	RequireLimits bool `json:"requireLimits,omitempty"`
-	// Quota bounds, in each namespace, what no reservation counts. Default: no load balancers, no node ports, 100
-	// services, 20 persistentvolumeclaims; what is named here replaces or joins these ("requests.storage", or
-	// "fast.storageclass.storage.k8s.io/requests.storage").
+	// Quota bounds, in each namespace, what no reservation counts. Default: no load balancers, node ports and
+	// ingresses, 100 services, 20 persistentvolumeclaims of 200Gi together, 200 Secrets, 200 ConfigMaps, 1000 pods; what is
+	// named here replaces or joins these ("requests.storage", or "fast.storageclass.storage.k8s.io/requests.storage").
 	// +optional
 	Quota Resources `json:"quota,omitempty"`
 	// Network says whom pods reach. Default Isolated.

@@ -238,11 +238,12 @@ func (b *borrow) offload(ctx context.Context, all []loan) error {
 	}
 	for _, u := range uses {
 		slices.Sort(u.Providers)
-		if err := b.namespaces.Ensure(ctx, *u); err != nil {
-			if code := api.CodeOf(err); code != api.CodeConflict && code != api.CodeInvalid {
-				return err
+		if err := b.namespaces.Ensure(ctx, *u); err != nil { // one namespace that cannot be holds up no other: the next look tries again
+			reason := "Failed"
+			if code := api.CodeOf(err); code == api.CodeConflict || code == api.CodeInvalid {
+				reason = "NamespaceOffloadingForeign"
 			}
-			b.show(ctx, naming(all, u.Namespace), api.ConditionOffloaded, false, "NamespaceOffloadingForeign", err.Error())
+			b.show(ctx, naming(all, u.Namespace), api.ConditionOffloaded, false, reason, err.Error())
 		}
 	}
 	return nil

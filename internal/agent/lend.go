@@ -57,7 +57,16 @@ func (l *lend) open(ctx context.Context, peer string, heard *api.Handshake) (pee
 			return peering.Progress{}, err
 		}
 	}
-	return l.peering.Open(ctx, peer, heard)
+	progress, err := l.peering.Open(ctx, peer, heard)
+	if err != nil || !progress.Open || progress.ByHand {
+		return progress, err
+	}
+	return progress, l.policies.Allow(ctx, peer, l.slice(peer), progress.SliceCSR)
+}
+
+// slice is the name of the only slice that a consumer has here, as long as there is one pool.
+func (l *lend) slice(consumer string) string {
+	return market.SliceName(consumer, l.cluster, api.GeneralPool)
 }
 
 // serve only shows what is used: slices are granted as they come.

@@ -2,7 +2,10 @@ package agent
 
 import (
 	"context"
+	"maps"
 	"slices"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -17,21 +20,31 @@ func (b *borrow) shrink(ctx context.Context, accounts map[string][]loan) (waits 
 	}
 	now := b.market.Now().Go()
 	for slice, loans := range accounts {
-		leave, stay, overdue := ending[slice], []loan(nil), false
-		for _, l := range leave {
-			overdue = overdue || now.Sub(l.Changed.Go()) > b.graces.shrink+b.graces.excess
-		}
+		var stay, near, late, overdue []loan
 		for _, l := range loans {
 			if l.Until.Go().Sub(now) < b.graces.shrink {
-				leave = append(leave, l)
+				near = append(near, l)
 			} else {
 				stay = append(stay, l)
 			}
 		}
+		for _, l := range ending[slice] {
+			if now.Sub(l.Changed.Go()) > b.graces.shrink+b.graces.excess {
+				overdue = append(overdue, l)
+			} else {
+				late = append(late, l)
+			}
+		}
+		leave := slices.Concat(near, late, overdue)
 		if len(leave) == 0 || len(stay) == 0 {
 			continue
 		}
-		message, err := b.evictor.Fit(ctx, slice, sizeOf(stay).Resources(), leaving(leave, stay), overdue)
+		if len(overdue) > 0 { // at the provider they are gone already
+			if _, err := b.evictor.Fit(ctx, slice, keep(slices.Concat(stay, near, late), overdue), leaving(overdue, loans), true); err != nil {
+				return nil, err
+			}
+		}
+		message, err := b.evictor.Fit(ctx, slice, keep(stay, leave), leaving(leave, stay), false)
 		if err != nil {
 			return nil, err
 		}
@@ -51,6 +64,16 @@ func (b *borrow) ending(ctx context.Context) (map[string][]loan, error) {
 		}
 	})
 	return ending, err
+}
+
+// keep is what of an account goes on, with 0 of what it only had by what leaves.
+func keep(stay, leave []loan) api.Resources {
+	out := api.Resources{}
+	for name := range sizeOf(leave).Resources() {
+		out[name] = resource.Quantity{}
+	}
+	maps.Copy(out, sizeOf(stay).Resources())
+	return out
 }
 
 func sizeOf(loans []loan) (sum market.Amounts) {

@@ -81,7 +81,7 @@ type removal struct {
 func (u *removal) peeringsEnded(ctx context.Context) error {
 	var list api.PeeringList
 	err := u.c.List(ctx, &list, client.InNamespace(u.Namespace))
-	if meta.IsNoMatchError(err) || err == nil && (len(list.Items) == 0 || u.KeepPeerings) {
+	if meta.IsNoMatchError(err) || err == nil && len(list.Items) == 0 {
 		return nil
 	}
 	if err != nil {
@@ -89,7 +89,14 @@ func (u *removal) peeringsEnded(ctx context.Context) error {
 	}
 	var names []string
 	for _, p := range list.Items {
+		if u.KeepPeerings && p.Spec.Role == api.RoleConsumer {
+			return api.Errorf(api.CodeConflict, "cluster %s borrows here: without the policies it could do whatever Liqo lets it", p.Spec.Cluster).
+				Fix("end that first: bourse evict %s", p.Spec.Cluster)
+		}
 		names = append(names, p.Name)
+	}
+	if u.KeepPeerings {
+		return nil
 	}
 	return api.Errorf(api.CodeConflict, "there are peerings still: %s", strings.Join(names, ", ")).
 		Fix("end what they are for (bourse release, bourse evict) and wait, or keep them: --keep-peerings")

@@ -16,7 +16,8 @@ func (sh *shell) uninstallCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "uninstall", GroupID: "run", Short: "Remove Bourse from a member cluster", Args: cobra.NoArgs,
 		Long: "Removes the agent, its rights, its policies and its kinds, with the rights of an admin's kubeconfig. With --keep-peerings\n" +
-			"what runs goes on: Liqo's objects stay as if they had been made by hand. Without it, everything has to be released before.\n" +
+			"what this cluster borrows goes on: Liqo's objects stay as if they had been made by hand. Who borrows here is to be evicted before,\n" +
+			"because our policies go, too. Without it, everything has to be released before.\n" +
 			"It can be repeated.",
 		Example: "  bourse uninstall --dry-run\n  bourse uninstall --keep-peerings --yes",
 		RunE: func(cmd *cobra.Command, _ []string) error {

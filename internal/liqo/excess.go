@@ -39,13 +39,15 @@ func Excess(running []Running, keep api.Resources) []Running {
 	for _, p := range order {
 		add(used, p.Spec, 1)
 	}
-	for i, p := range order {
-		if fits(used, keep) {
-			return order[:i]
+	var excess []Running
+	for _, p := range order {
+		if !takes(p.Spec, over(used, keep)) {
+			continue // it would free nothing of what is too much
 		}
 		add(used, p.Spec, -1)
+		excess = append(excess, p)
 	}
-	return order
+	return excess
 }
 
 func priority(s *corev1.PodSpec) int32 {
@@ -67,11 +69,22 @@ func add(sum corev1.ResourceList, s *corev1.PodSpec, times int) {
 	}
 }
 
-func fits(used corev1.ResourceList, keep api.Resources) bool {
+// over are the resources of which more is used than kept.
+func over(used corev1.ResourceList, keep api.Resources) (names []corev1.ResourceName) {
 	for name, most := range keep {
 		if has, ok := used[name]; ok && has.Cmp(most) > 0 {
-			return false
+			names = append(names, name)
 		}
 	}
-	return true
+	return names
+}
+
+// takes says whether a pod requests any of some resources.
+func takes(s *corev1.PodSpec, names []corev1.ResourceName) bool {
+	requests := corev1.ResourceList{}
+	add(requests, s, 1)
+	return slices.ContainsFunc(names, func(name corev1.ResourceName) bool {
+		amount := requests[name]
+		return amount.Sign() > 0
+	})
 }

@@ -40,3 +40,17 @@ func TestExcess(t *testing.T) {
 		}
 	}
 }
+
+// A pod that takes nothing of what is too much stays, however little it is worth.
+func TestExcessOfOneResource(t *testing.T) {
+	pod := func(name, resourceName string, age time.Duration) liqo.Running {
+		return liqo.Running{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(time.Now().Add(-age))}, Spec: &corev1.PodSpec{Containers: []corev1.Container{{
+			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceName(resourceName): resource.MustParse("1")}},
+		}}}}
+	}
+	all := []liqo.Running{pod("young", "cpu", time.Minute), pod("gpu", "nvidia.com/gpu", time.Hour), pod("younger", "cpu", time.Second)}
+	got := liqo.Excess(all, api.Resources{"cpu": resource.MustParse("2"), "nvidia.com/gpu": resource.MustParse("0")})
+	if len(got) != 1 || got[0].Name != "gpu" {
+		t.Errorf("what goes is %+v", got)
+	}
+}

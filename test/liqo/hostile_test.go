@@ -1,13 +1,19 @@
 package liqo
 
 import (
+	"bytes"
 	"context"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
 	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +27,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent"
 	"github.com/bourse-dev/bourse/internal/health"
+	"github.com/bourse-dev/bourse/internal/liqo/grant"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/test/e2e/federation"
 	"github.com/bourse-dev/bourse/test/lab"
@@ -98,6 +105,45 @@ func TestAHostileConsumer(t *testing.T) {
 			s.Spec.Class = ""
 			return control.Create(t.Context(), s)
 		}},
+		{"makes another slice, of another name", "one ResourceSlice", func() error {
+			s := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: "a", Labels: slice().Labels}, Spec: slice().Spec}
+			return control.Create(t.Context(), s)
+		}},
+		{"has a group more certified", "nobody else", func() error {
+			s := slice()
+			before := s.DeepCopy()
+			s.Spec.CSR = w.request(t, w.rome, grant.User(name, "rome"), "rome", "x") // the shortest there can be
+			return control.Patch(t.Context(), s, kube.MergeFrom(before))
+		}},
+		{"hides a group more behind a shorter block", "nobody else", func() error {
+			s := slice()
+			before := s.DeepCopy()
+			s.Spec.CSR = bytes.ReplaceAll(w.request(t, w.rome, grant.User(name, "rome"), "rome", "x"), []byte("CERTIFICATE REQUEST"), []byte("X"))
+			return control.Patch(t.Context(), s, kube.MergeFrom(before))
+		}},
+		{"speaks for another cluster", "for itself", func() error {
+			s := slice()
+			before := s.DeepCopy()
+			paris := liqov1beta1.ClusterID("paris")
+			s.Spec.ConsumerClusterID = &paris
+			return control.Patch(t.Context(), s, kube.MergeFrom(before))
+		}},
+		{"maps a namespace as another cluster's", "liqo.io/originID", func() error {
+			m := &offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: "other", Labels: slice().Labels}}
+			m.Labels["liqo.io/originID"] = "liqo.io"
+			m.Spec.DesiredMapping = map[string]string{"x": "x-rome"}
+			return control.Create(t.Context(), m)
+		}},
+		{"draws an address to its pods", "externalIPs", func() error {
+			return kubelet.Create(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "hostile-rome", Name: "draws"},
+				Spec: corev1.ServiceSpec{ExternalIPs: []string{"10.0.0.1"}, Ports: []corev1.ServicePort{{Port: 443}}}})
+		}},
+		{"takes a volume of another's", "may not name its volume", func() error {
+			return kubelet.Create(t.Context(), &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "hostile-rome", Name: "takes"}, Spec: corev1.PersistentVolumeClaimSpec{
+				VolumeName: "somebodys", AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+				Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+			}})
+		}},
 		{"squats a namespace", "NAMESPACE-CONSUMER", func() error {
 			m := &offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: "squat", Labels: slice().Labels}}
 			m.Spec.DesiredMapping = map[string]string{"x": "kube-backdoor"}
@@ -119,6 +165,16 @@ func TestAHostileConsumer(t *testing.T) {
 		})},
 		{"takes a port of the node", "hostPort", first(func(c *corev1.Container) { c.Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}} })},
 		{"requests nothing", "must request cpu and memory", first(func(c *corev1.Container) { c.Resources.Requests = nil })},
+		{"requests nothing, in words", "0 would not be counted", first(func(c *corev1.Container) { c.Resources.Requests = corev1.ResourceList(amounts("0", "64Mi")) })},
+		{"has a limit of what it does not request", "Liqo counts requests", first(func(c *corev1.Container) {
+			c.Resources.Limits = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("2")}
+		})},
+		{"has a sidecar that Liqo does not count", "Liqo does not count them", pod(func(s *corev1.PodSpec) {
+			always := corev1.ContainerRestartPolicyAlways
+			s.InitContainers = []corev1.Container{*s.Containers[0].DeepCopy()}
+			s.InitContainers[0].Name, s.InitContainers[0].RestartPolicy = "side", &always
+		})},
+		{"runs as another's ServiceAccount, by its old name", "ServiceAccount", pod(func(s *corev1.PodSpec) { s.DeprecatedServiceAccount = "admin" })},
 		{"takes more than it reserved", "", first(func(c *corev1.Container) { c.Resources.Requests = corev1.ResourceList(amounts("3", "64Mi")) })},
 	} {
 		t.Run(attempt.name, func(t *testing.T) {
@@ -145,6 +201,25 @@ func TestAHostileConsumer(t *testing.T) {
 	a.running(w.milan, 2)
 	a.release()
 	w.nothingLeft(t, w.rome, w.milan)
+}
+
+// request is a certificate request by the key of a cluster's Liqo.
+func (w *world) request(t *testing.T, of *federation.Member, name string, groups ...string) []byte {
+	t.Helper()
+	var keys corev1.Secret
+	if err := of.Objects.Get(t.Context(), kube.ObjectKey{Namespace: "liqo", Name: "authentication-keys"}, &keys); err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(keys.Data["privateKey"])
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: name, Organization: groups}}, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
 }
 
 // "Choose the provider's reservation posture": without its policies a provider peers with nobody, and says so and how to

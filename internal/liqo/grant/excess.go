@@ -5,6 +5,7 @@ import (
 
 	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	"github.com/liqotech/liqo/pkg/consts"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
@@ -20,7 +21,8 @@ func TakeBack(ctx context.Context, r client.Reader, w client.Writer, user string
 	}
 	var running []liqo.Running
 	for i := range list.Items {
-		if p := &list.Items[i]; p.DeletionTimestamp == nil {
+		p := &list.Items[i]
+		if over := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed; p.DeletionTimestamp == nil && !over {
 			running = append(running, liqo.Running{ObjectMeta: p.ObjectMeta, Spec: &p.Spec.Pod})
 		}
 	}

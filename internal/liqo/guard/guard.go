@@ -113,6 +113,8 @@ func policyOf(sharing *api.Sharing) api.NamespacePolicy {
 	quota := api.Resources{
 		corev1.ResourceServicesLoadBalancers: resource.MustParse("0"), corev1.ResourceServicesNodePorts: resource.MustParse("0"),
 		corev1.ResourceServices: resource.MustParse("100"), corev1.ResourcePersistentVolumeClaims: resource.MustParse("20"),
+		corev1.ResourceRequestsStorage: resource.MustParse("200Gi"), "count/ingresses.networking.k8s.io": resource.MustParse("0"),
+		"count/secrets": resource.MustParse("200"), "count/configmaps": resource.MustParse("200"), corev1.ResourcePods: resource.MustParse("1000"),
 	}
 	maps.Copy(quota, p.Quota)
 	p.Quota = quota

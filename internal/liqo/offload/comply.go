@@ -45,10 +45,13 @@ func refused(s *corev1.PodSpec) string {
 	case s.HostNetwork, s.HostPID, s.HostIPC:
 		return "shares the namespaces of the node (hostNetwork, hostPID, hostIPC)"
 	}
+	if s.Resources != nil || slices.ContainsFunc(s.InitContainers, func(c corev1.Container) bool { return c.RestartPolicy != nil }) {
+		return "has a sidecar, or resources of its own, which Liqo does not count"
+	}
 	for _, c := range slices.Concat(s.Containers, s.InitContainers) {
 		var wants []string
 		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
-			if _, has := c.Resources.Requests[name]; !has {
+			if amount := c.Resources.Requests[name]; amount.Sign() <= 0 {
 				wants = append(wants, string(name))
 			}
 		}

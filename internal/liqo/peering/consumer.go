@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto"
-	"crypto/rand"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
@@ -134,16 +132,11 @@ func (c *Consumer) tenant(ctx context.Context) (*api.HandshakeTenant, error) {
 	if !ok {
 		return nil, api.Errorf(api.CodeInternal, "Liqo's key cannot sign")
 	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
-		Subject: pkix.Name{Organization: []string{organization}, CommonName: c.Cluster},
-	}, signer)
+	csr, err := newCSR(signer, organization, c.Cluster)
 	if err != nil {
 		return nil, err
 	}
-	return &api.HandshakeTenant{
-		PublicKey: keys.Data[consts.PublicKeyField],
-		CSR:       pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}),
-	}, nil
+	return &api.HandshakeTenant{PublicKey: keys.Data[consts.PublicKeyField], CSR: csr}, nil
 }
 
 // install makes the Identity what the provider issued, if that is for us and of this session.

@@ -3,8 +3,6 @@ package peering
 import (
 	"bytes"
 	"context"
-	"crypto/x509"
-	"encoding/pem"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
@@ -20,7 +18,11 @@ import (
 
 // Provider is this cluster's half of the peerings in which another cluster borrows. Client must read Secrets from the
 // API server, not from a cache.
-type Provider struct{ client.Client }
+type Provider struct {
+	client.Client
+	// Slice is the name of the only slice that a consumer may have here.
+	Slice func(consumer string) string
+}
 
 const nonceSecret = "liqo-nonce"
 
@@ -50,6 +52,9 @@ func (p *Provider) Open(ctx context.Context, consumer string, heard *api.Handsha
 	}
 	if tenant == nil || tenant.Status.AuthParams == nil || tenant.Status.TenantNamespace == "" {
 		return out, nil
+	}
+	if out.SliceCSR, err = sliceCSR(consumer, p.Slice(consumer)); err != nil {
+		return Progress{}, err
 	}
 	a := tenant.Status.AuthParams
 	out.Open, out.Step = true, ""
@@ -132,13 +137,9 @@ func fill(spec *authv1beta1.TenantSpec, asked *api.HandshakeTenant) {
 
 // checkCSR refuses a certificate request in another name: in Liqo a cluster ID becomes a user.
 func checkCSR(asked *api.HandshakeTenant, consumer string) error {
-	block, rest := pem.Decode(asked.CSR)
-	if block == nil || len(bytes.TrimSpace(rest)) > 0 {
-		return api.Errorf(api.CodeBadSignature, "the certificate request of %s is not one PEM block", consumer)
-	}
-	csr, err := x509.ParseCertificateRequest(block.Bytes)
+	csr, err := parseCSR(asked.CSR, consumer)
 	if err != nil {
-		return api.Errorf(api.CodeBadSignature, "the certificate request of %s: %s", consumer, err)
+		return err
 	}
 	s := csr.Subject
 	if s.CommonName != consumer || len(s.Organization) != 1 || s.Organization[0] != organization || len(s.Names) != 2 {
@@ -154,10 +155,15 @@ func (p *Provider) Close(ctx context.Context, consumer string, force bool) (done
 	if err != nil || namespace == "" {
 		return err == nil, err
 	}
-	if !force {
-		if left, err := remains(ctx, p.Client, namespace, consts.ReplicationStatusLabel); err != nil || left {
-			return false, err
-		}
+	left, err := remains(ctx, p.Client, namespace, consts.ReplicationStatusLabel)
+	if err != nil {
+		return false, err
+	}
+	if !left {
+		left, err = p.mapped(ctx, consumer)
+	}
+	if err != nil || left && !force {
+		return false, err
 	}
 	var tenants authv1beta1.TenantList
 	if err := p.List(ctx, &tenants, client.InNamespace(namespace)); err != nil {
@@ -170,6 +176,12 @@ func (p *Provider) Close(ctx context.Context, consumer string, force bool) (done
 			continue
 		}
 		gone = false
+		if left { // Liqo takes its rights and removes what it has copied; only then do the policies go
+			if err := p.drain(ctx, t); err != nil {
+				return false, err
+			}
+			continue
+		}
 		if t.DeletionTimestamp == nil {
 			if err := p.Delete(ctx, t); client.IgnoreNotFound(err) != nil {
 				return false, err
@@ -181,6 +193,30 @@ func (p *Provider) Close(ctx context.Context, consumer string, force bool) (done
 		return false, err
 	}
 	return true, leaveNamespace(ctx, p.Client, namespace)
+}
+
+// mapped says whether a namespace is left that Liqo made for a consumer.
+func (p *Provider) mapped(ctx context.Context, consumer string) (bool, error) {
+	var list corev1.NamespaceList
+	if err := p.List(ctx, &list, client.MatchingLabels{consts.RemoteClusterID: consumer}); err != nil {
+		return false, err
+	}
+	for _, ns := range list.Items {
+		if ns.Annotations[consts.RemoteNamespaceManagedByAnnotationKey] != "" {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// drain has Liqo take a consumer's rights and remove all that it has copied here.
+func (p *Provider) drain(ctx context.Context, t *authv1beta1.Tenant) error {
+	if t.Spec.TenantCondition == authv1beta1.TenantConditionDrained {
+		return nil
+	}
+	before := t.DeepCopy()
+	t.Spec.TenantCondition = authv1beta1.TenantConditionDrained
+	return client.IgnoreNotFound(p.Patch(ctx, t, client.MergeFrom(before)))
 }
 
 func value(s *string) string {

@@ -8,6 +8,7 @@ import (
 	_ "embed"
 	"errors"
 	"io"
+	"strconv"
 	"strings"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
@@ -37,7 +38,8 @@ type Policies struct {
 
 const (
 	apply = "apply config/liqo/policies.yaml"
-	// consumers is the ConfigMap that names the brokered consumers, one key for each.
+	// consumers is the ConfigMap that names the brokered consumers, one key for each, and as "CONSUMER.slice" and
+	// "CONSUMER.csr" what each may have. A cluster ID has no dot.
 	consumers = "bourse-consumers"
 )
 
@@ -135,9 +137,20 @@ func (p *Policies) List(ctx context.Context, consumer string, limits bool) error
 	})
 }
 
+// Allow lets a consumer, who is listed, have one slice of this name, with a certificate request of at most this length.
+func (p *Policies) Allow(ctx context.Context, consumer, slice string, csr int) error {
+	return p.change(ctx, func(data map[string]string) {
+		data[consumer+".slice"], data[consumer+".csr"] = slice, strconv.Itoa(csr)
+	})
+}
+
 // Unlist takes a consumer out again, of which nothing is left.
 func (p *Policies) Unlist(ctx context.Context, consumer string) error {
-	return p.change(ctx, func(data map[string]string) { delete(data, consumer) })
+	return p.change(ctx, func(data map[string]string) {
+		for _, key := range []string{consumer, consumer + ".slice", consumer + ".csr"} {
+			delete(data, key)
+		}
+	})
 }
 
 func (p *Policies) change(ctx context.Context, change func(map[string]string)) error {

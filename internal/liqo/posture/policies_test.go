@@ -5,7 +5,7 @@ import "testing"
 // Each policy is bound, to the list of consumers unless it is about ourselves, and denies; none is left out of what is compared.
 func TestPoliciesAreBound(t *testing.T) {
 	policies, bindings, err := wanted()
-	if err != nil || len(policies) != 5 || len(bindings) != len(policies) {
+	if err != nil || len(policies) != 6 || len(bindings) != len(policies) {
 		t.Fatalf("%d policies, %d bindings, %v", len(policies), len(bindings), err)
 	}
 	for i, b := range bindings {

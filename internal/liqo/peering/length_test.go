@@ -1,0 +1,62 @@
+package peering
+
+import (
+	"crypto"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/pem"
+	"strings"
+	"testing"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// A request for one more group, however short, is longer than any honest one, whatever the names and the key.
+func TestOneGroupMoreIsLonger(t *testing.T) {
+	_, ed, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := func(key crypto.Signer, name string, groups ...string) []byte {
+		der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: name, Organization: groups}}, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
+	}
+	slice := "b-general-abcdefghijklmnop"
+	for n := 1; n <= 63; n++ {
+		consumer := strings.Repeat("c", n)
+		most, err := sliceCSR(consumer, slice)
+		if err != nil {
+			t.Fatal(err)
+		}
+		honest, greedy := request(ed, slice+"-0123456789ab", consumer), request(ed, slice+"-0123456789ab", consumer, "x")
+		if base64.StdEncoding.EncodedLen(len(honest)) > most {
+			t.Errorf("%d: an honest request does not fit", n)
+		}
+		// Without its line breaks, which nobody needs.
+		if bare := len(strings.ReplaceAll(string(greedy), "\n", "")) + 3; base64.StdEncoding.EncodedLen(bare) <= most {
+			t.Errorf("%d: a request for one group more fits", n)
+		}
+	}
+}
+
+// By a key of another kind the length could not be bounded.
+func TestOnlyEd25519(t *testing.T) {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := newCSR(key, organization, "rome")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := parseCSR(text, "rome"); api.CodeOf(err) != api.CodeBadSignature {
+		t.Errorf("%v", err)
+	}
+}
