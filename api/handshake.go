@@ -7,7 +7,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 //
 //	provider ── Nonce ────▶ consumer    something to sign
 //	provider ◀── Tenant ─── consumer    the signed nonce, the public key, a certificate request
-//	provider ── Identity ─▶ consumer    the certificate, and where the API server is
+//	provider ── Identity ─▶ consumer    the certificate, and where the API server is; the nonce again, for one who lost it
 //
 // Each is signed by the cluster key of who says it, so that whoever relays it can drop and delay it, but not
 // change, swap or invent it; and each names the session, so that none is taken for one of an earlier peering.
@@ -29,7 +29,7 @@ type Handshake struct {
 	HandshakeContent
 }
 
-// HandshakeContent is what a handshake message says: exactly one field is set.
+// HandshakeContent is what a handshake message says: a nonce, a tenant, or an identity with its nonce.
 type HandshakeContent struct {
 	Nonce    *HandshakeNonce    `json:"nonce,omitempty"`
 	Tenant   *HandshakeTenant   `json:"tenant,omitempty"`

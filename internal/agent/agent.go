@@ -64,6 +64,8 @@ type Options struct {
 	Interval time.Duration
 	// Linger is how long a peering is kept that no reservation uses. Default 10 min; negative: not at all.
 	Linger time.Duration
+	// Abandon is how long the end of a peering waits for the other side to take back its part. Default 2 min.
+	Abandon time.Duration
 	// ShrinkGrace is how long pods may stay after the reservation that they run by; ExcessGrace how long, after that,
 	// until they are deleted. Default 30 s and 60 s.
 	ShrinkGrace, ExcessGrace time.Duration
@@ -114,6 +116,9 @@ func Run(ctx context.Context, o Options) error {
 	}
 	if o.Linger == 0 {
 		o.Linger = 10 * time.Minute
+	}
+	if o.Abandon == 0 {
+		o.Abandon = 2 * time.Minute
 	}
 	if o.ShrinkGrace == 0 {
 		o.ShrinkGrace = 30 * time.Second

@@ -42,8 +42,19 @@ func (b *borrow) open(ctx context.Context, peer string, heard *api.Handshake) (p
 	return b.peering.Open(ctx, peer, heard)
 }
 
-func (b *borrow) close(ctx context.Context, peer string, _ bool) (bool, error) {
-	return b.peering.Close(ctx, peer)
+func (b *borrow) close(ctx context.Context, peer string, force bool) (bool, error) {
+	if force {
+		slices, err := b.slices.Names(ctx, peer)
+		if err != nil {
+			return false, err
+		}
+		for _, slice := range slices {
+			if err := b.evictor.Clear(ctx, slice); err != nil {
+				return false, err
+			}
+		}
+	}
+	return b.peering.Close(ctx, peer, force)
 }
 
 // serve makes the slices with a provider what its reservations say, and offloads what they name.

@@ -150,10 +150,10 @@ func (l *letters) say(ctx context.Context, peer string, role api.PeeringRole, p 
 
 func kindOf(c *api.HandshakeContent) string {
 	switch {
-	case c.Nonce != nil:
-		return "nonce"
+	case c.Identity != nil:
+		return "identity"
 	case c.Tenant != nil:
 		return "tenant"
 	}
-	return "identity"
+	return "nonce"
 }

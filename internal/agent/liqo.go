@@ -59,7 +59,7 @@ func (a *agent) useLiqo(ctx context.Context, h *halves, post *letters, inv *inve
 		policies: &posture.Policies{Reader: a.mgr.GetAPIReader(), Writer: c, Namespace: a.Namespace}}
 	l.peering = &peering.Provider{Client: c, Slice: l.slice}
 	p := &peerings{
-		Client: c, cluster: h.cluster, namespace: a.Namespace, market: post.market, letters: post, linger: a.Linger, log: h.log,
+		Client: c, cluster: h.cluster, namespace: a.Namespace, market: post.market, letters: post, linger: a.Linger, abandon: a.Abandon, log: h.log,
 		poke: make(chan event.GenericEvent, 1024), lend: l,
 		borrow: &borrow{
 			Client: c, cluster: h.cluster, market: post.market, broker: post.broker,

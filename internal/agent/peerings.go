@@ -28,6 +28,7 @@ type peerings struct {
 	market    *exchange.Exchange
 	letters   *letters
 	linger    time.Duration
+	abandon   time.Duration // how long one waits for the other side to take back its part of a peering that is being closed
 	log       *slog.Logger
 	poke      chan event.GenericEvent
 	lend      *lend
@@ -47,8 +48,6 @@ type side interface {
 const (
 	soon  = 300 * time.Millisecond // while something is being made or removed
 	later = 15 * time.Second       // how often an open peering is looked at that no event was about
-	// abandoned is how long one waits for the other side to take back its part of a peering that is being closed.
-	abandoned = 2 * time.Minute
 )
 
 func (p *peerings) side(role api.PeeringRole) side {
@@ -181,7 +180,8 @@ func (p *peerings) leave(ctx context.Context, object *api.Peering) (ctrl.Result,
 	if object.Status.State == api.PeeringLingering || object.Status.State == api.PeeringClosing {
 		since = object.Status.Since.Time
 	}
-	if left := p.linger - time.Since(since); object.Status.State != api.PeeringClosing && (left > 0 || message != "") {
+	lasts := time.Since(since)
+	if left := p.linger - lasts; object.Status.State != api.PeeringClosing && (left > 0 || message != "" && lasts < p.linger+p.abandon) {
 		wait := max(left, soon)
 		if message != "" {
 			wait = soon
@@ -191,7 +191,7 @@ func (p *peerings) leave(ctx context.Context, object *api.Peering) (ctrl.Result,
 	if err := p.show(ctx, object, api.PeeringStatus{State: api.PeeringClosing}, false); err != nil {
 		return ctrl.Result{}, err
 	}
-	done, err := half.close(ctx, peer, time.Since(object.Status.Since.Time) > abandoned)
+	done, err := half.close(ctx, peer, time.Since(object.Status.Since.Time) > p.abandon)
 	if err != nil {
 		return p.failed(ctx, object, err)
 	}

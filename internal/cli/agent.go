@@ -70,6 +70,7 @@ func (sh *shell) agentCommand() *cobra.Command {
 	f.StringSliceVar(&o.Roots, "trust-root", nil, "key of a federation's root, as `bourse root create` prints it: keys that it endorses count as confirmed")
 	f.StringVar(&endorsement, "endorsement", "", "file in which a root confirms this cluster's key, shown on its card")
 	f.DurationVar(&o.Linger, "peering-linger", 10*time.Minute, "how long a peering is kept that no reservation uses; negative: not at all")
+	f.DurationVar(&o.Abandon, "peering-abandon", 2*time.Minute, "how long the end of a peering waits for the other side, which may be gone for ever")
 	f.DurationVar(&o.ShrinkGrace, "shrink-grace", 30*time.Second, "how long pods may stay after the reservation that they run by has ended, where others go on")
 	f.DurationVar(&o.ExcessGrace, "excess-grace", time.Minute, "how long, after that, until they are deleted")
 	f.DurationVar(&o.Interval, "advertisement-requeue-interval", 30*time.Second, "how often to advertise without a change")

@@ -90,7 +90,7 @@ func member(name, region string) *federation.Member {
 	m := &federation.Member{
 		ClusterOptions: lab.ClusterOptions{Name: name, Liqo: true},
 		Sharing:        &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}},
-		AgentFlags:     []string{"--peering-linger", "-1s", "--shrink-grace", "4s", "--excess-grace", "8s"},
+		AgentFlags:     []string{"--peering-linger", "-1s", "--shrink-grace", "4s", "--excess-grace", "8s", "--peering-abandon", "30s"},
 	}
 	gpu := map[string]string{"rome": "NVIDIA-T4", "milan": "NVIDIA-A100", "paris": "NVIDIA-T4"}[name]
 	for i := range 2 {

@@ -53,6 +53,20 @@ func (e *Evictor) Fit(ctx context.Context, node string, keep api.Resources, leav
 	return fmt.Sprintf("%d pods of virtual node %s do not fit any more and go%s", len(excess), node, held), nil
 }
 
+// Clear deletes all pods of a virtual node at once: nobody will ever say that they ended.
+func (e *Evictor) Clear(ctx context.Context, node string) error {
+	var pods corev1.PodList
+	if err := e.Reader.List(ctx, &pods, client.MatchingFields{"spec.nodeName": node}); err != nil {
+		return err
+	}
+	for _, p := range pods.Items {
+		if err := e.evict(ctx, liqo.Running{ObjectMeta: p.ObjectMeta}, true); client.IgnoreNotFound(err) != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (e *Evictor) evict(ctx context.Context, p liqo.Running, force bool) error {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}}
 	if force {

@@ -5,9 +5,11 @@ import (
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	"github.com/liqotech/liqo/pkg/consts"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/bourse-dev/bourse/internal/liqo"
 )
@@ -33,6 +35,33 @@ func remains(ctx context.Context, c client.Client, namespace, label string) (boo
 		}
 	}
 	return false, nil
+}
+
+// replicator is the finalizer by which Liqo keeps an original until its copy is gone.
+const replicator = "crdreplicator.liqo.io/resource"
+
+// abandon lets originals go that are being deleted and whose copies nobody will ever confirm to be gone.
+func abandon(ctx context.Context, c client.Client, namespace string) error {
+	for _, list := range []client.ObjectList{&authv1beta1.ResourceSliceList{}, &offv1beta1.NamespaceMapList{}} {
+		if err := c.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{consts.ReplicationRequestedLabel: "true"}); err != nil {
+			return err
+		}
+		objects, err := meta.ExtractList(list)
+		if err != nil {
+			return err
+		}
+		for _, o := range objects {
+			o := o.(client.Object)
+			before := o.DeepCopyObject().(client.Object)
+			if o.GetDeletionTimestamp() == nil || !controllerutil.RemoveFinalizer(o, replicator) {
+				continue
+			}
+			if err := c.Patch(ctx, o, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // leaveNamespace deletes a tenant namespace that we made and that nothing uses any more: it serves both directions,

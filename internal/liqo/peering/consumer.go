@@ -46,12 +46,12 @@ func (c *Consumer) Open(ctx context.Context, provider string, heard *api.Handsha
 	if identity != nil && !liqo.Ours(identity) {
 		return Progress{Open: true, ByHand: true}, nil
 	}
-	if heard != nil && heard.Identity != nil {
-		if err := c.install(ctx, namespace, provider, identity, heard); err != nil {
-			return Progress{}, err
+	if heard != nil && heard.Identity != nil && identity == nil { // Liqo itself renews what is in one that is there
+		if made, err := c.install(ctx, namespace, provider, heard); err != nil || made {
+			return waiting(StepIdentity), err
 		}
 	}
-	if heard != nil && heard.Nonce != nil {
+	if heard != nil && heard.Nonce != nil && identity == nil {
 		return c.answer(ctx, namespace, provider, heard)
 	}
 	if identity != nil && identity.Status.KubeconfigSecretRef != nil {
@@ -140,25 +140,22 @@ func (c *Consumer) tenant(ctx context.Context) (*api.HandshakeTenant, error) {
 }
 
 // install makes the Identity what the provider issued, if that is for us and of this session.
-func (c *Consumer) install(ctx context.Context, namespace, provider string, old *authv1beta1.Identity, heard *api.Handshake) error {
+func (c *Consumer) install(ctx context.Context, namespace, provider string, heard *api.Handshake) (made bool, err error) {
 	var nonce corev1.Secret
 	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: signedNonceSecret}, &nonce); err != nil {
-		return client.IgnoreNotFound(err) // we asked for nothing
+		return false, client.IgnoreNotFound(err) // we asked for nothing
 	}
-	if old != nil {
-		return nil // Liqo itself renews what is in it
+	if heard.Session != session(nonce.Data[consts.NonceSecretField]) {
+		return false, nil // of a peering that was
 	}
 	given := heard.Identity
-	if heard.Session != session(nonce.Data[consts.NonceSecretField]) {
-		return nil // of a peering that was
-	}
 	identity := NewIdentity(namespace, provider)
 	identity.Spec.Namespace = &given.Namespace
 	identity.Spec.AuthParams = authv1beta1.AuthParams{CA: given.CA, SignedCRT: given.Certificate, APIServer: given.APIServer}
 	if given.ProxyURL != "" {
 		identity.Spec.AuthParams.ProxyURL = &given.ProxyURL
 	}
-	return c.Create(ctx, identity)
+	return true, c.Create(ctx, identity)
 }
 
 // NewIdentity is the Identity at a provider, without what the provider says.
@@ -170,13 +167,17 @@ func NewIdentity(namespace, provider string) *authv1beta1.Identity {
 }
 
 // Close removes what Open made; done says that nothing of it is left. It waits until Liqo has taken back what it
-// copied to the provider: without its Identity it could not, and would wait for ever.
-func (c *Consumer) Close(ctx context.Context, provider string) (done bool, err error) {
+// copied to the provider: without its Identity it could not, and would wait for ever. force does not wait for what a
+// provider that is gone, or has thrown us out, will never confirm.
+func (c *Consumer) Close(ctx context.Context, provider string, force bool) (done bool, err error) {
 	namespace, err := liqo.TenantNamespace(ctx, c.Client, provider)
 	if err != nil || namespace == "" {
 		return err == nil, err
 	}
 	if left, err := remains(ctx, c.Client, namespace, consts.ReplicationRequestedLabel); err != nil || left {
+		if err == nil && force {
+			err = abandon(ctx, c.Client, namespace)
+		}
 		return false, err
 	}
 	identity, err := c.identity(ctx, namespace, provider)

@@ -3,9 +3,11 @@ package peering
 import (
 	"bytes"
 	"context"
+	"strings"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
+	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	"github.com/liqotech/liqo/pkg/consts"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,6 +28,9 @@ type Provider struct {
 
 const nonceSecret = "liqo-nonce"
 
+// draining marks a Tenant that we drained, to be told from one that an admin did.
+const draining = api.Group + "/draining"
+
 // Open does what can be done now. heard is the newest valid message of the consumer, nil if there is none.
 // Errors: BadSignature where the consumer says what cannot be right; the API server's.
 func (p *Provider) Open(ctx context.Context, consumer string, heard *api.Handshake) (Progress, error) {
@@ -39,6 +44,10 @@ func (p *Provider) Open(ctx context.Context, consumer string, heard *api.Handsha
 	}
 	if tenant != nil && !liqo.Ours(tenant) {
 		return Progress{Open: true, ByHand: true}, nil
+	}
+	if tenant != nil && tenant.Annotations[draining] != "" { // an end without the consumer has begun, and goes on first
+		_, err := p.Close(ctx, consumer, true)
+		return waiting(StepNonce), err
 	}
 	nonce, err := p.nonce(ctx, namespace, consumer)
 	if err != nil || nonce == nil {
@@ -58,7 +67,8 @@ func (p *Provider) Open(ctx context.Context, consumer string, heard *api.Handsha
 	}
 	a := tenant.Status.AuthParams
 	out.Open, out.Step = true, ""
-	out.Say = &api.HandshakeContent{Identity: &api.HandshakeIdentity{
+	// The nonce goes with it: a consumer that has taken its part back meanwhile begins anew with it.
+	out.Say = &api.HandshakeContent{Nonce: &api.HandshakeNonce{Nonce: nonce}, Identity: &api.HandshakeIdentity{
 		Namespace: tenant.Status.TenantNamespace, CA: a.CA, Certificate: a.SignedCRT, APIServer: a.APIServer, ProxyURL: value(a.ProxyURL),
 	}}
 	return out, nil
@@ -195,18 +205,29 @@ func (p *Provider) Close(ctx context.Context, consumer string, force bool) (done
 	return true, leaveNamespace(ctx, p.Client, namespace)
 }
 
-// mapped says whether a namespace is left that Liqo made for a consumer.
-func (p *Provider) mapped(ctx context.Context, consumer string) (bool, error) {
+// mapped says whether a namespace is left that Liqo made for a consumer. One whose NamespaceMap is gone Liqo has forgotten
+// (it does, when its API server goes away at the wrong moment): that is deleted here.
+func (p *Provider) mapped(ctx context.Context, consumer string) (left bool, err error) {
 	var list corev1.NamespaceList
 	if err := p.List(ctx, &list, client.MatchingLabels{consts.RemoteClusterID: consumer}); err != nil {
 		return false, err
 	}
-	for _, ns := range list.Items {
-		if ns.Annotations[consts.RemoteNamespaceManagedByAnnotationKey] != "" {
-			return true, nil
+	for i := range list.Items {
+		ns := &list.Items[i]
+		namespace, name, found := strings.Cut(ns.Annotations[consts.RemoteNamespaceManagedByAnnotationKey], "/")
+		if !found {
+			continue
+		}
+		left = true
+		err := p.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &offv1beta1.NamespaceMap{})
+		if apierrors.IsNotFound(err) && ns.DeletionTimestamp == nil {
+			err = p.Delete(ctx, ns, client.Preconditions{UID: &ns.UID})
+		}
+		if client.IgnoreNotFound(err) != nil {
+			return false, err
 		}
 	}
-	return false, nil
+	return left, nil
 }
 
 // drain has Liqo take a consumer's rights and remove all that it has copied here.
@@ -216,6 +237,7 @@ func (p *Provider) drain(ctx context.Context, t *authv1beta1.Tenant) error {
 	}
 	before := t.DeepCopy()
 	t.Spec.TenantCondition = authv1beta1.TenantConditionDrained
+	metav1.SetMetaDataAnnotation(&t.ObjectMeta, draining, "true")
 	return client.IgnoreNotFound(p.Patch(ctx, t, client.MergeFrom(before)))
 }
 

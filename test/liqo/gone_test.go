@@ -1,0 +1,58 @@
+package liqo
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/test/lab"
+)
+
+// A consumer that does not answer any more is evicted: the provider waits for it for a while, then has Liqo take its rights
+// and what it had, and only then lets go of it. When the consumer is back, it borrows anew.
+func TestTheConsumerIsGone(t *testing.T) {
+	w := start(t)
+	a := w.ask(t, w.rome, w.paris, "gone", amounts("1", "1Gi"))
+	a.becomes(api.Active)
+	a.run(1, "100m", "64Mi")
+	a.running(w.paris, 1)
+	w.rome.Agent(0).Expect()
+	w.rome.Agent(0).Kill()
+	w.rome.Cluster.Kill(lab.LiqoCRDReplicator)
+	if _, err := w.paris.People(0).Evict(t.Context(), "rome"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "nothing of rome is left at paris", func(ctx context.Context) error {
+		var list corev1.NamespaceList
+		if err := w.paris.Objects.List(ctx, &list, kube.MatchingLabels{"liqo.io/remote-cluster-id": "rome"}); err != nil {
+			return err
+		}
+		var consumers corev1.ConfigMap
+		if err := w.paris.Objects.Get(ctx, kube.ObjectKey{Namespace: api.Namespace, Name: "bourse-consumers"}, &consumers); err != nil {
+			return err
+		}
+		if len(list.Items) > 0 || len(consumers.Data) > 0 {
+			return fmt.Errorf("namespaces %v, consumers %v", namesIn(&list), consumers.Data)
+		}
+		return nil
+	})
+	if err := w.rome.Cluster.Start(t.Context(), lab.LiqoCRDReplicator); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.rome.StartAgent(0); err != nil {
+		t.Fatal(err)
+	}
+	a.becomes(api.Released)
+	w.nothingLeft(t, w.rome, w.paris)
+	if err := w.rome.Objects.Delete(t.Context(), a.request); err != nil {
+		t.Fatal(err)
+	}
+	again := w.ask(t, w.rome, w.paris, "again", amounts("1", "1Gi"))
+	again.becomes(api.Active)
+	again.release()
+	w.nothingLeft(t, w.rome, w.paris)
+}
