@@ -49,12 +49,16 @@ type HandshakeTenant struct {
 	PublicKey []byte `json:"publicKey"`
 	CSR       []byte `json:"csr"`
 	Signature []byte `json:"signature"`
+	// Challenge is new with each opening of the consumer's: only an Identity that repeats it is an answer.
+	Challenge string `json:"challenge" maxLength:"64"`
 	// ProxyURL is how the consumer reaches the provider's API server inside the tunnel; empty: directly.
 	ProxyURL string `json:"proxyURL,omitempty"`
 }
 
 // HandshakeIdentity is what the consumer makes its Identity of.
 type HandshakeIdentity struct {
+	// Challenge is that of the Tenant that this answers.
+	Challenge string `json:"challenge"`
 	// Namespace is the consumer's tenant namespace on the provider.
 	Namespace string `json:"namespace"`
 	// CA and Certificate are PEM; APIServer is a URL.

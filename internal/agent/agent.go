@@ -276,7 +276,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	if here != nil {
 		advertiser.Liqo, borrower.Reach = here.card, here.reach
 		group.Go(func() error { return here.follow(ctx, sharing.tell) })
-		if err := a.useLiqo(ctx, halves, post, inv, here); err != nil {
+		if err := a.useLiqo(ctx, halves, post, inv); err != nil {
 			return err
 		}
 	}

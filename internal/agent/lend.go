@@ -32,6 +32,8 @@ type lend struct {
 	reader    client.Reader // from the API server
 	graces    graces
 	log       *slog.Logger
+	proven    time.Time       // when the policies last denied
+	isOpen    map[string]bool // the peerings that are
 }
 
 // graces are how long pods may stay that a reservation no longer covers.
@@ -42,13 +44,26 @@ type graces struct {
 	excess time.Duration
 }
 
+// proofLasts is how long the proof that the policies deny holds for peerings that are open already. Each that opens asks anew.
+const proofLasts = time.Minute
+
 func (l *lend) open(ctx context.Context, peer string, heard *api.Handshake) (peering.Progress, error) {
-	if err := l.policies.InForce(ctx); err != nil {
-		return peering.Progress{}, err
+	if !l.isOpen[peer] || time.Since(l.proven) > proofLasts {
+		if err := l.policies.InForce(ctx); err != nil {
+			return peering.Progress{}, err
+		}
+		l.proven = time.Now()
+		if err := posture.Collides(ctx, l.policies.Reader, peer); err != nil {
+			return peering.Progress{}, err
+		}
 	}
-	if err := posture.Collides(ctx, l.policies.Reader, peer); err != nil {
-		return peering.Progress{}, err
-	}
+	progress, err := l.peer(ctx, peer, heard)
+	l.isOpen[peer] = err == nil && progress.Open
+	return progress, err
+}
+
+// peer opens a peering under policies that are in force.
+func (l *lend) peer(ctx context.Context, peer string, heard *api.Handshake) (peering.Progress, error) {
 	if byHand, err := l.peering.ByHand(ctx, peer); err != nil {
 		return peering.Progress{}, err
 	} else if !byHand { // one made by hand goes on as it is
@@ -79,6 +94,7 @@ func (l *lend) close(ctx context.Context, peer string, force bool) (bool, error)
 	if err != nil || !done {
 		return false, err
 	}
+	delete(l.isOpen, peer)
 	return true, l.policies.Unlist(ctx, peer)
 }
 

@@ -53,10 +53,13 @@ func (a *agent) findLiqo(ctx context.Context, log *slog.Logger) (*installed, err
 }
 
 // useLiqo turns reservations into virtual nodes.
-func (a *agent) useLiqo(ctx context.Context, h *halves, post *letters, inv *inventory.Inventory, here *installed) error {
+func (a *agent) useLiqo(ctx context.Context, h *halves, post *letters, inv *inventory.Inventory) error {
 	c := a.mgr.GetClient()
-	l := &lend{Client: c, cluster: h.cluster, namespace: a.Namespace, market: post.market, inventory: inv, sharing: h.sharing.current.Load, reader: a.mgr.GetAPIReader(), graces: a.graces(), log: h.log,
-		policies: &posture.Policies{Reader: a.mgr.GetAPIReader(), Writer: c, Namespace: a.Namespace}}
+	l := &lend{
+		Client: c, cluster: h.cluster, namespace: a.Namespace, market: post.market, inventory: inv, sharing: h.sharing.current.Load,
+		reader: a.mgr.GetAPIReader(), graces: a.graces(), log: h.log, isOpen: map[string]bool{},
+		policies: &posture.Policies{Reader: a.mgr.GetAPIReader(), Writer: c, Namespace: a.Namespace},
+	}
 	l.peering = &peering.Provider{Client: c, Slice: l.slice}
 	p := &peerings{
 		Client: c, cluster: h.cluster, namespace: a.Namespace, market: post.market, letters: post, linger: a.Linger, abandon: a.Abandon, log: h.log,

@@ -84,20 +84,21 @@ func (c *Consumer) answer(ctx context.Context, namespace, provider string, heard
 	if heard.Session != session(nonce) {
 		return Progress{}, api.Errorf(api.CodeBadSignature, "the nonce of %s is of another session", provider)
 	}
-	signature, err := c.signed(ctx, namespace, provider, nonce)
-	if err != nil || signature == nil {
+	signed, err := c.signed(ctx, namespace, provider, nonce)
+	if err != nil || signed == nil {
 		return waiting(StepNonce), err
 	}
 	tenant, err := c.tenant(ctx)
 	if err != nil {
 		return Progress{}, err
 	}
-	tenant.Signature = signature
+	tenant.Signature, tenant.Challenge = signed.Data[consts.SignedNonceSecretField], string(signed.UID)
 	return Progress{Step: StepIdentity, Session: heard.Session, Say: &api.HandshakeContent{Tenant: tenant}}, nil
 }
 
-// signed returns the nonce's signature; nil until our Liqo has made it.
-func (c *Consumer) signed(ctx context.Context, namespace, provider string, nonce []byte) ([]byte, error) {
+// signed returns the Secret with the nonce's signature; nil until our Liqo has made it. It is made anew with each opening, so
+// that its UID is a challenge that no older message answers.
+func (c *Consumer) signed(ctx context.Context, namespace, provider string, nonce []byte) (*corev1.Secret, error) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: signedNonceSecret}}
 	err := c.Get(ctx, client.ObjectKeyFromObject(secret), secret)
 	switch {
@@ -110,7 +111,10 @@ func (c *Consumer) signed(ctx context.Context, namespace, provider string, nonce
 	case !bytes.Equal(secret.Data[consts.NonceSecretField], nonce): // of a peering that was
 		return nil, c.Delete(ctx, secret, client.Preconditions{UID: &secret.UID})
 	}
-	return secret.Data[consts.SignedNonceSecretField], nil
+	if len(secret.Data[consts.SignedNonceSecretField]) == 0 {
+		return nil, nil
+	}
+	return secret, nil
 }
 
 // tenant is what the provider needs of our Liqo's key: its public half, and a certificate request by it. The key
@@ -145,7 +149,7 @@ func (c *Consumer) install(ctx context.Context, namespace, provider string, hear
 	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: signedNonceSecret}, &nonce); err != nil {
 		return false, client.IgnoreNotFound(err) // we asked for nothing
 	}
-	if heard.Session != session(nonce.Data[consts.NonceSecretField]) {
+	if heard.Session != session(nonce.Data[consts.NonceSecretField]) || heard.Identity.Challenge != string(nonce.UID) {
 		return false, nil // of a peering that was
 	}
 	given := heard.Identity

@@ -54,7 +54,9 @@ func (p *Provider) Open(ctx context.Context, consumer string, heard *api.Handsha
 		return waiting(StepNonce), err
 	}
 	out := Progress{Step: StepTenant, Session: session(nonce), Say: &api.HandshakeContent{Nonce: &api.HandshakeNonce{Nonce: nonce}}}
+	challenge := ""
 	if heard != nil && heard.Tenant != nil && heard.Session == out.Session {
+		challenge = heard.Tenant.Challenge
 		if tenant, err = p.admit(ctx, namespace, consumer, tenant, heard.Tenant); err != nil {
 			return Progress{}, err
 		}
@@ -69,7 +71,7 @@ func (p *Provider) Open(ctx context.Context, consumer string, heard *api.Handsha
 	out.Open, out.Step = true, ""
 	// The nonce goes with it: a consumer that has taken its part back meanwhile begins anew with it.
 	out.Say = &api.HandshakeContent{Nonce: &api.HandshakeNonce{Nonce: nonce}, Identity: &api.HandshakeIdentity{
-		Namespace: tenant.Status.TenantNamespace, CA: a.CA, Certificate: a.SignedCRT, APIServer: a.APIServer, ProxyURL: value(a.ProxyURL),
+		Challenge: challenge, Namespace: tenant.Status.TenantNamespace, CA: a.CA, Certificate: a.SignedCRT, APIServer: a.APIServer, ProxyURL: value(a.ProxyURL),
 	}}
 	return out, nil
 }
