@@ -1,6 +1,11 @@
 package robustness
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -86,6 +91,7 @@ func TestStoppedAndContinued(t *testing.T) {
 		}
 	}
 	signal(syscall.SIGSTOP)
+	standsStill(t, b.life.cmd.Process.Pid)
 	answered := make(chan error, 1)
 	go func() {
 		_, err := rome.Reserve(t.Context(), "meanwhile", api.Request{Resources: cpu(1000)})
@@ -93,7 +99,7 @@ func TestStoppedAndContinued(t *testing.T) {
 	}()
 	select {
 	case err := <-answered:
-		t.Errorf("a process that stands still answered: %v", err)
+		t.Fatalf("a process that stands still answered: %v", err)
 	case <-time.After(2 * time.Second):
 	}
 	signal(syscall.SIGCONT)
@@ -105,4 +111,31 @@ func TestStoppedAndContinued(t *testing.T) {
 	}
 	watch.sees(all(t, b.operator))
 	b.balanced()
+}
+
+// standsStill waits until a process that was told to stop has: its threads may run on for a moment. Where there is no
+// /proc to look at, the moment is waited for.
+func standsStill(t *testing.T, pid int) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		if err != nil || len(tasks) == 0 {
+			time.Sleep(time.Second)
+			return
+		}
+		if !slices.ContainsFunc(tasks, runs) {
+			return
+		}
+	}
+	t.Fatal("it goes on")
+}
+
+// runs says whether a thread, by its stat file in /proc, is not stopped: its state follows the name in brackets.
+func runs(stat string) bool {
+	text, err := os.ReadFile(stat)
+	if err != nil {
+		return false // it has ended
+	}
+	_, after, _ := strings.Cut(string(text), ") ")
+	return !strings.HasPrefix(after, "T")
 }
