@@ -19,25 +19,7 @@ const patience = 60 * time.Second
 // eventually asks until there is no error any more.
 func eventually(t *testing.T, what string, ask func(ctx context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience) // cleanups wait too: t's own is over by then
-	defer cancel()
-	tick := time.NewTicker(25 * time.Millisecond)
-	defer tick.Stop()
-	var last error
-	for {
-		err := ask(ctx)
-		if err == nil {
-			return
-		}
-		if ctx.Err() == nil {
-			last = err
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("after %s still not: %s: %v", patience, what, last)
-		}
-	}
+	federation.Eventually(t, patience, what, ask)
 }
 
 // ask makes a ResourceRequest as its people do, and deletes it when the test ends.

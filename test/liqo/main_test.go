@@ -112,23 +112,5 @@ const patience = 90 * time.Second
 // eventually asks until there is no error any more.
 func eventually(t *testing.T, what string, ask func(ctx context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	var last error
-	for {
-		err := ask(ctx)
-		if err == nil {
-			return
-		}
-		if ctx.Err() == nil {
-			last = err
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("after %s still not: %s: %v", patience, what, last)
-		}
-	}
+	federation.Eventually(t, patience, what, ask)
 }

@@ -145,7 +145,7 @@ func (g *Guard) ensure(ctx context.Context, want client.Object) error {
 }
 
 func object(namespace string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{consts.K8sAppManagedByKey: "bourse"}}
+	return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: liqo.Managed()}
 }
 
 // quota bounds what no reservation counts.

@@ -71,7 +71,7 @@ func (n *Namespaces) Ensure(ctx context.Context, u Use) error {
 // NewOffloading is what is made for a use of a namespace.
 func NewOffloading(u Use) *offv1beta1.NamespaceOffloading {
 	return &offv1beta1.NamespaceOffloading{
-		ObjectMeta: metav1.ObjectMeta{Namespace: u.Namespace, Name: offloading, Labels: map[string]string{consts.K8sAppManagedByKey: "bourse"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: u.Namespace, Name: offloading, Labels: liqo.Managed()},
 		Spec:       specOf(u),
 	}
 }

@@ -83,7 +83,7 @@ func (s *Slices) options(ctx context.Context, reflect api.Reflect) (string, erro
 	err := s.Reader.Get(ctx, client.ObjectKeyFromObject(have), have)
 	switch {
 	case apierrors.IsNotFound(err):
-		have.Labels, have.Spec = map[string]string{consts.K8sAppManagedByKey: "bourse"}, *want
+		have.Labels, have.Spec = liqo.Managed(), *want
 		return name, client.IgnoreAlreadyExists(s.Create(ctx, have))
 	case err != nil || equality.Semantic.DeepEqual(have.Spec, *want) || !liqo.Ours(have):
 		return name, err

@@ -1,0 +1,31 @@
+package federation
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// Eventually asks until there is no error any more, and fails the test when that takes longer than its patience.
+func Eventually(t testing.TB, patience time.Duration, what string, ask func(ctx context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience) // cleanups wait too: t's own is over by then
+	defer cancel()
+	tick := time.NewTicker(25 * time.Millisecond)
+	defer tick.Stop()
+	var last error
+	for {
+		err := ask(ctx)
+		if err == nil {
+			return
+		}
+		if ctx.Err() == nil {
+			last = err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("after %s still not: %s: %v", patience, what, last)
+		}
+	}
+}
