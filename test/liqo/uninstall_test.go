@@ -53,11 +53,13 @@ func TestUninstall(t *testing.T) {
 	if err := w.rome.Objects.Get(t.Context(), kube.ObjectKey{Name: market.SliceName("rome", "paris", api.GeneralPool)}, &node); err != nil {
 		t.Error(err)
 	}
-	eventually(t, "rome no longer knows what a Peer is", func(ctx context.Context) error {
-		err := w.rome.Objects.List(ctx, &api.PeerList{})
-		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
-			return nil
-		}
-		return fmt.Errorf("it answers %w", err)
-	})
+	for _, list := range []kube.ObjectList{&api.PeerList{}, &api.ResourceRequestList{}} {
+		eventually(t, fmt.Sprintf("rome no longer knows what a %T is", list), func(ctx context.Context) error {
+			err := w.rome.Objects.List(ctx, list)
+			if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+				return nil
+			}
+			return fmt.Errorf("it answers %w", err)
+		})
+	}
 }
