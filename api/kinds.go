@@ -17,6 +17,8 @@ const (
 	ConditionNodeReady = "NodeReady"
 	// ConditionPodsComply of a ReservationInstruction: no pod waits in its namespaces that a provider would not take.
 	ConditionPodsComply = "PodsComply"
+	// ConditionUpToDate says whether a bound reservation is what its request asks for now.
+	ConditionUpToDate = "UpToDate"
 	// ConditionOffloaded of a ReservationInstruction: its namespaces are offloaded.
 	ConditionOffloaded = "Offloaded"
 	// ConditionCovered of a ProviderInstruction: the cluster really has free what it reserved.
@@ -38,8 +40,8 @@ const (
 type ResourceRequest struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
-	// Spec is immutable: ask anew for something else.
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a request cannot be changed: delete it and make another"
+	// Spec may change in its resources and its duration: the reservation follows, if its provider agrees. Ask anew for anything else.
+	// +kubebuilder:validation:XValidation:rule="has(self.pool) == has(oldSelf.pool) && (!has(self.pool) || self.pool == oldSelf.pool) && has(self.where) == has(oldSelf.where) && (!has(self.where) || self.where == oldSelf.where) && has(self.properties) == has(oldSelf.properties) && (!has(self.properties) || self.properties == oldSelf.properties) && has(self.target) == has(oldSelf.target) && (!has(self.target) || self.target == oldSelf.target) && has(self.exclude) == has(oldSelf.exclude) && (!has(self.exclude) || self.exclude == oldSelf.exclude) && has(self.prefer) == has(oldSelf.prefer) && (!has(self.prefer) || self.prefer == oldSelf.prefer) && has(self.strategy) == has(oldSelf.strategy) && (!has(self.strategy) || self.strategy == oldSelf.strategy) && has(self.confirm) == has(oldSelf.confirm) && (!has(self.confirm) || self.confirm == oldSelf.confirm) && has(self.offload) == has(oldSelf.offload) && (!has(self.offload) || self.offload == oldSelf.offload)",message="only the resources and the duration of a request can change: delete it and make another"
 	Spec   ResourceRequestSpec   `json:"spec"`
 	Status ResourceRequestStatus `json:"status,omitempty"`
 }

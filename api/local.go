@@ -33,6 +33,14 @@ type RequestStatus struct {
 	Status  ResourceRequestStatus `json:"status"`
 }
 
+// ReservationChange is the body by which an agent edits the ResourceRequest behind a reservation.
+type ReservationChange struct {
+	// Resources replace those of the same name; 0 takes one away. The others stay.
+	Resources Resources `json:"resources,omitempty"`
+	// For is how long it is to last from now. Empty: as before.
+	For *metav1.Duration `json:"for,omitempty"`
+}
+
 // KnownPeer is a Peer as an agent's listener shows it; its ID is the cluster's.
 type KnownPeer struct {
 	Spec   PeerSpec   `json:"spec"`

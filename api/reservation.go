@@ -71,15 +71,18 @@ type Reservation struct {
 	Provider string `json:"provider,omitempty"`
 	Pool     string `json:"pool,omitempty"`
 	// Slice is the name of the account's ResourceSlice, hence of its virtual node.
-	Slice      string    `json:"slice,omitempty"`
-	Resources  Resources `json:"resources"`
-	Generation int64     `json:"generation"`
+	Slice     string    `json:"slice,omitempty"`
+	Resources Resources `json:"resources"`
+	// Generation is that of the assignment that both sides are, or are to be, bound by.
+	Generation int64 `json:"generation"`
 
 	Created metav1.Time `json:"created"`
 	// HeldUntil is when the hold ends, Deadline when the way to Reserved does, Until when the reservation does.
 	HeldUntil metav1.Time `json:"heldUntil,omitzero"`
 	Deadline  metav1.Time `json:"deadline,omitzero"`
 	Until     metav1.Time `json:"until,omitzero"`
+	// Change is what it is to become, or last was to become and will not.
+	Change *Change `json:"change,omitempty"`
 
 	Request  *Request  `json:"request,omitempty"`
 	Decision *Decision `json:"decision,omitempty"`
@@ -95,6 +98,23 @@ type Reservation struct {
 	Acceptance string `json:"acceptance,omitempty"`
 	End        string `json:"end,omitempty"`
 }
+
+// Change is another size or end of a bound reservation, as a newer assignment that its consumer signed.
+type Change struct {
+	Generation int64       `json:"generation"`
+	Resources  Resources   `json:"resources"`
+	Until      metav1.Time `json:"until,omitzero"`
+	// HeldUntil is how long the provider's answer is awaited.
+	HeldUntil metav1.Time `json:"heldUntil,omitzero"`
+	// Assignment is the signed document (JWS).
+	Assignment string `json:"assignment,omitempty"`
+	// Reason and Message say why it will not be. Empty while the answer is awaited.
+	Reason  Reason `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// Pending says whether a change awaits its answer.
+func (c *Change) Pending() bool { return c != nil && c.Reason == "" }
 
 // Tried is a provider that was asked and did not accept.
 type Tried struct {

@@ -43,6 +43,11 @@ func (c *Client) ReleaseLocally(ctx context.Context, id string) error {
 	return c.call(ctx, http.MethodPost, "/reservations/"+url.PathEscape(id)+"/release", nil, nil, nil)
 }
 
+// ChangeLocally edits the ResourceRequest behind a reservation.
+func (c *Client) ChangeLocally(ctx context.Context, id string, change api.ReservationChange) (RequestStatus, error) {
+	return one[api.RequestStatus](ctx, c, http.MethodPatch, "/reservations/"+url.PathEscape(id), nil, change)
+}
+
 func requestPath(namespace, name string) string {
 	return "/requests/" + url.PathEscape(namespace) + "/" + url.PathEscape(name)
 }

@@ -122,7 +122,7 @@ func (b *borrow) bound(ctx context.Context) ([]loan, error) {
 	var all []loan
 	err := b.market.Read(ctx, func(s *market.State) {
 		for _, r := range s.Of(b.cluster, 0) {
-			if r.Consumer == b.cluster && bound(r) {
+			if r.Consumer == b.cluster && r.Bound() {
 				all = append(all, loan{Reservation: r})
 			}
 		}

@@ -143,6 +143,44 @@ func (h *home) ConfirmRequest(ctx context.Context, namespace, name string) (api.
 	return envelope(object), nil
 }
 
+// ChangeReservation edits the request behind a reservation; what becomes of it, its condition UpToDate says.
+func (h *home) ChangeReservation(ctx context.Context, id string, change api.ReservationChange) (api.Envelope[api.RequestStatus], error) {
+	none := api.Envelope[api.RequestStatus]{}
+	var ours *market.Reservation
+	if err := h.ledger.Read(ctx, func(s *market.State) { ours = s.Reservation(id) }); err != nil {
+		return none, err
+	}
+	switch {
+	case ours == nil || ours.Object == nil:
+		return none, api.Errorf(api.CodeNotFound, "no request of this cluster made reservation %.80q", id).Fix("see: bourse reservations")
+	case !ours.Bound():
+		return none, api.Errorf(api.CodeConflict, "reservation %s is %s: only what is bound can change", id, ours.State).Fix("wait until it is Reserved, or reserve anew")
+	case change.For != nil && change.For.Duration <= 0:
+		return none, api.Invalid("for", "%s is not a time to come", change.For.Duration).Fix("release it instead: bourse release %s", id)
+	}
+	object, err := h.get(ctx, ours.Object.Namespace, ours.Object.Name)
+	if err != nil {
+		return none, err
+	}
+	before := object.DeepCopy()
+	for name, amount := range change.Resources {
+		object.Spec.Resources[name] = amount
+		if amount.IsZero() {
+			delete(object.Spec.Resources, name)
+		}
+	}
+	if change.For != nil {
+		object.Spec.Duration = &metav1.Duration{Duration: (h.ledger.Now().Go().Sub(ours.Created.Go()) + change.For.Duration).Round(time.Second)}
+	}
+	if _, err := market.Need("resources", object.Spec.Resources); err != nil {
+		return none, err
+	}
+	if err := h.Patch(ctx, object, client.MergeFrom(before)); err != nil {
+		return none, kubernetesError(err)
+	}
+	return envelope(object), nil
+}
+
 // ReleaseReservation deletes the request behind a reservation; one that the Ledger has lost with its request ends all the same.
 func (h *home) ReleaseReservation(ctx context.Context, id string) error {
 	var ours *market.Reservation

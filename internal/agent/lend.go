@@ -84,9 +84,32 @@ func (l *lend) slice(consumer string) string {
 	return market.SliceName(consumer, l.cluster, api.GeneralPool)
 }
 
-// serve only shows what is used: slices are granted as they come.
+// serve shows what is used, and takes back what was given up: slices are granted as they come.
 func (l *lend) serve(ctx context.Context, peer string) (string, error) {
-	return "", l.showUse(ctx, peer)
+	if err := l.showUse(ctx, peer); err != nil {
+		return "", err
+	}
+	slice := l.slice(peer)
+	a, err := l.account(ctx, peer, slice)
+	if err != nil {
+		return "", err
+	}
+	rest := a.owed()
+	for _, part := range a.ending {
+		if rest.Fits(l.used(peer, slice).Only(part.Size)) || slices.IndexFunc(a.bound, func(r *market.Reservation) bool { return r.ID == part.ID }) < 0 {
+			continue
+		}
+		if l.overdue(part) {
+			err = l.takeBack(ctx, part, rest)
+		}
+		return "pods use what " + peer + " has given up", err
+	}
+	return "", nil
+}
+
+// overdue says whether pods may no longer use what ends.
+func (l *lend) overdue(r *market.Reservation) bool {
+	return l.market.Now().Go().Sub(r.Changed.Go()) >= l.graces.shrink+l.graces.excess
 }
 
 func (l *lend) close(ctx context.Context, peer string, force bool) (bool, error) {
@@ -117,8 +140,11 @@ func (l *lend) account(ctx context.Context, consumer, slice string) (a account, 
 		for _, r := range s.Of(l.cluster, 0) {
 			switch {
 			case r.Provider != l.cluster || r.Consumer != consumer || r.Slice() != slice:
-			case bound(r):
+			case r.Bound():
 				a.bound = append(a.bound, r)
+				if part := r.Ending(); part != nil {
+					a.ending = append(a.ending, part)
+				}
 			case r.State == api.Releasing:
 				a.ending = append(a.ending, r)
 			}
@@ -156,6 +182,7 @@ func (l *lend) owed(ctx context.Context, consumer, slice string) (grant.Owed, bo
 		out.Reservations = append(out.Reservations, r.ID)
 	}
 	slices.Sort(out.Reservations)
+	out.Reservations = slices.Compact(out.Reservations)
 	return out, true, nil
 }
 
@@ -184,7 +211,7 @@ func (l *lend) freed(ctx context.Context, ours *market.Reservation) (bool, error
 	}
 	rest := a.owed()
 	if !rest.Fits(l.used(ours.Consumer, slice).Only(ours.Size)) {
-		if l.market.Now().Go().Sub(ours.Changed.Go()) < l.graces.shrink+l.graces.excess {
+		if !l.overdue(ours) {
 			return false, nil
 		}
 		return false, l.takeBack(ctx, ours, rest)

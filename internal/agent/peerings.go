@@ -65,9 +65,6 @@ func (p *peerings) counterpart(r *market.Reservation) (string, api.PeeringRole) 
 	return r.Provider, api.RoleProvider
 }
 
-// bound says whether both sides are bound by a reservation, so that it needs a peering.
-func bound(r *market.Reservation) bool { return r.State == api.Reserved || r.State == api.Active }
-
 // follow makes sure that a reservation has the Peering that it needs, and that this looks at it again.
 func (p *peerings) follow(ctx context.Context, r *market.Reservation) error {
 	peer, role := p.counterpart(r)
@@ -78,7 +75,7 @@ func (p *peerings) follow(ctx context.Context, r *market.Reservation) error {
 		ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: api.PeeringName(peer, role)},
 		Spec:       api.PeeringSpec{Cluster: peer, Role: role},
 	}
-	if bound(r) {
+	if r.Bound() { // it needs a peering
 		err := p.Get(ctx, client.ObjectKeyFromObject(object), object)
 		if apierrors.IsNotFound(err) {
 			err = p.Create(ctx, object)
@@ -124,7 +121,7 @@ func (p *peerings) used(ctx context.Context, spec api.PeeringSpec) (used bool, e
 	err = p.market.Read(ctx, func(s *market.State) {
 		for _, r := range s.Of(p.cluster, 0) {
 			peer, role := p.counterpart(r)
-			used = used || peer == spec.Cluster && role == spec.Role && bound(r)
+			used = used || peer == spec.Cluster && role == spec.Role && r.Bound()
 		}
 	})
 	return used, err

@@ -58,12 +58,24 @@ func (b *borrow) ending(ctx context.Context) (map[string][]loan, error) {
 	ending := map[string][]loan{}
 	err := b.market.Read(ctx, func(s *market.State) {
 		for _, r := range s.Of(b.cluster, 0) {
-			if r.Consumer == b.cluster && r.State == api.Releasing {
+			if r.Bound() {
+				r = b.givenUp(r)
+			}
+			if r != nil && r.Consumer == b.cluster && r.State == api.Releasing {
 				ending[r.Slice()] = append(ending[r.Slice()], loan{Reservation: r})
 			}
 		}
 	})
 	return ending, err
+}
+
+// givenUp is the part that a loan has lost by becoming smaller, as long as pods may still have to go for it.
+func (b *borrow) givenUp(r *market.Reservation) *market.Reservation {
+	part := r.Ending()
+	if part == nil || b.market.Now().Go().Sub(part.Changed.Go()) > 2*(b.graces.shrink+b.graces.excess) {
+		return nil
+	}
+	return part
 }
 
 // keep is what of an account goes on, with 0 of what it only had by what leaves.

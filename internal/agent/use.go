@@ -56,7 +56,7 @@ func (l *lend) showUse(ctx context.Context, consumer string) error {
 	accounts := map[string][]*market.Reservation{}
 	if err := l.market.Read(ctx, func(s *market.State) {
 		for _, r := range s.Of(l.cluster, 0) {
-			if r.Provider == l.cluster && r.Consumer == consumer && bound(r) {
+			if r.Provider == l.cluster && r.Consumer == consumer && r.Bound() {
 				accounts[r.Slice()] = append(accounts[r.Slice()], r)
 			}
 		}

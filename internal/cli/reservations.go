@@ -51,6 +51,7 @@ func (sh *shell) showReservations(items []client.Reservation) error {
 			}
 			return until(r.Payload.Until)
 		}},
+		column[api.Reservation]{"CHANGE", true, func(r R) string { return changeOf(r.Payload.Change) }},
 		column[api.Reservation]{"REASON", false, func(r R) string { return string(r.Payload.Reason) }},
 		column[api.Reservation]{"SLICE", true, func(r R) string { return r.Payload.Slice }},
 		column[api.Reservation]{"CREATED", true, func(r R) string { return r.Payload.Created.Format(time.RFC3339) }},
@@ -168,7 +169,7 @@ func (sh *shell) confirmCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			r, err = sh.follow(cmd.Context(), c, r, &wish{})
+			r, err = sh.follow(cmd.Context(), c, r, (&wish{}).done)
 			if err != nil {
 				return err
 			}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -42,10 +43,7 @@ func (sh *shell) reserveCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return sh.reserve(cmd.Context(), w) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&w.cpu, "cpu", "", "CPUs, such as 4 or 500m")
-	f.StringVar(&w.memory, "memory", "", "memory, such as 8Gi")
-	f.StringVar(&w.gpu, "gpu", "", "NVIDIA GPUs (nvidia.com/gpu)")
-	f.StringToStringVar(&w.resources, "resource", nil, "any resource: NAME=AMOUNT, may be repeated")
+	w.amountFlags(f)
 	f.DurationVar(&w.duration, "for", 0, "how long (default "+api.DefaultDuration+")")
 	f.StringVar(&w.pool, "pool", "", "pool of the provider (default "+api.GeneralPool+")")
 	f.StringVar(&w.where, "where", "", "CEL expression over the provider's properties, such as 'region == \"eu\"'")
@@ -60,12 +58,25 @@ func (sh *shell) reserveCommand() *cobra.Command {
 	f.StringVar(&w.name, "name", "", "name of the ResourceRequest (default: made up)")
 	f.BoolVar(&w.confirm, "confirm", false, "hold only, until `bourse confirm`")
 	f.BoolVar(&w.dryRun, "dry-run", false, "decide and explain, make nothing")
-	f.BoolVar(&w.noWait, "no-wait", false, "return once the request is made")
-	f.DurationVar(&w.timeout, "timeout", 6*time.Minute, "how long to wait until both clusters are bound")
+	w.waitFlags(f)
 	_ = cmd.RegisterFlagCompletionFunc("target", sh.complete(clusterNames))
 	_ = cmd.RegisterFlagCompletionFunc("exclude", sh.complete(clusterNames))
 	_ = cmd.RegisterFlagCompletionFunc("prefer", sh.complete(clusterNames))
 	return cmd
+}
+
+// amountFlags are the flags that name amounts.
+func (w *wish) amountFlags(f *pflag.FlagSet) {
+	f.StringVar(&w.cpu, "cpu", "", "CPUs, such as 4 or 500m")
+	f.StringVar(&w.memory, "memory", "", "memory, such as 8Gi")
+	f.StringVar(&w.gpu, "gpu", "", "NVIDIA GPUs (nvidia.com/gpu)")
+	f.StringToStringVar(&w.resources, "resource", nil, "any resource: NAME=AMOUNT, may be repeated")
+}
+
+// waitFlags are the flags that say how long to wait for an answer.
+func (w *wish) waitFlags(f *pflag.FlagSet) {
+	f.BoolVar(&w.noWait, "no-wait", false, "return once the request is made")
+	f.DurationVar(&w.timeout, "timeout", 6*time.Minute, "how long to wait until both clusters are bound")
 }
 
 // request puts the flags into a request. Errors: Invalid with the flag.
@@ -77,17 +88,25 @@ func (w *wish) request() (api.Request, error) {
 	if w.duration != 0 {
 		r.Duration = &metav1.Duration{Duration: w.duration}
 	}
-	for _, ask := range w.amounts() {
-		q, err := resource.ParseQuantity(ask.amount)
-		if err != nil || q.Sign() < 0 {
-			return r, api.Invalid(ask.flag, "%q is not an amount", ask.amount).Fix("write amounts as Kubernetes does: 4, 500m, 8Gi")
-		}
-		r.Resources[resourceName(ask.resource)] = q
+	if err := w.into(r.Resources); err != nil {
+		return r, err
 	}
 	if len(r.Resources) == 0 {
 		return r, api.Invalid("--cpu", "nothing is asked for").Fix("ask for something: --cpu 4 --memory 8Gi")
 	}
 	return r, nil
+}
+
+// into writes the amounts that the flags say. Errors: Invalid with the flag.
+func (w *wish) into(all api.Resources) error {
+	for _, ask := range w.amounts() {
+		q, err := resource.ParseQuantity(ask.amount)
+		if err != nil || q.Sign() < 0 {
+			return api.Invalid(ask.flag, "%q is not an amount", ask.amount).Fix("write amounts as Kubernetes does: 4, 500m, 8Gi")
+		}
+		all[resourceName(ask.resource)] = q
+	}
+	return nil
 }
 
 // offloading is what the flags say of namespaces; nil if nothing.
@@ -157,7 +176,7 @@ func (sh *shell) reserve(ctx context.Context, w *wish) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
-	done, err := sh.follow(ctx, c, made, w)
+	done, err := sh.follow(ctx, c, made, w.done)
 	if err != nil {
 		return err
 	}
@@ -176,8 +195,8 @@ func hopeless(code api.Code) bool { return code == api.CodeInvalid || code == ap
 
 // done says whether there is nothing more to wait for: it is bound, or Active where it is to be used, or over, or
 // waits for its user.
-func (w *wish) done(s api.State) bool {
-	switch s {
+func (w *wish) done(r client.RequestStatus) bool {
+	switch r.Payload.Status.State {
 	case "":
 		return false
 	case api.Held:
@@ -185,11 +204,11 @@ func (w *wish) done(s api.State) bool {
 	case api.Reserved:
 		return len(w.offload) == 0
 	}
-	return s != api.Releasing
+	return r.Payload.Status.State != api.Releasing
 }
 
-// follow tells of each step of a request until it is bound, or over, or waits for its user.
-func (sh *shell) follow(ctx context.Context, c *client.Client, made client.RequestStatus, w *wish) (client.RequestStatus, error) {
+// follow tells of each step of a request until there is nothing more to wait for.
+func (sh *shell) follow(ctx context.Context, c *client.Client, made client.RequestStatus, done func(client.RequestStatus) bool) (client.RequestStatus, error) {
 	namespace, name, _ := strings.Cut(made.ID, "/")
 	said := ""
 	for {
@@ -202,13 +221,13 @@ func (sh *shell) follow(ctx context.Context, c *client.Client, made client.Reque
 			said = s.Message
 			fmt.Fprintf(sh.progress, "  %s\n", said)
 		}
-		if w.done(s.State) {
+		if done(now) {
 			return now, nil
 		}
 		select {
 		case <-time.After(100 * time.Millisecond):
 		case <-ctx.Done():
-			return now, api.Errorf(api.CodeUnavailable, "request %s is not bound yet: %s", made.ID, said).
+			return now, api.Errorf(api.CodeUnavailable, "request %s is not done yet: %s", made.ID, said).
 				Fix("it goes on by itself; see: kubectl -n %s get resourcerequest %s", namespace, name)
 		}
 	}

@@ -39,21 +39,27 @@ type Wish struct {
 	Object    market.Object
 	Request   api.Request
 	Confirmed bool
+	// Reservation is what it has become, as far as is known.
+	Reservation string
 }
 
 // Ask makes the reservation of a wish at the broker and takes it up. Repeating it is harmless.
 // Errors: the broker's; BadSignature and KeyChanged when it answers with what cannot be right.
 func (b *Borrower) Ask(ctx context.Context, w Wish) error {
 	theirs, err := b.Broker.Reserve(ctx, w.Object.UID, w.Request)
+	if api.CodeOf(err) == api.CodeKeyReused && w.Reservation != "" { // it has been edited since it was made
+		theirs, err = b.Broker.Reservation(ctx, w.Reservation)
+	}
 	if err != nil {
 		return err
 	}
-	if err := b.answersThis(ctx, &theirs, w); err != nil {
+	ours, err := b.answersThis(ctx, &theirs, w)
+	if err != nil {
 		return err
 	}
 	switch t := theirs.Payload; {
 	case t.State == api.Held && t.Assignment == "":
-		return b.take(ctx, &theirs, nil, w)
+		return b.take(ctx, &theirs, ours, w)
 	case t.State.Over() && t.Assignment == "": // rejected, or failed, before anything was signed
 		over, err := record(&theirs)
 		if err != nil {
@@ -66,19 +72,20 @@ func (b *Borrower) Ask(ctx context.Context, w Wish) error {
 	}
 }
 
-// answersThis refuses an answer that names what cannot be, or the reservation of something else.
-func (b *Borrower) answersThis(ctx context.Context, theirs *transport.Reservation, w Wish) error {
+// answersThis refuses an answer that names what cannot be, or the reservation of something else. It returns what the
+// Ledger knows of it, nil if nothing.
+func (b *Borrower) answersThis(ctx context.Context, theirs *transport.Reservation, w Wish) (*market.Reservation, error) {
 	if err := market.ValidCluster("id", theirs.ID); err != nil || !slices.Contains(api.States, theirs.Payload.State) {
-		return api.Errorf(api.CodeBadSignature, "the broker answers with a reservation %.80q in state %.40q", theirs.ID, theirs.Payload.State)
+		return nil, api.Errorf(api.CodeBadSignature, "the broker answers with a reservation %.80q in state %.40q", theirs.ID, theirs.Payload.State)
 	}
 	var known *market.Reservation
 	if err := b.Market.Read(ctx, func(s *market.State) { known = s.Reservation(theirs.ID) }); err != nil {
-		return err
+		return nil, err
 	}
 	if known != nil && (known.Object == nil || *known.Object != w.Object) {
-		return api.Errorf(api.CodeBadSignature, "the broker answers with reservation %s, which is of something else", theirs.ID)
+		return nil, api.Errorf(api.CodeBadSignature, "the broker answers with reservation %s, which is of something else", theirs.ID)
 	}
-	return nil
+	return known, nil
 }
 
 // recover takes up a reservation that this cluster signed before its Ledger forgot it.
@@ -126,10 +133,29 @@ func (b *Borrower) Sync(ctx context.Context, theirs *transport.Reservation, ours
 	}
 }
 
+// newer is what this cluster signed last: the change of what is bound, or what it signed in a life that the Ledger has
+// forgotten. Until it is seen that the provider accepted it, it is not believed.
+func (b *Borrower) newer(ctx context.Context, theirs *transport.Reservation, ours, again *market.Reservation) (*market.Reservation, error) {
+	if ours.Acceptance != "" && again.Generation > ours.Generation {
+		next := *ours
+		next.Become(market.Change{Generation: again.Generation, Size: again.Size, Until: again.Until, Assignment: again.Assignment}, b.Market.Now())
+		return &next, nil
+	}
+	if ours.Acceptance != "" || again.Generation < ours.Generation {
+		return ours, nil
+	}
+	if _, err := b.meet(ctx, theirs); err != nil {
+		return ours, nil
+	}
+	again.Object = ours.Object
+	return again, nil
+}
+
 // remind tells a broker that was restored from a backup what both sides have signed since. What is bound
 // does not move: whatever else it holds instead is not signed.
 func (b *Borrower) remind(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
-	if theirs.Payload.Assignment != "" || theirs.Payload.Generation != ours.Generation {
+	t := theirs.Payload
+	if t.State == api.Held && (t.Assignment != "" || t.Generation != ours.Generation) || t.Change.Pending() {
 		return nil
 	}
 	_, err := b.Broker.Confirm(ctx, theirs.ID, ours.Assignment)
@@ -141,19 +167,20 @@ func (b *Borrower) settle(ctx context.Context, theirs *transport.Reservation, ou
 	t := theirs.Payload
 	switch {
 	case t.State == api.Reserved || t.State == api.Active:
-		if ours.Acceptance == "" && t.Assignment != ours.Assignment { // perhaps signed in a life that the Ledger has forgotten
-			again, err := b.signed(theirs)
-			if err == nil && again.Generation >= ours.Generation {
-				if _, err := b.meet(ctx, theirs); err == nil {
-					again.Object, ours = ours.Object, again
-				}
+		if ours.Acceptance != "" && t.Generation < ours.Generation {
+			return b.remind(ctx, theirs, ours)
+		}
+		next := ours
+		if again, err := b.signed(theirs); err == nil && t.Assignment != ours.Assignment {
+			if next, err = b.newer(ctx, theirs, ours, again); err != nil {
+				return err
 			}
 		}
-		if err := b.bound(ctx, t, ours); err != nil {
+		if err := b.bound(ctx, t, next); err != nil {
 			b.Log.Warn("the broker says that the provider accepted, the provider's signature does not", "reservation", theirs.ID, "error", err)
 			return nil
 		}
-		return b.note(ctx, theirs, ours)
+		return b.note(ctx, theirs, next)
 	case t.State == api.Releasing || t.State == api.Released:
 		if ours.Acceptance == "" && t.End == "" || b.endSigned(ctx, t.End, theirs.ID, ours) {
 			return b.note(ctx, theirs, ours)
@@ -243,8 +270,9 @@ func (b *Borrower) finish(ctx context.Context, theirs *transport.Reservation, ou
 		return nil
 	}
 	newest := *ours
-	if ours.Acceptance == "" { // it may have moved on meanwhile
-		newest.Generation, newest.Provider = max(t.Generation, ours.Generation), t.Provider
+	newest.Generation = max(t.Generation, ours.Generation) // it may have moved on meanwhile
+	if ours.Acceptance == "" {
+		newest.Provider = t.Provider
 	}
 	document, err := b.signEnd(&newest, ours.Reason)
 	if err != nil {

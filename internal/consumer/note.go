@@ -3,6 +3,8 @@ package consumer
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/api/equality"
+
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -37,6 +39,16 @@ func (b *Borrower) signed(theirs *transport.Reservation) (*market.Reservation, e
 	}, err
 }
 
+// refused is a change of which the broker says that it will not be.
+func refused(ours *market.Change, theirs *api.Change) *market.Change {
+	c := market.Change{Generation: theirs.Generation}
+	if ours != nil && ours.Generation == theirs.Generation {
+		c = *ours
+	}
+	c = turnedDown(c, trust.Reason(theirs.Reason), theirs.Message)
+	return &c
+}
+
 // note remembers what became of a reservation. What it is about stays as it was checked and signed.
 func (b *Borrower) note(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
 	t := theirs.Payload
@@ -52,8 +64,12 @@ func (b *Borrower) note(ctx context.Context, theirs *transport.Reservation, ours
 	case t.End != "":
 		next.End = t.End
 	}
+	if c := t.Change; c != nil && c.Reason != "" && c.Generation >= next.Latest() { // refused, or not answered
+		next.Change = refused(next.Change, c)
+	}
 	known := ours.Revision > 0
-	if known && ours.State == next.State && ours.Generation == next.Generation && ours.Assignment == next.Assignment && ours.Acceptance == next.Acceptance {
+	if known && ours.State == next.State && ours.Generation == next.Generation && ours.Assignment == next.Assignment && ours.Acceptance == next.Acceptance &&
+		equality.Semantic.DeepEqual(ours.Change, next.Change) {
 		return nil // nothing to remember: idle means idle
 	}
 	_, err := b.Market.Do(ctx, market.Note{Reservation: &next})

@@ -49,6 +49,9 @@ func (r *Requests) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result,
 		return ctrl.Result{}, nil // over for so long that the Ledger has forgotten it
 	}
 	wish := WishOf(&object)
+	if ours != nil {
+		wish.Reservation = ours.ID
+	}
 	if ours == nil || ours.State == api.Held && ours.Assignment == "" && wish.Confirmed {
 		if err := r.Borrower.Ask(ctx, wish); err != nil {
 			return r.failed(ctx, &object, err)
@@ -57,7 +60,17 @@ func (r *Requests) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result,
 			return ctrl.Result{}, err
 		}
 	}
-	return ctrl.Result{}, r.show(ctx, &object, ours)
+	if !ours.Bound() {
+		return ctrl.Result{}, r.show(ctx, &object, ours, nil)
+	}
+	again, cannot := r.Borrower.Change(ctx, ours, wish)
+	if cannot != nil && api.CodeOf(cannot) != api.CodeInvalid {
+		again = retryAfter
+	}
+	if ours, err = r.records(ctx, at, string(object.UID), true); err != nil || ours == nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: again}, r.show(ctx, &object, ours, cannot)
 }
 
 // WishOf is what an object asks for.
@@ -65,7 +78,7 @@ func WishOf(o *api.ResourceRequest) Wish {
 	return Wish{
 		Object:    market.Object{Namespace: o.Namespace, Name: o.Name, UID: string(o.UID)},
 		Request:   o.Spec.Request,
-		Confirmed: o.Annotations[ConfirmAnnotation] == "true",
+		Confirmed: o.Annotations[ConfirmAnnotation] == "true", Reservation: o.Status.Reservation,
 	}
 }
 
@@ -116,10 +129,19 @@ func (r *Requests) failed(ctx context.Context, object *api.ResourceRequest, caus
 }
 
 // show writes what became of a request: its status, an Event for each new state, and its instruction once both are bound.
-func (r *Requests) show(ctx context.Context, object *api.ResourceRequest, ours *market.Reservation) error {
+// cannot is why it cannot become what it asks for now.
+func (r *Requests) show(ctx context.Context, object *api.ResourceRequest, ours *market.Reservation, cannot error) error {
 	status := object.Status.DeepCopy()
 	status.State, status.Reservation, status.Provider = ours.State, ours.ID, ours.Provider
 	status.Until, status.Message = nil, sentence(ours)
+	if ours.Bound() {
+		asAsked := upToDate(ours, WishOf(object), cannot)
+		asAsked.ObservedGeneration = object.Generation
+		meta.SetStatusCondition(&status.Conditions, asAsked)
+		if asAsked.Status == metav1.ConditionFalse {
+			status.Message += "; " + asAsked.Message
+		}
+	}
 	if until := ours.Until.Meta(); !until.IsZero() && (ours.State.Counts() || ours.State == api.Released) {
 		status.Until = &until
 	}
@@ -147,6 +169,31 @@ func (r *Requests) show(ctx context.Context, object *api.ResourceRequest, ours *
 		return nil
 	}
 	return r.instruct(ctx, object, ours)
+}
+
+// upToDate says whether a bound reservation is what its request asks for now.
+func upToDate(ours *market.Reservation, w Wish, cannot error) metav1.Condition {
+	c := metav1.Condition{Type: api.ConditionUpToDate, Status: metav1.ConditionFalse}
+	want, err := wanted(w, ours)
+	if cannot == nil {
+		cannot = err
+	}
+	switch change := ours.Change; {
+	case ours.Changing() != nil:
+		c.Reason, c.Message = "Changing", ours.Provider+" is asked to accept the change"
+	case cannot != nil:
+		c.Reason, c.Message = string(api.CodeOf(cannot)), "it cannot change: "+trust.Text(cannot.Error())
+	case same(want, market.Change{Size: ours.Size, Until: ours.Until}):
+		c.Status, c.Reason = metav1.ConditionTrue, "UpToDate"
+	case change != nil && same(want, *change):
+		c.Reason, c.Message = string(change.Reason), "it is not changed: "+string(change.Reason)
+		if change.Message != "" {
+			c.Message += ": " + change.Message
+		}
+	default:
+		c.Reason, c.Message = "Changing", "it is about to change"
+	}
+	return c
 }
 
 // sentence says in words where a reservation is.

@@ -20,7 +20,11 @@ import (
 // nothing is signed.
 func (b *Borrower) take(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation, w Wish) error {
 	t := theirs.Payload
-	if err := answers(t, w.Request, b.Cluster, b.Market.Now().Go()); err != nil {
+	asked := w.Request
+	if ours != nil { // it may have been edited since; that is for when it is bound
+		asked.Resources, asked.Duration = ours.Size.Resources(), &metav1.Duration{Duration: ours.Until.Go().Sub(ours.Created.Go())}
+	}
+	if err := answers(t, asked, b.Cluster, b.Market.Now().Go()); err != nil {
 		return err
 	}
 	if err := b.usable(ctx, theirs); err != nil {
@@ -100,12 +104,9 @@ func (b *Borrower) meet(ctx context.Context, theirs *transport.Reservation) (*ap
 
 // answers says in what a hold is not an answer to the request; nil if it is.
 func answers(t api.Reservation, r api.Request, cluster string, now time.Time) error {
-	pool, duration := r.Pool, 24*time.Hour
+	pool, duration := r.Pool, durationOf(r)
 	if pool == "" {
 		pool = api.GeneralPool
-	}
-	if r.Duration != nil {
-		duration = r.Duration.Duration
 	}
 	for _, demand := range []struct {
 		holds bool
@@ -127,6 +128,15 @@ func answers(t api.Reservation, r api.Request, cluster string, now time.Time) er
 		}
 	}
 	return nil
+}
+
+// durationOf is how long a request asks for.
+func durationOf(r api.Request) time.Duration {
+	if r.Duration != nil {
+		return r.Duration.Duration
+	}
+	d, _ := time.ParseDuration(api.DefaultDuration)
+	return d
 }
 
 // positive is what a reservation can have of what was asked: amounts of 0 are not held.

@@ -151,6 +151,11 @@ func (a Amounts) Max(b Amounts) Amounts {
 	return a.merge(b, func(x, y int64) int64 { return max(x, y) })
 }
 
+// Beyond is how much more there is than in another set; empty where there is no more of anything.
+func (a Amounts) Beyond(b Amounts) Amounts {
+	return slices.DeleteFunc(a.Minus(b), func(x Amount) bool { return x.Value <= 0 })
+}
+
 // Negative says whether some amount is below 0.
 func (a Amounts) Negative() bool {
 	return slices.ContainsFunc(a, func(x Amount) bool { return x.Value < 0 })

@@ -29,7 +29,7 @@ func (s *State) Audit() func() int {
 			}
 		}
 		for _, r := range counting {
-			fresh.account(r, r.Size)
+			fresh.account(r, r.Takes())
 		}
 		for _, k := range kept {
 			wrong += k.differs(fresh.provider(k.cluster))

@@ -56,6 +56,11 @@ func (c Accept) decide(s *State, now Time) (Outcome, error) {
 		return Outcome{}, err
 	case r.Provider == c.Provider && r.Acceptance == c.Document:
 		return unchanged(r)
+	case r.Provider == c.Provider && r.Changing() != nil && r.Change.Generation == c.Generation:
+		next := *r.Change
+		next.Acceptance = c.Document
+		r.Become(next, now)
+		return changed(r, now), nil
 	case r.Provider != c.Provider || r.State != api.Held || r.Generation != c.Generation || r.Assignment == "":
 		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is %s at generation %d: it is no longer held for this acceptance", r.ID, r.State, r.Generation)
 	}
@@ -64,7 +69,7 @@ func (c Accept) decide(s *State, now Time) (Outcome, error) {
 }
 
 // Refuse is a no to a hold, by the provider, or by the consumer that has not signed it: the hold moves to the
-// next best, to be signed anew. Errors: NotFound; Conflict when there is nothing to refuse any more.
+// next best, to be signed anew. A no to the change of a bound reservation leaves it as it is. Errors: NotFound; Conflict when there is nothing to refuse any more.
 type Refuse struct {
 	ID, By     string
 	Generation int64
@@ -77,6 +82,9 @@ func (c Refuse) decide(s *State, now Time) (Outcome, error) {
 	switch {
 	case err != nil:
 		return Outcome{}, err
+	case r.Provider == c.By && r.Changing() != nil && r.Change.Generation == c.Generation:
+		r.refuse(c.Reason, c.Message)
+		return changed(r, now), nil
 	case r.Provider != c.By && r.Assignment != "" || r.State != api.Held || r.Generation != c.Generation:
 		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is %s at generation %d: there is nothing to refuse", r.ID, r.State, r.Generation)
 	}

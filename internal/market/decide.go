@@ -27,6 +27,9 @@ func Decide(s *State, c Command, now Time) (Outcome, error) { return c.decide(s,
 // changed is the outcome in which r is the new record of its reservation.
 func changed(r *Reservation, now Time) Outcome {
 	r.Changed = now
+	if !r.Bound() { // what ends changes no more
+		r.Change = nil
+	}
 	return Outcome{Reservation: r, Events: []Event{{Time: now, Reservation: &ReservationEvent{Reservation: r}}}}
 }
 
@@ -50,6 +53,11 @@ func clone(r *Reservation) *Reservation {
 // room says why a reservation of this size does not fit a provider now, or nil. It
 // is the one check of capacity: at the broker before a hold, at the gate before an acceptance.
 func (s *State) room(provider, pool, consumer string, size Amounts, now Time) error {
+	return s.roomBeside(nil, provider, pool, consumer, size, now)
+}
+
+// roomBeside is room for what takes the place of something that the consumer has already.
+func (s *State) roomBeside(has Amounts, provider, pool, consumer string, size Amounts, now Time) error {
 	p := s.providers[provider]
 	if p == nil || p.measured == nil || p.measured.Terms == nil || p.observed == 0 || now >= p.observed.plus(Lease) {
 		return api.Errorf(api.CodeInsufficient, "cluster %s advertises nothing now", provider)
@@ -60,12 +68,12 @@ func (s *State) room(provider, pool, consumer string, size Amounts, now Time) er
 	}
 	var already Amounts
 	if a := b.accounts[consumer]; a != nil {
-		already = a.total()
+		already = a.total().Minus(has)
 	}
 	if why := p.measured.Terms.Refuses(size, already); why != "" {
 		return api.Errorf(api.CodeForbidden, "cluster %s: %s", provider, why)
 	}
-	if name, missing := b.short(size); missing > 0 {
+	if name, missing := b.short(size.Beyond(has)); missing > 0 {
 		return api.Errorf(api.CodeInsufficient, "cluster %s is %d %s short", provider, missing, name)
 	}
 	return nil

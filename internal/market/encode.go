@@ -76,6 +76,12 @@ func (w *encoder) reservation(r *ReservationEvent) {
 	w.textIfAny("assignment", r.Assignment)
 	w.textIfAny("acceptance", r.Acceptance)
 	w.textIfAny("end", r.End)
+	if r.Change != nil {
+		w.value("change", r.Change)
+	}
+	if r.Shrunk != nil {
+		w.value("shrunk", r.Shrunk)
+	}
 	if r.Object != nil {
 		w.value("object", r.Object)
 	}

@@ -114,6 +114,9 @@ func latest(r *market.Reservation) market.Time {
 	case r.State == api.Held:
 		return after(r.HeldUntil, market.DecideTime)
 	}
+	if r.Changing() != nil { // which a gate may have promised to last longer
+		return after(max(r.Until, r.Change.Until), market.SkewGrace)
+	}
 	return after(r.Until, market.SkewGrace)
 }
 
@@ -127,7 +130,7 @@ func commitments(gate *node) map[string]api.AccountUse {
 		if out[r.Consumer].Commitments == nil {
 			out[r.Consumer] = api.AccountUse{Commitments: map[string]api.Resources{}}
 		}
-		out[r.Consumer].Commitments[r.ID] = r.Size.Resources()
+		out[r.Consumer].Commitments[r.ID] = r.Takes().Resources()
 	}
 	return out
 }
@@ -191,7 +194,7 @@ func (f *federation) reckon(n *node, provider string, m api.Measurement) {
 	}
 	for _, r := range n.state.All() {
 		if r.Provider == provider && r.State.Counts() {
-			for _, a := range r.Size {
+			for _, a := range r.Takes() {
 				take(r.Consumer, r.ID, a.Resource, a.Value)
 			}
 		}

@@ -30,6 +30,8 @@ func (c Admit) decide(s *State, now Time) (Outcome, error) {
 		return Outcome{}, api.Errorf(api.CodeForbidden, "the assignment is of cluster %s for cluster %s", a.Consumer, a.Provider)
 	case old != nil && old.Assignment == c.Document && old.State.Counts():
 		return unchanged(old)
+	case old != nil && (old.Bound() || c.Adopt && old.State == api.Held) && old.Consumer == a.Consumer && old.Pool == a.Pool && a.Generation > old.Generation:
+		return c.change(s, clone(old), now)
 	case old != nil && (old.Generation >= a.Generation || old.Consumer != a.Consumer || old.State.Counts()):
 		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is %s here at generation %d", old.ID, old.State, old.Generation)
 	}
@@ -44,6 +46,27 @@ func (c Admit) decide(s *State, now Time) (Outcome, error) {
 	if c.Adopt { // it was committed: what an acceptance alone would bind may be over for long
 		r.State, r.HeldUntil = api.Reserved, 0
 	}
+	return changed(r, now), nil
+}
+
+// change admits what a reservation that binds is to become.
+func (c Admit) change(s *State, r *Reservation, now Time) (Outcome, error) {
+	next := Change{Generation: c.Assignment.Generation, Size: c.Size, Until: At(c.Assignment.Until.Time), Assignment: c.Document, Acceptance: c.Acceptance}
+	switch pending := r.Changing(); {
+	case pending != nil && pending.Assignment == c.Document:
+		return unchanged(r)
+	case c.Adopt:
+		r.Become(next, now)
+		if r.State == api.Held { // of which the commit was lost, too
+			r.State, r.HeldUntil = api.Reserved, 0
+		}
+		r.Fence = c.Fence
+		return changed(r, now), nil
+	}
+	if err := s.roomToBecome(r, c.Size, now); err != nil {
+		return Outcome{}, err
+	}
+	r.Change, r.Fence = &next, c.Fence
 	return changed(r, now), nil
 }
 
@@ -62,6 +85,10 @@ func (c Commit) decide(s *State, now Time) (Outcome, error) {
 		return Outcome{}, err
 	case r.Provider != s.Self:
 		return Outcome{}, api.Errorf(api.CodeForbidden, "reservation %s is not provided by cluster %s", r.ID, s.Self)
+	case r.Changing() != nil && r.Change.Generation == c.Generation:
+		r.Become(*r.Change, now)
+		r.Fence = c.Fence
+		return changed(r, now), nil
 	case r.Generation != c.Generation || r.State.Over() || r.State == api.Releasing:
 		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is %s here at generation %d", r.ID, r.State, r.Generation)
 	case r.State != api.Held:

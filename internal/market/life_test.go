@@ -12,16 +12,19 @@ import (
 // ways are the only steps in the life of a reservation, and the only commands that take them: "" is
 // not known yet, or not any more.
 var ways = map[string]string{
-	" -> Held":              "Hold Admit",
-	" -> Rejected":          "Hold",
-	" -> Reserved":          "Admit", // a gate takes back what its Ledger lost
-	"Held -> Held":          "Confirm Refuse Tick",
-	"Held -> Reserved":      "Accept Commit",
-	"Held -> Failed":        "Release Refuse Tick SetMember",
-	"Held -> Expired":       "Tick",
-	"Held -> Released":      "Tick", // at a gate: the commit did not come
-	"Held -> Releasing":     "Release SetMember",
-	"Reserved -> Active":    "Activate",
+	" -> Held":           "Hold Admit",
+	" -> Rejected":       "Hold",
+	" -> Reserved":       "Admit", // a gate takes back what its Ledger lost
+	"Held -> Held":       "Confirm Refuse Tick",
+	"Held -> Reserved":   "Accept Commit Admit", // the last where the gate's Ledger lost that it is bound
+	"Held -> Failed":     "Release Refuse Tick SetMember",
+	"Held -> Expired":    "Tick",
+	"Held -> Released":   "Tick", // at a gate: the commit did not come
+	"Held -> Releasing":  "Release SetMember",
+	"Reserved -> Active": "Activate",
+	// A change: asked for, and answered or not.
+	"Reserved -> Reserved":  "Reassign Accept Refuse Tick Admit Commit",
+	"Active -> Active":      "Reassign Accept Refuse Tick",
 	"Reserved -> Releasing": "Release Tick SetMember",
 	"Active -> Releasing":   "Release Tick SetMember",
 	"Reserved -> Released":  "SetMember",

@@ -17,7 +17,7 @@ func TestAnythingInAnyOrder(t *testing.T) {
 		f := newFederation(t)
 		acts := []func(*rapid.T){
 			f.hold, f.step, f.step, f.step, f.hold, f.step, f.step, f.timePasses, f.refuse, f.release, f.free, f.confirm, f.accept,
-			f.activate, f.advertiseAny, f.admit, f.commit, f.gateReleases, f.gateFrees, f.note, f.conditional, f.members, f.restartAny,
+			f.change, f.step, f.change, f.activate, f.advertiseAny, f.admit, f.commit, f.gateReleases, f.gateFrees, f.note, f.conditional, f.members, f.restartAny,
 		}
 		for range rapid.IntRange(20, 200).Draw(t, "acts") {
 			rapid.SampledFrom(acts).Draw(t, "act")(t)
@@ -73,6 +73,19 @@ func (f *federation) confirm(*rapid.T) {
 	f.do(f.broker, market.Confirm{ID: r.ID, Consumer: f.party(r.Consumer), Generation: a.Generation, Document: documentOf(a)})
 }
 
+// change is a consumer's wish to have more or less, for longer or shorter.
+func (f *federation) change(t *rapid.T) {
+	r := f.some(f.broker)
+	a := f.assignment(r)
+	if !f.rarely("not newer") {
+		a.Generation = r.Latest() + 1
+	}
+	f.do(f.broker, market.Reassign{ID: r.ID, Consumer: f.party(r.Consumer), Generation: a.Generation,
+		Size:     market.Amounts{{Resource: "cpu", Value: rapid.Int64Range(1, 7).Draw(t, "cpu") * 1000}},
+		Until:    f.now + market.Time(rapid.SampledFrom([]int64{-1, 1, 60_000, 3_600_000, 7_200_000}).Draw(t, "until")),
+		Document: documentOf(a)})
+}
+
 func (f *federation) accept(*rapid.T) {
 	r := f.some(f.broker)
 	provider, generation := f.party(r.Provider), f.generation(r)
@@ -108,7 +121,11 @@ func (f *federation) admit(t *rapid.T) {
 	if a.Provider == "" {
 		return
 	}
-	f.do(f.gates[a.Provider], market.Admit{Assignment: a, Size: r.Size, Document: documentOf(a), Acceptance: "yes of " + a.Provider,
+	size := r.Size
+	if c := r.Changing(); c != nil && !f.rarely("what was") {
+		a.Generation, a.Until, size = c.Generation, c.Until.Meta(), c.Size
+	}
+	f.do(f.gates[a.Provider], market.Admit{Assignment: a, Size: size, Document: documentOf(a), Acceptance: "yes of " + a.Provider,
 		BindsUntil: r.HeldUntil + 30_000, Adopt: f.rarely("adopt")})
 }
 
@@ -170,6 +187,14 @@ func (f *federation) step(*rapid.T) {
 	r := f.some(f.broker)
 	gate := f.gates[r.Provider]
 	switch a := market.AssignmentOf(r, "ck", "pk"); {
+	case r.Changing() != nil:
+		a.Generation, a.Until = r.Change.Generation, r.Change.Until.Meta()
+		if _, err := f.do(gate, market.Admit{Assignment: a, Size: r.Change.Size, Document: r.Change.Assignment, Acceptance: "yes"}); err != nil {
+			f.do(f.broker, market.Refuse{ID: r.ID, By: r.Provider, Generation: a.Generation, Reason: api.ReasonInsufficient})
+		} else if _, err := f.do(f.broker, market.Accept{ID: r.ID, Provider: r.Provider, Generation: a.Generation, Document: documentOf(a)}); err != nil {
+			f.t.Fatalf("%s changes, and is not accepted: %v", dump(r), err)
+		}
+		f.do(gate, market.Commit{ID: r.ID, Generation: a.Generation})
 	case r.State == api.Held && r.Assignment == "":
 		f.do(f.broker, market.Confirm{ID: r.ID, Consumer: r.Consumer, Generation: r.Generation, Document: documentOf(a)})
 	case r.State == api.Held:

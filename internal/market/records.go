@@ -76,7 +76,7 @@ type Reservation struct {
 	Reason   api.Reason `json:"reason,omitempty"`
 	Message  string     `json:"message,omitempty"`
 	Provider string     `json:"provider,omitempty"`
-	// Generation counts its assignments.
+	// Generation is that of its assignment: each that is signed has a higher one.
 	Generation int64 `json:"generation"`
 
 	Created   Time `json:"created"`
@@ -92,6 +92,9 @@ type Reservation struct {
 	Assignment string `json:"assignment,omitempty"`
 	Acceptance string `json:"acceptance,omitempty"`
 	End        string `json:"end,omitempty"`
+	// Change is what it is to become, Shrunk what it lost when it last became smaller.
+	Change *Change `json:"change,omitempty"`
+	Shrunk *Shrunk `json:"shrunk,omitempty"`
 
 	// Object is, in a consumer's agent, the ResourceRequest that this answers.
 	Object *Object `json:"object,omitempty"`

@@ -113,7 +113,7 @@ func (s *State) put(e *ReservationEvent, revision uint64) {
 	}
 	s.counts[r.State]++
 	if r.State.Counts() {
-		s.account(r, r.Size)
+		s.account(r, r.Takes())
 	}
 	s.reservations[r.ID] = r
 	s.index(r, old)

@@ -20,6 +20,9 @@ func (Tick) decide(s *State, now Time) (Outcome, error) {
 		return forget(Forget{Reservations: []string{r.ID}}, now), nil
 	case r.State == api.Held:
 		return s.holdEnded(r, now), nil
+	case s.Self == "" && r.Changing() != nil && now < r.Until:
+		r.refuse(api.ReasonNoAnswer, "")
+		return changed(r, now), nil
 	}
 	r.State, r.Reason, r.Message = api.Releasing, api.ReasonEnded, ""
 	return changed(r, now), nil

@@ -12,10 +12,12 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
+// LongestDuration is the longest that a request may ask for.
+const LongestDuration = 8760 * time.Hour
+
 // Bounds of a request.
 const (
 	minDuration   = time.Minute
-	maxDuration   = 8760 * time.Hour
 	maxProperties = 32
 	maxText       = 316 // characters of a property's name or value
 	maxExclude    = 64
@@ -78,7 +80,7 @@ func durationOf(r api.Request) (time.Duration, error) {
 		return time.ParseDuration(api.DefaultDuration)
 	}
 	d := r.Duration.Duration
-	if d < minDuration || d > maxDuration {
+	if d < minDuration || d > LongestDuration {
 		return 0, api.Invalid("duration", "%s is out of bounds", d).Fix("ask for 1m to 8760h")
 	}
 	return d, nil

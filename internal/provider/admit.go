@@ -12,9 +12,9 @@ import (
 )
 
 // admit checks an assignment from end to end and puts it into the gate's books. It returns
-// the signed acceptance. adopting is for one that was accepted before: that it fits is
-// no longer asked. Errors with a code in refusals are the answer to the consumer.
-func (g *Gate) admit(ctx context.Context, theirs *transport.Reservation, adopting bool) (string, error) {
+// the signed acceptance. ours is what it is to replace, nil if nothing. adopting is for one that was accepted before:
+// that it fits is no longer asked. Errors with a code in refusals are the answer to the consumer.
+func (g *Gate) admit(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation, adopting bool) (string, error) {
 	if theirs.Payload.Consumer == g.Cluster {
 		return "", api.Errorf(api.CodeBadSignature, "cluster %s does not borrow from itself", g.Cluster)
 	}
@@ -30,7 +30,7 @@ func (g *Gate) admit(ctx context.Context, theirs *transport.Reservation, adoptin
 	if err != nil {
 		return "", err
 	}
-	if !adopting {
+	if less := ours != nil && ours.Size.Fits(size) && !a.Until.After(ours.Until.Go()); !adopting && !less {
 		if err := g.allowed(a, card); err != nil {
 			return "", err
 		}
@@ -51,11 +51,11 @@ func (g *Gate) admit(ctx context.Context, theirs *transport.Reservation, adoptin
 	if err != nil {
 		return "", err
 	}
-	return out.Reservation.Acceptance, nil
+	return out.Reservation.AnswerTo(theirs.Payload.Assignment), nil
 }
 
 // longest is how long anything is lent, with some room for clocks that differ.
-const longest = 8760*time.Hour + time.Hour
+const longest = match.LongestDuration + time.Hour
 
 // assignment verifies that the consumer signed an assignment to this cluster, now, of what the broker says it is.
 func (g *Gate) assignment(theirs *transport.Reservation, card *api.Card, key clusterkey.PublicKey) (api.Assignment, error) {

@@ -218,7 +218,7 @@ func (a *Advertiser) commitments(ctx context.Context, m *api.Measurement) error 
 			if account.Commitments == nil {
 				account.Commitments = map[string]api.Resources{}
 			}
-			account.Commitments[r.ID] = r.Size.Resources()
+			account.Commitments[r.ID] = r.Takes().Resources()
 			pool.Accounts[r.Consumer] = account
 			if m.Pools == nil {
 				m.Pools = map[string]api.Pool{}

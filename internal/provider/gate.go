@@ -51,12 +51,12 @@ func (g *Gate) Sync(ctx context.Context, theirs *transport.Reservation, ours *ma
 		return g.answer(ctx, theirs, ours)
 	case t.State == api.Reserved || t.State == api.Active:
 		if counts {
-			return g.commit(ctx, theirs, ours)
+			return g.follow(ctx, theirs, ours)
 		}
 		if ours == nil {
 			return g.adopt(ctx, theirs)
 		}
-		return g.sayEnd(ctx, ours)
+		return g.sayEnd(ctx, theirs, ours)
 	case counts:
 		return g.ending(ctx, theirs, ours)
 	case t.State == api.Releasing:
@@ -89,7 +89,7 @@ func (g *Gate) announce(ctx context.Context, theirs *transport.Reservation, ours
 	if theirs == nil || theirs.Payload.State != api.Reserved && theirs.Payload.State != api.Active {
 		return
 	}
-	if err := g.sayEnd(ctx, ours); err != nil {
+	if err := g.sayEnd(ctx, theirs, ours); err != nil {
 		g.Log.Info("the consumer cannot be told that a reservation ends", "reservation", ours.ID, "error", err)
 	}
 }
@@ -117,12 +117,10 @@ func older(f, seen api.Fence) bool { return f.Lineage == seen.Lineage && f.Revis
 
 // answer accepts or refuses a held reservation.
 func (g *Gate) answer(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
-	acceptance := ""
-	if ours != nil && ours.State.Counts() && ours.Assignment == theirs.Payload.Assignment {
-		acceptance = ours.Acceptance // our answer was lost
-	} else {
+	acceptance := ours.AnswerTo(theirs.Payload.Assignment) // where it was lost
+	if acceptance == "" {
 		var err error
-		if acceptance, err = g.admit(ctx, theirs, false); err != nil {
+		if acceptance, err = g.admit(ctx, theirs, ours, false); err != nil {
 			return g.refuse(ctx, theirs, err)
 		}
 	}
@@ -180,9 +178,28 @@ var refusals = map[api.Code]api.Reason{
 	api.CodeLedgerFull:     api.ReasonLedgerFull,
 }
 
+// follow keeps up with a reservation that both sides are bound by.
+func (g *Gate) follow(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
+	t, pending := theirs.Payload, ours.Changing()
+	switch {
+	case pending != nil && pending.Generation == t.Generation:
+		return g.commit(ctx, theirs, ours)
+	case t.Generation > ours.Generation:
+		return g.adopt(ctx, theirs)
+	case ours.Bound() && t.Change.Pending() && t.Change.Generation > ours.Generation:
+		offer := *theirs
+		offer.Payload.State, offer.Payload.Generation, offer.Payload.Assignment = api.Held, t.Change.Generation, t.Change.Assignment
+		return g.answer(ctx, &offer, ours)
+	case pending != nil: // the broker waits for it no more
+		return g.drop(ctx, ours.ID)
+	default:
+		return g.commit(ctx, theirs, ours)
+	}
+}
+
 // commit makes an acceptance hold for the whole reservation.
 func (g *Gate) commit(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
-	if ours.State != api.Held {
+	if ours.State != api.Held && ours.Changing() == nil {
 		return nil
 	}
 	_, err := g.Market.Do(ctx, market.Commit{ID: ours.ID, Generation: theirs.Payload.Generation, Fence: theirs.Payload.Fence})
@@ -200,7 +217,7 @@ func (g *Gate) adopt(ctx context.Context, theirs *transport.Reservation) error {
 		return nil
 	}
 	g.Log.Warn("a reservation that this cluster accepted was missing from its ledger", "reservation", theirs.ID)
-	_, err := g.admit(ctx, theirs, true)
+	_, err := g.admit(ctx, theirs, nil, true)
 	if _, final := refusals[api.CodeOf(err)]; final {
 		g.Log.Warn("it cannot be taken back", "reservation", theirs.ID, "error", err)
 		return nil
@@ -244,18 +261,25 @@ func (g *Gate) drop(ctx context.Context, id string) error {
 	if err := g.Market.Read(ctx, func(s *market.State) { ours = s.Reservation(id) }); err != nil {
 		return err
 	}
-	if ours == nil || ours.State != api.Held {
+	var undo market.Command
+	switch {
+	case ours == nil:
+		return nil
+	case ours.State == api.Held:
+		undo = market.Release{ID: id, By: g.Cluster, Reason: api.ReasonNotAccepted}
+	case ours.Changing() != nil:
+		undo = market.Refuse{ID: id, By: g.Cluster, Generation: ours.Change.Generation, Reason: api.ReasonNotAccepted}
+	default:
 		return nil
 	}
-	_, err := g.Market.Do(ctx, market.IfRevision{ID: id, Revision: ours.Revision, // so that no commit comes in between
-		Command: market.Release{ID: id, By: g.Cluster, Reason: api.ReasonNotAccepted}})
+	_, err := g.Market.Do(ctx, market.IfRevision{ID: id, Revision: ours.Revision, Command: undo}) // so that no commit comes in between
 	return err
 }
 
 // sayEnd tells the broker, signed, that a reservation it believes in has ended here.
-func (g *Gate) sayEnd(ctx context.Context, ours *market.Reservation) error {
+func (g *Gate) sayEnd(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
 	document, err := g.Key.Sign(api.DocumentEnd, api.End{
-		Protocol: api.Protocol, Reservation: ours.ID, Generation: ours.Generation, By: g.Cluster,
+		Protocol: api.Protocol, Reservation: ours.ID, Generation: max(ours.Generation, theirs.Payload.Generation), By: g.Cluster,
 		Consumer: ours.Consumer, Provider: g.Cluster, Reason: ours.Reason,
 	})
 	if err != nil {

@@ -28,6 +28,12 @@ func TestHostileDocuments(t *testing.T) {
 		}
 		return confirm(name, w.rome.Sign(api.DocumentAssignment, a), want, field)
 	}
+	change := func(name string, want api.Code, field string, change func(*api.Assignment)) call {
+		a := w.rome.Assignment(w.bound)
+		a.Generation = 2
+		change(&a)
+		return call{name: "change: " + name, by: w.rome.HTTP, method: "POST", path: "/reservations/" + w.bound.ID + "/confirm", body: document(w.rome.Sign(api.DocumentAssignment, a)), want: want, field: field}
+	}
 	accept := func(name string, want api.Code, by *servertest.Member, kind string, change func(*api.Acceptance)) call {
 		a := w.milan.Acceptance(w.signed)
 		change(&a)
@@ -63,6 +69,16 @@ func TestHostileDocuments(t *testing.T) {
 		assign("of another protocol", "document.protocol", func(a *api.Assignment) { a.Protocol = 99 }),
 		{name: "confirm: a second assignment for what is signed", by: w.rome.HTTP, method: "POST", path: "/reservations/" + w.signed.ID + "/confirm", body: document(w.rome.Assign(w.unsigned)), want: api.CodeInvalid, field: "document.reservation"},
 		{name: "confirm: what is bound already", by: w.rome.HTTP, method: "POST", path: "/reservations/" + w.bound.ID + "/confirm", body: document(w.rome.Assign(w.bound)), want: api.CodeConflict},
+		change("of the same generation", api.CodeConflict, "", func(a *api.Assignment) { a.Generation = 1 }),
+		change("more than there is", api.CodeInsufficient, "", func(a *api.Assignment) { a.Resources = transporttest.CPU("900") }),
+		change("nothing", api.CodeInvalid, "document.resources", func(a *api.Assignment) { a.Resources = transporttest.CPU("0") }),
+		change("a negative amount", api.CodeInvalid, "document.resources.cpu", func(a *api.Assignment) { a.Resources = transporttest.CPU("-1") }),
+		change("an absurd amount", api.CodeInvalid, "document.resources.cpu", func(a *api.Assignment) { a.Resources = transporttest.CPU("1e17") }),
+		change("for a time that is over", api.CodeInvalid, "until", func(a *api.Assignment) { a.Until = metav1.NewTime(a.Until.Add(-9999 * time.Hour)) }),
+		change("for longer than anything is lent", api.CodeInvalid, "document.until", func(a *api.Assignment) { a.Until = metav1.NewTime(a.Until.Add(9999 * time.Hour)) }),
+		change("on another provider", api.CodeInvalid, "document.provider", func(a *api.Assignment) { a.Provider = "oslo" }),
+		change("in another pool", api.CodeInvalid, "document.pool", func(a *api.Assignment) { a.Pool = "gpu" }),
+		change("of another reservation", api.CodeInvalid, "document.reservation", func(a *api.Assignment) { a.Reservation = w.signed.ID }),
 
 		accept("of another reservation", api.CodeConflict, w.milan, api.DocumentAcceptance, func(a *api.Acceptance) { a.Reservation = w.unsigned.ID }),
 		accept("of another assignment", api.CodeConflict, w.milan, api.DocumentAcceptance, func(a *api.Acceptance) { a.Assignment = w.milan.Acceptance(w.bound).Assignment }),

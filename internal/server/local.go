@@ -32,6 +32,8 @@ type Home interface {
 	Requests(ctx context.Context) ([]api.Envelope[api.RequestStatus], error)
 	// ConfirmRequest confirms a held one. Errors: NotFound.
 	ConfirmRequest(ctx context.Context, namespace, name string) (api.Envelope[api.RequestStatus], error)
+	// ChangeReservation edits the request behind a reservation. Errors: Invalid, NotFound, Conflict where it is not bound.
+	ChangeReservation(ctx context.Context, id string, change api.ReservationChange) (api.Envelope[api.RequestStatus], error)
 	// ReleaseReservation deletes the request behind a reservation. Errors: NotFound.
 	ReleaseReservation(ctx context.Context, id string) error
 	// Diagnose looks for whatever is wrong, worst first.
@@ -85,6 +87,12 @@ func (l *local) routes(a huma.API) {
 	})
 	huma.Register(a, operation("get-reservation", http.MethodGet, "/reservations/{id}", "One reservation"), func(ctx context.Context, in *ReservationPath) (*body[api.Envelope[api.Reservation]], error) {
 		return answered(l.away.Reservation(ctx, in.ID))
+	})
+	huma.Register(a, operation("change", http.MethodPatch, "/reservations/{id}", "Edit the request behind a reservation"), func(ctx context.Context, in *struct {
+		ReservationPath
+		Body api.ReservationChange
+	}) (*body[api.Envelope[api.RequestStatus]], error) {
+		return answered(l.home.ChangeReservation(ctx, in.ID, in.Body))
 	})
 	huma.Register(a, operation("release", http.MethodPost, "/reservations/{id}/release", "Delete the request behind a reservation", noContent), func(ctx context.Context, in *ReservationPath) (*struct{}, error) {
 		return nil, wrap(l.home.ReleaseReservation(ctx, in.ID))

@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
@@ -47,6 +50,11 @@ func (h *house) Requests(context.Context) ([]client.RequestStatus, error) {
 
 func (h *house) ConfirmRequest(_ context.Context, namespace, name string) (client.RequestStatus, error) {
 	return client.RequestStatus{ID: namespace + "/" + name}, h.found("confirm " + name)
+}
+
+func (h *house) ChangeReservation(_ context.Context, id string, c api.ReservationChange) (client.RequestStatus, error) {
+	cpu := c.Resources["cpu"]
+	return client.RequestStatus{ID: id + cpu.String() + c.For.Duration.String()}, h.found("change " + id)
 }
 
 func (h *house) ReleaseReservation(_ context.Context, id string) error {
@@ -115,6 +123,10 @@ func TestLocal(t *testing.T) {
 		"requests": func() (string, error) { r, err := c.Requests(ctx); return r[0].ID + r[1].ID, err },
 		"confirm":  func() (string, error) { r, err := c.ConfirmRequest(ctx, "default", "r"); return r.ID, err },
 		"release":  func() (string, error) { return "", c.ReleaseLocally(ctx, "r-1") },
+		"change": func() (string, error) {
+			r, err := c.ChangeLocally(ctx, "r-1", api.ReservationChange{Resources: transporttest.CPU("3"), For: &metav1.Duration{Duration: time.Hour}})
+			return r.ID, err
+		},
 		"diagnose": func() (string, error) { d, err := c.Diagnose(ctx); return d.Problems[0].Code, err },
 		"audit":    func() (string, error) { a, err := c.Audit(ctx, "milan"); return a.Cluster, err },
 		"evict":    func() (string, error) { e, err := c.Evict(ctx, "milan"); return e.Reservations[0], err },
@@ -124,7 +136,7 @@ func TestLocal(t *testing.T) {
 			return p.ID + p.Payload.Spec.Fingerprint, err
 		},
 	} {
-		want := map[string]string{"status": "rome", "requests": "default/adefault/b", "release": "", "peers": "milan", "audit": "milan", "evict": "r-1", "diagnose": "LiqoMissing", "trust": "milanSHA256:k"}
+		want := map[string]string{"status": "rome", "requests": "default/adefault/b", "release": "", "change": "r-131h0m0s", "peers": "milan", "audit": "milan", "evict": "r-1", "diagnose": "LiqoMissing", "trust": "milanSHA256:k"}
 		got, err := call()
 		if expected, special := want[name]; err != nil || special && got != expected || !special && got != "default/r" {
 			t.Errorf("%s: %q, %v", name, got, err)

@@ -19,6 +19,10 @@ func (s *Server) reservation(r *market.Reservation, decision *api.Decision, call
 		Fence:      api.Fence{Lineage: lineage, Revision: r.Revision},
 		Assignment: r.Assignment, Acceptance: r.Acceptance, End: r.End,
 	}
+	if c := r.Change; c != nil {
+		p.Change = &api.Change{Generation: c.Generation, Resources: c.Size.Resources(), Until: c.Until.Meta(), HeldUntil: c.HeldUntil.Meta(),
+			Assignment: c.Assignment, Reason: c.Reason, Message: c.Message}
+	}
 	view := s.Exchange.View()
 	if caller == r.Consumer {
 		p.Request, p.Decision, p.Tried = r.Request, decision, r.Tried

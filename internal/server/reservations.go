@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
 	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/match"
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
@@ -209,23 +211,45 @@ func (s *Server) act(ctx context.Context, in Conditional, command func(*market.R
 
 func (s *Server) confirm(ctx context.Context, in *signedCall) (*tagged[api.Reservation], error) {
 	return s.act(ctx, in.Conditional, func(r *market.Reservation, l *market.Listing) (market.Command, error) {
-		if r.Assignment != "" && r.Assignment == in.Body.Document { // verified before: agents repeat what may not have arrived
-			return market.Confirm{ID: in.ID, Consumer: l.Cluster, Generation: r.Generation, Document: r.Assignment}, nil
+		if asked, generation := r.Asked(); asked != "" && asked == in.Body.Document { // verified before: agents repeat what may not have arrived
+			if r.Bound() {
+				return market.Reassign{ID: in.ID, Consumer: l.Cluster, Generation: generation, Document: asked}, nil
+			}
+			return market.Confirm{ID: in.ID, Consumer: l.Cluster, Generation: generation, Document: asked}, nil
 		}
 		var a api.Assignment
 		if err := s.verify(in.Body.Document, api.DocumentAssignment, l.Member.Key, &a); err != nil {
 			return nil, err
 		}
 		provider := s.Exchange.View().Listing(r.Provider)
-		if provider == nil || provider.Member == nil || a.Generation != r.Generation {
+		if provider == nil || provider.Member == nil || a.Generation != r.Generation && !r.Bound() {
 			return nil, api.Errorf(api.CodeConflict, "reservation %s is %s at generation %d, the assignment is of %d", r.ID, r.State, r.Generation, a.Generation).
 				At("document.generation").Fix("read the reservation again and sign that")
 		}
-		if err := market.AssignmentOf(r, fingerprint(l), fingerprint(provider)).Differs(a); err != nil {
+		held := market.AssignmentOf(r, fingerprint(l), fingerprint(provider))
+		if r.Bound() { // the consumer itself says what it is to become
+			held.Generation, held.Resources, held.Until, held.Expires = a.Generation, a.Resources, a.Until, a.Expires
+		}
+		if err := held.Differs(a); err != nil {
 			return nil, err
+		}
+		if r.Bound() {
+			return s.reassign(in, l, a)
 		}
 		return market.Confirm{ID: in.ID, Consumer: l.Cluster, Generation: a.Generation, Document: in.Body.Document}, nil
 	})
+}
+
+// reassign is the command of an assignment whose signature and parties were verified.
+func (s *Server) reassign(in *signedCall, l *market.Listing, a api.Assignment) (market.Command, error) {
+	size, err := market.Need("document.resources", a.Resources)
+	if err != nil {
+		return nil, err
+	}
+	if left := a.Until.Sub(s.Exchange.Now().Go()); left > match.LongestDuration {
+		return nil, api.Invalid("document.until", "it ends in %s", left.Round(time.Hour)).Fix("reserve for %s at most", match.LongestDuration)
+	}
+	return market.Reassign{ID: in.ID, Consumer: l.Cluster, Generation: a.Generation, Size: size, Until: market.At(a.Until.Time), Document: in.Body.Document}, nil
 }
 
 func fingerprint(l *market.Listing) string {
@@ -242,8 +266,9 @@ func (s *Server) accept(ctx context.Context, in *signedCall) (*tagged[api.Reserv
 		if err := s.verify(in.Body.Document, api.DocumentAcceptance, l.Member.Key, &a); err != nil {
 			return nil, err
 		}
-		if a.Protocol < 1 || a.Protocol > api.Protocol || a.Reservation != in.ID || a.Generation != r.Generation ||
-			a.Consumer != r.Consumer || a.Provider != r.Provider || a.Provider != l.Cluster || a.Assignment != clusterkey.Digest(r.Assignment).String() {
+		assignment, generation := r.Asked()
+		if a.Protocol < 1 || a.Protocol > api.Protocol || a.Reservation != in.ID || a.Generation != generation ||
+			a.Consumer != r.Consumer || a.Provider != r.Provider || a.Provider != l.Cluster || a.Assignment != clusterkey.Digest(assignment).String() {
 			return nil, api.Errorf(api.CodeConflict, "the acceptance is of another assignment than the one that is held").
 				At("document").Fix("read the reservation again and accept that")
 		}

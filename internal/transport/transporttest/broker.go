@@ -12,14 +12,15 @@ import (
 // Broker is a transport.Broker of which a test says what each call comes to. A call for which it says nothing is
 // one to a broker that is away. It remembers what it was asked.
 type Broker struct {
-	OnReserve  func(key string, r api.Request) (transport.Reservation, error)
-	OnConfirm  func(id, assignment string) (transport.Reservation, error)
-	OnAccept   func(id, acceptance string) (transport.Reservation, error)
-	OnRefuse   func(id string, r api.Refusal) (transport.Reservation, error)
-	OnRelease  func(id, end string) (transport.Reservation, error)
-	OnProgress func(id string, state api.State) (transport.Reservation, error)
-	OnSay      func(cluster, document string) error
-	OnCluster  func(id string) (api.Envelope[api.Cluster], error)
+	OnReservation func() (transport.Reservation, error)
+	OnReserve     func(key string, r api.Request) (transport.Reservation, error)
+	OnConfirm     func(id, assignment string) (transport.Reservation, error)
+	OnAccept      func(id, acceptance string) (transport.Reservation, error)
+	OnRefuse      func(id string, r api.Refusal) (transport.Reservation, error)
+	OnRelease     func(id, end string) (transport.Reservation, error)
+	OnProgress    func(id string, state api.State) (transport.Reservation, error)
+	OnSay         func(cluster, document string) error
+	OnCluster     func(id string) (api.Envelope[api.Cluster], error)
 	// OnAdvertise takes advertisements; nil takes all.
 	OnAdvertise func(m api.Measurement) error
 
@@ -89,9 +90,12 @@ func (b *Broker) Reserve(_ context.Context, key string, r api.Request) (transpor
 	return say(b.OnReserve, key, r)
 }
 
-// Reservation is not scripted.
+// Reservation says what the test says, without being counted.
 func (b *Broker) Reservation(context.Context, string) (transport.Reservation, error) {
-	return transport.Reservation{}, Away
+	if b.OnReservation == nil {
+		return transport.Reservation{}, Away
+	}
+	return b.OnReservation()
 }
 
 // Reservations is not scripted.

@@ -54,6 +54,47 @@ func (d *Deal) Reserved(acceptance string) *transport.Reservation {
 	return d.step(func(r *api.Reservation) { r.State, r.Acceptance = api.Reserved, acceptance })
 }
 
+// Changing is what is bound and is to become another size, for a day; signed is what its consumer signed of that, or
+// with none what this deal's consumer signs.
+func (d *Deal) Changing(cpu, signed string) *transport.Reservation {
+	next := d.shown
+	next.Payload.Generation = d.latest() + 1
+	next.Payload.Resources, next.Payload.Until = CPU(cpu), Seconds(d.shown.Payload.Created.Add(24*time.Hour))
+	next.Payload.HeldUntil = Seconds(time.Now().Add(market.HoldTime))
+	if signed == "" {
+		signed = d.Consumer.Assign(next)
+	}
+	return d.step(func(r *api.Reservation) {
+		r.Change = &api.Change{Generation: next.Payload.Generation, Resources: next.Payload.Resources, Until: next.Payload.Until,
+			HeldUntil: next.Payload.HeldUntil, Assignment: signed}
+	})
+}
+
+func (d *Deal) latest() int64 {
+	if c := d.shown.Payload.Change; c != nil {
+		return c.Generation
+	}
+	return d.shown.Payload.Generation
+}
+
+// Changed is what has become of a change that the provider accepted, as in Reserved.
+func (d *Deal) Changed(acceptance string) *transport.Reservation {
+	return d.step(func(r *api.Reservation) {
+		c := r.Change
+		r.Generation, r.Resources, r.Until, r.Assignment, r.Change = c.Generation, c.Resources, c.Until, c.Assignment, nil
+		if r.Acceptance = acceptance; acceptance == "" {
+			r.Acceptance = d.Provider.Agree(d.shown)
+		}
+	})
+}
+
+// Unchanged is what is left of a change that was refused.
+func (d *Deal) Unchanged(reason api.Reason) *transport.Reservation {
+	return d.step(func(r *api.Reservation) {
+		r.Change = &api.Change{Generation: r.Change.Generation, Resources: r.Change.Resources, Until: r.Change.Until, Reason: reason, Message: "no"}
+	})
+}
+
 // Moved is the hold on the next best provider, to be signed anew.
 func (d *Deal) Moved(to *Party) *transport.Reservation {
 	d.Provider = to

@@ -24,7 +24,7 @@ func Run(t *testing.T, start func(t *testing.T) Pair) {
 		name  string
 		check func(*testing.T, *suite)
 	}{
-		{"a reservation's life", life}, {"a refusal", refusal},
+		{"a reservation's life", life}, {"a refusal", refusal}, {"a change", changes},
 		{"repeating any call is harmless", repeats}, {"errors keep their code", codes},
 		{"advertisements arrive whole, whatever changed", advertisements},
 		{"a watch tells of every change", watches}, {"a watch ends with its context", watchEnds},
@@ -95,6 +95,42 @@ func life(t *testing.T, s *suite) {
 			t.Errorf("the %s has %d reservations, %v", who, len(all), err)
 		}
 	}
+}
+
+func changes(t *testing.T, s *suite) {
+	id := s.signed(t).ID
+	theirs, err := s.milan.Reservation(s.ctx, id)
+	r, err := s.milan.Accept(s.ctx, id, s.Provider.Agree(at(t, api.Held, theirs, err)))
+	at(t, api.Reserved, r, err)
+	mine, err := s.rome.Reservation(s.ctx, id)
+	next := at(t, api.Reserved, mine, err)
+	for _, cpu := range []string{"6", "1", "7"} {
+		next.Payload.Generation, next.Payload.Resources = next.Payload.Generation+1, CPU(cpu)
+		signed := s.Consumer.Assign(next)
+		for range 2 {
+			r, err = s.rome.Confirm(s.ctx, id, signed)
+			if r = at(t, api.Reserved, r, err); !r.Payload.Change.Pending() || r.Payload.Change.Assignment != signed || r.Payload.Generation == next.Payload.Generation {
+				t.Fatalf("%+v", r.Payload)
+			}
+		}
+		if cpu == "7" {
+			r, err = s.milan.Refuse(s.ctx, id, api.Refusal{Generation: next.Payload.Generation, Reason: api.ReasonPolicy, Message: "no"})
+			if r = at(t, api.Reserved, r, err); r.Payload.Change.Pending() || r.Payload.Change.Message != "no" {
+				t.Fatalf("%+v", r.Payload)
+			}
+			break
+		}
+		offered := r
+		offered.Payload.Generation, offered.Payload.Assignment = next.Payload.Generation, signed
+		agreed := s.Provider.Agree(offered)
+		for range 2 {
+			r, err = s.milan.Accept(s.ctx, id, agreed)
+			if r = at(t, api.Reserved, r, err); r.Payload.Change != nil || r.Payload.Assignment != signed || r.Payload.Acceptance != agreed {
+				t.Fatalf("%+v", r.Payload)
+			}
+		}
+	}
+	s.available(t, "7")
 }
 
 func refusal(t *testing.T, s *suite) {

@@ -1,0 +1,99 @@
+package consumer
+
+import (
+	"context"
+	"time"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/trust"
+)
+
+// RetryTime is how long a change that was refused is not asked for again.
+const RetryTime = time.Minute
+
+// Change asks for what a wish says now, where that is not what is bound: another size, another end. It signs a newer
+// assignment; the answer comes later. again is when to look again, 0 if only at news.
+// Errors: Invalid where the wish cannot be; the broker's, where trying again may help.
+func (b *Borrower) Change(ctx context.Context, ours *market.Reservation, w Wish) (again time.Duration, err error) {
+	want, err := wanted(w, ours)
+	if err != nil {
+		return 0, err
+	}
+	now, c := b.Market.Now(), ours.Change
+	switch pending := ours.Changing(); {
+	case pending != nil && now < pending.HeldUntil:
+		return retryAfter, b.propose(ctx, ours) // the answer comes as news
+	case pending != nil:
+		return retryAfter, b.remember(ctx, ours, turnedDown(*pending, api.ReasonNoAnswer, ""))
+	case same(want, market.Change{Size: ours.Size, Until: ours.Until}):
+		return 0, nil
+	case c != nil && same(want, *c):
+		if left := RetryTime - now.Go().Sub(ours.Changed.Go()); left > 0 {
+			return left, nil
+		}
+	}
+	want.Generation, want.HeldUntil = ours.Latest()+1, market.At(now.Go().Add(market.HoldTime).Truncate(time.Second))
+	if want.Assignment, err = b.signChange(ctx, ours, want); err != nil {
+		return 0, err
+	}
+	return retryAfter, b.remember(ctx, ours, want) // which brings us here again
+}
+
+// wanted is what a wish makes of a reservation.
+func wanted(w Wish, ours *market.Reservation) (market.Change, error) {
+	size, err := market.Need("resources", w.Request.Resources)
+	if err != nil {
+		return market.Change{}, err
+	}
+	until := ours.Created.Go().Add(durationOf(w.Request)).Truncate(time.Second)
+	return market.Change{Size: size, Until: market.At(until)}, nil
+}
+
+// same says whether two are of one size and end, but for what rounding to seconds makes of times.
+func same(a, b market.Change) bool {
+	return a.Size.Equal(b.Size) && a.Until.Go().Sub(b.Until.Go()).Abs() < 2*time.Second
+}
+
+func (b *Borrower) signChange(ctx context.Context, ours *market.Reservation, c market.Change) (string, error) {
+	provider, err := trust.Key(ctx, b.Market, ours.Provider)
+	if err != nil {
+		return "", err
+	}
+	next := *ours
+	next.Generation, next.Size, next.Until, next.HeldUntil = c.Generation, c.Size, c.Until, c.HeldUntil
+	return b.Key.Sign(api.DocumentAssignment, market.AssignmentOf(&next, b.Key.Public().Fingerprint().String(), provider.Fingerprint().String()))
+}
+
+// remember makes c what the Ledger says of the change, unless the reservation has changed since it was read.
+func (b *Borrower) remember(ctx context.Context, ours *market.Reservation, c market.Change) error {
+	next := *ours
+	next.Change = &c
+	_, err := b.Market.Do(ctx, market.IfRevision{ID: ours.ID, Revision: ours.Revision, Command: market.Note{Reservation: &next}})
+	if api.CodeOf(err) == api.CodePrecondition {
+		return nil
+	}
+	return err
+}
+
+// turnedDown is a change that will not be.
+func turnedDown(c market.Change, reason api.Reason, message string) market.Change {
+	return market.Change{Generation: c.Generation, Size: c.Size, Until: c.Until, Reason: reason, Message: trust.Text(message)}
+}
+
+// noes are the errors with which a broker turns a change down, and the reason that people read.
+var noes = map[api.Code]api.Reason{
+	api.CodeInsufficient: api.ReasonInsufficient,
+	api.CodeForbidden:    api.ReasonPolicy,
+	api.CodeInvalid:      api.ReasonBadAssignment,
+	api.CodeConflict:     api.ReasonBadAssignment,
+}
+
+// propose sends the signed change. A repeat is harmless.
+func (b *Borrower) propose(ctx context.Context, ours *market.Reservation) error {
+	_, err := b.Broker.Confirm(ctx, ours.ID, ours.Change.Assignment)
+	if reason, no := noes[api.CodeOf(err)]; no {
+		return b.remember(ctx, ours, turnedDown(*ours.Change, reason, err.Error()))
+	}
+	return err
+}

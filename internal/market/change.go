@@ -1,0 +1,148 @@
+package market
+
+import (
+	"time"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// Change is what a bound reservation is to become: a newer assignment, signed by its consumer. The larger of the old and
+// the new counts until the provider has answered. What was refused stays, so that its generation is not used again.
+type Change struct {
+	Generation int64   `json:"generation"`
+	Size       Amounts `json:"size"`
+	Until      Time    `json:"until"`
+	// Assignment is the document, Acceptance, at the gate, its answer.
+	Assignment string `json:"assignment"`
+	Acceptance string `json:"acceptance,omitempty"`
+	// HeldUntil is when the broker no longer waits for the answer; in the consumer's agent, when its assignment expires.
+	HeldUntil Time `json:"heldUntil,omitempty"`
+	// Reason and Message say why it will not be. Empty: it may.
+	Reason  api.Reason `json:"reason,omitempty"`
+	Message string     `json:"message,omitempty"`
+}
+
+// Shrunk is what a reservation had more before it became smaller.
+type Shrunk struct {
+	By Amounts `json:"by"`
+	At Time    `json:"at"`
+}
+
+// Bound says whether both sides are bound by the reservation.
+func (r *Reservation) Bound() bool { return r.State == api.Reserved || r.State == api.Active }
+
+// Changing is the change that awaits an answer, nil if none does.
+func (r *Reservation) Changing() *Change {
+	if c := r.Change; c != nil && c.Reason == "" && r.Bound() {
+		return c
+	}
+	return nil
+}
+
+// Latest is the newest generation that was ever signed, as far as is known.
+func (r *Reservation) Latest() int64 {
+	if r.Change == nil {
+		return r.Generation
+	}
+	return max(r.Generation, r.Change.Generation)
+}
+
+// Asked is the assignment that awaits the provider's answer, or the one that has it, and its generation.
+func (r *Reservation) Asked() (assignment string, generation int64) {
+	if c := r.Changing(); c != nil {
+		return c.Assignment, c.Generation
+	}
+	return r.Assignment, r.Generation
+}
+
+// AnswerTo is the acceptance that was given to an assignment; empty if none was.
+func (r *Reservation) AnswerTo(assignment string) string {
+	switch {
+	case r == nil || !r.State.Counts():
+		return ""
+	case r.Assignment == assignment:
+		return r.Acceptance
+	case r.Changing() != nil && r.Change.Assignment == assignment:
+		return r.Change.Acceptance
+	}
+	return ""
+}
+
+// Takes is what the reservation takes of its provider.
+func (r *Reservation) Takes() Amounts {
+	if c := r.Changing(); c != nil {
+		return r.Size.Max(c.Size)
+	}
+	return r.Size
+}
+
+// Ending is the part that a reservation has lost by becoming smaller, as a reservation that ends; nil if there is none.
+func (r *Reservation) Ending() *Reservation {
+	if r.Shrunk == nil {
+		return nil
+	}
+	part := clone(r)
+	part.State, part.Size, part.Changed, part.Change, part.Shrunk = api.Releasing, r.Shrunk.By, r.Shrunk.At, nil, nil
+	return part
+}
+
+// Become makes the reservation what its change says.
+func (r *Reservation) Become(c Change, now Time) {
+	r.Shrunk = nil
+	if by := r.Size.Beyond(c.Size); len(by) > 0 {
+		r.Shrunk = &Shrunk{By: by, At: now}
+	}
+	r.Generation, r.Size, r.Until, r.Assignment, r.Acceptance = c.Generation, c.Size, c.Until, c.Assignment, c.Acceptance
+	r.Reason, r.Message, r.Change = "", "", nil
+}
+
+// refuse leaves of a change only that it was.
+func (r *Reservation) refuse(reason api.Reason, message string) {
+	r.Change = &Change{Generation: r.Change.Generation, Size: r.Change.Size, Until: r.Change.Until, Reason: reason, Message: message}
+}
+
+// Reassign is a consumer's newer assignment of what is bound: another size, another end.
+// Errors: NotFound; Conflict when it is not bound, not newer, or changing already; Insufficient and Forbidden when what it
+// is to have more does not fit.
+type Reassign struct {
+	ID, Consumer string
+	// Generation, Size, Until and Document are of the assignment whose signature and content were verified.
+	Generation int64
+	Size       Amounts
+	Until      Time
+	Document   string
+}
+
+func (c Reassign) decide(s *State, now Time) (Outcome, error) {
+	r, err := s.find(c.ID, c.Consumer)
+	if err != nil {
+		return Outcome{}, err
+	}
+	if asked, _ := r.Asked(); asked == c.Document {
+		return unchanged(r)
+	}
+	switch {
+	case r.Consumer != c.Consumer:
+		return Outcome{}, api.Errorf(api.CodeForbidden, "only the consumer changes a reservation")
+	case !r.Bound() || c.Generation <= r.Latest():
+		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is %s at generation %d: it cannot become generation %d", r.ID, r.State, r.Latest(), c.Generation).
+			Fix("read the reservation again")
+	case r.Changing() != nil:
+		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is changing to generation %d", r.ID, r.Change.Generation).Fix("wait for its answer")
+	case c.Until <= now:
+		return Outcome{}, api.Invalid("until", "%s is over", c.Until.Go().Format(time.RFC3339)).Fix("release it instead: bourse release %s", r.ID)
+	}
+	if err := s.roomToBecome(r, c.Size, now); err != nil {
+		return Outcome{}, err
+	}
+	r.Change = &Change{Generation: c.Generation, Size: c.Size, Until: c.Until, Assignment: c.Document, HeldUntil: now.plus(HoldTime)}
+	return changed(r, now), nil
+}
+
+// roomToBecome says why a reservation cannot have another size, or nil. What does not grow always can.
+func (s *State) roomToBecome(r *Reservation, size Amounts, now Time) error {
+	if len(size.Beyond(r.Size)) == 0 {
+		return nil
+	}
+	return s.roomBeside(r.Size, r.Provider, r.Pool, r.Consumer, size, now)
+}

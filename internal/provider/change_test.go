@@ -1,0 +1,146 @@
+package provider_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/transport"
+	"github.com/bourse-dev/bourse/internal/transport/transporttest"
+)
+
+// lends is a gate that lends 2 CPUs.
+func lends(t *testing.T) (*gate, *transporttest.Deal) {
+	g := newGate(t, "8")
+	d := g.deal("r-1", "2")
+	g.takes(d)
+	g.heard(d.Signed(), "Accept r-1")
+	g.broker.OnAccept = func(_, acceptance string) (transport.Reservation, error) { return *d.Changed(acceptance), nil }
+	return g, d
+}
+
+// has demands what the Ledger says is lent, and what is left then.
+func (g *gate) has(generation, milli, left int64) {
+	g.t.Helper()
+	g.holds("r-1", api.Reserved, "")
+	if r := g.ours("r-1"); r.Generation != generation || r.Size.Of("cpu") != milli {
+		g.t.Fatalf("it lends %d at generation %d, want %d at %d", r.Size.Of("cpu"), r.Generation, milli, generation)
+	}
+	g.left(left)
+}
+
+func TestChanges(t *testing.T) {
+	g, d := lends(t)
+	g.heard(d.Changing("6", ""), "Accept r-1")
+	g.has(2, 6000, 2000)
+	if until := g.ours("r-1").Until.Go(); until.Sub(g.now()) < 23*time.Hour {
+		t.Errorf("it lasts until %s", until)
+	}
+	g.heard(d.Shown())
+	g.heard(d.Changing("1", ""), "Accept r-1")
+	g.has(3, 1000, 7000)
+	g.broker.OnProgress = func(string, api.State) (transport.Reservation, error) {
+		return *d.Over(api.Released, api.ReasonReleased), nil
+	}
+	g.heard(d.Ending(g.rome, api.ReasonReleased), "Progress r-1 Released")
+	g.left(8000)
+}
+
+// What does not fit, or the policy forbids, is refused, and what is lent stays. Less is never refused.
+func TestRefusesAChange(t *testing.T) {
+	g, d := lends(t)
+	no := api.Reason("")
+	g.broker.OnRefuse = func(_ string, r api.Refusal) (transport.Reservation, error) {
+		if r.Generation != d.Shown().Payload.Change.Generation {
+			t.Errorf("it refuses generation %d", r.Generation)
+		}
+		no = r.Reason
+		return *d.Unchanged(r.Reason), nil
+	}
+	g.heard(d.Changing("9", ""), "Refuse r-1 Insufficient")
+	g.has(1, 2000, 6000)
+	g.heard(d.Shown())
+	g.measure("8", func(m *api.Measurement) { m.Terms.Allow = "false" })
+	g.heard(d.Changing("3", ""), "Refuse r-1 PolicyRefuses")
+	g.has(1, 2000, 6000)
+	stranger := transporttest.NewDeal(transporttest.NewParty(t, "rome"), g.milan, "r-1", "1", g.now())
+	g.heard(d.Changing("1", stranger.Signed().Payload.Assignment), "Refuse r-1 BadAssignment")
+	g.has(1, 2000, 6000)
+	if no != api.ReasonBadAssignment {
+		t.Errorf("it was refused for %s", no)
+	}
+	less := d.Changing("1", "")
+	less.Payload.Change.Assignment = g.rome.Sign(api.DocumentAssignment, func() api.Assignment {
+		r := *less
+		r.Payload.Generation, r.Payload.Resources = less.Payload.Change.Generation, less.Payload.Change.Resources
+		r.Payload.HeldUntil = less.Payload.Change.HeldUntil
+		return g.rome.Assignment(r) // which lasts no longer
+	}())
+	g.broker.OnAccept = func(string, string) (transport.Reservation, error) {
+		return transport.Reservation{}, transporttest.Away
+	}
+	if err := g.hears(less); !errors.Is(err, transporttest.Away) {
+		t.Errorf("%v", err)
+	}
+	if r := g.ours("r-1"); r.Changing() == nil || !r.Takes().Equal(r.Size) {
+		t.Errorf("less is not admitted: %+v", r)
+	}
+}
+
+// While nobody knows whether the broker has recorded the answer, both count; then what the broker shows.
+func TestAnswerToAChangeLost(t *testing.T) {
+	for name, c := range map[string]struct {
+		then                   func(*gate, *transporttest.Deal, string) *transport.Reservation
+		generation, lent, left int64
+	}{
+		"it was recorded": {func(_ *gate, d *transporttest.Deal, acceptance string) *transport.Reservation {
+			return d.Changed(acceptance)
+		}, 2, 5000, 3000},
+		"it came too late": {func(_ *gate, d *transporttest.Deal, _ string) *transport.Reservation {
+			return d.Unchanged(api.ReasonNoAnswer)
+		}, 1, 2000, 6000},
+		"recorded, and dropped here": {func(g *gate, d *transporttest.Deal, acceptance string) *transport.Reservation {
+			_, err := g.Market.Do(g.t.(*testing.T).Context(), market.Refuse{ID: "r-1", By: "milan", Generation: 2, Reason: api.ReasonNotAccepted})
+			if err != nil {
+				g.t.Fatal(err)
+			}
+			return d.Changed(acceptance)
+		}, 2, 5000, 3000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g, d := lends(t)
+			sent := map[string]bool{}
+			acceptance := ""
+			g.broker.OnAccept = func(_, document string) (transport.Reservation, error) {
+				sent[document], acceptance = true, document
+				return transport.Reservation{}, transporttest.Away
+			}
+			theirs := d.Changing("5", "")
+			for range 2 {
+				if err := g.hears(theirs); !errors.Is(err, transporttest.Away) {
+					t.Fatalf("the broker is away: %v", err)
+				}
+				g.left(3000)
+			}
+			if len(sent) != 1 {
+				t.Errorf("%d different acceptances of one assignment", len(sent))
+			}
+			g.broker.Asked()
+			g.heard(c.then(g, d, acceptance))
+			g.has(c.generation, c.lent, c.left)
+		})
+	}
+}
+
+// A broker that lies about a change: what this cluster never accepted does not bind it.
+func TestALyingBrokerChanges(t *testing.T) {
+	g, d := lends(t)
+	theirs := d.Changing("8", "")
+	g.heard(d.Changed("x"))
+	g.has(1, 2000, 6000)
+	theirs.Payload.Change.Generation = 1
+	g.heard(theirs)
+	g.has(1, 2000, 6000)
+}
