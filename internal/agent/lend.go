@@ -32,8 +32,8 @@ type lend struct {
 	reader    client.Reader // from the API server
 	graces    graces
 	log       *slog.Logger
-	proven    time.Time       // when the policies last denied
-	isOpen    map[string]bool // the peerings that are
+	proven    map[string]time.Time // when the policies last denied, for each consumer
+	isOpen    map[string]bool      // the peerings that are
 }
 
 // graces are how long pods may stay that a reservation no longer covers.
@@ -44,18 +44,26 @@ type graces struct {
 	excess time.Duration
 }
 
-// proofLasts is how long the proof that the policies deny holds for peerings that are open already. Each that opens asks anew.
-const proofLasts = time.Minute
+const (
+	// proofLasts is how long the proof that the policies deny holds for a peering that is open already.
+	proofLasts = time.Minute
+	// openingLasts is how long it holds for one that opens: each asks anew, but not at each of its steps.
+	openingLasts = 2 * time.Second
+)
 
 func (l *lend) open(ctx context.Context, peer string, heard *api.Handshake) (peering.Progress, error) {
-	if !l.isOpen[peer] || time.Since(l.proven) > proofLasts {
+	lasts := openingLasts
+	if l.isOpen[peer] {
+		lasts = proofLasts
+	}
+	if time.Since(l.proven[peer]) > lasts {
 		if err := l.policies.InForce(ctx); err != nil {
 			return peering.Progress{}, err
 		}
-		l.proven = time.Now()
 		if err := posture.Collides(ctx, l.policies.Reader, peer); err != nil {
 			return peering.Progress{}, err
 		}
+		l.proven[peer] = time.Now()
 	}
 	progress, err := l.peer(ctx, peer, heard)
 	l.isOpen[peer] = err == nil && progress.Open
@@ -118,6 +126,7 @@ func (l *lend) close(ctx context.Context, peer string, force bool) (bool, error)
 		return false, err
 	}
 	delete(l.isOpen, peer)
+	delete(l.proven, peer)
 	return true, l.policies.Unlist(ctx, peer)
 }
 

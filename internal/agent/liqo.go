@@ -57,13 +57,13 @@ func (a *agent) useLiqo(ctx context.Context, h *halves, post *letters, inv *inve
 	c := a.mgr.GetClient()
 	l := &lend{
 		Client: c, cluster: h.cluster, namespace: a.Namespace, market: post.market, inventory: inv, sharing: h.sharing.current.Load,
-		reader: a.mgr.GetAPIReader(), graces: a.graces(), log: h.log, isOpen: map[string]bool{},
+		reader: a.mgr.GetAPIReader(), graces: a.graces(), log: h.log, isOpen: map[string]bool{}, proven: map[string]time.Time{},
 		policies: &posture.Policies{Reader: a.mgr.GetAPIReader(), Writer: c, Namespace: a.Namespace},
 	}
 	l.peering = &peering.Provider{Client: c, Slice: l.slice}
 	p := &peerings{
 		Client: c, cluster: h.cluster, namespace: a.Namespace, market: post.market, letters: post, linger: a.Linger, abandon: a.Abandon, log: h.log,
-		poke: make(chan event.GenericEvent, 1024), lend: l,
+		poke: make(chan event.GenericEvent, 1024), lend: l, paces: map[string]pace{},
 		borrow: &borrow{
 			Client: c, cluster: h.cluster, market: post.market, broker: post.broker,
 			peering:    &peering.Consumer{Client: c, Cluster: h.cluster, LiqoNamespace: a.LiqoNamespace},

@@ -33,6 +33,7 @@ type peerings struct {
 	poke      chan event.GenericEvent
 	lend      *lend
 	borrow    *borrow
+	paces     map[string]pace
 }
 
 // side is what differs between lending and borrowing.
@@ -46,9 +47,26 @@ type side interface {
 }
 
 const (
-	soon  = 300 * time.Millisecond // while something is being made or removed
+	quick = 10 * time.Millisecond  // how soon Liqo mostly has answered,
+	soon  = 300 * time.Millisecond // and how often one looks when it has not
 	later = 15 * time.Second       // how often an open peering is looked at that no event was about
 )
+
+// pace is how often a peering was looked at since it began what it is doing.
+type pace struct {
+	doing string
+	looks int
+}
+
+// next is when to look at a peering again that waits for what no event tells of.
+func (p *peerings) next(name, doing string) time.Duration {
+	pace := pace{doing: doing}
+	if p.paces[name].doing == doing {
+		pace.looks = p.paces[name].looks + 1
+	}
+	p.paces[name] = pace
+	return min(quick<<min(pace.looks, 10), soon)
+}
 
 func (p *peerings) side(role api.PeeringRole) side {
 	if role == api.RoleProvider {
@@ -139,7 +157,7 @@ func (p *peerings) keep(ctx context.Context, object *api.Peering) (ctrl.Result, 
 		return p.failed(ctx, object, err)
 	}
 	next := api.PeeringStatus{State: api.PeeringOpening, Step: progress.Step}
-	wait := soon
+	wait := time.Duration(0)
 	if progress.Open {
 		next.State = api.PeeringOpen
 		if next.Message, err = half.serve(ctx, peer); err != nil {
@@ -148,6 +166,9 @@ func (p *peerings) keep(ctx context.Context, object *api.Peering) (ctrl.Result, 
 		if next.Message == "" {
 			wait = later
 		}
+	}
+	if wait == 0 {
+		wait = p.next(object.Name, progress.Step+next.Message)
 	}
 	return ctrl.Result{RequeueAfter: wait}, p.show(ctx, object, next, progress.ByHand)
 }
@@ -181,7 +202,7 @@ func (p *peerings) leave(ctx context.Context, object *api.Peering) (ctrl.Result,
 	if left := p.linger - lasts; object.Status.State != api.PeeringClosing && (left > 0 || message != "" && lasts < p.linger+p.abandon) {
 		wait := max(left, soon)
 		if message != "" {
-			wait = soon
+			wait = p.next(object.Name, message)
 		}
 		return ctrl.Result{RequeueAfter: wait}, p.show(ctx, object, api.PeeringStatus{State: api.PeeringLingering, Message: message}, false)
 	}
@@ -193,9 +214,10 @@ func (p *peerings) leave(ctx context.Context, object *api.Peering) (ctrl.Result,
 		return p.failed(ctx, object, err)
 	}
 	if !done {
-		return ctrl.Result{RequeueAfter: soon}, nil
+		return ctrl.Result{RequeueAfter: p.next(object.Name, string(api.PeeringClosing))}, nil
 	}
 	p.letters.forget(peer, role)
+	delete(p.paces, object.Name)
 	return ctrl.Result{}, client.IgnoreNotFound(p.Delete(ctx, object))
 }
 
