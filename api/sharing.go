@@ -121,12 +121,12 @@ type PoolPolicy struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self == 'general'",message="only the pool \"general\" is supported"
 	Name string `json:"name"`
-	// NodeSelector picks the pool's nodes by label. Empty: all.
+	// NodeSelector picks the pool's nodes by label, and keeps consumers' pods on them. Empty: all.
 	// +kubebuilder:validation:MaxProperties=32
 	// +optional
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 	// TolerateTaints are keys of NoSchedule and NoExecute taints that do not exclude a node.
-	// Nodes with other such taints do not count.
+	// Nodes with other such taints do not count. Consumers' pods may tolerate these.
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:items:MaxLength=316
 	// +optional
@@ -147,4 +147,31 @@ type PoolPolicy struct {
 	// +kubebuilder:validation:items:MaxLength=316
 	// +optional
 	Resources []string `json:"resources,omitempty"`
+	// StorageClasses, IngressClasses and LoadBalancerClasses are what consumers may use here besides, by their names in this
+	// cluster; the first of each is the default. Empty: none.
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=253
+	// +optional
+	StorageClasses []string `json:"storageClasses,omitempty"`
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=253
+	// +optional
+	IngressClasses []string `json:"ingressClasses,omitempty"`
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=253
+	// +optional
+	LoadBalancerClasses []string `json:"loadBalancerClasses,omitempty"`
+}
+
+// Pool is what is shared of the pool of a name; nil if nothing is.
+func (s *Sharing) Pool(name string) *PoolPolicy {
+	if s == nil {
+		return nil
+	}
+	for i := range s.Pools {
+		if s.Pools[i].Name == name {
+			return &s.Pools[i]
+		}
+	}
+	return nil
 }

@@ -75,8 +75,7 @@ func (l *lend) peer(ctx context.Context, peer string, heard *api.Handshake) (pee
 	if byHand, err := l.peering.ByHand(ctx, peer); err != nil {
 		return peering.Progress{}, err
 	} else if !byHand { // one made by hand goes on as it is
-		s := l.sharing()
-		if err := l.policies.List(ctx, peer, s != nil && s.Namespaces != nil && s.Namespaces.RequireLimits); err != nil {
+		if err := l.policies.List(ctx, peer, demands(l.sharing())); err != nil {
 			return peering.Progress{}, err
 		}
 	}
@@ -85,6 +84,18 @@ func (l *lend) peer(ctx context.Context, peer string, heard *api.Handshake) (pee
 		return progress, err
 	}
 	return progress, l.policies.Allow(ctx, peer, l.slice(peer), progress.SliceCSR)
+}
+
+// demands are what a SharingPolicy says of pods.
+func demands(s *api.Sharing) posture.Demands {
+	if s == nil {
+		return posture.Demands{}
+	}
+	d := posture.Demands{Limits: s.Namespaces != nil && s.Namespaces.RequireLimits}
+	if pool := s.Pool(api.GeneralPool); pool != nil {
+		d.Nodes, d.Tolerates = pool.NodeSelector, pool.TolerateTaints
+	}
+	return d
 }
 
 // slice is the name of the only slice that a consumer has here, as long as there is one pool.

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -147,7 +148,7 @@ func (a *agent) controlGrants(p *peerings, l *lend) error {
 			return ""
 		}
 		return own.Card().Properties.Region
-	}}
+	}, Pool: func(name string) *api.PoolPolicy { return l.sharing().Pool(name) }}
 	return ctrl.NewControllerManagedBy(a.mgr).Named("grant").For(liqo.ResourceSlice()).
 		Watches(&api.ProviderInstruction{}, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 			i := o.(*api.ProviderInstruction)
@@ -156,6 +157,17 @@ func (a *agent) controlGrants(p *peerings, l *lend) error {
 				return nil
 			}
 			return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: i.Spec.Slice}}}
+		})).
+		Watches(&api.SharingPolicy{}, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
+			var list authv1beta1.ResourceSliceList
+			if err := a.mgr.GetClient().List(ctx, &list); err != nil {
+				return nil
+			}
+			var out []reconcile.Request
+			for i := range list.Items {
+				out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+			}
+			return out
 		})).
 		Complete(granter)
 }

@@ -52,16 +52,22 @@ const (
 	later = 15 * time.Second       // how often an open peering is looked at that no event was about
 )
 
+// doing is what a peering waits for.
+type doing struct {
+	step, message string
+	heard         *api.Handshake
+}
+
 // pace is how often a peering was looked at since it began what it is doing.
 type pace struct {
-	doing string
+	doing
 	looks int
 }
 
 // next is when to look at a peering again that waits for what no event tells of.
-func (p *peerings) next(name, doing string) time.Duration {
-	pace := pace{doing: doing}
-	if p.paces[name].doing == doing {
+func (p *peerings) next(name string, now doing) time.Duration {
+	pace := pace{doing: now}
+	if p.paces[name].doing == now {
 		pace.looks = p.paces[name].looks + 1
 	}
 	p.paces[name] = pace
@@ -149,7 +155,8 @@ func (p *peerings) used(ctx context.Context, spec api.PeeringSpec) (used bool, e
 func (p *peerings) keep(ctx context.Context, object *api.Peering) (ctrl.Result, error) {
 	peer, role := object.Spec.Cluster, object.Spec.Role
 	half := p.side(role)
-	progress, err := half.open(ctx, peer, p.letters.last(peer, role))
+	heard := p.letters.last(peer, role)
+	progress, err := half.open(ctx, peer, heard)
 	if err != nil {
 		return p.failed(ctx, object, err)
 	}
@@ -168,7 +175,7 @@ func (p *peerings) keep(ctx context.Context, object *api.Peering) (ctrl.Result, 
 		}
 	}
 	if wait == 0 {
-		wait = p.next(object.Name, progress.Step+next.Message)
+		wait = p.next(object.Name, doing{progress.Step, next.Message, heard})
 	}
 	return ctrl.Result{RequeueAfter: wait}, p.show(ctx, object, next, progress.ByHand)
 }
@@ -202,7 +209,7 @@ func (p *peerings) leave(ctx context.Context, object *api.Peering) (ctrl.Result,
 	if left := p.linger - lasts; object.Status.State != api.PeeringClosing && (left > 0 || message != "" && lasts < p.linger+p.abandon) {
 		wait := max(left, soon)
 		if message != "" {
-			wait = p.next(object.Name, message)
+			wait = p.next(object.Name, doing{message: message})
 		}
 		return ctrl.Result{RequeueAfter: wait}, p.show(ctx, object, api.PeeringStatus{State: api.PeeringLingering, Message: message}, false)
 	}
@@ -214,7 +221,7 @@ func (p *peerings) leave(ctx context.Context, object *api.Peering) (ctrl.Result,
 		return p.failed(ctx, object, err)
 	}
 	if !done {
-		return ctrl.Result{RequeueAfter: p.next(object.Name, string(api.PeeringClosing))}, nil
+		return ctrl.Result{RequeueAfter: p.next(object.Name, doing{step: string(api.PeeringClosing)})}, nil
 	}
 	p.letters.forget(peer, role)
 	delete(p.paces, object.Name)

@@ -36,8 +36,11 @@ const patience = 90 * time.Second
 func until(ctx context.Context, what string, ask func(context.Context) error) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		last = ask(ctx)
-		return last == nil, nil
+		now := ask(ctx)
+		if ctx.Err() == nil || last == nil {
+			last = now
+		}
+		return now == nil, nil
 	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, errors.Join(err, last))
@@ -181,6 +184,10 @@ func (p Peering) Close(ctx context.Context, slices ...*authv1beta1.ResourceSlice
 		if err := gone(ctx, step.at, step.o); err != nil {
 			return err
 		}
+		// Liqo removes it after the Identity, and could not without the Tenant.
+		if err := gone(ctx, p.Consumer, &authv1beta1.Renew{ObjectMeta: metav1.ObjectMeta{Namespace: atConsumer, Name: "controlplane-" + p.Provider.Name}}); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -190,7 +197,7 @@ func gone(ctx context.Context, at *federation.Member, o kube.Object) error {
 	return until(ctx, fmt.Sprintf("%T %s is gone", o, o.GetName()), func(ctx context.Context) error {
 		err := at.Objects.Get(ctx, kube.ObjectKeyFromObject(o), o)
 		if err == nil {
-			return errors.New("it is there")
+			return fmt.Errorf("it is there: %+v", o)
 		}
 		if apierrors.IsNotFound(err) {
 			return nil

@@ -19,22 +19,25 @@ import (
 	"github.com/bourse-dev/bourse/test/e2e/federation"
 )
 
-// withNamespaces changes what a provider's policy says of mapped namespaces, until the test ends.
-func (w *world) withNamespaces(t *testing.T, at *federation.Member, n *api.NamespacePolicy) {
+// withPolicy changes what a provider's policy says, until the test ends.
+func (w *world) withPolicy(t *testing.T, at *federation.Member, change func(*api.Sharing)) {
 	t.Helper()
-	set := func(n *api.NamespacePolicy) error {
+	var was api.Sharing
+	set := func(change func(*api.Sharing)) error {
 		var p api.SharingPolicy
 		if err := at.Objects.Get(context.Background(), kube.ObjectKey{Name: "default"}, &p); err != nil {
 			return err
 		}
-		p.Spec.Namespaces = n
+		was = *p.Spec.DeepCopy()
+		change(&p.Spec)
 		return at.Objects.Update(context.Background(), &p)
 	}
-	if err := set(n); err != nil {
+	if err := set(change); err != nil {
 		t.Fatal(err)
 	}
+	before := was
 	t.Cleanup(func() {
-		if err := set(nil); err != nil {
+		if err := set(func(s *api.Sharing) { *s = before }); err != nil {
 			t.Error(err)
 		}
 	})

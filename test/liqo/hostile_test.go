@@ -184,7 +184,7 @@ func TestAHostileConsumer(t *testing.T) {
 		})
 	}
 	t.Run("limits that the policy asks for", func(t *testing.T) {
-		w.withNamespaces(t, w.milan, &api.NamespacePolicy{RequireLimits: true})
+		w.withPolicy(t, w.milan, func(s *api.Sharing) { s.Namespaces = &api.NamespacePolicy{RequireLimits: true} })
 		eventually(t, "a pod without limits is refused", func(context.Context) error {
 			err := pod(func(*corev1.PodSpec) {})()
 			_ = kubelet.Delete(t.Context(), &offv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: "hostile-rome", Name: "bad"}}) // let in before the policy was

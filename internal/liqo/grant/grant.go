@@ -14,6 +14,7 @@ import (
 	"time"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
 	"github.com/liqotech/liqo/pkg/consts"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -44,6 +45,8 @@ type Granter struct {
 	Owed func(ctx context.Context, consumer, slice string) (Owed, bool, error)
 	// Region labels the virtual node, if it is known.
 	Region func() string
+	// Pool is what the SharingPolicy says of a pool now, nil if nothing.
+	Pool func(name string) *api.PoolPolicy
 }
 
 // Labels of virtual nodes. Liqo merges labels into a virtual node and never removes one, so only what stays true is
@@ -138,12 +141,30 @@ func (g *Granter) write(ctx context.Context, slice *authv1beta1.ResourceSlice, o
 	if verdict.Status == authv1beta1.ResourceSliceConditionAccepted {
 		next.Status.Resources = grantOf(owed.Resources, slice.Status.Resources)
 		next.Status.NodeLabels = g.labels(owed, slice.Status.NodeLabels)
+		if pool := g.Pool(owed.Pool); pool != nil {
+			offer(&next.Status, pool)
+		}
 	}
 	setCondition(&next.Status, verdict)
 	if equality.Semantic.DeepEqual(slice.Status, next.Status) {
 		return nil
 	}
 	return g.Status().Patch(ctx, next, client.MergeFromWithOptions(slice, client.MergeFromWithOptimisticLock{}))
+}
+
+// offer tells a consumer's Liqo what pods may use besides, and which nodes they go to.
+func offer(status *authv1beta1.ResourceSliceStatus, pool *api.PoolPolicy) {
+	status.NodeSelector = pool.NodeSelector
+	status.StorageClasses, status.IngressClasses, status.LoadBalancerClasses = nil, nil, nil
+	for i, name := range pool.StorageClasses {
+		status.StorageClasses = append(status.StorageClasses, liqov1beta1.StorageType{StorageClassName: name, Default: i == 0})
+	}
+	for i, name := range pool.IngressClasses {
+		status.IngressClasses = append(status.IngressClasses, liqov1beta1.IngressType{IngressClassName: name, Default: i == 0})
+	}
+	for i, name := range pool.LoadBalancerClasses {
+		status.LoadBalancerClasses = append(status.LoadBalancerClasses, liqov1beta1.LoadBalancerType{LoadBalancerClassName: name, Default: i == 0})
+	}
 }
 
 func setCondition(status *authv1beta1.ResourceSliceStatus, c authv1beta1.ResourceSliceCondition) {

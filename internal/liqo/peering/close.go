@@ -37,6 +37,15 @@ func remains(ctx context.Context, c client.Client, namespace, label string) (boo
 	return false, nil
 }
 
+// renewing says whether a tenant namespace still holds what Liqo renews certificates by, the originals or the copies, by their
+// label. Liqo makes it with an Identity and removes it after that: a provider that took the rights before the copy is gone
+// would leave the original where it is for ever.
+func renewing(ctx context.Context, c client.Client, namespace, label string) (bool, error) {
+	var list authv1beta1.RenewList
+	err := c.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{label: "true"})
+	return len(list.Items) > 0, err
+}
+
 // replicator is the finalizer by which Liqo keeps an original until its copy is gone.
 const replicator = "crdreplicator.liqo.io/resource"
 

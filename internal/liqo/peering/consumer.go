@@ -195,5 +195,8 @@ func (c *Consumer) Close(ctx context.Context, provider string, force bool) (done
 	if identity != nil && liqo.Ours(identity) {
 		return false, client.IgnoreNotFound(c.Delete(ctx, identity))
 	}
+	if left, err := renewing(ctx, c.Client, namespace, consts.ReplicationRequestedLabel); err != nil || left && identity == nil && !force {
+		return false, err
+	}
 	return true, leaveNamespace(ctx, c.Client, namespace)
 }

@@ -174,7 +174,11 @@ func (p *Provider) Close(ctx context.Context, consumer string, force bool) (done
 	if !left {
 		left, err = p.mapped(ctx, consumer)
 	}
-	if err != nil || left && !force {
+	wait := left
+	if err == nil && !left {
+		wait, err = renewing(ctx, p.Client, namespace, consts.ReplicationStatusLabel)
+	}
+	if err != nil || wait && !force {
 		return false, err
 	}
 	var tenants authv1beta1.TenantList

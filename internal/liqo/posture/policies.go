@@ -8,10 +8,14 @@ import (
 	_ "embed"
 	"errors"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	"golang.org/x/sync/errgroup"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -38,8 +42,9 @@ type Policies struct {
 
 const (
 	apply = "apply config/liqo/policies.yaml"
-	// consumers is the ConfigMap that names the brokered consumers, one key for each, and as "CONSUMER.slice" and
-	// "CONSUMER.csr" what each may have. A cluster ID has no dot.
+	// consumers is the ConfigMap that names the brokered consumers, one key for each, as "CONSUMER.slice" and
+	// "CONSUMER.csr" what each may have, and as "CONSUMER.nodes" and "CONSUMER.tolerates" where its pods may go. A cluster
+	// ID has no dot.
 	consumers = "bourse-consumers"
 )
 
@@ -53,29 +58,37 @@ func (p *Policies) InForce(ctx context.Context) error {
 
 // stand says that the policies are there and unchanged.
 func (p *Policies) stand(ctx context.Context) error {
-	policies, bindings, err := wanted()
+	ours, err := wanted()
 	if err != nil {
 		return err
 	}
-	for _, want := range policies {
-		var have admissionv1.ValidatingAdmissionPolicy
-		if err := p.Reader.Get(ctx, client.ObjectKey{Name: want.Name}, &have); err != nil {
-			return missing("policy", want.Name, err)
-		}
-		if !equality.Semantic.DeepEqual(have.Spec, want.Spec) {
-			return api.Errorf(api.CodeUnavailable, "ValidatingAdmissionPolicy %s is not what this version of Bourse ships", want.Name).Fix(apply)
-		}
+	var all errgroup.Group // at once: a peering that opens waits for it
+	for _, want := range ours.policies {
+		all.Go(func() error {
+			var have admissionv1.ValidatingAdmissionPolicy
+			if err := p.Reader.Get(ctx, client.ObjectKey{Name: want.Name}, &have); err != nil {
+				return missing("policy", want.Name, err)
+			}
+			return unchanged("ValidatingAdmissionPolicy "+want.Name, have.Spec, want.Spec)
+		})
 	}
-	for _, want := range bindings {
-		var have admissionv1.ValidatingAdmissionPolicyBinding
-		if err := p.Reader.Get(ctx, client.ObjectKey{Name: want.Name}, &have); err != nil {
-			return missing("binding", want.Name, err)
-		}
-		if !equality.Semantic.DeepEqual(have.Spec, want.Spec) {
-			return api.Errorf(api.CodeUnavailable, "ValidatingAdmissionPolicyBinding %s is not what this version of Bourse ships", want.Name).Fix(apply)
-		}
+	for _, want := range ours.bindings {
+		all.Go(func() error {
+			var have admissionv1.ValidatingAdmissionPolicyBinding
+			if err := p.Reader.Get(ctx, client.ObjectKey{Name: want.Name}, &have); err != nil {
+				return missing("binding", want.Name, err)
+			}
+			return unchanged("ValidatingAdmissionPolicyBinding "+want.Name, have.Spec, want.Spec)
+		})
 	}
-	return nil
+	return all.Wait()
+}
+
+func unchanged(what string, have, want any) error {
+	if equality.Semantic.DeepEqual(have, want) {
+		return nil
+	}
+	return api.Errorf(api.CodeUnavailable, "%s is not what this version of Bourse ships", what).Fix(apply)
 }
 
 func missing(what, name string, err error) error {
@@ -101,40 +114,69 @@ func (p *Policies) deny(ctx context.Context) error {
 	return err
 }
 
+// shipped are the policies and bindings of the manifest.
+type shipped struct {
+	policies []admissionv1.ValidatingAdmissionPolicy
+	bindings []admissionv1.ValidatingAdmissionPolicyBinding
+}
+
 // wanted reads the manifest.
-func wanted() (policies []admissionv1.ValidatingAdmissionPolicy, bindings []admissionv1.ValidatingAdmissionPolicyBinding, err error) {
+var wanted = sync.OnceValues(func() (all shipped, err error) {
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifest), 4096)
 	for {
 		var raw rawObject
 		if err := decoder.Decode(&raw); errors.Is(err, io.EOF) {
-			return policies, bindings, nil
+			return all, nil
 		} else if err != nil {
-			return nil, nil, err
+			return all, err
 		}
 		switch raw.Kind {
 		case "ValidatingAdmissionPolicy":
 			var policy admissionv1.ValidatingAdmissionPolicy
 			if err := raw.into(&policy); err != nil {
-				return nil, nil, err
+				return all, err
 			}
-			policies = append(policies, policy)
+			all.policies = append(all.policies, policy)
 		case "ValidatingAdmissionPolicyBinding":
 			var binding admissionv1.ValidatingAdmissionPolicyBinding
 			if err := raw.into(&binding); err != nil {
-				return nil, nil, err
+				return all, err
 			}
-			bindings = append(bindings, binding)
+			all.bindings = append(all.bindings, binding)
 		}
 	}
+})
+
+// Demands are what a provider demands of a consumer's pods beyond what the policies demand of all.
+type Demands struct {
+	// Limits are demanded of each container.
+	Limits bool
+	// Nodes are the labels that pods must select.
+	Nodes map[string]string
+	// Tolerates are the keys of taints that pods may tolerate.
+	Tolerates []string
 }
 
-// List puts a consumer under the policies; limits asks for limits on its containers, too.
-func (p *Policies) List(ctx context.Context, consumer string, limits bool) error {
+// List puts a consumer under the policies.
+func (p *Policies) List(ctx context.Context, consumer string, d Demands) error {
+	var nodes []string
+	for _, name := range slices.Sorted(maps.Keys(d.Nodes)) {
+		nodes = append(nodes, name+"="+d.Nodes[name])
+	}
 	return p.change(ctx, func(data map[string]string) {
-		if data[consumer] = "brokered"; limits {
+		if data[consumer] = "brokered"; d.Limits {
 			data[consumer] = "brokered, limits"
 		}
+		put(data, consumer+".nodes", strings.Join(nodes, ","))
+		put(data, consumer+".tolerates", strings.Join(d.Tolerates, ","))
 	})
+}
+
+// put makes an entry what it should be, without those that say nothing.
+func put(data map[string]string, key, value string) {
+	if data[key] = value; value == "" {
+		delete(data, key)
+	}
 }
 
 // Allow lets a consumer, who is listed, have one slice of this name, with a certificate request of at most this length.
@@ -147,7 +189,7 @@ func (p *Policies) Allow(ctx context.Context, consumer, slice string, csr int) e
 // Unlist takes a consumer out again, of which nothing is left.
 func (p *Policies) Unlist(ctx context.Context, consumer string) error {
 	return p.change(ctx, func(data map[string]string) {
-		for _, key := range []string{consumer, consumer + ".slice", consumer + ".csr"} {
+		for _, key := range []string{consumer, consumer + ".slice", consumer + ".csr", consumer + ".nodes", consumer + ".tolerates"} {
 			delete(data, key)
 		}
 	})

@@ -4,15 +4,15 @@ import "testing"
 
 // Each policy is bound, to the list of consumers unless it is about ourselves, and denies; none is left out of what is compared.
 func TestPoliciesAreBound(t *testing.T) {
-	policies, bindings, err := wanted()
-	if err != nil || len(policies) != 6 || len(bindings) != len(policies) {
-		t.Fatalf("%d policies, %d bindings, %v", len(policies), len(bindings), err)
+	ours, err := wanted()
+	if err != nil || len(ours.policies) != 6 || len(ours.bindings) != len(ours.policies) {
+		t.Fatalf("%d policies, %d bindings, %v", len(ours.policies), len(ours.bindings), err)
 	}
-	for i, b := range bindings {
-		if b.Name != policies[i].Name || b.Spec.PolicyName != b.Name || b.Name != "bourse-agent" && (b.Spec.ParamRef.Name != consumers || *b.Spec.ParamRef.ParameterNotFoundAction != "Deny") {
+	for i, b := range ours.bindings {
+		if b.Name != ours.policies[i].Name || b.Spec.PolicyName != b.Name || b.Name != "bourse-agent" && (b.Spec.ParamRef.Name != consumers || *b.Spec.ParamRef.ParameterNotFoundAction != "Deny") {
 			t.Errorf("binding %s is %+v", b.Name, b.Spec)
 		}
-		if p := policies[i].Spec; *p.FailurePolicy != "Fail" || len(p.Validations) == 0 {
+		if p := ours.policies[i].Spec; *p.FailurePolicy != "Fail" || len(p.Validations) == 0 {
 			t.Errorf("policy %s is %+v", b.Name, p)
 		}
 	}

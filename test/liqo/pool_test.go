@@ -1,0 +1,81 @@
+package liqo
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
+	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// The pool's classes are what the virtual node offers, and its nodes are where pods run, whatever the consumer says.
+func TestThePoolsNodesAndClasses(t *testing.T) {
+	w := start(t)
+	w.withPolicy(t, w.paris, func(s *api.Sharing) {
+		p := &s.Pools[0]
+		p.NodeSelector = map[string]string{corev1.LabelHostname: "paris-1"}
+		p.TolerateTaints = []string{"dedicated"}
+		p.StorageClasses, p.IngressClasses, p.LoadBalancerClasses = []string{"fast", "slow"}, []string{"nginx"}, []string{"metal"}
+	})
+	a := w.ask(t, w.rome, w.paris, "pooled", amounts("2", "2Gi"))
+	a.becomes(api.Active)
+	slice := market.SliceName("rome", "paris", api.GeneralPool)
+	eventually(t, "the virtual node offers what the policy says", func(ctx context.Context) error {
+		var v offv1beta1.VirtualNode
+		if err := w.rome.Objects.Get(ctx, kube.ObjectKey{Namespace: "liqo-tenant-paris", Name: slice}, &v); err != nil {
+			return err
+		}
+		if s := v.Spec; !slices.Equal(s.StorageClasses, []liqov1beta1.StorageType{{StorageClassName: "fast", Default: true}, {StorageClassName: "slow"}}) ||
+			!slices.Equal(s.IngressClasses, []liqov1beta1.IngressType{{IngressClassName: "nginx", Default: true}}) ||
+			!slices.Equal(s.LoadBalancerClasses, []liqov1beta1.LoadBalancerType{{LoadBalancerClassName: "metal", Default: true}}) ||
+			s.OffloadingPatch == nil || s.OffloadingPatch.NodeSelector[corev1.LabelHostname] != "paris-1" {
+			return fmt.Errorf("it is %+v", s)
+		}
+		return nil
+	})
+	a.run(4, "100m", "64Mi")
+	a.running(w.paris, 4)
+	var list corev1.PodList
+	if err := w.paris.Objects.List(t.Context(), &list, kube.InNamespace("pooled-rome")); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range list.Items {
+		if p.Spec.NodeName != "paris-1" {
+			t.Errorf("pod %s runs on %s", p.Name, p.Spec.NodeName)
+		}
+	}
+	kubelet := w.as(t, w.rome, w.paris, "kubeconfig-resourceslice-"+slice)
+	for name, c := range map[string]struct {
+		change func(*corev1.PodSpec)
+		says   string
+	}{
+		"elsewhere":           {func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{corev1.LabelHostname: "paris-2"} }, "select the nodes of its pool"},
+		"anywhere":            {func(s *corev1.PodSpec) { s.NodeSelector = nil }, "select the nodes of its pool"},
+		"on other tainted":    {func(s *corev1.PodSpec) { s.Tolerations = []corev1.Toleration{{Key: "control-plane"}} }, "nothing else"},
+		"on tainted, as told": {func(s *corev1.PodSpec) { s.Tolerations = []corev1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpExists}} }, ""},
+	} {
+		spec := corev1.PodSpec{
+			NodeSelector: map[string]string{corev1.LabelHostname: "paris-1"},
+			Containers:   []corev1.Container{{Name: "c", Image: "localhost/c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList(amounts("100m", "64Mi"))}}},
+		}
+		c.change(&spec)
+		err := kubelet.Create(t.Context(), &offv1beta1.ShadowPod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "pooled-rome", Name: "any", Labels: map[string]string{"offloading.liqo.io/origin": "rome", "offloading.liqo.io/destination": "paris"}},
+			Spec:       offv1beta1.ShadowPodSpec{Pod: spec},
+		}, kube.DryRunAll)
+		if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("a pod %s: %v, want %q", name, err, c.says)
+		}
+	}
+	a.release()
+	w.nothingLeft(t, w.rome, w.paris)
+}
