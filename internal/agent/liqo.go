@@ -53,7 +53,7 @@ func (a *agent) findLiqo(ctx context.Context, log *slog.Logger) (*installed, err
 }
 
 // useLiqo turns reservations into virtual nodes.
-func (a *agent) useLiqo(ctx context.Context, h *halves, post *letters, inv *inventory.Inventory) error {
+func (a *agent) useLiqo(ctx context.Context, h *halves, post *letters, news *standings, inv *inventory.Inventory) error {
 	c := a.mgr.GetClient()
 	l := &lend{
 		Client: c, cluster: h.cluster, namespace: a.Namespace, market: post.market, inventory: inv, sharing: h.sharing.current.Load,
@@ -62,7 +62,7 @@ func (a *agent) useLiqo(ctx context.Context, h *halves, post *letters, inv *inve
 	}
 	l.peering = &peering.Provider{Client: c, Slice: l.slice}
 	p := &peerings{
-		Client: c, cluster: h.cluster, namespace: a.Namespace, market: post.market, letters: post, linger: a.Linger, abandon: a.Abandon, log: h.log,
+		Client: c, cluster: h.cluster, namespace: a.Namespace, market: post.market, letters: post, standings: news, linger: a.Linger, abandon: a.Abandon, log: h.log,
 		poke: make(chan event.GenericEvent, 1024), lend: l,
 		borrow: &borrow{
 			Client: c, cluster: h.cluster, market: post.market, broker: post.broker,
@@ -76,6 +76,10 @@ func (a *agent) useLiqo(ctx context.Context, h *halves, post *letters, inv *inve
 		},
 	}
 	post.came = func(peer string, role api.PeeringRole) { p.look(ctx, peer, role) }
+	news.came = append(news.came, func(peer string) {
+		p.look(ctx, peer, api.RoleProvider)
+		p.look(ctx, peer, api.RoleConsumer)
+	})
 	h.peerings, h.gate.Freed = p, l.freed
 	if err := a.controlPeerings(p); err != nil {
 		return err
