@@ -27,6 +27,18 @@ type Member struct {
 	Fresh bool `json:"fresh"`
 }
 
+// ConditionMember of a Peering and of a Peer: the broker says that the cluster is a member. It is the broker's word alone: no cluster signs it.
+// The reason is the state: Active, or where it is not True Suspended, Revoked, Removed, or Pending after it joined anew.
+const ConditionMember = "Member"
+
+// Standing is how far a cluster is a member, as its broker tells those who have reservations with it.
+//
+// +kubebuilder:object:generate=false
+type Standing struct {
+	Cluster string      `json:"cluster"`
+	State   MemberState `json:"state"`
+}
+
 // Token is a join token as the operator lists it: never its secret.
 type Token struct {
 	// Cluster, if set, is the only cluster that may use it, and is approved by using it.

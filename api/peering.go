@@ -21,7 +21,7 @@ const (
 	PeeringClosing   PeeringState = "Closing"   // its objects are being removed
 )
 
-// Conditions of a Peering, besides Ready.
+// Conditions of a Peering, besides Ready and Member.
 const (
 	// ConditionMixedPeering: a peering made by hand stands beside it; Bourse leaves that one alone.
 	ConditionMixedPeering = "MixedPeering"

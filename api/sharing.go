@@ -11,6 +11,13 @@ type Sharing struct {
 	// and has not changed, or `pinned`, only those that an admin confirmed (see Peer). Default tofu.
 	// +optional
 	Trust TrustLevel `json:"trust,omitempty"`
+	// OnRevoke is what becomes of a peering in which a cluster borrows that the broker says is no member any more: `none`,
+	// it goes on; `cordon`, Liqo lets no new pods in; `drain`, Liqo takes the consumer's rights and removes what it has
+	// here. A cluster that is only suspended is cordoned, not drained. It is undone when the cluster is a member again. A
+	// peering made by hand, and one that an admin cordoned or drained, is left alone. Default none: the broker's word
+	// alone ends nothing.
+	// +optional
+	OnRevoke RevokeAction `json:"onRevoke,omitempty"`
 	// Labels become the card's labels, which requests match with `properties`.
 	// +kubebuilder:validation:MaxProperties=32
 	// +optional
@@ -34,6 +41,17 @@ type TrustLevel string
 const (
 	TrustTofu   TrustLevel = "tofu"   // trust on first use: the first contact believes the broker
 	TrustPinned TrustLevel = "pinned" // a key must have been confirmed
+)
+
+// RevokeAction is what a provider does about a consumer that is no member any more.
+//
+// +kubebuilder:validation:Enum=none;cordon;drain
+type RevokeAction string
+
+const (
+	RevokeNone   RevokeAction = "none"
+	RevokeCordon RevokeAction = "cordon"
+	RevokeDrain  RevokeAction = "drain"
 )
 
 // Terms are who may see a provider and reserve from it. They go to the broker,

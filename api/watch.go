@@ -11,6 +11,9 @@ const (
 	WatchReservation WatchType = "RESERVATION"
 	// WatchHandshake carries what another cluster says to the caller, on the way to a peering.
 	WatchHandshake WatchType = "HANDSHAKE"
+	// WatchStanding carries how far another party of the caller's reservations is a member: once in each watch, and when
+	// it changes.
+	WatchStanding WatchType = "STANDING"
 	// WatchBookmark carries a token: resuming from it misses nothing that came before. The
 	// first one ends the snapshot.
 	WatchBookmark WatchType = "BOOKMARK"
@@ -19,7 +22,7 @@ const (
 )
 
 // WatchEvent is one line of a watch (NDJSON). A watch tells of every reservation of
-// which the caller is consumer or provider. Absence from a snapshot is never an instruction.
+// which the caller is consumer or provider, and of the standing of each other party. Absence from a snapshot is never an instruction.
 //
 // +kubebuilder:object:generate=false
 type WatchEvent struct {
@@ -28,6 +31,7 @@ type WatchEvent struct {
 	Token    string                 `json:"token,omitempty"`
 	Object   *Envelope[Reservation] `json:"object,omitempty"`
 	// Document is a signed [Handshake].
-	Document string `json:"document,omitempty"`
-	Error    *Error `json:"error,omitempty"`
+	Document string    `json:"document,omitempty"`
+	Standing *Standing `json:"standing,omitempty"`
+	Error    *Error    `json:"error,omitempty"`
 }

@@ -46,7 +46,7 @@ func (c *Client) Watch(ctx context.Context, token string, handle func(api.WatchE
 		switch {
 		case e.Type == api.WatchEnd && e.Error != nil:
 			return understood(e.Error)
-		case e.Type == api.WatchReservation && e.Object == nil:
+		case e.Type == api.WatchReservation && e.Object == nil, e.Type == api.WatchStanding && e.Standing == nil:
 			return api.Errorf(api.CodeUnavailable, "the watch broke: an event is empty")
 		}
 		if err := handle(e); err != nil {

@@ -248,7 +248,9 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 		Sharing: sharing.current.Load, Changed: sharing.changed, Interval: a.Interval,
 		Show: shown.show, Endorsement: a.Endorsement,
 	}
-	known := &peers{Client: a.mgr.GetClient(), namespace: a.Namespace, market: ledger, poke: make(chan event.GenericEvent, 1024), wrong: map[string]wrong{}}
+	news := &standings{events: a.mgr.GetEventRecorder("bourse-agent"), said: map[string]api.MemberState{}}
+	known := &peers{Client: a.mgr.GetClient(), namespace: a.Namespace, market: ledger, poke: make(chan event.GenericEvent, 1024), standings: news, wrong: map[string]wrong{}}
+	news.came = append(news.came, func(cluster string) { known.look(ctx, cluster) })
 	demand := known.demand(ctx, sharing)
 	for _, text := range a.Roots {
 		root, err := clusterkey.ParsePublicKey(text)
@@ -276,12 +278,12 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	if here != nil {
 		advertiser.Liqo, borrower.Reach = here.card, here.reach
 		group.Go(func() error { return here.follow(ctx, sharing.tell) })
-		if err := a.useLiqo(ctx, halves, post, inv); err != nil {
+		if err := a.useLiqo(ctx, halves, post, news, inv); err != nil {
 			return err
 		}
 	}
 	letter := func(document string) { post.receive(ctx, document) }
-	follow := &follower{cluster: cluster, market: ledger, broker: broker, log: log, sync: halves.sync, letter: letter, heard: func(err error) {
+	follow := &follower{cluster: cluster, market: ledger, broker: broker, log: log, sync: halves.sync, letter: letter, standing: news.hear, heard: func(err error) {
 		if a.link.heard(err) {
 			sharing.tell() // while it was away it may have forgotten what we have
 		}

@@ -28,6 +28,8 @@ type follower struct {
 	sync func(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error
 	// letter is given what another cluster says on the way to a peering.
 	letter func(document string)
+	// standing is given what the broker says of another's membership.
+	standing func(api.Standing)
 	// heard is told of each success and failure of the connection to the broker.
 	heard func(error)
 
@@ -99,6 +101,8 @@ func (f *follower) followBroker(ctx context.Context) {
 				f.hear(e.Object)
 			case api.WatchHandshake:
 				f.letter(e.Document)
+			case api.WatchStanding:
+				f.standing(*e.Standing)
 			case api.WatchBookmark:
 				token, wait = e.Token, firstTry
 				f.heard(nil)

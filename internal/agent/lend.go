@@ -98,6 +98,24 @@ func demands(s *api.Sharing) posture.Demands {
 	return d
 }
 
+// restrict does what the policy says about a consumer of this standing, or takes it back.
+func (l *lend) restrict(ctx context.Context, peer string, state api.MemberState) error {
+	action, known := onRevoke(l.sharing(), state)
+	if !known {
+		return nil
+	}
+	return l.peering.Restrict(ctx, peer, action)
+}
+
+// effect is what comes of it, in words.
+func (l *lend) effect(state api.MemberState) string {
+	action, known := onRevoke(l.sharing(), state)
+	if !known {
+		return "with no SharingPolicy in force its Tenant is left as it is"
+	}
+	return effectOf(action)
+}
+
 // slice is the name of the only slice that a consumer has here, as long as there is one pool.
 func (l *lend) slice(consumer string) string {
 	return market.SliceName(consumer, l.cluster, api.GeneralPool)

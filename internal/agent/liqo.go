@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -54,7 +53,7 @@ func (a *agent) findLiqo(ctx context.Context, log *slog.Logger) (*installed, err
 }
 
 // useLiqo turns reservations into virtual nodes.
-func (a *agent) useLiqo(ctx context.Context, h *halves, post *letters, inv *inventory.Inventory) error {
+func (a *agent) useLiqo(ctx context.Context, h *halves, post *letters, news *standings, inv *inventory.Inventory) error {
 	c := a.mgr.GetClient()
 	l := &lend{
 		Client: c, cluster: h.cluster, namespace: a.Namespace, market: post.market, inventory: inv, sharing: h.sharing.current.Load,
@@ -63,7 +62,7 @@ func (a *agent) useLiqo(ctx context.Context, h *halves, post *letters, inv *inve
 	}
 	l.peering = &peering.Provider{Client: c, Slice: l.slice}
 	p := &peerings{
-		Client: c, cluster: h.cluster, namespace: a.Namespace, market: post.market, letters: post, linger: a.Linger, abandon: a.Abandon, log: h.log,
+		Client: c, cluster: h.cluster, namespace: a.Namespace, market: post.market, letters: post, standings: news, linger: a.Linger, abandon: a.Abandon, log: h.log,
 		poke: make(chan event.GenericEvent, 1024), lend: l, paces: map[string]pace{},
 		borrow: &borrow{
 			Client: c, cluster: h.cluster, market: post.market, broker: post.broker,
@@ -77,6 +76,10 @@ func (a *agent) useLiqo(ctx context.Context, h *halves, post *letters, inv *inve
 		},
 	}
 	post.came = func(peer string, role api.PeeringRole) { p.look(ctx, peer, role) }
+	news.came = append(news.came, func(peer string) {
+		p.look(ctx, peer, api.RoleProvider)
+		p.look(ctx, peer, api.RoleConsumer)
+	})
 	h.peerings, h.gate.Freed = p, l.freed
 	if err := a.controlPeerings(p); err != nil {
 		return err
@@ -159,13 +162,10 @@ func (a *agent) controlGrants(p *peerings, l *lend) error {
 			return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: i.Spec.Slice}}}
 		})).
 		Watches(&api.SharingPolicy{}, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
-			var list authv1beta1.ResourceSliceList
-			if err := a.mgr.GetClient().List(ctx, &list); err != nil {
-				return nil
-			}
+			slices, _ := grant.Slices(ctx, a.mgr.GetClient())
 			var out []reconcile.Request
-			for i := range list.Items {
-				out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+			for _, slice := range slices {
+				out = append(out, reconcile.Request{NamespacedName: slice})
 			}
 			return out
 		})).

@@ -27,6 +27,7 @@ type peerings struct {
 	namespace string
 	market    *exchange.Exchange
 	letters   *letters
+	standings *standings
 	linger    time.Duration
 	abandon   time.Duration // how long one waits for the other side to take back its part of a peering that is being closed
 	log       *slog.Logger
@@ -129,6 +130,11 @@ func (p *peerings) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 	}
 	if object.Name != api.PeeringName(object.Spec.Cluster, object.Spec.Role) || object.DeletionTimestamp != nil {
 		return ctrl.Result{}, nil
+	}
+	if peer := object.Spec.Cluster; object.Spec.Role == api.RoleConsumer {
+		if err := p.lend.restrict(ctx, peer, p.standings.of(peer, object.Status.Conditions)); err != nil {
+			return p.failed(ctx, &object, err)
+		}
 	}
 	used, err := p.used(ctx, object.Spec)
 	if err != nil {
@@ -246,10 +252,19 @@ func (p *peerings) show(ctx context.Context, object *api.Peering, next api.Peeri
 	} else {
 		meta.RemoveStatusCondition(&next.Conditions, api.ConditionMixedPeering)
 	}
+	effect := goesOn
+	if object.Spec.Role == api.RoleConsumer && !byHand {
+		effect = p.lend.effect(p.standings.of(object.Spec.Cluster, next.Conditions))
+	}
+	tell := p.standings.into(&next.Conditions, object.Spec.Cluster, effect, object.Generation)
 	if equality.Semantic.DeepEqual(object.Status, next) {
 		return nil
 	}
 	before := object.DeepCopy()
 	object.Status = next
-	return client.IgnoreNotFound(p.Status().Patch(ctx, object, client.MergeFrom(before)))
+	if err := p.Status().Patch(ctx, object, client.MergeFrom(before)); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	tell(object)
+	return nil
 }

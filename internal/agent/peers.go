@@ -26,6 +26,7 @@ type peers struct {
 	namespace string
 	market    *exchange.Exchange
 	poke      chan event.GenericEvent
+	standings *standings
 
 	mu    sync.Mutex
 	wrong map[string]wrong // by cluster, how the card that was last met fared
@@ -99,12 +100,17 @@ func (p *peers) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 	}
 	next := object.Status.DeepCopy()
 	p.describe(next, request.Name, out.Member, invalid, object.Generation)
+	tell := p.standings.into(&next.Conditions, request.Name, goesOn+", where the SharingPolicy (onRevoke) does not say otherwise", object.Generation)
 	if equality.Semantic.DeepEqual(object.Status, *next) {
 		return ctrl.Result{}, nil
 	}
 	before := object.DeepCopy()
 	object.Status = *next
-	return ctrl.Result{}, client.IgnoreNotFound(p.Status().Patch(ctx, object, client.MergeFrom(before)))
+	if err := p.Status().Patch(ctx, object, client.MergeFrom(before)); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	tell(object)
+	return ctrl.Result{}, nil
 }
 
 // describe says how a cluster's key stands.

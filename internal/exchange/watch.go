@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 
@@ -34,6 +35,7 @@ type Watch struct {
 	wake     chan struct{}
 	mu       sync.Mutex
 	pending  map[string]*market.Reservation
+	met      map[string]struct{} // other parties of whom there may be news
 	revision uint64
 	woken    bool
 	err      error
@@ -42,13 +44,17 @@ type Watch struct {
 // Watch opens a watch of the reservations of a cluster that changed after a revision
 // (0: all). Close it. Errors: Unavailable.
 func (x *Exchange) Watch(ctx context.Context, cluster string, lineage string, after uint64) (*Watch, error) {
-	w := &Watch{exchange: x, cluster: cluster, wake: make(chan struct{}, 1), pending: map[string]*market.Reservation{}}
+	w := &Watch{exchange: x, cluster: cluster, wake: make(chan struct{}, 1), pending: map[string]*market.Reservation{}, met: map[string]struct{}{}}
 	err := x.Read(ctx, func(s *market.State) {
 		if lineage != x.head.Lineage || after > s.Revision {
 			after = 0
 		}
 		w.Lineage, w.Revision, w.revision = x.head.Lineage, s.Revision, s.Revision
-		w.Snapshot = s.Of(cluster, after)
+		w.Snapshot = s.Of(cluster, 0)
+		for _, r := range w.Snapshot {
+			w.meet(r.Parties()...)
+		}
+		w.Snapshot = slices.DeleteFunc(w.Snapshot, func(r *market.Reservation) bool { return r.Revision <= after })
 		if x.subscribers[cluster] == nil {
 			x.subscribers[cluster] = map[*Watch]struct{}{}
 		}
@@ -63,6 +69,24 @@ func (w *Watch) Wake() {
 	defer w.mu.Unlock()
 	w.woken = true
 	w.signal()
+}
+
+// Met returns, once, the other parties of the cluster's reservations: first all, then those whose record, or a reservation
+// with whom, changed. Next returns for these, too.
+func (w *Watch) Met() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := slices.Sorted(maps.Keys(w.met))
+	clear(w.met)
+	return out
+}
+
+func (w *Watch) meet(parties ...string) {
+	for _, party := range parties {
+		if party != w.cluster {
+			w.met[party] = struct{}{}
+		}
+	}
 }
 
 // Next waits for changes and returns them, oldest first, with the revision that they
@@ -155,6 +179,7 @@ func (w *Watch) push(r *market.Reservation) {
 	if w.pending[r.ID] = r; len(w.pending) > maxBehind {
 		w.pending, w.err = nil, ErrBehind
 	}
+	w.meet(r.Parties()...)
 	w.revision = r.Revision // changes are pushed in order: everything before this one is in pending or was read
 	w.signal()
 }
@@ -162,6 +187,9 @@ func (w *Watch) push(r *market.Reservation) {
 // feed tells the watches of both parties what a durable batch changed.
 func (x *Exchange) feed(events []market.Event) {
 	for _, e := range events {
+		if e.Member != nil && x.state.Self == "" { // what an agent knows of others is nobody else's news
+			x.feedMember(e.Member.Cluster)
+		}
 		if e.Reservation == nil {
 			continue
 		}
@@ -169,6 +197,22 @@ func (x *Exchange) feed(events []market.Event) {
 		for _, party := range r.Parties() {
 			for w := range x.subscribers[party] {
 				w.push(r)
+			}
+		}
+	}
+}
+
+// feedMember tells those who have reservations with a cluster that its record changed.
+func (x *Exchange) feedMember(cluster string) {
+	for _, r := range x.state.Of(cluster, 0) {
+		for _, party := range r.Parties() {
+			for w := range x.subscribers[party] {
+				if party != cluster {
+					w.mu.Lock()
+					w.meet(cluster)
+					w.mu.Unlock()
+					w.Wake()
+				}
 			}
 		}
 	}

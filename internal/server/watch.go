@@ -25,7 +25,7 @@ const (
 
 func (s *Server) watchRoutes() {
 	huma.Register(s.api, operation("watch", http.MethodGet, "/watch",
-		"Watch the caller's reservations: NDJSON of WatchEvent: a snapshot, then changes; bookmarks carry the token to resume from"), s.watch)
+		"Watch the caller's reservations, and whether their other parties are members: NDJSON of WatchEvent: a snapshot, then changes; bookmarks carry the token to resume from"), s.watch)
 }
 
 func (s *Server) watch(ctx context.Context, in *struct {
@@ -64,7 +64,7 @@ func (s *Server) watch(ctx context.Context, in *struct {
 		control := http.NewResponseController(writer)
 		defer func() { _ = control.SetWriteDeadline(time.Time{}) }() // the connection may serve other calls
 		complete := revision == 0 || lineage != w.Lineage || revision > w.Revision
-		stream{s, writer, control, l.Cluster, w.Lineage}.run(ctx, w, complete)
+		stream{s, writer, control, l.Cluster, w.Lineage, map[string]api.MemberState{}}.run(ctx, w, complete)
 	}}, nil
 }
 
@@ -91,13 +91,14 @@ type stream struct {
 	control *http.ResponseController
 	cluster string
 	lineage string
+	told    map[string]api.MemberState // how far others are members, by cluster
 }
 
 func (t stream) run(ctx context.Context, w *exchange.Watch, complete bool) {
 	mail := t.s.mail.open(t.cluster, w.Wake)
 	defer mail.close()
 	events := []api.WatchEvent{{Type: api.WatchSnapshot, Complete: complete}}
-	events = append(mail.read(t.objects(events, w.Snapshot)), t.bookmark(w.Revision))
+	events = append(mail.read(t.standings(t.objects(events, w.Snapshot), w.Met())), t.bookmark(w.Revision))
 	last := w.Revision
 	for t.write(events) == nil {
 		next, cancel := context.WithTimeout(ctx, quiet)
@@ -113,7 +114,7 @@ func (t stream) run(ctx context.Context, w *exchange.Watch, complete bool) {
 			return
 		default:
 			last = revision
-			events = append(mail.read(t.objects(nil, changed)), t.bookmark(last))
+			events = append(mail.read(t.standings(t.objects(nil, changed), w.Met())), t.bookmark(last))
 		}
 	}
 }
@@ -129,6 +130,21 @@ func (t stream) objects(events []api.WatchEvent, records []*market.Reservation) 
 		}
 		object := t.s.reservation(r, nil, t.cluster, t.lineage)
 		events = append(events, api.WatchEvent{Type: api.WatchReservation, Object: &object})
+	}
+	return events
+}
+
+// standings tells how far the other parties of the caller's reservations are members, where that is news to it. A cluster that hides
+// itself is told of like any other: its partners know it.
+func (t stream) standings(events []api.WatchEvent, parties []string) []api.WatchEvent {
+	view := t.s.Exchange.View()
+	for _, party := range parties {
+		l := view.Listing(party)
+		if l == nil || l.Member == nil || l.Member.State == t.told[party] {
+			continue
+		}
+		t.told[party] = l.Member.State
+		events = append(events, api.WatchEvent{Type: api.WatchStanding, Standing: &api.Standing{Cluster: party, State: l.Member.State}})
 	}
 	return events
 }

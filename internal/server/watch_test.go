@@ -17,6 +17,7 @@ type watched struct {
 	complete bool
 	states   map[string]api.State // by ID, the newest
 	told     int                  // how many reservations were told
+	standing []api.Standing       // what was told of others, in order
 	token    string
 }
 
@@ -33,6 +34,8 @@ func watch(t *testing.T, c *client.Client, token string, enough func(watched) bo
 		case api.WatchReservation:
 			w.told++
 			w.states[e.Object.ID] = e.Object.Payload.State
+		case api.WatchStanding:
+			w.standing = append(w.standing, *e.Standing)
 		case api.WatchBookmark:
 			if w.token = e.Token; enough(w) {
 				return errEnough

@@ -58,10 +58,12 @@ func TestThePoolsNodesAndClasses(t *testing.T) {
 		change func(*corev1.PodSpec)
 		says   string
 	}{
-		"elsewhere":           {func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{corev1.LabelHostname: "paris-2"} }, "select the nodes of its pool"},
-		"anywhere":            {func(s *corev1.PodSpec) { s.NodeSelector = nil }, "select the nodes of its pool"},
-		"on other tainted":    {func(s *corev1.PodSpec) { s.Tolerations = []corev1.Toleration{{Key: "control-plane"}} }, "nothing else"},
-		"on tainted, as told": {func(s *corev1.PodSpec) { s.Tolerations = []corev1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpExists}} }, ""},
+		"elsewhere":        {func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{corev1.LabelHostname: "paris-2"} }, "select the nodes of its pool"},
+		"anywhere":         {func(s *corev1.PodSpec) { s.NodeSelector = nil }, "select the nodes of its pool"},
+		"on other tainted": {func(s *corev1.PodSpec) { s.Tolerations = []corev1.Toleration{{Key: "control-plane"}} }, "nothing else"},
+		"on tainted, as told": {func(s *corev1.PodSpec) {
+			s.Tolerations = []corev1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpExists}}
+		}, ""},
 	} {
 		spec := corev1.PodSpec{
 			NodeSelector: map[string]string{corev1.LabelHostname: "paris-1"},

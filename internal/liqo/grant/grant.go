@@ -218,6 +218,19 @@ func (g *Granter) labels(owed Owed, before map[string]string) map[string]string 
 	return out
 }
 
+// Slices names the slices of all consumers and providers.
+func Slices(ctx context.Context, r client.Reader) ([]client.ObjectKey, error) {
+	var list authv1beta1.ResourceSliceList
+	if err := r.List(ctx, &list); err != nil {
+		return nil, err
+	}
+	var names []client.ObjectKey
+	for i := range list.Items {
+		names = append(names, client.ObjectKeyFromObject(&list.Items[i]))
+	}
+	return names, nil
+}
+
 // Told is what Liqo is told that a slice is granted; nil where there is no such slice.
 func Told(ctx context.Context, r client.Reader, consumer, name string) (api.Resources, error) {
 	namespace, err := liqo.TenantNamespace(ctx, r, consumer)

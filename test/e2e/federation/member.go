@@ -8,6 +8,7 @@ import (
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
@@ -100,7 +101,25 @@ func (m *Member) join(ctx context.Context) error {
 	return err
 }
 
-// StartAgent starts an agent of the cluster, always with the token of its first start, as a Deployment would. Replicas
+// JoinAnew makes a cluster a member again that was removed: its agent keeps the keys that others have pinned, and gets another
+// certificate.
+func (m *Member) JoinAnew(ctx context.Context) error {
+	m.agents[0].Kill()
+	var identity corev1.Secret
+	if err := m.Objects.Get(ctx, kube.ObjectKey{Namespace: api.Namespace, Name: agent.SecretName}, &identity); err != nil {
+		return err
+	}
+	delete(identity.Data, corev1.TLSCertKey)
+	if err := m.Objects.Update(ctx, &identity); err != nil {
+		return err
+	}
+	if err := m.join(ctx); err != nil {
+		return err
+	}
+	return m.AwaitConnected(ctx)
+}
+
+// StartAgent starts an agent of the cluster, always with the token that it joined with, as a Deployment would. Replicas
 // count from 0; each has a socket of its own, which only the leader serves.
 func (m *Member) StartAgent(replica int) (*Process, error) {
 	name := "agent"

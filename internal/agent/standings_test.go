@@ -1,0 +1,143 @@
+package agent
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/liqo"
+	"github.com/bourse-dev/bourse/internal/liqo/peering"
+	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
+)
+
+// What the broker repeats is no news, and what cannot be is not heard.
+func TestStandingsAreHeardOnce(t *testing.T) {
+	var came []string
+	s := &standings{said: map[string]api.MemberState{}, came: []func(string){func(cluster string) { came = append(came, cluster) }}}
+	for _, said := range []api.Standing{
+		{Cluster: "rome", State: api.MemberActive}, {Cluster: "rome", State: api.MemberActive}, {Cluster: "milan", State: api.MemberRevoked},
+		{Cluster: "rome", State: "spaces are no reason"}, {Cluster: "rome"}, {Cluster: "rome", State: api.MemberSuspended},
+	} {
+		s.hear(said)
+	}
+	if want := []string{"rome", "milan", "rome"}; !slices.Equal(came, want) {
+		t.Errorf("news of %v, want %v", came, want)
+	}
+}
+
+// The policy acts on what is known, on nobody who is only suspended beyond a cordon, and takes back what it need not know.
+func TestOnRevoke(t *testing.T) {
+	for _, c := range []struct {
+		policy string // no: there is none
+		state  api.MemberState
+		want   string // nothing: it stays as it is
+	}{
+		{"no", api.MemberActive, "none"}, {"no", api.MemberRevoked, ""}, {"no", "", ""},
+		{"", api.MemberRevoked, "none"}, {"none", api.MemberRemoved, "none"}, {"none", "", "none"},
+		{"cordon", "", ""}, {"cordon", api.MemberActive, "none"}, {"cordon", api.MemberSuspended, "cordon"}, {"cordon", api.MemberRevoked, "cordon"},
+		{"drain", "", ""}, {"drain", api.MemberActive, "none"}, {"drain", api.MemberSuspended, "cordon"}, {"drain", api.MemberRevoked, "drain"},
+		{"drain", api.MemberRemoved, "drain"}, {"drain", api.MemberPending, "drain"},
+	} {
+		var policy *api.Sharing
+		if c.policy != "no" {
+			policy = &api.Sharing{OnRevoke: api.RevokeAction(c.policy)}
+		}
+		action, known := onRevoke(policy, c.state)
+		if got := string(action); known != (c.want != "") || known && got != c.want {
+			t.Errorf("policy %q, %q: %q (%v), want %q", c.policy, c.state, got, known, c.want)
+		}
+	}
+}
+
+// A provider shows the standing of its consumer on the Peering, in a condition and in one Event for each change; it does with the Tenant
+// what the policy says, also by what was shown before it started; and it writes nothing twice.
+func TestStandingOfAConsumer(t *testing.T) {
+	ctx := t.Context()
+	k := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{
+		{GroupVersion: api.GroupVersion, Kind: "Peering", Resource: "peerings", Namespaced: true, Status: true},
+		{GroupVersion: authv1beta1.GroupVersion, Kind: authv1beta1.TenantKind, Resource: "tenants", Namespaced: true, Status: true},
+	}})
+	c, err := client.New(k.Config(), client.Options{Scheme: Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	namespace, object := liqo.NewTenantNamespace("rome"), &api.Peering{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "rome.consumer"}, Spec: api.PeeringSpec{Cluster: "rome", Role: api.RoleConsumer},
+	}
+	tenant := peering.NewTenant(namespace.Name, "rome")
+	for _, o := range []client.Object{namespace, tenant, object} {
+		if err := c.Create(ctx, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	policy, recorder := &api.Sharing{}, events.NewFakeRecorder(100)
+	agent := func() *peerings { // a new one, which knows only what the objects say
+		return &peerings{
+			Client: c, standings: &standings{events: recorder, said: map[string]api.MemberState{}},
+			lend: &lend{sharing: func() *api.Sharing { return policy }, peering: &peering.Provider{Client: c}},
+		}
+	}
+	p := agent()
+	look := func(status metav1.ConditionStatus, reason, says string, becomes authv1beta1.TenantCondition, told string) {
+		t.Helper()
+		version := ""
+		for range 2 {
+			if err := p.lend.restrict(ctx, "rome", p.standings.of("rome", object.Status.Conditions)); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.show(ctx, object, api.PeeringStatus{State: api.PeeringOpen}, false); err != nil {
+				t.Fatal(err)
+			}
+			for _, o := range []client.Object{object, tenant} {
+				if err := c.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
+					t.Fatal(err)
+				}
+			}
+			now := object.ResourceVersion + " " + tenant.ResourceVersion
+			if version != "" && now != version {
+				t.Error("it is written again")
+			}
+			version = now
+		}
+		if got := meta.FindStatusCondition(object.Status.Conditions, api.ConditionMember); got == nil || got.Status != status || got.Reason != reason || !strings.Contains(got.Message, says) {
+			t.Errorf("the condition is %+v, want %s %s", got, status, reason)
+		}
+		if tenant.Spec.TenantCondition != becomes {
+			t.Errorf("the Tenant is %s, want %s", tenant.Spec.TenantCondition, becomes)
+		}
+		event := ""
+		select {
+		case event = <-recorder.Events:
+		default:
+		}
+		if !strings.HasPrefix(event, told) || told == "" && event != "" || len(recorder.Events) > 0 {
+			t.Errorf("told is %q (and %d more), want %q", event, len(recorder.Events), told)
+		}
+	}
+	say := func(state api.MemberState) { p.standings.hear(api.Standing{Cluster: "rome", State: state}) }
+	const active, cordoned, drained = authv1beta1.TenantConditionActive, authv1beta1.TenantConditionCordoned, authv1beta1.TenantConditionDrained
+
+	say(api.MemberActive)
+	look(metav1.ConditionTrue, "Active", "is a member", active, "")
+	say(api.MemberSuspended)
+	look(metav1.ConditionFalse, "Suspended", goesOn, active, "Warning MemberSuspended")
+	say(api.MemberRevoked)
+	look(metav1.ConditionFalse, "Revoked", goesOn, active, "Warning MemberRevoked")
+	policy = &api.Sharing{OnRevoke: api.RevokeDrain}
+	look(metav1.ConditionFalse, "Revoked", "drained", drained, "")
+	p = agent()
+	look(metav1.ConditionFalse, "Revoked", "drained", drained, "")
+	policy = &api.Sharing{OnRevoke: api.RevokeCordon}
+	look(metav1.ConditionFalse, "Revoked", "cordoned", cordoned, "")
+	policy = nil // it is not read yet, or not valid: nothing is taken back by that
+	look(metav1.ConditionFalse, "Revoked", "left as it is", cordoned, "")
+	say(api.MemberActive)
+	look(metav1.ConditionTrue, "Active", "is a member", active, "Normal MemberActive")
+}

@@ -1,0 +1,43 @@
+package exchange_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// A watch names those with whom its cluster has reservations: all at first, also where it resumes, and then those of whom there is
+// news. A hold that is not signed makes nobody a party.
+func TestWatchMeets(t *testing.T) {
+	x := founded(t, newMemory(), exchange.Options{})
+	met := func(w *exchange.Watch) string { return strings.Join(w.Met(), ", ") }
+	expect := func(what, got, want string) {
+		t.Helper()
+		if got != want {
+			t.Errorf("%s meets %q, want %q", what, got, want)
+		}
+	}
+	x.must(hold("a", 1))
+	unsigned := x.watch("rome", "", 0)
+	expect("the provider of a hold", met(unsigned), "")
+	x.must(market.SetMember{Cluster: "paris", State: api.MemberSuspended})
+	silent(t, unsigned)
+	x.must(market.SetMember{Cluster: "paris", State: api.MemberActive})
+	x.confirm("a")
+	told(t, unsigned)
+	expect("the provider, once it is signed,", met(unsigned), "paris")
+	expect("once more", met(unsigned), "")
+
+	paris, resumed := x.watch("paris", "", 0), x.watch("rome", x.Lineage(), x.View().Revision)
+	expect("the consumer", met(paris), "rome")
+	expect("who resumes", met(resumed), "paris")
+	x.must(market.SetMember{Cluster: "paris", State: api.MemberRevoked})
+	if changed, _ := told(t, resumed); changed != "" {
+		t.Errorf("news of a member brings %s", changed)
+	}
+	expect("the provider of who is revoked", met(resumed), "paris")
+	silent(t, paris)
+}

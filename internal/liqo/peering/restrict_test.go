@@ -1,0 +1,139 @@
+package peering_test
+
+import (
+	"testing"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/liqo"
+	"github.com/bourse-dev/bourse/internal/liqo/peering"
+	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
+)
+
+// tenant is a cluster with the Tenant of rome, as Bourse made it.
+type tenant struct {
+	*testing.T
+	client.Client
+	*authv1beta1.Tenant
+	provider *peering.Provider
+}
+
+func newTenant(t *testing.T) *tenant {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, liqo.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{{
+		GroupVersion: authv1beta1.GroupVersion, Kind: authv1beta1.TenantKind, Resource: "tenants", Namespaced: true, Status: true,
+	}}})
+	c, err := client.New(k.Config(), client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	namespace := liqo.NewTenantNamespace("rome")
+	made := peering.NewTenant(namespace.Name, "rome")
+	for _, o := range []client.Object{namespace, made} {
+		if err := c.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &tenant{t, c, made, &peering.Provider{Client: c}}
+}
+
+// set is what an admin does.
+func (t *tenant) set(condition authv1beta1.TenantCondition) {
+	t.Helper()
+	t.read()
+	t.Spec.TenantCondition = condition
+	if err := t.Update(t.Context(), t.Tenant); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (t *tenant) read() {
+	t.Helper()
+	if err := t.Get(t.Context(), client.ObjectKeyFromObject(t.Tenant), t.Tenant); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// becomes restricts twice: the second time writes nothing.
+func (t *tenant) becomes(action api.RevokeAction, want authv1beta1.TenantCondition) {
+	t.Helper()
+	version := ""
+	for range 2 {
+		if err := t.provider.Restrict(t.Context(), "rome", action); err != nil {
+			t.Fatal(err)
+		}
+		t.read()
+		if is := t.Spec.TenantCondition; is != want {
+			t.Errorf("by %s it is %s, want %s", action, is, want)
+		}
+		if version != "" && version != t.ResourceVersion {
+			t.Errorf("%s is written again", action)
+		}
+		version = t.ResourceVersion
+	}
+}
+
+// What we did we take back, whichever way the policy went meanwhile.
+func TestRestrict(t *testing.T) {
+	w := newTenant(t)
+	version := w.ResourceVersion
+	w.becomes(api.RevokeNone, authv1beta1.TenantConditionActive)
+	if w.ResourceVersion != version {
+		t.Error("nothing was to be done, and it was written")
+	}
+	w.becomes(api.RevokeCordon, authv1beta1.TenantConditionCordoned)
+	w.becomes(api.RevokeDrain, authv1beta1.TenantConditionDrained)
+	w.becomes(api.RevokeCordon, authv1beta1.TenantConditionCordoned)
+	w.becomes(api.RevokeNone, authv1beta1.TenantConditionActive)
+	if len(w.Annotations) > 0 {
+		t.Errorf("it is left with %v", w.Annotations)
+	}
+}
+
+// What an admin cordoned or drained, before us or after, stays so.
+func TestRestrictAfterAnAdmin(t *testing.T) {
+	w := newTenant(t)
+	w.set(authv1beta1.TenantConditionCordoned)
+	w.becomes(api.RevokeCordon, authv1beta1.TenantConditionCordoned)
+	w.becomes(api.RevokeDrain, authv1beta1.TenantConditionCordoned)
+	w.becomes(api.RevokeNone, authv1beta1.TenantConditionCordoned)
+
+	w.set(authv1beta1.TenantConditionActive)
+	w.becomes(api.RevokeCordon, authv1beta1.TenantConditionCordoned)
+	w.set(authv1beta1.TenantConditionDrained)
+	w.becomes(api.RevokeCordon, authv1beta1.TenantConditionDrained)
+	w.becomes(api.RevokeNone, authv1beta1.TenantConditionDrained)
+	w.set(authv1beta1.TenantConditionCordoned) // what we once made it: but this time it was not us
+	w.becomes(api.RevokeNone, authv1beta1.TenantConditionCordoned)
+}
+
+// A peering made by hand is never written, nor one whose end has begun.
+func TestRestrictNotOurs(t *testing.T) {
+	for name, change := range map[string]func(*authv1beta1.Tenant){
+		"made by hand": func(t *authv1beta1.Tenant) { delete(t.Labels, "app.kubernetes.io/managed-by") },
+		"being ended":  func(t *authv1beta1.Tenant) { t.Annotations = map[string]string{"bourse.dev/draining": "true"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newTenant(t)
+			change(w.Tenant)
+			if err := w.Update(t.Context(), w.Tenant); err != nil {
+				t.Fatal(err)
+			}
+			w.becomes(api.RevokeDrain, authv1beta1.TenantConditionActive)
+		})
+	}
+	w := newTenant(t)
+	if err := w.provider.Restrict(t.Context(), "oslo", api.RevokeDrain); err != nil {
+		t.Errorf("where there is no Tenant: %v", err)
+	}
+}
