@@ -22,7 +22,8 @@ type Sharing struct {
 	// +kubebuilder:validation:MaxProperties=32
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
-	// Pools are the kinds of capacity that are shared. Now exactly one, named "general".
+	// Pools are the kinds of capacity that are shared: each has nodes of its own, and a virtual node of its own at each
+	// consumer. Mostly one, named "general".
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MinItems=1
@@ -136,8 +137,9 @@ const (
 // PoolPolicy is what is shared of the nodes of one pool. The amount shared is
 // the smallest of: Percentage of allocatable, Caps, and allocatable less Headroom.
 type PoolPolicy struct {
-	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:XValidation:rule="self == 'general'",message="only the pool \"general\" is supported"
+	// Name is what requests call it; "general" is what they mean that name none.
+	// +kubebuilder:validation:MaxLength=40
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Name string `json:"name"`
 	// NodeSelector picks the pool's nodes by label, and keeps consumers' pods on them. Empty: all.
 	// +kubebuilder:validation:MaxProperties=32

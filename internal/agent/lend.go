@@ -75,7 +75,8 @@ func (l *lend) peer(ctx context.Context, peer string, heard *api.Handshake) (pee
 	if byHand, err := l.peering.ByHand(ctx, peer); err != nil {
 		return peering.Progress{}, err
 	} else if !byHand { // one made by hand goes on as it is
-		if err := l.policies.List(ctx, peer, demands(l.sharing())); err != nil {
+		s := l.sharing()
+		if err := l.policies.List(ctx, peer, s != nil && s.Namespaces != nil && s.Namespaces.RequireLimits); err != nil {
 			return peering.Progress{}, err
 		}
 	}
@@ -83,19 +84,11 @@ func (l *lend) peer(ctx context.Context, peer string, heard *api.Handshake) (pee
 	if err != nil || !progress.Open || progress.ByHand {
 		return progress, err
 	}
-	return progress, l.policies.Allow(ctx, peer, l.slice(peer), progress.SliceCSR)
-}
-
-// demands are what a SharingPolicy says of pods.
-func demands(s *api.Sharing) posture.Demands {
-	if s == nil {
-		return posture.Demands{}
+	slices, err := l.slices(ctx, peer)
+	if err != nil {
+		return progress, err
 	}
-	d := posture.Demands{Limits: s.Namespaces != nil && s.Namespaces.RequireLimits}
-	if pool := s.Pool(api.GeneralPool); pool != nil {
-		d.Nodes, d.Tolerates = pool.NodeSelector, pool.TolerateTaints
-	}
-	return d
+	return progress, l.policies.Allow(ctx, peer, slices)
 }
 
 // restrict does what the policy says about a consumer of this standing, or takes it back.
@@ -116,9 +109,42 @@ func (l *lend) effect(state api.MemberState) string {
 	return effectOf(action)
 }
 
-// slice is the name of the only slice that a consumer has here, as long as there is one pool.
-func (l *lend) slice(consumer string) string {
-	return market.SliceName(consumer, l.cluster, api.GeneralPool)
+// pools are those of which a consumer may have something: what the policy shares, and what was reserved before it changed.
+func (l *lend) pools(ctx context.Context, consumer string) ([]string, error) {
+	var pools []string
+	if s := l.sharing(); s != nil {
+		for _, p := range s.Pools {
+			pools = append(pools, p.Name)
+		}
+	}
+	err := l.market.Read(ctx, func(s *market.State) {
+		for _, r := range s.Of(l.cluster, 0) {
+			if r.Provider == l.cluster && r.Consumer == consumer && r.State.Counts() {
+				pools = append(pools, r.Pool)
+			}
+		}
+	})
+	slices.Sort(pools)
+	return slices.Compact(pools), err
+}
+
+// slices are those that a consumer may have here, one for each pool.
+func (l *lend) slices(ctx context.Context, consumer string) ([]posture.Slice, error) {
+	pools, err := l.pools(ctx, consumer)
+	var all []posture.Slice
+	for _, pool := range pools {
+		if err != nil {
+			return nil, err
+		}
+		s := posture.Slice{Name: market.SliceName(consumer, l.cluster, pool)}
+		s.User = grant.User(s.Name, consumer)
+		if p := l.sharing().Pool(pool); p != nil {
+			s.Nodes, s.Tolerates = p.NodeSelector, p.TolerateTaints
+		}
+		s.CSR, err = peering.SliceCSR(consumer, s.Name)
+		all = append(all, s)
+	}
+	return all, err
 }
 
 // serve shows what is used, and takes back what was given up: slices are granted as they come.
@@ -126,20 +152,26 @@ func (l *lend) serve(ctx context.Context, peer string) (string, error) {
 	if err := l.showUse(ctx, peer); err != nil {
 		return "", err
 	}
-	slice := l.slice(peer)
-	a, err := l.account(ctx, peer, slice)
+	pools, err := l.pools(ctx, peer)
 	if err != nil {
 		return "", err
 	}
-	rest := a.owed()
-	for _, part := range a.ending {
-		if rest.Fits(l.used(peer, slice).Only(part.Size)) || slices.IndexFunc(a.bound, func(r *market.Reservation) bool { return r.ID == part.ID }) < 0 {
-			continue
+	for _, pool := range pools {
+		slice := market.SliceName(peer, l.cluster, pool)
+		a, err := l.account(ctx, peer, slice)
+		if err != nil {
+			return "", err
 		}
-		if l.overdue(part) {
-			err = l.takeBack(ctx, part, rest)
+		rest := a.owed()
+		for _, part := range a.givenUp() {
+			if rest.Fits(l.used(peer, slice).Only(part.Size)) {
+				continue
+			}
+			if l.overdue(part) {
+				err = l.takeBack(ctx, part, rest)
+			}
+			return "pods use what " + peer + " has given up", err
 		}
-		return "pods use what " + peer + " has given up", err
 	}
 	return "", nil
 }
@@ -172,6 +204,16 @@ func (a account) owed() market.Amounts {
 	return sum
 }
 
+// givenUp are the parts of what is bound that have become smaller.
+func (a account) givenUp() (parts []*market.Reservation) {
+	for _, r := range a.bound {
+		if part := r.Ending(); part != nil {
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}
+
 // account reads the account whose slice has this name.
 func (l *lend) account(ctx context.Context, consumer, slice string) (a account, err error) {
 	err = l.market.Read(ctx, func(s *market.State) {
@@ -180,14 +222,12 @@ func (l *lend) account(ctx context.Context, consumer, slice string) (a account, 
 			case r.Provider != l.cluster || r.Consumer != consumer || r.Slice() != slice:
 			case r.Bound():
 				a.bound = append(a.bound, r)
-				if part := r.Ending(); part != nil {
-					a.ending = append(a.ending, part)
-				}
 			case r.State == api.Releasing:
 				a.ending = append(a.ending, r)
 			}
 		}
 	})
+	a.ending = append(a.ending, a.givenUp()...)
 	return a, err
 }
 

@@ -60,14 +60,14 @@ func (a *agent) useLiqo(ctx context.Context, h *halves, post *letters, news *sta
 		reader: a.mgr.GetAPIReader(), graces: a.graces(), log: h.log, isOpen: map[string]bool{}, proven: map[string]time.Time{},
 		policies: &posture.Policies{Reader: a.mgr.GetAPIReader(), Writer: c, Namespace: a.Namespace},
 	}
-	l.peering = &peering.Provider{Client: c, Slice: l.slice}
+	l.peering = &peering.Provider{Client: c}
 	p := &peerings{
 		Client: c, cluster: h.cluster, namespace: a.Namespace, market: post.market, letters: post, standings: news, linger: a.Linger, abandon: a.Abandon, log: h.log,
 		poke: make(chan event.GenericEvent, 1024), lend: l, paces: map[string]pace{},
 		borrow: &borrow{
 			Client: c, cluster: h.cluster, market: post.market, broker: post.broker,
 			peering:    &peering.Consumer{Client: c, Cluster: h.cluster, LiqoNamespace: a.LiqoNamespace},
-			slices:     &offload.Slices{Client: c, Reader: a.mgr.GetAPIReader(), LiqoNamespace: a.LiqoNamespace},
+			slices:     &offload.Slices{Client: c, Reader: a.mgr.GetAPIReader(), LiqoNamespace: a.LiqoNamespace, Guarded: l.policies.Stand},
 			namespaces: &offload.Namespaces{Client: c, Cluster: h.cluster},
 			evictor:    &offload.Evictor{Reader: a.mgr.GetAPIReader(), Client: c},
 			graces:     a.graces(),

@@ -23,7 +23,7 @@ type Measured struct {
 // Nodes count if they are Ready, uncordoned, real, selected by the pool and without a taint
 // that it does not tolerate; pods count if they are on such a node. Pods elsewhere are left out,
 // of accounts too, because what their node can allocate is left out: else they would be charged
-// to other nodes. A node that two pools select is in both. Properties are those of the nodes of
+// to other nodes. A node that two pools select is of the first. Properties are those of the nodes of
 // all pools; without pools, as in a cluster that only consumes, of all nodes without taints.
 func (i *Inventory) Measure(pools []api.PoolPolicy) Measured {
 	counted, properties, ok := i.count(pools)
@@ -86,6 +86,7 @@ func (i *Inventory) count(pools []api.PoolPolicy) (all []counted, properties api
 			if node.counts(policy) {
 				counts = true
 				all[n].add(node, i.usage[name])
+				break
 			}
 		}
 		if counts {

@@ -96,6 +96,13 @@ func (r *Reservation) Become(c Change, now Time) {
 	r.Reason, r.Message, r.Change = "", "", nil
 }
 
+// settle drops the change of what is not bound: what ends changes no more.
+func (r *Reservation) settle() {
+	if !r.Bound() {
+		r.Change = nil
+	}
+}
+
 // refuse leaves of a change only that it was.
 func (r *Reservation) refuse(reason api.Reason, message string) {
 	r.Change = &Change{Generation: r.Change.Generation, Size: r.Change.Size, Until: r.Change.Until, Reason: reason, Message: message}

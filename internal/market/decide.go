@@ -27,9 +27,7 @@ func Decide(s *State, c Command, now Time) (Outcome, error) { return c.decide(s,
 // changed is the outcome in which r is the new record of its reservation.
 func changed(r *Reservation, now Time) Outcome {
 	r.Changed = now
-	if !r.Bound() { // what ends changes no more
-		r.Change = nil
-	}
+	r.settle()
 	return Outcome{Reservation: r, Events: []Event{{Time: now, Reservation: &ReservationEvent{Reservation: r}}}}
 }
 

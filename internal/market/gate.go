@@ -105,6 +105,7 @@ type Note struct{ Reservation *Reservation }
 
 func (c Note) decide(s *State, now Time) (Outcome, error) {
 	old, r := s.reservations[c.Reservation.ID], clone(c.Reservation)
+	r.settle()
 	switch {
 	case r.Consumer != s.Self || r.Provider == s.Self:
 		return Outcome{}, api.Errorf(api.CodeForbidden, "reservation %s is not a request of cluster %s", r.ID, s.Self)

@@ -10,6 +10,7 @@ import (
 	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
 	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -80,4 +81,78 @@ func TestThePoolsNodesAndClasses(t *testing.T) {
 	}
 	a.release()
 	w.nothingLeft(t, w.rome, w.paris)
+}
+
+// Two pools are two virtual nodes of one provider, each on nodes of its own. When one of them goes, what runs on the other
+// never stops: Liqo's map of the namespaces is kept until the last.
+func TestSeveralPools(t *testing.T) {
+	w := start(t)
+	on := func(node string) map[string]string { return map[string]string{corev1.LabelHostname: node} }
+	w.withPolicy(t, w.milan, func(s *api.Sharing) {
+		s.Pools = []api.PoolPolicy{{Name: "fast", NodeSelector: on("milan-1")}, {Name: api.GeneralPool, NodeSelector: on("milan-2")}}
+	})
+	t.Cleanup(func() { w.offers(t, "milan", map[string]string{api.GeneralPool: "32"}) })
+	w.offers(t, "milan", map[string]string{api.GeneralPool: "16", "fast": "16"})
+	ask := func(name, pool string) *asked {
+		a := w.ask(t, w.rome, w.milan, name, amounts("2", "2Gi"), func(r *api.ResourceRequest) { r.Spec.Pool = pool })
+		a.becomes(api.Active)
+		return a
+	}
+	general, fast := ask("in-general", ""), ask("in-fast", "fast")
+	for _, a := range []*asked{general, fast} {
+		a.run(2, "100m", "64Mi", func(p *corev1.PodSpec) {
+			p.NodeSelector["bourse.dev/pool"] = map[string]string{"in-general": api.GeneralPool, "in-fast": "fast"}[a.request.Name]
+		})
+		a.running(w.milan, 2)
+	}
+	for namespace, node := range map[string]string{"in-general-rome": "milan-2", "in-fast-rome": "milan-1"} {
+		var list corev1.PodList
+		if err := w.milan.Objects.List(t.Context(), &list, kube.InNamespace(namespace)); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range list.Items {
+			if p.Spec.NodeName != node {
+				t.Errorf("pod %s/%s runs on %s", namespace, p.Name, p.Spec.NodeName)
+			}
+		}
+	}
+	var maps offv1beta1.NamespaceMapList
+	if err := w.rome.Objects.List(t.Context(), &maps, kube.InNamespace("liqo-tenant-milan")); err != nil || len(maps.Items) != 1 {
+		t.Fatalf("%d NamespaceMaps, %v", len(maps.Items), err)
+	}
+	if err := w.rome.Objects.Delete(t.Context(), &maps.Items[0], kube.DryRunAll); !apierrors.IsInvalid(err) {
+		t.Errorf("the map of both goes: %v", err)
+	}
+	before := podsIn(t, w.milan, "in-general-rome")
+	fast.release()
+	eventually(t, "the virtual node of the pool is gone", func(ctx context.Context) error {
+		err := w.rome.Objects.Get(ctx, kube.ObjectKey{Name: market.SliceName("rome", "milan", "fast")}, &corev1.Node{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("it is there: %w", err)
+	})
+	general.running(w.milan, 2)
+	if after := podsIn(t, w.milan, "in-general-rome"); !slices.Equal(before, after) {
+		t.Errorf("the pods of the other pool were %v, are %v", before, after)
+	}
+	general.release()
+	w.nothingLeft(t, w.rome, w.milan)
+}
+
+// offers waits until a provider shares so many CPUs of each of its pools, and nothing else.
+func (w *world) offers(t *testing.T, provider string, cpus map[string]string) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%s shares %v", provider, cpus), func(context.Context) error {
+		c, err := w.rome.People(0).Cluster(context.Background(), provider)
+		if err != nil || len(c.Payload.Pools) != len(cpus) {
+			return fmt.Errorf("%d pools, %w", len(c.Payload.Pools), err)
+		}
+		for name, cpu := range cpus {
+			if got := c.Payload.Pools[name].Shared[corev1.ResourceCPU]; got.String() != cpu {
+				return fmt.Errorf("%s has %s", name, got.String())
+			}
+		}
+		return nil
+	})
 }

@@ -25,7 +25,7 @@ type asked struct {
 	request *api.ResourceRequest
 }
 
-func (w *world) ask(t *testing.T, from, target *federation.Member, name string, amounts api.Resources) *asked {
+func (w *world) ask(t *testing.T, from, target *federation.Member, name string, amounts api.Resources, more ...func(*api.ResourceRequest)) *asked {
 	t.Helper()
 	if err := from.Objects.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
 		t.Fatal(err)
@@ -33,6 +33,9 @@ func (w *world) ask(t *testing.T, from, target *federation.Member, name string, 
 	r := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: name}, Spec: api.ResourceRequestSpec{
 		Request: api.Request{Resources: amounts, Target: target.Name}, Offload: &api.Offload{Namespaces: []string{name}},
 	}}
+	for _, change := range more {
+		change(r)
+	}
 	if err := from.Objects.Create(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +87,7 @@ func amounts(cpu, memory string) api.Resources {
 }
 
 // run makes a Deployment whose pods may run anywhere but on the cluster's own nodes.
-func (a *asked) run(replicas int32, cpu, memory string) *appsv1.Deployment {
+func (a *asked) run(replicas int32, cpu, memory string, more ...func(*corev1.PodSpec)) *appsv1.Deployment {
 	a.t.Helper()
 	labels := map[string]string{"app": a.request.Name}
 	grace := int64(1)
@@ -104,6 +107,9 @@ func (a *asked) run(replicas int32, cpu, memory string) *appsv1.Deployment {
 				},
 			},
 		},
+	}
+	for _, change := range more {
+		change(&d.Spec.Template.Spec)
 	}
 	if err := a.from.Objects.Create(a.t.Context(), d); err != nil {
 		a.t.Fatal(err)

@@ -25,6 +25,9 @@ import (
 // makeNode makes the VirtualNode of a slice that is granted, with options of its own, and then lets Liqo keep it: Liqo
 // alone would take its default options, by which every Secret of a namespace goes to the provider.
 func (s *Slices) makeNode(ctx context.Context, slice *authv1beta1.ResourceSlice, provider string, reflect api.Reflect) error {
+	if err := s.keep(ctx, slice.Namespace, slice.Name, false); err != nil {
+		return err
+	}
 	if slice.Annotations[consts.CreateVirtualNodeAnnotation] == "true" {
 		return nil
 	}

@@ -25,6 +25,8 @@ type Slices struct {
 	// Reader reads from the API server; LiqoNamespace is where Liqo lives.
 	Reader        client.Reader
 	LiqoNamespace string
+	// Guarded says whether the admission policies are there, without which a provider has one virtual node at most.
+	Guarded func(ctx context.Context) error
 }
 
 // Standing is how far a slice is.
@@ -139,6 +141,9 @@ func (s *Slices) Remove(ctx context.Context, provider, name string) (gone bool, 
 	}
 	// Liqo's controller panics when a virtual node goes before its Node has come.
 	if haveSlice && liqo.Ours(slice) && slice.DeletionTimestamp == nil && (haveNode || !haveVirtual) {
+		if err := s.keep(ctx, namespace, name, true); err != nil {
+			return false, err
+		}
 		return false, client.IgnoreNotFound(s.Delete(ctx, slice))
 	}
 	return !haveSlice && !haveVirtual && !haveNode, nil

@@ -24,7 +24,7 @@ func newCSR(signer crypto.Signer, organization, name string) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), nil
 }
 
-// parseCSR reads a certificate request that is one PEM block, by a key as Liqo makes them: on its length sliceCSR depends.
+// parseCSR reads a certificate request that is one PEM block, by a key as Liqo makes them: on its length SliceCSR depends.
 func parseCSR(text []byte, consumer string) (*x509.CertificateRequest, error) {
 	block, rest := pem.Decode(text)
 	if block == nil || len(bytes.TrimSpace(rest)) > 0 {
@@ -41,10 +41,10 @@ func parseCSR(text []byte, consumer string) (*x509.CertificateRequest, error) {
 	return csr, nil
 }
 
-// sliceCSR is how long, in base64 of PEM as Kubernetes' JSON has it, the certificate request for a slice can be that is made by an Ed25519 key
+// SliceCSR is how long, in base64 of PEM as Kubernetes' JSON has it, the certificate request for a slice can be that is made by an Ed25519 key
 // and names the consumer and nobody else: Liqo checks the name and the first group of the request, and has whatever further
 // groups certified that are in it. One more takes at least ten bytes, which is more than can be saved on line breaks.
-func sliceCSR(consumer, slice string) (int, error) {
+func SliceCSR(consumer, slice string) (int, error) {
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		return 0, err

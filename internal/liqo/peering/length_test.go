@@ -31,7 +31,7 @@ func TestOneGroupMoreIsLonger(t *testing.T) {
 	slice := "b-general-abcdefghijklmnop"
 	for n := 1; n <= 63; n++ {
 		consumer := strings.Repeat("c", n)
-		most, err := sliceCSR(consumer, slice)
+		most, err := SliceCSR(consumer, slice)
 		if err != nil {
 			t.Fatal(err)
 		}

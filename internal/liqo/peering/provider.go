@@ -22,8 +22,6 @@ import (
 // API server, not from a cache.
 type Provider struct {
 	client.Client
-	// Slice is the name of the only slice that a consumer may have here.
-	Slice func(consumer string) string
 }
 
 const nonceSecret = "liqo-nonce"
@@ -63,9 +61,6 @@ func (p *Provider) Open(ctx context.Context, consumer string, heard *api.Handsha
 	}
 	if tenant == nil || tenant.Status.AuthParams == nil || tenant.Status.TenantNamespace == "" {
 		return out, nil
-	}
-	if out.SliceCSR, err = sliceCSR(consumer, p.Slice(consumer)); err != nil {
-		return Progress{}, err
 	}
 	a := tenant.Status.AuthParams
 	out.Open, out.Step = true, ""

@@ -134,7 +134,7 @@ func (i *Inspection) policies(ctx context.Context) (found []api.Problem, err err
 		return nil, err
 	}
 	p := &Policies{Reader: i.Reader, Writer: i.Writer, Namespace: i.Namespace}
-	look := p.stand
+	look := p.Stand
 	if i.Prove {
 		look = p.InForce
 	}

@@ -8,8 +8,7 @@ import (
 	_ "embed"
 	"errors"
 	"io"
-	"maps"
-	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -42,22 +41,23 @@ type Policies struct {
 
 const (
 	apply = "apply config/liqo/policies.yaml"
-	// consumers is the ConfigMap that names the brokered consumers, one key for each, as "CONSUMER.slice" and
-	// "CONSUMER.csr" what each may have, and as "CONSUMER.nodes" and "CONSUMER.tolerates" where its pods may go. A cluster
-	// ID has no dot.
+	// consumers is the ConfigMap that names the brokered consumers, one key for each, as "CONSUMER.slices" the slices that
+	// each may have with the lengths of their certificate requests, and for the user of each slice as "USER.of" whose it is,
+	// as "USER.nodes" and "USER.tolerates" where its pods may go. A cluster ID, and a user, has no dot.
 	consumers = "bourse-consumers"
+	of        = ".of"
 )
 
 // InForce says that the policies are there, unchanged, and deny. Errors: Unavailable with the remedy.
 func (p *Policies) InForce(ctx context.Context) error {
-	if err := p.stand(ctx); err != nil {
+	if err := p.Stand(ctx); err != nil {
 		return err
 	}
 	return p.deny(ctx)
 }
 
-// stand says that the policies are there and unchanged.
-func (p *Policies) stand(ctx context.Context) error {
+// Stand says that the policies are there and unchanged. Errors: Unavailable with the remedy.
+func (p *Policies) Stand(ctx context.Context) error {
 	ours, err := wanted()
 	if err != nil {
 		return err
@@ -147,29 +147,57 @@ var wanted = sync.OnceValues(func() (all shipped, err error) {
 	}
 })
 
-// Demands are what a provider demands of a consumer's pods beyond what the policies demand of all.
-type Demands struct {
-	// Limits are demanded of each container.
-	Limits bool
+// List puts a consumer under the policies; limits are demanded of each container, too.
+func (p *Policies) List(ctx context.Context, consumer string, limits bool) error {
+	return p.change(ctx, func(data map[string]string) {
+		if data[consumer] = "brokered"; limits {
+			data[consumer] = "brokered, limits"
+		}
+	})
+}
+
+// Slice is one that a consumer may have, and where its pods may go.
+type Slice struct {
+	Name string
+	// CSR is how long its certificate request can be, User whom it certifies: the virtual kubelet that makes its pods.
+	CSR  int
+	User string
 	// Nodes are the labels that pods must select.
 	Nodes map[string]string
 	// Tolerates are the keys of taints that pods may tolerate.
 	Tolerates []string
 }
 
-// List puts a consumer under the policies.
-func (p *Policies) List(ctx context.Context, consumer string, d Demands) error {
-	var nodes []string
-	for _, name := range slices.Sorted(maps.Keys(d.Nodes)) {
-		nodes = append(nodes, name+"="+d.Nodes[name])
-	}
+// Allow lets a consumer, who is listed, have these slices and no others.
+func (p *Policies) Allow(ctx context.Context, consumer string, all []Slice) error {
 	return p.change(ctx, func(data map[string]string) {
-		if data[consumer] = "brokered"; d.Limits {
-			data[consumer] = "brokered, limits"
+		forget(data, consumer)
+		var slices []string
+		for _, s := range all {
+			slices = append(slices, s.Name+"="+strconv.Itoa(s.CSR))
+			data[s.User+of] = consumer
+			var nodes []string
+			for name, value := range s.Nodes {
+				nodes = append(nodes, name+"="+value)
+			}
+			sort.Strings(nodes)
+			put(data, s.User+".nodes", strings.Join(nodes, ","))
+			put(data, s.User+".tolerates", strings.Join(s.Tolerates, ","))
 		}
-		put(data, consumer+".nodes", strings.Join(nodes, ","))
-		put(data, consumer+".tolerates", strings.Join(d.Tolerates, ","))
+		put(data, consumer+".slices", strings.Join(slices, ","))
 	})
+}
+
+// forget drops what a consumer may have.
+func forget(data map[string]string, consumer string) {
+	delete(data, consumer+".slices")
+	for key, value := range data {
+		if user, found := strings.CutSuffix(key, of); found && value == consumer {
+			delete(data, key)
+			delete(data, user+".nodes")
+			delete(data, user+".tolerates")
+		}
+	}
 }
 
 // put makes an entry what it should be, without those that say nothing.
@@ -179,19 +207,11 @@ func put(data map[string]string, key, value string) {
 	}
 }
 
-// Allow lets a consumer, who is listed, have one slice of this name, with a certificate request of at most this length.
-func (p *Policies) Allow(ctx context.Context, consumer, slice string, csr int) error {
-	return p.change(ctx, func(data map[string]string) {
-		data[consumer+".slice"], data[consumer+".csr"] = slice, strconv.Itoa(csr)
-	})
-}
-
 // Unlist takes a consumer out again, of which nothing is left.
 func (p *Policies) Unlist(ctx context.Context, consumer string) error {
 	return p.change(ctx, func(data map[string]string) {
-		for _, key := range []string{consumer, consumer + ".slice", consumer + ".csr", consumer + ".nodes", consumer + ".tolerates"} {
-			delete(data, key)
-		}
+		forget(data, consumer)
+		delete(data, consumer)
 	})
 }
 

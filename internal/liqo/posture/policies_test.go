@@ -5,11 +5,11 @@ import "testing"
 // Each policy is bound, to the list of consumers unless it is about ourselves, and denies; none is left out of what is compared.
 func TestPoliciesAreBound(t *testing.T) {
 	ours, err := wanted()
-	if err != nil || len(ours.policies) != 6 || len(ours.bindings) != len(ours.policies) {
+	if err != nil || len(ours.policies) != 7 || len(ours.bindings) != len(ours.policies) {
 		t.Fatalf("%d policies, %d bindings, %v", len(ours.policies), len(ours.bindings), err)
 	}
 	for i, b := range ours.bindings {
-		if b.Name != ours.policies[i].Name || b.Spec.PolicyName != b.Name || b.Name != "bourse-agent" && (b.Spec.ParamRef.Name != consumers || *b.Spec.ParamRef.ParameterNotFoundAction != "Deny") {
+		if b.Name != ours.policies[i].Name || b.Spec.PolicyName != b.Name || b.Name != "bourse-agent" && b.Name != "bourse-namespacemap" && (b.Spec.ParamRef.Name != consumers || *b.Spec.ParamRef.ParameterNotFoundAction != "Deny") {
 			t.Errorf("binding %s is %+v", b.Name, b.Spec)
 		}
 		if p := ours.policies[i].Spec; *p.FailurePolicy != "Fail" || len(p.Validations) == 0 {
