@@ -17,6 +17,8 @@ type Card struct {
 	Properties Properties `json:"properties"`
 	// Endorsement is a root's word that this cluster has this key (JWS), if it has one.
 	Endorsement string `json:"endorsement,omitempty"`
+	// Rotations (JWS) lead from the keys that the cluster had to Key, oldest first: each signed the next. At most [MaxRotations].
+	Rotations []string `json:"rotations,omitempty"`
 }
 
 // Properties describe a cluster. Each is a variable of `where` under its JSON name; one

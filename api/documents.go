@@ -16,7 +16,11 @@ const (
 	DocumentHandshake  = "handshake"  // [Handshake], by either
 
 	DocumentEndorsement = "endorsement" // [Endorsement], by a federation's offline root
+	DocumentRotation    = "rotation"    // [Rotation], by the key that is succeeded
 )
+
+// MaxRotations is how many successions of its key a cluster shows on its card: the newest.
+const MaxRotations = 16
 
 // Assignment is a request bound to one provider. The consumer signs it; the
 // provider's gate accepts nothing else. It names both parties and their keys, so
@@ -101,4 +105,16 @@ type Endorsement struct {
 	// Issued orders the endorsements of a cluster: a newer one may name another key, an older one is no longer believed.
 	Issued  metav1.Time `json:"issued"`
 	Expires metav1.Time `json:"expires"`
+}
+
+// Rotation is the word of a cluster's key, which key succeeds it. It travels in the cluster's card, so that whoever has pinned
+// the one believes the other, without a word from an admin. It holds the key itself, so that who knows only its fingerprint,
+// from an admin or a root, can follow it too.
+type Rotation struct {
+	Protocol int    `json:"protocol"`
+	Cluster  string `json:"cluster"`
+	// From is the key that signs, To the one that succeeds it: raw Ed25519 public keys, base64url without padding.
+	From   string      `json:"from"`
+	To     string      `json:"to"`
+	Issued metav1.Time `json:"issued"`
 }

@@ -16,6 +16,18 @@ type AgentStatus struct {
 	Sharing bool `json:"sharing"`
 }
 
+// KeyRotation is the body by which an admin gives a cluster a new key.
+type KeyRotation struct {
+	// From is the fingerprint of the key that is to be succeeded: so a repeat changes nothing.
+	From string `json:"from" maxLength:"64"`
+}
+
+// KeyRotated is the answer: the agent starts again with the new key.
+type KeyRotated struct {
+	// Fingerprint is that of the new key.
+	Fingerprint string `json:"fingerprint"`
+}
+
 // RequestCreate is the body by which an agent makes a ResourceRequest.
 type RequestCreate struct {
 	// Namespace it is made in. Default "default".

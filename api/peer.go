@@ -2,7 +2,8 @@ package api
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// ConditionTrusted of a Peer: its key is believed. Reasons: Confirmed (by the admin), Endorsed (by a root), FirstUse, and where it is not:
+// ConditionTrusted of a Peer: its key is believed. Reasons: Confirmed (by the admin), Rotated (the key that the admin confirmed
+// signed this one), Endorsed (by a root), FirstUse, and where it is not:
 // KeyChanged, KeyUnconfirmed (the SharingPolicy demands more than a first use), NotMet.
 const ConditionTrusted = "Trusted"
 
@@ -26,7 +27,8 @@ type Peer struct {
 // PeerSpec is what the admin says of the cluster.
 type PeerSpec struct {
 	// Fingerprint is that of the cluster's key, as `bourse status` says it there and its admin told you on a way that
-	// is not the broker's. Nothing is agreed with the cluster by another key. Empty: the first key seen is pinned.
+	// is not the broker's. Nothing is agreed with the cluster by another key, unless that key signed it as its successor.
+	// Empty: the first key seen is pinned.
 	// +kubebuilder:validation:Pattern=`^(SHA256:[A-Za-z0-9_-]{43})?$`
 	// +optional
 	Fingerprint string `json:"fingerprint,omitempty"`

@@ -76,3 +76,8 @@ func (c *Client) Audit(ctx context.Context, cluster string) (a api.Audit, err er
 func (c *Client) Evict(ctx context.Context, cluster string) (e api.Eviction, err error) {
 	return e, c.call(ctx, http.MethodPost, "/peers/"+url.PathEscape(cluster)+"/evict", nil, nil, &e)
 }
+
+// RotateKey has the agent make a new key for its cluster, signed by the one of this fingerprint.
+func (c *Client) RotateKey(ctx context.Context, from string) (r api.KeyRotated, err error) {
+	return r, c.call(ctx, http.MethodPost, "/key/rotate", nil, api.KeyRotation{From: from}, &r)
+}

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -103,7 +104,8 @@ func Scheme() *runtime.Scheme {
 	return s
 }
 
-// Run runs an agent until ctx ends, or something fails that only a new start can cure.
+// Run runs an agent until ctx ends, or something fails that only a new start can cure. When the cluster gets a new key, it
+// starts again by itself.
 func Run(ctx context.Context, o Options) error {
 	if o.Namespace == "" {
 		o.Namespace = api.Namespace
@@ -133,6 +135,16 @@ func Run(ctx context.Context, o Options) error {
 	if o.Kubernetes.QPS == 0 {
 		o.Kubernetes.QPS = -1 // the API server shares itself out fairly; a limit here only makes people wait
 	}
+	for {
+		err := run(ctx, o)
+		if !errors.Is(err, errRotated) || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// run runs an agent with the key that the cluster has.
+func run(ctx context.Context, o Options) error {
 	mgr, err := newManager(o)
 	if err != nil {
 		return err
@@ -225,13 +237,16 @@ func (a *agent) lead(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := a.register(cluster, ledger); err != nil {
+	unregister, err := a.register(cluster, ledger)
+	if err != nil {
 		return err
 	}
+	defer unregister()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return ledger.Run(ctx) })
 	group.Go(func() error { return object.watch(ctx, a.mgr.GetAPIReader(), key, a.Interval) })
 	group.Go(func() error { return m.renew(ctx, a.Options) })
+	group.Go(func() error { return m.untilRotated(ctx) })
 	group.Go(func() error { return a.trade(ctx, group, cluster, m, ledger, kubernetesClient, log) })
 	return group.Wait()
 }
@@ -246,7 +261,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	advertiser := &provider.Advertiser{
 		Cluster: cluster, Key: m.key, Market: ledger, Inventory: inv, Broker: broker, Log: log,
 		Sharing: sharing.current.Load, Changed: sharing.changed, Interval: a.Interval,
-		Show: shown.show, Endorsement: a.Endorsement,
+		Show: shown.show, Endorsement: a.Endorsement, Rotations: m.rotations,
 	}
 	news := &standings{events: a.mgr.GetEventRecorder("bourse-agent"), said: map[string]api.MemberState{}}
 	known := &peers{Client: a.mgr.GetClient(), namespace: a.Namespace, market: ledger, poke: make(chan event.GenericEvent, 1024), standings: news, wrong: map[string]wrong{}}
@@ -259,7 +274,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 		}
 		demand.Roots = append(demand.Roots, root)
 	}
-	gate := &provider.Gate{Cluster: cluster, Key: m.key, Market: ledger, Engine: engine, Broker: broker, Log: log, Trust: demand, Fresh: advertiser.Fresh}
+	gate := &provider.Gate{Cluster: cluster, Key: m.key, Former: m.former(), Market: ledger, Engine: engine, Broker: broker, Log: log, Trust: demand, Fresh: advertiser.Fresh}
 	borrower := &consumer.Borrower{Cluster: cluster, Key: m.key, Market: ledger, Broker: broker, Trust: demand, Log: log}
 	wishes := make(chan event.GenericEvent, 1024)
 	if err := a.control(sharing, known, borrower, wishes); err != nil {
@@ -269,7 +284,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 		cluster: cluster, reader: a.mgr.GetClient(), sharing: sharing, gate: gate, borrower: borrower, wishes: wishes, log: log,
 		instructions: &provider.Instructions{Client: a.mgr.GetClient(), Namespace: a.Namespace},
 	}
-	post := &letters{cluster: cluster, key: m.key, market: ledger, broker: broker, log: log, heard: map[string]*api.Handshake{}, said: map[string]said{}}
+	post := &letters{cluster: cluster, key: m.key, former: m.former(), market: ledger, broker: broker, trust: demand, log: log, heard: map[string]*api.Handshake{}, said: map[string]said{}}
 	post.came = func(string, api.PeeringRole) {}
 	here, err := a.findLiqo(ctx, log)
 	if err != nil {

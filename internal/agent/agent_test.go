@@ -64,30 +64,36 @@ func eventually(t *testing.T, what string, within time.Duration, ok func() bool)
 	}
 }
 
-func TestSpine(t *testing.T) {
-	ctx, cancel := context.WithCancel(context.Background())
-	dir := t.TempDir()
-	ended := make(chan error, 8)
+// federation is a broker and the agents of rome and milan, of which milan shares 8 CPUs, over simulated API servers.
+type federation struct {
+	dir    string
+	kube   map[string]client.Client
+	ended  chan error // by the broker and both agents
+	people map[string]*bourse.Client
+}
+
+// start runs them until ctx ends, and makes a request of rome's for half of what milan has.
+func start(ctx context.Context, t *testing.T) (*federation, *api.ResourceRequest) {
+	t.Helper()
+	f := &federation{dir: t.TempDir(), kube: map[string]client.Client{}, ended: make(chan error, 8), people: map[string]*bourse.Client{}}
 	ready := make(chan string, 1)
 	go func() {
-		ended <- broker.Run(ctx, broker.Options{Dir: filepath.Join(dir, "broker"), Listen: "127.0.0.1:0", Log: logger(), Ready: func(url string) { ready <- url }})
+		f.ended <- broker.Run(ctx, broker.Options{Dir: filepath.Join(f.dir, "broker"), Listen: "127.0.0.1:0", Log: logger(), Ready: func(url string) { ready <- url }})
 	}()
-	var url string
 	select {
-	case url = <-ready:
-	case err := <-ended:
+	case url := <-ready:
+		t.Log(url)
+	case err := <-f.ended:
 		t.Fatal(err)
 	}
-	t.Log(url)
-	operator := bourse.New("unix://"+filepath.Join(dir, "broker", "broker.sock"), nil)
-	kube := map[string]client.Client{}
+	operator := bourse.New("unix://"+filepath.Join(f.dir, "broker", "broker.sock"), nil)
 	for _, name := range []string{"rome", "milan"} {
 		k := kubeapi.New(kubeapi.Options{Types: kinds()})
 		c, err := client.New(k.Config(), client.Options{Scheme: agent.Scheme()})
 		if err != nil {
 			t.Fatal(err)
 		}
-		kube[name] = c
+		f.kube[name] = c
 		if err := c.Create(ctx, node(name+"-1", "8", "32Gi")); err != nil {
 			t.Fatal(err)
 		}
@@ -95,25 +101,26 @@ func TestSpine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		socket := filepath.Join(f.dir, name+".sock")
+		f.people[name] = bourse.New("unix://"+socket, nil)
 		go func() {
-			ended <- agent.Run(ctx, agent.Options{Kubernetes: k.Config(), ClusterID: name, Join: token.Token,
-				Identity: store.InDir(filepath.Join(dir, name)), Socket: filepath.Join(dir, name+".sock"), Log: logger().With("agent", name)})
+			f.ended <- agent.Run(ctx, agent.Options{Kubernetes: k.Config(), ClusterID: name, Join: token.Token,
+				Identity: store.InDir(filepath.Join(f.dir, name)), Socket: socket, Log: logger().With("agent", name)})
 		}()
 	}
 	policy := &api.SharingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: api.Sharing{Pools: []api.PoolPolicy{{Name: "general"}}}}
-	if err := kube["milan"].Create(ctx, policy); err != nil {
+	if err := f.kube["milan"].Create(ctx, policy); err != nil {
 		t.Fatal(err)
 	}
-	people := bourse.New("unix://"+filepath.Join(dir, "rome.sock"), nil)
 	eventually(t, "milan is seen by rome", 20*time.Second, func() bool {
-		clusters, err := people.Clusters(ctx)
+		clusters, err := f.people["rome"].Clusters(ctx)
 		for _, c := range clusters {
 			if c.ID == "milan" && c.Payload.Fresh {
 				return true
 			}
 		}
 		select {
-		case err := <-ended:
+		case err := <-f.ended:
 			t.Fatal(err)
 		default:
 		}
@@ -122,15 +129,42 @@ func TestSpine(t *testing.T) {
 	})
 	request := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Name: "r", Namespace: "default"},
 		Spec: api.ResourceRequestSpec{Request: api.Request{Resources: api.Resources{"cpu": resource.MustParse("4"), "memory": resource.MustParse("8Gi")}, Where: `region == "eu"`}}}
-	if err := kube["rome"].Create(ctx, request); err != nil {
+	if err := f.kube["rome"].Create(ctx, request); err != nil {
 		t.Fatal(err)
 	}
-	start := time.Now()
+	return f, request
+}
+
+// available is how many CPUs of milan's rome sees as available.
+func (f *federation) available(ctx context.Context) string {
+	c, err := f.people["rome"].Cluster(ctx, "milan")
+	if err != nil {
+		return err.Error()
+	}
+	q := c.Payload.Pools["general"].Available["cpu"]
+	return q.String()
+}
+
+// stopped waits until all have ended well.
+func (f *federation) stopped(t *testing.T) {
+	t.Helper()
+	for range 3 {
+		if err := <-f.ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestSpine(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	f, request := start(ctx, t)
+	kube := f.kube
+	began := time.Now()
 	eventually(t, "the request is Reserved", 10*time.Second, func() bool {
 		_ = kube["rome"].Get(ctx, client.ObjectKeyFromObject(request), request)
 		return request.Status.State == api.Reserved
 	})
-	t.Logf("Reserved after %s: %s", time.Since(start), request.Status.Message)
+	t.Logf("Reserved after %s: %s", time.Since(began), request.Status.Message)
 	eventually(t, "instructions on both sides", 5*time.Second, func() bool {
 		var ri api.ReservationInstruction
 		var pi api.ProviderInstruction
@@ -138,23 +172,81 @@ func TestSpine(t *testing.T) {
 			kube["milan"].Get(ctx, client.ObjectKey{Namespace: "bourse", Name: request.Status.Reservation}, &pi) == nil &&
 			ri.Status.State == api.Reserved && pi.Status.State == api.Reserved
 	})
-	available := func() string {
-		c, err := people.Cluster(ctx, "milan")
-		if err != nil {
-			return err.Error()
-		}
-		q := c.Payload.Pools["general"].Available["cpu"]
-		return q.String()
-	}
-	eventually(t, "4 of 8 are left", 5*time.Second, func() bool { return available() == "4" })
+	eventually(t, "4 of 8 are left", 5*time.Second, func() bool { return f.available(ctx) == "4" })
 	if err := kube["rome"].Delete(ctx, request); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "8 of 8 are back", 10*time.Second, func() bool { return available() == "8" })
+	eventually(t, "8 of 8 are back", 10*time.Second, func() bool { return f.available(ctx) == "8" })
 	cancel()
-	for range 3 {
-		if err := <-ended; err != nil {
-			t.Error(err)
+	f.stopped(t)
+}
+
+// Both clusters get a new key while there is a reservation between them: their agents start again with it, both believe the
+// other's, what is reserved goes on, and ends.
+func TestNewKeys(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	f, request := start(ctx, t)
+	reserved := func(r *api.ResourceRequest) bool {
+		return f.kube["rome"].Get(ctx, client.ObjectKeyFromObject(r), r) == nil && r.Status.State == api.Reserved
+	}
+	eventually(t, "the request is Reserved", 10*time.Second, func() bool { return reserved(request) })
+	fingerprint := map[string]string{}
+	for name, elsewhere := range map[string]string{"rome": "milan", "milan": "rome"} {
+		people, other := f.people[name], f.kube[elsewhere]
+		before, err := people.Status(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		peer := &api.Peer{ObjectMeta: metav1.ObjectMeta{Namespace: "bourse", Name: name}}
+		eventually(t, name+" is confirmed by the other", 10*time.Second, func() bool {
+			if err := other.Get(ctx, client.ObjectKeyFromObject(peer), peer); err != nil {
+				return false
+			}
+			peer.Spec.Fingerprint = before.Fingerprint
+			return other.Update(ctx, peer) == nil
+		})
+		rotated, err := people.RotateKey(ctx, before.Fingerprint)
+		if err != nil || rotated.Fingerprint == before.Fingerprint {
+			t.Fatalf("%+v, %v", rotated, err)
+		}
+		fingerprint[name] = rotated.Fingerprint
+		eventually(t, name+" starts again with its new key", 20*time.Second, func() bool {
+			s, err := people.Status(ctx)
+			return err == nil && s.Fingerprint == rotated.Fingerprint && s.Connected
+		})
+		if again, err := people.RotateKey(ctx, before.Fingerprint); err != nil || again != rotated {
+			t.Errorf("repeated: %+v, %v", again, err)
 		}
 	}
+	more := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Name: "more", Namespace: "default"}, Spec: request.Spec}
+	more.Spec.Resources = api.Resources{"cpu": resource.MustParse("1")}
+	if err := f.kube["rome"].Create(ctx, more); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if t.Failed() {
+			t.Logf("the next is %s: %s", more.Status.State, more.Status.Message)
+		}
+	}()
+	eventually(t, "the next is Reserved by the new keys", 20*time.Second, func() bool { return reserved(more) })
+	for of, at := range map[string]string{"rome": "milan", "milan": "rome"} {
+		eventually(t, of+"'s new key is believed at "+at, 10*time.Second, func() bool {
+			var peer api.Peer
+			if err := f.kube[at].Get(ctx, client.ObjectKey{Namespace: "bourse", Name: of}, &peer); err != nil || len(peer.Status.Conditions) == 0 {
+				return false
+			}
+			return peer.Status.Fingerprint == fingerprint[of] && peer.Status.Conditions[0].Reason == "Rotated"
+		})
+	}
+	if !reserved(request) {
+		t.Errorf("the first is %s: %s", request.Status.State, request.Status.Message)
+	}
+	for _, r := range []*api.ResourceRequest{request, more} {
+		if err := f.kube["rome"].Delete(ctx, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "8 of 8 are back", 10*time.Second, func() bool { return f.available(ctx) == "8" })
+	cancel()
+	f.stopped(t)
 }

@@ -245,6 +245,12 @@ func (h *home) Trust(ctx context.Context, cluster string, said api.PeerSpec) (ap
 	return knownPeer(object), nil
 }
 
+// RotateKey answers before the agent starts again.
+func (h *home) RotateKey(ctx context.Context, r api.KeyRotation) (api.KeyRotated, error) {
+	to, err := h.member.rotate(ctx, r.From)
+	return api.KeyRotated{Fingerprint: to}, err
+}
+
 // Diagnose looks for whatever is wrong.
 func (h *home) Diagnose(ctx context.Context) api.Diagnosis {
 	return api.Diagnosis{Problems: h.doctor.diagnose(ctx)}

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/liqo/peering"
+	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport"
 	"github.com/bourse-dev/bourse/internal/trust"
 )
@@ -21,8 +23,10 @@ import (
 type letters struct {
 	cluster string
 	key     *clusterkey.Key
+	former  []string // fingerprints of the keys that key succeeded
 	market  *exchange.Exchange
 	broker  transport.Broker
+	trust   trust.Demand
 	log     *slog.Logger
 	// came tells that a peer has said something new.
 	came func(peer string, role api.PeeringRole)
@@ -48,6 +52,9 @@ const (
 // receive takes in a message that the broker passes on. What the pinned key did not sign is not looked at.
 func (l *letters) receive(ctx context.Context, document string) {
 	h, role, err := l.open(ctx, document)
+	if err != nil && l.greet(ctx, document) {
+		h, role, err = l.open(ctx, document)
+	}
 	if err != nil {
 		l.log.Warn("a handshake message is not believed", "error", err)
 		return
@@ -66,6 +73,41 @@ func (l *letters) receive(ctx context.Context, document string) {
 	}
 }
 
+// greet looks, where a message is by a key that is not known, whether its sender shows a new one, on what the broker says of a
+// reservation that both have. It says whether there was one to look at.
+func (l *letters) greet(ctx context.Context, document string) bool {
+	from, err := trust.Sender(document)
+	if err != nil {
+		return false
+	}
+	if _, _, err := trust.Signer(ctx, l.market, document); err == nil {
+		return false // the key is known; what is wrong is something else
+	}
+	shared := ""
+	err = l.market.Read(ctx, func(s *market.State) {
+		for _, r := range s.Of(l.cluster, 0) {
+			if r.State.Counts() && (r.Consumer == from || r.Provider == from) {
+				shared = r.ID
+			}
+		}
+	})
+	if err != nil || shared == "" || from == l.cluster {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second) // nothing else is heard meanwhile
+	defer cancel()
+	theirs, err := l.broker.Reservation(ctx, shared)
+	if err != nil {
+		return false
+	}
+	card := theirs.Payload.ProviderCard
+	if theirs.Payload.Consumer == from {
+		card = theirs.Payload.ConsumerCard
+	}
+	l.trust.Greet(ctx, l.market, card, from)
+	return true
+}
+
 func (l *letters) open(ctx context.Context, document string) (*api.Handshake, api.PeeringRole, error) {
 	from, key, err := trust.Signer(ctx, l.market, document)
 	if err != nil {
@@ -77,7 +119,7 @@ func (l *letters) open(ctx context.Context, document string) (*api.Handshake, ap
 	}
 	own := l.key.Public().Fingerprint().String()
 	switch now := l.market.Now().Go(); {
-	case h.From != from || h.To != l.cluster || h.ToKey != own || h.FromKey != key.Fingerprint().String():
+	case h.From != from || h.To != l.cluster || h.ToKey != own && !slices.Contains(l.former, h.ToKey) || h.FromKey != key.Fingerprint().String():
 		return nil, "", api.Errorf(api.CodeBadSignature, "the message of %s is for another cluster, or by another key", h.From)
 	case !now.Before(h.Expires.Time):
 		return nil, "", api.Errorf(api.CodeBadSignature, "the message of %s has expired", h.From)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"sync"
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
@@ -21,12 +22,18 @@ import (
 type membership struct {
 	cluster string
 	key     *clusterkey.Key
+	// rotations lead from the keys that the cluster had to key.
+	rotations []string
+	// rotated tells that the store holds a newer key.
+	rotated chan struct{}
 	tls     *tlsid.Client
 	http    *http.Client
 	broker  *client.Client
 	url     string
 	store   store.Store
 	log     *slog.Logger
+
+	changing sync.Mutex // of what is in the store
 }
 
 // enter loads the cluster's identity, or joins with the token to get one. A token is not
@@ -37,7 +44,7 @@ func enter(ctx context.Context, cluster string, o Options, log *slog.Logger) (*m
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return nil, err
 	}
-	m := &membership{cluster: cluster, store: o.Identity, log: log}
+	m := &membership{cluster: cluster, store: o.Identity, log: log, rotated: make(chan struct{}, 1)}
 	switch {
 	case o.CertDir != "":
 		err = m.provided(ctx, o, &id)
@@ -57,6 +64,7 @@ func enter(ctx context.Context, cluster string, o Options, log *slog.Logger) (*m
 	if m.key, err = clusterkey.ParsePEM(id.ClusterKeyPEM); err != nil {
 		return nil, err
 	}
+	m.rotations = id.Rotations
 	m.url = id.BrokerURL
 	if o.BrokerURL != "" {
 		m.url = o.BrokerURL
@@ -174,14 +182,11 @@ func (m *membership) renew(ctx context.Context, o Options) error {
 }
 
 func (m *membership) renewOnce(ctx context.Context) error {
-	id, err := m.store.Load(ctx)
+	key, err := tlsid.NewKey()
 	if err != nil {
 		return err
 	}
-	if id.TLSKeyPEM, err = tlsid.NewKey(); err != nil {
-		return err
-	}
-	csr, err := tlsid.NewCSR(id.TLSKeyPEM)
+	csr, err := tlsid.NewCSR(key)
 	if err != nil {
 		return err
 	}
@@ -189,13 +194,31 @@ func (m *membership) renewOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	id.CertPEM = []byte(answer.Certificate)
-	if err := m.store.Save(ctx, &id); err != nil {
+	certificate := []byte(answer.Certificate)
+	err = m.change(ctx, func(id *store.Identity) error {
+		id.TLSKeyPEM, id.CertPEM = key, certificate
+		return nil
+	})
+	if err != nil {
 		return err
 	}
-	if err := m.tls.Replace(id.TLSKeyPEM, id.CertPEM); err != nil {
+	if err := m.tls.Replace(key, certificate); err != nil {
 		return err
 	}
 	m.http.CloseIdleConnections() // so that the next call shows the new one
 	return nil
+}
+
+// change changes what is kept of this cluster's identity, all of it or nothing.
+func (m *membership) change(ctx context.Context, do func(*store.Identity) error) error {
+	m.changing.Lock()
+	defer m.changing.Unlock()
+	id, err := m.store.Load(ctx)
+	if err != nil {
+		return err
+	}
+	if err := do(&id); err != nil {
+		return err
+	}
+	return m.store.Save(ctx, &id)
 }

@@ -32,16 +32,17 @@ type metrics struct {
 	doctor  *atomic.Pointer[doctor]
 }
 
-// register shows the agent's metrics where the process shows its own.
-func (a *agent) register(cluster string, x *exchange.Exchange) error {
+// register shows the agent's metrics where the process shows its own, until unregister.
+func (a *agent) register(cluster string, x *exchange.Exchange) (unregister func(), err error) {
 	if a.MetricsAddress == "" {
-		return nil
+		return func() {}, nil
 	}
-	err := ctrlmetrics.Registry.Register(&metrics{cluster, x, a.link, &a.doctor})
+	own := &metrics{cluster, x, a.link, &a.doctor}
+	err = ctrlmetrics.Registry.Register(own)
 	if _, again := errors.AsType[prometheus.AlreadyRegisteredError](err); again {
-		return nil
+		return func() {}, nil
 	}
-	return err
+	return func() { ctrlmetrics.Registry.Unregister(own) }, err
 }
 
 // Describe implements prometheus.Collector.

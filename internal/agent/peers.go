@@ -58,18 +58,30 @@ func (p *peers) demand(ctx context.Context, sharing *policy) trust.Demand {
 	}
 }
 
-// read takes in all that the admin has said.
+// read takes in all that the admin has said, and shows again whom this cluster has met.
 func (p *peers) read(ctx context.Context) error {
 	var list api.PeerList
 	if err := p.List(ctx, &list, client.InNamespace(p.namespace)); err != nil {
 		return err
 	}
+	names := map[string]bool{}
 	for _, peer := range list.Items {
-		if _, err := p.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&peer)}); err != nil {
+		names[peer.Name] = true
+	}
+	err := p.market.Read(ctx, func(s *market.State) {
+		for _, m := range s.Members() {
+			if m.Cluster != s.Self {
+				names[m.Cluster] = true
+			}
+		}
+	})
+	for name := range names {
+		if err != nil {
 			return err
 		}
+		_, err = p.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKey{Namespace: p.namespace, Name: name}})
 	}
-	return nil
+	return err
 }
 
 func (p *peers) look(ctx context.Context, cluster string) {
@@ -131,10 +143,13 @@ func (p *peers) describe(s *api.PeerStatus, cluster string, m *market.Member, in
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, string(api.CodeInvalid), invalid.Error()
 	case m == nil || m.Key == "":
 		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, "NotMet", "no card of it was seen yet"
-	case m.Trusted != "" && m.Trusted != s.Fingerprint:
+	case m.Trusted != "" && m.Trusted != s.Fingerprint && !m.Confirmed:
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, string(api.CodeKeyChanged), "the pinned key is not the one that the admin says it has; what is bound goes on, nothing new is agreed"
 	case last.cause != nil && (m.Trusted == "" || m.Trusted != last.shown):
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, string(api.CodeOf(last.cause)), fmt.Sprintf("it shows the key %s: %s", last.shown, last.cause)
+	case m.Trusted != "" && m.Trusted != s.Fingerprint:
+		c.Reason, c.Message = "Rotated", fmt.Sprintf("the key that the admin confirmed, %s, signed this one as its successor; say so in spec.fingerprint, in Git too, or: bourse trust %s %s",
+			m.Trusted, cluster, s.Fingerprint)
 	case m.Confirmed && m.Trusted == "":
 		c.Reason, c.Message = "Endorsed", "a root that the admin trusts confirmed its key"
 	case m.Trusted != "":

@@ -81,7 +81,7 @@ func (sh *shell) agentCommand() *cobra.Command {
 	f.StringVar(&o.HealthAddress, "health-probe-bind-address", "", "address for /livez and /readyz, such as :8081 (default: off)")
 	f.StringVar(&o.MetricsAddress, "metrics-bind-address", "", "address for /metrics, such as :8080 (default: off)")
 	log.add(f)
-	cmd.AddCommand(sh.fingerprintCommand())
+	cmd.AddCommand(sh.fingerprintCommand(), sh.rotateKeyCommand())
 	return cmd
 }
 
@@ -114,6 +114,32 @@ func (sh *shell) fingerprintCommand() *cobra.Command {
 				return err
 			}
 			_, err = fmt.Fprintln(sh.out, s.Fingerprint)
+			return err
+		},
+	}
+}
+
+func (sh *shell) rotateKeyCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "rotate-key", Short: "Give this cluster a new key, signed by the one that it has, and print its fingerprint", Args: cobra.NoArgs,
+		Long: "The old key signs the new one, so that the broker and all clusters that know the old one believe the new; what is reserved\n" +
+			"goes on. The agent starts again with it. Tell the new fingerprint to the admins who confirmed the old one. After a theft,\n" +
+			"rotate at once: whoever has seen the new key does not believe the old one any more.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := sh.person()
+			if err != nil {
+				return err
+			}
+			s, err := c.Status(cmd.Context())
+			if err != nil {
+				return err
+			}
+			rotated, err := c.RotateKey(cmd.Context(), s.Fingerprint)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(sh.progress, "%s has a new key instead of %s; the agent starts again with it.\n", s.Cluster, s.Fingerprint)
+			_, err = fmt.Fprintln(sh.out, rotated.Fingerprint)
 			return err
 		},
 	}

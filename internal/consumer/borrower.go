@@ -90,7 +90,7 @@ func (b *Borrower) answersThis(ctx context.Context, theirs *transport.Reservatio
 
 // recover takes up a reservation that this cluster signed before its Ledger forgot it.
 func (b *Borrower) recover(ctx context.Context, theirs *transport.Reservation, w Wish) error {
-	ours, err := b.signed(theirs)
+	ours, err := b.signed(ctx, theirs, nil)
 	if err != nil {
 		return err
 	}
@@ -119,6 +119,7 @@ func (b *Borrower) Sync(ctx context.Context, theirs *transport.Reservation, ours
 	if theirs == nil || ours.Fence.Lineage == theirs.Payload.Fence.Lineage && theirs.Payload.Fence.Revision < ours.Fence.Revision {
 		return nil
 	}
+	b.Trust.Greet(ctx, b.Market, theirs.Payload.ProviderCard, ours.Provider)
 	switch t := theirs.Payload; {
 	case !slices.Contains(api.States, t.State):
 		return nil // of a later version, or nonsense
@@ -171,7 +172,7 @@ func (b *Borrower) settle(ctx context.Context, theirs *transport.Reservation, ou
 			return b.remind(ctx, theirs, ours)
 		}
 		next := ours
-		if again, err := b.signed(theirs); err == nil && t.Assignment != ours.Assignment {
+		if again, err := b.signed(ctx, theirs, ours); err == nil && t.Assignment != ours.Assignment {
 			if next, err = b.newer(ctx, theirs, ours, again); err != nil {
 				return err
 			}
@@ -193,15 +194,23 @@ func (b *Borrower) settle(ctx context.Context, theirs *transport.Reservation, ou
 	}
 }
 
-// bound verifies the provider's acceptance of the assignment that we signed.
+// bound verifies the provider's acceptance of the assignment that we signed: by the key that it has, or by the one that the
+// assignment names. What the Ledger holds was verified when it came.
 func (b *Borrower) bound(ctx context.Context, t api.Reservation, ours *market.Reservation) error {
-	key, err := trust.Key(ctx, b.Market, ours.Provider)
+	if ours.Acceptance != "" && t.Acceptance == ours.Acceptance && t.Provider == ours.Provider {
+		return nil
+	}
+	keys, err := trust.Keys(ctx, b.Market, ours.Provider)
 	if err != nil {
 		return err
 	}
 	var a api.Acceptance
-	if err := clusterkey.Verify(t.Acceptance, api.DocumentAcceptance, key, &a); err != nil {
+	key, err := trust.Verified(t.Acceptance, api.DocumentAcceptance, &a, keys...)
+	if err != nil {
 		return err
+	}
+	if key != keys[0] && !b.names(ctx, ours.Assignment, key) {
+		return api.Errorf(api.CodeBadSignature, "the acceptance is by a key that %s had before it was asked", ours.Provider)
 	}
 	if a.Assignment != clusterkey.Digest(ours.Assignment).String() || a.Generation != ours.Generation || t.Provider != ours.Provider {
 		return api.Errorf(api.CodeBadSignature, "the acceptance is of another assignment")
@@ -210,11 +219,7 @@ func (b *Borrower) bound(ctx context.Context, t api.Reservation, ours *market.Re
 }
 
 func (b *Borrower) endSigned(ctx context.Context, document, id string, ours *market.Reservation) bool {
-	key, err := trust.Key(ctx, b.Market, ours.Provider)
-	if err != nil || document == "" {
-		return false
-	}
-	_, signed := trust.EndSigned(document, id, ours.Generation, key, b.Key.Public())
+	_, signed := trust.EndSigned(document, id, ours.Generation, append(trust.Parties(ctx, b.Market, ours), b.Key.Public())...)
 	return signed
 }
 
@@ -239,7 +244,7 @@ func (b *Borrower) Disown(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	ours, err := b.signed(&theirs)
+	ours, err := b.everSigned(ctx, &theirs)
 	if err != nil {
 		return api.Errorf(api.CodeNotFound, "no request of this cluster made reservation %.80q", id).Fix("see: bourse reservations")
 	}

@@ -93,6 +93,11 @@ var noes = map[api.Code]api.Reason{
 func (b *Borrower) propose(ctx context.Context, ours *market.Reservation) error {
 	_, err := b.Broker.Confirm(ctx, ours.ID, ours.Change.Assignment)
 	if reason, no := noes[api.CodeOf(err)]; no {
+		if api.CodeOf(err) == api.CodeInvalid { // perhaps because it names a key that the provider has no more
+			if theirs, err := b.Broker.Reservation(ctx, ours.ID); err == nil {
+				b.Trust.Greet(ctx, b.Market, theirs.Payload.ProviderCard, ours.Provider)
+			}
+		}
 		return b.remember(ctx, ours, turnedDown(*ours.Change, reason, err.Error()))
 	}
 	return err

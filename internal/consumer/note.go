@@ -23,11 +23,38 @@ func record(theirs *transport.Reservation) (*market.Reservation, error) {
 	}, err
 }
 
-// signed is the record of what this cluster signed, by the assignment that the broker relays.
+// signed is the record of what this cluster signed, by the assignment that the broker relays: by the key that it has or, where
+// the Ledger (ours, nil if it knows nothing) holds the same, by the one that it had.
 // Errors: BadSignature when this cluster did not sign it.
-func (b *Borrower) signed(theirs *transport.Reservation) (*market.Reservation, error) {
+func (b *Borrower) signed(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) (*market.Reservation, error) {
+	document := theirs.Payload.Assignment
+	if ours != nil && document != "" && (document == ours.Assignment || ours.Change != nil && document == ours.Change.Assignment) {
+		return b.everSigned(ctx, theirs)
+	}
+	return b.signedBy(theirs, b.Key.Public())
+}
+
+// everSigned is the same by any key that this cluster has or had.
+func (b *Borrower) everSigned(ctx context.Context, theirs *transport.Reservation) (*market.Reservation, error) {
+	return b.signedBy(theirs, b.ownKeys(ctx)...)
+}
+
+// ownKeys are the keys that this cluster has and had.
+func (b *Borrower) ownKeys(ctx context.Context) []clusterkey.PublicKey {
+	keys, _ := trust.Keys(ctx, b.Market, b.Cluster) // none before the first card
+	return append(keys, b.Key.Public())
+}
+
+// names says whether an assignment of ours names a key as the provider's.
+func (b *Borrower) names(ctx context.Context, assignment string, provider clusterkey.PublicKey) bool {
 	var a api.Assignment
-	err := clusterkey.Verify(theirs.Payload.Assignment, api.DocumentAssignment, b.Key.Public(), &a)
+	_, err := trust.Verified(assignment, api.DocumentAssignment, &a, b.ownKeys(ctx)...)
+	return err == nil && a.ProviderKey == provider.Fingerprint().String()
+}
+
+func (b *Borrower) signedBy(theirs *transport.Reservation, keys ...clusterkey.PublicKey) (*market.Reservation, error) {
+	var a api.Assignment
+	_, err := trust.Verified(theirs.Payload.Assignment, api.DocumentAssignment, &a, keys...)
 	if err != nil || a.Reservation != theirs.ID || a.Consumer != b.Cluster || a.Provider != theirs.Payload.Provider {
 		return nil, api.Errorf(api.CodeBadSignature, "the broker answers with a reservation that this cluster did not sign")
 	}

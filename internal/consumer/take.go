@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport"
 	"github.com/bourse-dev/bourse/internal/trust"
@@ -40,10 +41,10 @@ func (b *Borrower) take(ctx context.Context, theirs *transport.Reservation, ours
 	}
 	next.Object = &w.Object
 	switch {
-	case ours != nil && ours.Generation == t.Generation && ours.Assignment != "":
+	case ours != nil && ours.Generation == t.Generation && ours.Assignment != "" && (ours.Assignment == t.Assignment || b.stands(ours.Assignment, provider)):
 		next.Assignment = ours.Assignment
 	case t.Assignment != "": // signed in a life that the Ledger has forgotten
-		if _, err := b.signed(theirs); err != nil {
+		if _, err := b.signed(ctx, theirs, ours); err != nil {
 			return err
 		}
 		next.Assignment = t.Assignment
@@ -67,6 +68,14 @@ func (b *Borrower) take(ctx context.Context, theirs *transport.Reservation, ours
 	}
 	_, err = b.Broker.Confirm(ctx, theirs.ID, next.Assignment)
 	return unlessMovedOn(err)
+}
+
+// stands says whether an assignment that nobody has seen yet is by the key that this cluster has, and names the one that its
+// provider has: else it is signed anew.
+func (b *Borrower) stands(assignment string, provider clusterkey.PublicKey) bool {
+	var a api.Assignment
+	err := clusterkey.Verify(assignment, api.DocumentAssignment, b.Key.Public(), &a)
+	return err == nil && a.ProviderKey == provider.Fingerprint().String()
 }
 
 // utc makes a time read from JSON, which is local, one that signs the same everywhere.

@@ -8,10 +8,19 @@ import (
 const (
 	maxCardEntries = 64
 	maxCardText    = 256
+	maxRotation    = 1024 // bytes of a signed document
 )
 
 // validCard bounds a card. Errors: Invalid with the property.
 func validCard(c api.Card) error {
+	if len(c.Rotations) > api.MaxRotations {
+		return api.Invalid("rotations", "%d of them", len(c.Rotations)).Fix("show the newest %d", api.MaxRotations)
+	}
+	for _, rotation := range c.Rotations {
+		if len(rotation) > maxRotation {
+			return api.Invalid("rotations", "one has %d characters", len(rotation)).Fix("use at most %d", maxRotation)
+		}
+	}
 	p := c.Properties
 	for name, list := range map[string][]string{
 		"zones": p.Zones, "architectures": p.Architectures, "gpus": p.GPUs, "storageClasses": p.StorageClasses,

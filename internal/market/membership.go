@@ -61,7 +61,7 @@ func (c Join) decide(s *State, now Time) (Outcome, error) {
 	next := &Member{Cluster: c.Cluster, State: api.MemberPending, Key: c.Key, TLSKey: c.TLSKey,
 		Token: c.TokenID, Source: c.Source, Joined: now, Changed: now}
 	if m != nil && m.State != api.MemberRemoved { // a known member that joins anew keeps its standing
-		next.State, next.Card, next.Signed, next.Joined = m.State, m.Card, m.Signed, m.Joined
+		next.State, next.Card, next.Signed, next.Joined, next.Former = m.State, m.Card, m.Signed, m.Joined, m.Former
 	}
 	if t.Cluster == c.Cluster && next.State == api.MemberPending {
 		next.State = api.MemberActive
@@ -132,88 +132,6 @@ func orphaned(r *Reservation, removed string, now Time) Outcome {
 	}
 	r.State, r.Reason, r.Message, r.Next = api.Releasing, api.ReasonMemberRemoved, "", nil
 	return changed(r, now)
-}
-
-// PutCard makes a verified card what the market shows of a member.
-// Errors: KeyChanged when it is of another key than the pinned one; Conflict for an older card.
-type PutCard struct {
-	Card   api.Card
-	Signed string
-}
-
-func (c PutCard) decide(s *State, now Time) (Outcome, error) {
-	if err := validCard(c.Card); err != nil {
-		return Outcome{}, err
-	}
-	m := s.members[c.Card.Cluster]
-	switch {
-	case m == nil:
-		return Outcome{}, api.Errorf(api.CodeNotMember, "cluster %s is not a member", c.Card.Cluster)
-	case m.Key != c.Card.Key:
-		return Outcome{}, keyChanged(c.Card.Cluster)
-	case m.Signed == c.Signed:
-		return Outcome{Member: m}, nil
-	case m.Card != nil && c.Card.Number <= m.Card.Number:
-		return Outcome{}, api.Errorf(api.CodeConflict, "card %d of cluster %s is not newer than %d", c.Card.Number, c.Card.Cluster, m.Card.Number)
-	}
-	next := *m
-	next.Card, next.Signed, next.Changed = &c.Card, c.Signed, now
-	return Outcome{Member: &next, Events: []Event{{Time: now, Member: &next}}}, nil
-}
-
-// Pin remembers, in an agent, the key of a cluster that it meets for the first time.
-// Errors: KeyChanged when it is known by another key.
-type Pin struct {
-	Cluster, Key string
-	// Fingerprint is that of Key.
-	Fingerprint string
-	// Endorsed is when a root that the admin trusts has said that the cluster has this key; 0 if none has.
-	Endorsed Time
-}
-
-func (c Pin) decide(s *State, now Time) (Outcome, error) {
-	m := s.members[c.Cluster]
-	if m == nil {
-		m = &Member{Cluster: c.Cluster, State: api.MemberActive, Joined: now}
-	}
-	confirmed := m.Trusted == c.Fingerprint && m.Trusted != ""
-	if m.Trusted == "" { // the admin's own word goes before a root's
-		confirmed = c.Endorsed > 0 && (c.Endorsed > m.Endorsed || m.Key == c.Key && c.Endorsed == m.Endorsed)
-	}
-	switch {
-	case m.Trusted != "" && !confirmed, m.Key != c.Key && m.Key != "" && !confirmed:
-		return Outcome{}, keyChanged(c.Cluster)
-	case m.Key == c.Key && m.Confirmed == confirmed && m.Endorsed >= c.Endorsed:
-		return Outcome{Member: m}, nil
-	}
-	next := *m
-	next.Key, next.Confirmed, next.Endorsed, next.Changed = c.Key, confirmed, max(m.Endorsed, c.Endorsed), now
-	return Outcome{Member: &next, Events: []Event{{Time: now, Member: &next}}}, nil
-}
-
-// Trust is the word of an agent's own admin, which key a cluster has: what it shows from now on must be that key, even
-// where another was pinned. An empty fingerprint takes the word back; what is pinned then stays so.
-type Trust struct{ Cluster, Fingerprint string }
-
-func (c Trust) decide(s *State, now Time) (Outcome, error) {
-	if err := ValidCluster("cluster", c.Cluster); err != nil {
-		return Outcome{}, err
-	}
-	m := s.members[c.Cluster]
-	switch {
-	case m == nil && c.Fingerprint == "", m != nil && m.Trusted == c.Fingerprint:
-		return Outcome{Member: m}, nil
-	case m == nil:
-		m = &Member{Cluster: c.Cluster, State: api.MemberActive, Joined: now}
-	}
-	next := *m
-	next.Trusted, next.Confirmed, next.Changed = c.Fingerprint, false, now
-	return Outcome{Member: &next, Events: []Event{{Time: now, Member: &next}}}, nil
-}
-
-func keyChanged(cluster string) error {
-	return api.Errorf(api.CodeKeyChanged, "cluster %s shows another key than the one that was pinned", cluster).
-		Fix("find out why; if it is right, its admin tells you the new fingerprint: bourse trust %s FINGERPRINT", cluster)
 }
 
 // active says why a cluster may not trade, or nil.

@@ -34,6 +34,8 @@ type Member struct {
 	State   api.MemberState `json:"state"`
 	// Key is the cluster key in base64url: pinned when first seen.
 	Key string `json:"key"`
+	// Former are the keys that it had before, oldest first: each signed the next. None of them is believed again.
+	Former []Former `json:"former,omitempty"`
 	// Token and TLSKey (hash of the public key) say what it joined with, so that a retry of
 	// the same join is answered again.
 	Token   string `json:"token,omitempty"`
@@ -49,6 +51,12 @@ type Member struct {
 	// Card is its newest card, Signed the document (JWS) that it came in.
 	Card   *api.Card `json:"card,omitempty"`
 	Signed string    `json:"signed,omitempty"`
+}
+
+// Former is a key that signed its successor.
+type Former struct {
+	Key         string `json:"key"`
+	Fingerprint string `json:"fingerprint"`
 }
 
 // Token is a join token. Its secret is known only by hash.

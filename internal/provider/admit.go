@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
@@ -9,6 +10,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/match"
 	"github.com/bourse-dev/bourse/internal/transport"
+	"github.com/bourse-dev/bourse/internal/trust"
 )
 
 // admit checks an assignment from end to end and puts it into the gate's books. It returns
@@ -22,7 +24,13 @@ func (g *Gate) admit(ctx context.Context, theirs *transport.Reservation, ours *m
 	if err != nil {
 		return "", err
 	}
-	a, err := g.assignment(theirs, card, key)
+	keys := []clusterkey.PublicKey{key}
+	if adopting { // our own signature says that we believed it when the consumer had that key
+		if keys, err = trust.Keys(ctx, g.Market, card.Cluster); err != nil {
+			return "", err
+		}
+	}
+	a, err := g.assignment(theirs, card, keys...)
 	if err != nil {
 		return "", err
 	}
@@ -58,10 +66,11 @@ func (g *Gate) admit(ctx context.Context, theirs *transport.Reservation, ours *m
 const longest = match.LongestDuration + time.Hour
 
 // assignment verifies that the consumer signed an assignment to this cluster, now, of what the broker says it is.
-func (g *Gate) assignment(theirs *transport.Reservation, card *api.Card, key clusterkey.PublicKey) (api.Assignment, error) {
+func (g *Gate) assignment(theirs *transport.Reservation, card *api.Card, keys ...clusterkey.PublicKey) (api.Assignment, error) {
 	var a api.Assignment
-	if err := clusterkey.Verify(theirs.Payload.Assignment, api.DocumentAssignment, key, &a); err != nil {
-		return a, api.Errorf(api.CodeBadSignature, "assignment: %s", err)
+	key, err := trust.Verified(theirs.Payload.Assignment, api.DocumentAssignment, &a, keys...)
+	if err != nil {
+		return a, err
 	}
 	now := g.Market.Now().Go()
 	for _, demand := range []struct {
@@ -72,7 +81,7 @@ func (g *Gate) assignment(theirs *transport.Reservation, card *api.Card, key clu
 		{a.Reservation == theirs.ID && a.Generation >= 1, "is of another reservation"},
 		{market.ValidCluster("reservation", a.Reservation) == nil, "is of a reservation that cannot be"},
 		{a.Consumer == card.Cluster && a.ConsumerKey == key.Fingerprint().String(), "is of another consumer"},
-		{a.Provider == g.Cluster && a.ProviderKey == g.Key.Public().Fingerprint().String(), "is for another provider"},
+		{a.Provider == g.Cluster && g.is(a.ProviderKey), "is for another provider"},
 		{a.Slice == market.SliceName(a.Consumer, a.Provider, a.Pool), "names a wrong slice"},
 		{now.Before(a.Until.Time), "is for a time that is over"},
 		{a.Until.Sub(now) <= longest, "is for longer than anything is lent"},
@@ -84,6 +93,11 @@ func (g *Gate) assignment(theirs *transport.Reservation, card *api.Card, key clu
 		}
 	}
 	return a, nil
+}
+
+// is says whether a fingerprint is of a key that this cluster has or had.
+func (g *Gate) is(fingerprint string) bool {
+	return fingerprint == g.Key.Public().Fingerprint().String() || slices.Contains(g.Former, fingerprint)
 }
 
 // allowed evaluates the SharingPolicy: who, for how long, and its expression. How much, the market checks.

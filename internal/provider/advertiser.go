@@ -15,6 +15,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/inventory"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport"
+	"github.com/bourse-dev/bourse/internal/trust"
 )
 
 // debounce is how long a change waits for others to be advertised with it.
@@ -27,6 +28,8 @@ type Advertiser struct {
 	Key       *clusterkey.Key
 	Market    *exchange.Exchange
 	Inventory *inventory.Inventory
+	// Rotations lead from the keys that this cluster had to Key, for the card.
+	Rotations []string
 	// Endorsement is a root's word on the cluster's key, for the card. May be empty.
 	Endorsement string
 	// Liqo says which version of Liqo the cluster has, and at which URL peers reach its API server. Nil: it has none.
@@ -189,7 +192,7 @@ func (a *Advertiser) measure(ctx context.Context) (api.Measurement, error) {
 	if err := a.commitments(ctx, &m); err != nil {
 		return m, err
 	}
-	a.card = api.Card{Cluster: a.Cluster, Key: a.Key.Public().String(), Properties: measured.Properties, Endorsement: a.Endorsement}
+	a.card = api.Card{Cluster: a.Cluster, Key: a.Key.Public().String(), Properties: measured.Properties, Endorsement: a.Endorsement, Rotations: a.Rotations}
 	if sharing != nil {
 		a.card.Properties.Labels = sharing.Labels
 	}
@@ -228,13 +231,27 @@ func (a *Advertiser) commitments(ctx context.Context, m *api.Measurement) error 
 	})
 }
 
+// pinOwn makes the Ledger know this cluster's own key, in which nobody else has a say. Errors: KeyChanged for one that is known
+// to have a successor: an old backup of it was put back.
+func (a *Advertiser) pinOwn(ctx context.Context) error {
+	key := a.Key.Public()
+	fingerprint := key.Fingerprint().String()
+	if _, err := a.Market.Do(ctx, market.Trust{Cluster: a.Cluster, Fingerprint: fingerprint}); err != nil {
+		return err
+	}
+	_, err := a.Market.Do(ctx, market.Pin{
+		Cluster: a.Cluster, Key: key.String(), Fingerprint: fingerprint, Former: trust.Former(a.Cluster, key, a.Rotations),
+	})
+	return err
+}
+
 // signedCard returns the newest card, signed anew when something in it changed. Its number
 // comes from the Ledger, so that it grows over restarts.
 func (a *Advertiser) signedCard(ctx context.Context) (string, error) {
 	a.mu.Lock()
 	card := a.card
 	a.mu.Unlock()
-	if _, err := a.Market.Do(ctx, market.Pin{Cluster: a.Cluster, Key: card.Key}); err != nil {
+	if err := a.pinOwn(ctx); err != nil {
 		return "", err
 	}
 	var own *market.Member

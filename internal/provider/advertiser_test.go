@@ -13,6 +13,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/inventory"
+	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/provider"
 	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
 )
@@ -38,7 +39,7 @@ func (g *gate) advertises(take func(api.Measurement) error) <-chan api.Measureme
 	}
 	i := inventory.New(k, inventory.Options{Logger: silent})
 	a := &provider.Advertiser{
-		Cluster: g.milan.ID, Key: g.milan.Key, Market: g.Market, Inventory: i, Broker: g.broker, Log: silent, Interval: 20 * time.Millisecond,
+		Cluster: g.milan.ID, Key: g.milan.Key, Rotations: g.milan.Rotations, Market: g.Market, Inventory: i, Broker: g.broker, Log: silent, Interval: 20 * time.Millisecond,
 		Sharing: func() *api.Sharing { return &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}} },
 		Show:    func(context.Context, api.AdvertisementStatus, error) {},
 	}
@@ -105,4 +106,29 @@ func TestAdvertisesAlthoughItsClockWentBack(t *testing.T) {
 		return nil
 	})
 	next(t, heard, "anything newer than before", func(m api.Measurement) bool { return m.Sequence.After(theirs) })
+}
+
+// The card shows how the new key follows from the old one; an agent that still, or again, has the old one shows no card.
+func TestAdvertisesByItsNewestKey(t *testing.T) {
+	g := newGate(t, "")
+	whatever := func(api.Measurement) bool { return true }
+	all := func(api.Measurement) error { return nil }
+	first := g.advertises(all)
+	next(t, first, "anything", whatever)
+	g.milan.Rotate()
+	next(t, g.advertises(all), "by its new key", whatever)
+	for len(first) > 0 { // what it said before the other began
+		<-first
+	}
+	var own *market.Member
+	if err := g.Market.Read(t.Context(), func(s *market.State) { own = s.Member("milan") }); err != nil {
+		t.Fatal(err)
+	}
+	if key := g.milan.Key.Public().String(); own.Key != key || own.Card.Key != key || len(own.Card.Rotations) != 1 {
+		t.Errorf("it shows %+v", own.Card)
+	}
+	time.Sleep(100 * time.Millisecond)
+	if len(first) > 0 {
+		t.Error("the old key is shown again")
+	}
 }

@@ -20,11 +20,13 @@ import (
 type Gate struct {
 	Cluster string
 	Key     *clusterkey.Key
-	Market  *exchange.Exchange
-	Engine  *match.Engine
-	Broker  transport.Broker
-	Log     *slog.Logger
-	Trust   trust.Demand
+	// Former are the fingerprints of the keys that Key succeeded: what names one of them is still for this cluster.
+	Former []string
+	Market *exchange.Exchange
+	Engine *match.Engine
+	Broker transport.Broker
+	Log    *slog.Logger
+	Trust  trust.Demand
 	// Freed takes down what a reservation that ends still has here, and says whether nothing of it is left. Nil where
 	// there never is anything: without Liqo.
 	Freed func(ctx context.Context, ours *market.Reservation) (bool, error)
@@ -44,6 +46,9 @@ func (g *Gate) Sync(ctx context.Context, theirs *transport.Reservation, ours *ma
 		return nil
 	}
 	t := theirs.Payload
+	if ours != nil {
+		g.Trust.Greet(ctx, g.Market, t.ConsumerCard, ours.Consumer)
+	}
 	switch counts := ours != nil && ours.State.Counts(); {
 	case t.State == api.Held && t.Assignment == "":
 		return nil // nobody has signed anything that could be answered
@@ -117,6 +122,9 @@ func older(f, seen api.Fence) bool { return f.Lineage == seen.Lineage && f.Revis
 
 // answer accepts or refuses a held reservation.
 func (g *Gate) answer(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
+	if ours != nil && ours.State == api.Held && ours.Generation < theirs.Payload.Generation {
+		return g.drop(ctx, theirs.ID) // it was signed anew; the drop brings us here again
+	}
 	acceptance := ours.AnswerTo(theirs.Payload.Assignment) // where it was lost
 	if acceptance == "" {
 		var err error
@@ -245,11 +253,8 @@ func (g *Gate) endSigned(ctx context.Context, theirs *transport.Reservation, our
 	if theirs.Payload.End == "" {
 		return "", false
 	}
-	key, err := trust.Key(ctx, g.Market, ours.Consumer)
-	if err != nil {
-		return "", false
-	}
-	if reason, signed = trust.EndSigned(theirs.Payload.End, ours.ID, ours.Generation, key, g.Key.Public()); !signed {
+	may := append(trust.Parties(ctx, g.Market, ours), g.Key.Public())
+	if reason, signed = trust.EndSigned(theirs.Payload.End, ours.ID, ours.Generation, may...); !signed {
 		g.Log.Warn("the broker relays an end that neither party signed: not obeyed", "reservation", ours.ID)
 	}
 	return reason, signed

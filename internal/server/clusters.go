@@ -117,8 +117,13 @@ func (s *Server) putCard(ctx context.Context, in *struct {
 		return nil, err
 	}
 	var card api.Card
+	var former []market.Former
 	if err := s.verify(in.Body.Document, api.DocumentCard, l.Member.Key, &card); err != nil {
-		return nil, err
+		successor, led := trust.Heir(in.Body.Document, l.Member.Key)
+		if successor == nil {
+			return nil, err
+		}
+		card, former = *successor, led
 	}
 	if card.Cluster != in.Cluster {
 		return nil, api.Invalid("document.cluster", "the card is of %.80q", card.Cluster).Fix("sign a card of %s", in.Cluster)
@@ -126,7 +131,10 @@ func (s *Server) putCard(ctx context.Context, in *struct {
 	if err := trust.Presentable(&card); err != nil {
 		return nil, under("document", err)
 	}
-	_, err = s.Exchange.Do(ctx, market.PutCard{Card: card, Signed: in.Body.Document})
+	_, err = s.Exchange.Do(ctx, market.PutCard{Card: card, Signed: in.Body.Document, Former: former})
+	if err == nil && former != nil {
+		s.Log.Info("a cluster has a new key, signed by the one before", "cluster", in.Cluster)
+	}
 	return nil, wrap(err)
 }
 

@@ -46,6 +46,9 @@ type Home interface {
 	Peers(ctx context.Context) ([]api.Envelope[api.KnownPeer], error)
 	// Trust is the admin's word, which key a cluster has. Errors: Invalid.
 	Trust(ctx context.Context, cluster string, said api.PeerSpec) (api.Envelope[api.KnownPeer], error)
+	// RotateKey gives this cluster a new key, signed by the one that it has. Repeating it is harmless. Errors: Conflict when it
+	// has, and had, another key than the one that is to be succeeded.
+	RotateKey(ctx context.Context, r api.KeyRotation) (api.KeyRotated, error)
 }
 
 // Local serves the people of a member cluster: whoever is let in may do everything.
@@ -128,6 +131,9 @@ func (l *local) routes(a huma.API) {
 		Body api.PeerSpec
 	}) (*body[api.Envelope[api.KnownPeer]], error) {
 		return answered(l.home.Trust(ctx, in.Cluster, in.Body))
+	})
+	huma.Register(a, operation("rotate-key", http.MethodPost, "/key/rotate", "A new key for this cluster, signed by the one that it has"), func(ctx context.Context, in *struct{ Body api.KeyRotation }) (*body[api.KeyRotated], error) {
+		return answered(l.home.RotateKey(ctx, in.Body))
 	})
 }
 

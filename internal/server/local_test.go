@@ -82,6 +82,10 @@ func (h *house) Trust(_ context.Context, cluster string, said api.PeerSpec) (api
 	return api.Envelope[api.KnownPeer]{ID: cluster, Payload: api.KnownPeer{Spec: said}}, h.found("trust " + cluster)
 }
 
+func (h *house) RotateKey(_ context.Context, r api.KeyRotation) (api.KeyRotated, error) {
+	return api.KeyRotated{Fingerprint: r.From + "+1"}, h.found("rotate " + r.From)
+}
+
 // onSocket serves a handler on a socket that only its owner can open, until the test ends.
 func onSocket(t *testing.T, h http.Handler) *client.Client {
 	t.Helper()
@@ -135,8 +139,9 @@ func TestLocal(t *testing.T) {
 			p, err := c.Trust(ctx, "milan", "SHA256:k")
 			return p.ID + p.Payload.Spec.Fingerprint, err
 		},
+		"rotate": func() (string, error) { r, err := c.RotateKey(ctx, "SHA256:k"); return r.Fingerprint, err },
 	} {
-		want := map[string]string{"status": "rome", "requests": "default/adefault/b", "release": "", "change": "r-131h0m0s", "peers": "milan", "audit": "milan", "evict": "r-1", "diagnose": "LiqoMissing", "trust": "milanSHA256:k"}
+		want := map[string]string{"status": "rome", "requests": "default/adefault/b", "release": "", "change": "r-131h0m0s", "peers": "milan", "audit": "milan", "evict": "r-1", "diagnose": "LiqoMissing", "trust": "milanSHA256:k", "rotate": "SHA256:k+1"}
 		got, err := call()
 		if expected, special := want[name]; err != nil || special && got != expected || !special && got != "default/r" {
 			t.Errorf("%s: %q, %v", name, got, err)

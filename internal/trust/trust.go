@@ -3,7 +3,7 @@
 //
 // A card is signed by the key that it shows, so anyone can make one; what makes it
 // believable is that the same key was pinned before. At first contact (trust on first use)
-// the broker that relays the card is believed; any later change is KeyChanged. An admin who does not want to believe
+// the broker that relays the card is believed; any later change is KeyChanged, unless the pinned key signed its successor ([Rotate]). An admin who does not want to believe
 // the broker even then says which key a cluster has ([market.Trust]), and may demand that of all ([Demand]).
 package trust
 
@@ -11,6 +11,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/bourse-dev/bourse/api"
@@ -39,8 +40,10 @@ func (d Demand) Meet(ctx context.Context, m *exchange.Exchange, signed, cluster 
 	if card.Cluster != cluster {
 		return nil, key, api.Errorf(api.CodeBadSignature, "the card is of cluster %.80q, not of %s", card.Cluster, cluster)
 	}
+	former := Former(cluster, key, card.Rotations)
+	endorsed, inherited := d.endorsed(card, key, former, m.Now())
 	out, err := m.Do(ctx, market.Pin{
-		Cluster: cluster, Key: card.Key, Fingerprint: key.Fingerprint().String(), Endorsed: d.endorsed(card, key, m.Now()),
+		Cluster: cluster, Key: card.Key, Fingerprint: key.Fingerprint().String(), Former: former, Endorsed: endorsed, Inherited: inherited,
 	})
 	if err == nil && d.Pinned != nil && d.Pinned() && !out.Member.Confirmed {
 		err = api.Errorf(api.CodeKeyUnconfirmed, "nobody has confirmed that cluster %s has the key %s", cluster, key.Fingerprint()).
@@ -52,18 +55,20 @@ func (d Demand) Meet(ctx context.Context, m *exchange.Exchange, signed, cluster 
 	return card, key, err
 }
 
-// endorsed is when one of the roots has endorsed a card's key; 0 if none has, or no longer.
-func (d Demand) endorsed(card *api.Card, key clusterkey.PublicKey, now market.Time) market.Time {
+// endorsed is when one of the roots has endorsed a card's key, or, inherited, one that it succeeded; 0 if none has, or no longer.
+func (d Demand) endorsed(card *api.Card, key clusterkey.PublicKey, former []market.Former, now market.Time) (at market.Time, inherited bool) {
 	for _, root := range d.Roots {
 		var e api.Endorsement
 		if card.Endorsement == "" || clusterkey.Verify(card.Endorsement, api.DocumentEndorsement, root, &e) != nil {
 			continue
 		}
-		if e.Cluster == card.Cluster && e.Fingerprint == key.Fingerprint().String() && now.Go().Before(e.Expires.Time) {
-			return market.At(e.Issued.Time)
+		own := e.Fingerprint == key.Fingerprint().String()
+		inherited := slices.ContainsFunc(former, func(f market.Former) bool { return f.Fingerprint == e.Fingerprint })
+		if e.Cluster == card.Cluster && (own || inherited) && now.Go().Before(e.Expires.Time) {
+			return market.At(e.Issued.Time), inherited
 		}
 	}
-	return 0
+	return 0, false
 }
 
 // Open verifies that a card is signed by the key that it shows. Errors: BadSignature.
@@ -84,37 +89,63 @@ func Open(signed string) (*api.Card, clusterkey.PublicKey, error) {
 
 // shown reads, unverified, the key that a card shows.
 func shown(signed string) (clusterkey.PublicKey, error) {
-	if _, err := clusterkey.Peek(signed); err != nil { // bounds the size, too
-		return clusterkey.PublicKey{}, err
-	}
-	payload, err := base64.RawURLEncoding.DecodeString(strings.Split(signed, ".")[1])
-	if err != nil {
-		return clusterkey.PublicKey{}, err
-	}
 	var claimed struct {
 		Key string `json:"key"`
 	}
-	if err := json.Unmarshal(payload, &claimed); err != nil {
+	if err := unverified(signed, &claimed); err != nil {
 		return clusterkey.PublicKey{}, err
 	}
 	return clusterkey.ParsePublicKey(claimed.Key)
 }
 
+// unverified reads what a document claims, to find the key to verify it with.
+func unverified(signed string, into any) error {
+	if _, err := clusterkey.Peek(signed); err != nil { // bounds the size, too
+		return err
+	}
+	_, rest, _ := strings.Cut(signed, ".")
+	encoded, _, _ := strings.Cut(rest, ".")
+	payload, err := base64.RawURLEncoding.DecodeString(encoded)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(payload, into)
+}
+
 // Key returns the key that is pinned of a cluster. Errors: NotFound.
 func Key(ctx context.Context, m *exchange.Exchange, cluster string) (clusterkey.PublicKey, error) {
-	key := ""
+	keys, err := Keys(ctx, m, cluster)
+	if err != nil {
+		return clusterkey.PublicKey{}, err
+	}
+	return keys[0], nil
+}
+
+// Keys returns the key that is pinned of a cluster, and then those that it succeeded, newest first. Errors: NotFound.
+func Keys(ctx context.Context, m *exchange.Exchange, cluster string) ([]clusterkey.PublicKey, error) {
+	var texts []string
 	err := m.Read(ctx, func(s *market.State) {
-		if member := s.Member(cluster); member != nil {
-			key = member.Key
+		member := s.Member(cluster)
+		if member == nil || member.Key == "" {
+			return
+		}
+		texts = append(texts, member.Key)
+		for _, f := range slices.Backward(member.Former) {
+			texts = append(texts, f.Key)
 		}
 	})
-	switch {
-	case err != nil:
-		return clusterkey.PublicKey{}, err
-	case key == "":
-		return clusterkey.PublicKey{}, api.Errorf(api.CodeNotFound, "no key of cluster %s is pinned", cluster)
+	if err == nil && len(texts) == 0 {
+		err = api.Errorf(api.CodeNotFound, "no key of cluster %s is pinned", cluster)
 	}
-	return clusterkey.ParsePublicKey(key)
+	var keys []clusterkey.PublicKey
+	for _, text := range texts {
+		key, err := clusterkey.ParsePublicKey(text)
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, key)
+	}
+	return keys, err
 }
 
 // Signer is the cluster whose pinned key a document says it is signed by, and that key: verify it with that.

@@ -87,11 +87,11 @@ func TestThePoolsNodesAndClasses(t *testing.T) {
 // never stops: Liqo's map of the namespaces is kept until the last.
 func TestSeveralPools(t *testing.T) {
 	w := start(t)
+	t.Cleanup(func() { w.offers(t, "milan", map[string]string{api.GeneralPool: "32"}) })
 	on := func(node string) map[string]string { return map[string]string{corev1.LabelHostname: node} }
 	w.withPolicy(t, w.milan, func(s *api.Sharing) {
 		s.Pools = []api.PoolPolicy{{Name: "fast", NodeSelector: on("milan-1")}, {Name: api.GeneralPool, NodeSelector: on("milan-2")}}
 	})
-	t.Cleanup(func() { w.offers(t, "milan", map[string]string{api.GeneralPool: "32"}) })
 	w.offers(t, "milan", map[string]string{api.GeneralPool: "16", "fast": "16"})
 	ask := func(name, pool string) *asked {
 		a := w.ask(t, w.rome, w.milan, name, amounts("2", "2Gi"), func(r *api.ResourceRequest) { r.Spec.Pool = pool })
@@ -145,8 +145,11 @@ func (w *world) offers(t *testing.T, provider string, cpus map[string]string) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%s shares %v", provider, cpus), func(context.Context) error {
 		c, err := w.rome.People(0).Cluster(context.Background(), provider)
-		if err != nil || len(c.Payload.Pools) != len(cpus) {
-			return fmt.Errorf("%d pools, %w", len(c.Payload.Pools), err)
+		if err != nil {
+			return err
+		}
+		if len(c.Payload.Pools) != len(cpus) {
+			return fmt.Errorf("it has %d pools", len(c.Payload.Pools))
 		}
 		for name, cpu := range cpus {
 			if got := c.Payload.Pools[name].Shared[corev1.ResourceCPU]; got.String() != cpu {

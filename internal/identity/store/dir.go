@@ -18,7 +18,7 @@ const fileName = "identity.json"
 type inDir struct{ path string }
 
 // InDir keeps the identity in dir, which is made when needed (0700), as identity.json (0600): an object with
-// the keys tls.key, tls.crt, ca.crt, cluster.key and broker-url, as the Secret has them.
+// the keys tls.key, tls.crt, ca.crt, cluster.key, cluster.rotations and broker-url, as the Secret has them.
 func InDir(dir string) Store { return inDir{filepath.Join(dir, fileName)} }
 
 func (d inDir) Load(context.Context) (Identity, error) {

@@ -5,6 +5,7 @@ package store
 import (
 	"context"
 	"errors"
+	"strings"
 )
 
 var (
@@ -23,7 +24,9 @@ type Identity struct {
 	CAPEM []byte
 	// ClusterKeyPEM is what peers pin: if it is lost, every peer stops until its admin trusts a new one.
 	ClusterKeyPEM []byte
-	BrokerURL     string
+	// Rotations are the signed documents by which the cluster's former keys named their successors, oldest first.
+	Rotations []string
+	BrokerURL string
 
 	// revision is what a Secret had when this was loaded; empty before it exists.
 	revision string
@@ -47,6 +50,7 @@ const (
 	certName       = "tls.crt"
 	caName         = "ca.crt"
 	clusterKeyName = "cluster.key"
+	rotationsName  = "cluster.rotations"
 	brokerURLName  = "broker-url"
 )
 
@@ -56,6 +60,7 @@ func (i Identity) parts() map[string][]byte {
 		certName:       i.CertPEM,
 		caName:         i.CAPEM,
 		clusterKeyName: i.ClusterKeyPEM,
+		rotationsName:  []byte(strings.Join(i.Rotations, "\n")),
 		brokerURLName:  []byte(i.BrokerURL),
 	}
 }
@@ -66,6 +71,7 @@ func fromParts(parts map[string][]byte) Identity {
 		CertPEM:       parts[certName],
 		CAPEM:         parts[caName],
 		ClusterKeyPEM: parts[clusterKeyName],
+		Rotations:     strings.Fields(string(parts[rotationsName])),
 		BrokerURL:     string(parts[brokerURLName]),
 	}
 }

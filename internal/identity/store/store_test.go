@@ -28,7 +28,7 @@ var options = cmp.Options{cmpopts.IgnoreUnexported(store.Identity{}), cmpopts.Eq
 func full() store.Identity {
 	return store.Identity{
 		TLSKeyPEM: []byte("key\n"), CertPEM: []byte("cert\n"), CAPEM: []byte("ca\n"),
-		ClusterKeyPEM: []byte("cluster\n"), BrokerURL: "https://broker.example",
+		ClusterKeyPEM: []byte("cluster\n"), Rotations: []string{"first.by.old", "second.by.first"}, BrokerURL: "https://broker.example",
 	}
 }
 
@@ -48,7 +48,7 @@ func TestStores(t *testing.T) {
 			identity := store.Identity{TLSKeyPEM: []byte("key\n"), ClusterKeyPEM: []byte("cluster\n"), BrokerURL: "https://broker.example"}
 			save(ctx, t, open(), &identity)
 			expect(ctx, t, open(), identity)
-			identity.CertPEM, identity.CAPEM = []byte("cert\n"), []byte("ca\n")
+			identity.CertPEM, identity.CAPEM, identity.Rotations = []byte("cert\n"), []byte("ca\n"), full().Rotations
 			save(ctx, t, open(), &identity) // the same value again, without a load between
 			expect(ctx, t, open(), full())
 

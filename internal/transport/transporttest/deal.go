@@ -115,6 +115,21 @@ func (d *Deal) Ending(by *Party, reason api.Reason) *transport.Reservation {
 	})
 }
 
+// Greeted is what stands, with the cards that the two show now.
+func (d *Deal) Greeted() *transport.Reservation {
+	return d.step(func(r *api.Reservation) {
+		r.ConsumerCard, r.ProviderCard = d.Consumer.Card(api.Properties{Region: "eu"}), d.Provider.Card(api.Properties{Region: "eu"})
+	})
+}
+
+// Again is the hold where it was, to be signed anew.
+func (d *Deal) Again() *transport.Reservation {
+	d.Greeted()
+	return d.step(func(r *api.Reservation) {
+		r.State, r.Generation, r.Assignment, r.Acceptance = api.Held, r.Generation+1, "", ""
+	})
+}
+
 // Over is what nothing follows.
 func (d *Deal) Over(state api.State, reason api.Reason) *transport.Reservation {
 	return d.step(func(r *api.Reservation) { r.State, r.Reason = state, reason })

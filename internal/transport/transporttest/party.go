@@ -2,6 +2,7 @@ package transporttest
 
 import (
 	"crypto/rand"
+	"slices"
 	"testing"
 	"time"
 
@@ -19,6 +20,8 @@ type Party struct {
 	// ID is the cluster ID.
 	ID  string
 	Key *clusterkey.Key
+	// Rotations lead to Key, as its cards show them.
+	Rotations []string
 
 	t testing.TB
 }
@@ -31,6 +34,19 @@ func NewParty(t testing.TB, id string) *Party {
 		t.Fatal(err)
 	}
 	return &Party{ID: id, Key: key, t: t}
+}
+
+// Rotate gives the cluster a new key, signed by the one that it has, and returns what it was before.
+func (p *Party) Rotate() *Party {
+	p.t.Helper()
+	before := *p
+	next := NewParty(p.t, p.ID).Key
+	document, err := trust.Rotate(p.Key, next.Public(), p.ID, time.Now())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.Key, p.Rotations = next, append(slices.Clip(p.Rotations), document)
+	return &before
 }
 
 // Sign signs a document.
@@ -46,7 +62,7 @@ func (p *Party) Sign(kind string, payload any) string {
 // Card signs a card with these properties, newer than those before.
 func (p *Party) Card(properties api.Properties) string {
 	p.t.Helper()
-	return p.Sign(api.DocumentCard, api.Card{Cluster: p.ID, Key: p.Key.Public().String(), Number: time.Now().UnixMicro(), Properties: properties})
+	return p.Sign(api.DocumentCard, api.Card{Cluster: p.ID, Key: p.Key.Public().String(), Number: time.Now().UnixMicro(), Properties: properties, Rotations: p.Rotations})
 }
 
 // Assignment is what the consumer of a held reservation is to sign.

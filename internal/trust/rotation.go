@@ -1,0 +1,130 @@
+package trust
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// Rotate signs, with the key that a cluster has, which key succeeds it.
+func Rotate(old *clusterkey.Key, next clusterkey.PublicKey, cluster string, now time.Time) (string, error) {
+	return old.Sign(api.DocumentRotation, api.Rotation{
+		Protocol: api.Protocol, Cluster: cluster, From: old.Public().String(), To: next.String(),
+		Issued: metav1.NewTime(now.UTC().Truncate(time.Second)),
+	})
+}
+
+// Former are the keys that a cluster's key succeeded, oldest first: as far back as the rotations lead, without a gap and without
+// coming to a key twice. Each step is signed by the key that it leaves, so it does not matter who shows them.
+func Former(cluster string, key clusterkey.PublicKey, rotations []string) (former []market.Former) {
+	seen := []clusterkey.PublicKey{key}
+	for _, document := range slices.Backward(rotations[max(0, len(rotations)-api.MaxRotations):]) {
+		from, ok := predecessor(cluster, seen[len(seen)-1], document)
+		if !ok || slices.Contains(seen, from) {
+			break
+		}
+		seen = append(seen, from)
+		former = append(former, market.Former{Key: from.String(), Fingerprint: from.Fingerprint().String()})
+	}
+	slices.Reverse(former)
+	return former
+}
+
+// predecessor is the key that signed in a rotation that key of this cluster succeeds it.
+func predecessor(cluster string, key clusterkey.PublicKey, document string) (from clusterkey.PublicKey, ok bool) {
+	var claimed struct {
+		From string `json:"from"`
+	}
+	if unverified(document, &claimed) != nil {
+		return from, false
+	}
+	from, err := clusterkey.ParsePublicKey(claimed.From)
+	if err != nil {
+		return from, false
+	}
+	var r api.Rotation
+	err = clusterkey.Verify(document, api.DocumentRotation, from, &r)
+	return from, err == nil && r.Cluster == cluster && r.From == from.String() && r.To == key.String()
+}
+
+// Heir opens a card that shows a successor of the pinned key, and says which keys led to it; nil if it is no such card.
+func Heir(signed, pinned string) (*api.Card, []market.Former) {
+	card, key, err := Open(signed)
+	if err != nil {
+		return nil, nil
+	}
+	former := Former(card.Cluster, key, card.Rotations)
+	if !slices.ContainsFunc(former, func(f market.Former) bool { return f.Key == pinned }) {
+		return nil, nil
+	}
+	return card, former
+}
+
+// Greet meets a cluster again whose card shows a key that is new. Whom nobody has met is left to [Demand.Meet], and what a
+// former key shows is old.
+func (d Demand) Greet(ctx context.Context, m *exchange.Exchange, signed, cluster string) {
+	key, err := shown(signed)
+	if err != nil {
+		return
+	}
+	if keys, err := Keys(ctx, m, cluster); err == nil && !slices.Contains(keys, key) {
+		_, _, _ = d.Meet(ctx, m, signed, cluster) // who wants to know is told by Met
+	}
+}
+
+// Sender is the cluster that a handshake message claims to be from.
+func Sender(document string) (cluster string, err error) {
+	var claimed struct {
+		From string `json:"from"`
+	}
+	err = unverified(document, &claimed)
+	return claimed.From, err
+}
+
+// Verified checks that the holder of one of the keys signed a document of this kind, and says which. Errors: BadSignature.
+func Verified(document, kind string, into any, keys ...clusterkey.PublicKey) (clusterkey.PublicKey, error) {
+	header, err := clusterkey.Peek(document)
+	if err != nil {
+		return clusterkey.PublicKey{}, api.Errorf(api.CodeBadSignature, "%s: %s", kind, err)
+	}
+	for _, key := range keys {
+		if key.Fingerprint() != header.Key {
+			continue
+		}
+		if err := clusterkey.Verify(document, kind, key, into); err != nil {
+			return key, api.Errorf(api.CodeBadSignature, "%s: %s", kind, err)
+		}
+		return key, nil
+	}
+	return clusterkey.PublicKey{}, api.Errorf(api.CodeBadSignature, "%s: by %s, which may not sign it", kind, header.Key)
+}
+
+// Parties are the keys that may end a reservation: those that the two clusters have, and the former ones by which they agreed to
+// it. An end that was signed before a rotation still counts; what a former key signs ends nothing that was agreed to since.
+func Parties(ctx context.Context, m *exchange.Exchange, r *market.Reservation) (may []clusterkey.PublicKey) {
+	for _, cluster := range []string{r.Consumer, r.Provider} {
+		keys, err := Keys(ctx, m, cluster)
+		if err != nil {
+			continue
+		}
+		for i, key := range keys {
+			if i == 0 || isBy(key, r.Assignment) || isBy(key, r.Acceptance) {
+				may = append(may, key)
+			}
+		}
+	}
+	return may
+}
+
+// isBy says whether a document that was verified before is by a key.
+func isBy(key clusterkey.PublicKey, document string) bool {
+	header, err := clusterkey.Peek(document)
+	return err == nil && header.Key == key.Fingerprint()
+}
