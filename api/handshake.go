@@ -34,6 +34,8 @@ type HandshakeContent struct {
 	Nonce    *HandshakeNonce    `json:"nonce,omitempty"`
 	Tenant   *HandshakeTenant   `json:"tenant,omitempty"`
 	Identity *HandshakeIdentity `json:"identity,omitempty"`
+	// Network is of an open peering, where reservations ask for one; alone, or beside the others.
+	Network *HandshakeNetwork `json:"network,omitempty"`
 }
 
 // HandshakeNonce is what the provider wants signed.
