@@ -26,7 +26,7 @@ func TestReach(t *testing.T) {
 	} {
 		i := &installed{dials: map[string]dial{}}
 		for range 2 { // dialled, and remembered
-			err := i.reach(t.Context(), &api.Card{Cluster: "milan", Properties: api.Properties{APIServer: server}})
+			err := i.reach(t.Context(), &api.Card{Cluster: "milan", Properties: api.Properties{APIServer: server}}, api.Request{})
 			if err == nil && want != "" || err != nil && api.CodeOf(err) != want {
 				t.Errorf("%q: %v, want %q", server, err, want)
 			}

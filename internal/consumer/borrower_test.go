@@ -118,7 +118,7 @@ func TestRefusedMovesToTheNextBest(t *testing.T) {
 // A provider that is of no use to this cluster is passed over before anything is signed.
 func TestPassesOverWhatItCannotReach(t *testing.T) {
 	b := newBorrower(t)
-	b.Reach = func(_ context.Context, provider *api.Card) error {
+	b.Reach = func(_ context.Context, provider *api.Card, _ api.Request) error {
 		if provider.Cluster == "milan" {
 			return api.Errorf(api.CodeUnreachable, "no route")
 		}
