@@ -27,12 +27,19 @@ type asked struct {
 
 func (w *world) ask(t *testing.T, from, target *federation.Member, name string, amounts api.Resources) *asked {
 	t.Helper()
+	return w.askWith(t, from, target, name, amounts, func(*api.ResourceRequest) {})
+}
+
+// askWith asks for something more than that.
+func (w *world) askWith(t *testing.T, from, target *federation.Member, name string, amounts api.Resources, more func(*api.ResourceRequest)) *asked {
+	t.Helper()
 	if err := from.Objects.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
 		t.Fatal(err)
 	}
 	r := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: name}, Spec: api.ResourceRequestSpec{
 		Request: api.Request{Resources: amounts, Target: target.Name}, Offload: &api.Offload{Namespaces: []string{name}},
 	}}
+	more(r)
 	if err := from.Objects.Create(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
