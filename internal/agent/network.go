@@ -52,6 +52,9 @@ func (b *borrow) connect(ctx context.Context, peer string, heard *api.Handshake,
 	if err != nil {
 		return nil, err
 	}
+	if p.ByHand && !s.Configured {
+		s.Message = "the peering with " + peer + " was made by hand: make its network by hand, too"
+	}
 	b.networks[peer] = s
 	if s.Say != nil && p.Session != "" {
 		p.Say, p.Repeat = &api.HandshakeContent{Network: s.Say}, !s.Ready

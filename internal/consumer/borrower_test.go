@@ -139,6 +139,16 @@ func TestPassesOverWhatItCannotReach(t *testing.T) {
 	}
 }
 
+// A network is asked for only where this cluster takes part in one.
+func TestAsksForNoNetworkThatItHasNot(t *testing.T) {
+	b := newBorrower(t)
+	w := *b.wish
+	w.Request.Network = api.NetworkWireGuard
+	if err := b.Ask(t.Context(), w); api.CodeOf(err) != api.CodeInvalid {
+		t.Errorf("%v", err)
+	}
+}
+
 // No cluster can serve it: that is the answer, with the reason.
 func TestRejected(t *testing.T) {
 	b := newBorrower(t)
