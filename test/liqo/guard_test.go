@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -115,25 +114,7 @@ func (w *world) confined(t *testing.T, at *federation.Member) {
 		t.Fatal(err)
 	}
 	defer func() { _ = at.Objects.Delete(context.Background(), own, kube.GracePeriodSeconds(0)) }()
-	hand := &networkingv1beta1.Configuration{ObjectMeta: named("default", "by-hand")}
-	if err := at.Objects.Create(t.Context(), hand); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = at.Objects.Delete(context.Background(), hand) }()
 	for what, attempt := range map[string]func(context.Context) error{
-		"makes a network as if by hand": func(ctx context.Context) error {
-			return c.Create(ctx, &networkingv1beta1.Configuration{ObjectMeta: named("default", "other")}, kube.DryRunAll)
-		},
-		"takes over a network made by hand": func(ctx context.Context) error {
-			o := &networkingv1beta1.Configuration{ObjectMeta: named("default", "by-hand")}
-			return c.Patch(ctx, o, kube.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"app.kubernetes.io/managed-by":"bourse"}}}`)), kube.DryRunAll)
-		},
-		"deletes a network made by hand": func(ctx context.Context) error {
-			return c.Delete(ctx, &networkingv1beta1.Configuration{ObjectMeta: named("default", "by-hand")}, kube.DryRunAll)
-		},
-		"reads the keys of a gateway that it did not make": func(ctx context.Context) error {
-			return c.Get(ctx, kube.ObjectKey{Namespace: "default", Name: "gw-by-hand"}, &corev1.Secret{})
-		},
 		"reads a Secret": func(ctx context.Context) error {
 			return c.Get(ctx, kube.ObjectKey{Namespace: "kube-system", Name: "any"}, &corev1.Secret{})
 		},

@@ -16,6 +16,7 @@ import (
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent"
 	"github.com/bourse-dev/bourse/test/e2e/federation"
 )
 
@@ -189,6 +190,47 @@ func (w *world) noNetworkLeft(t *testing.T, one, other *federation.Member) {
 	}
 }
 
+// restart kills an agent, and starts it again.
+func (w *world) restart(t *testing.T, m *federation.Member) {
+	t.Helper()
+	m.Agent(0).Kill()
+	if _, err := m.StartAgent(0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// confinedToItsNetworks demands that whoever takes over the agent's ServiceAccount writes no network made by hand.
+func (w *world) confinedToItsNetworks(t *testing.T, at *federation.Member) {
+	t.Helper()
+	config, err := at.Cluster.ServiceAccount(t.Context(), api.Namespace, "bourse-agent")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := kube.New(config, kube.Options{Scheme: agent.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	configuration := func(name string) *networkingv1beta1.Configuration {
+		return &networkingv1beta1.Configuration{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+	}
+	hand := configuration("by-hand")
+	if err := at.Objects.Create(t.Context(), hand); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = at.Objects.Delete(context.Background(), hand) }()
+	for what, err := range map[string]error{
+		"makes one as if by hand": c.Create(t.Context(), configuration("other"), kube.DryRunAll),
+		"takes over one made by hand": c.Patch(t.Context(), configuration("by-hand"),
+			kube.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"app.kubernetes.io/managed-by":"bourse"}}}`)), kube.DryRunAll),
+		"deletes one made by hand":                c.Delete(t.Context(), configuration("by-hand"), kube.DryRunAll),
+		"reads the keys of another one's gateway": c.Get(t.Context(), kube.ObjectKey{Namespace: "default", Name: "gw-by-hand"}, &corev1.Secret{}),
+	} {
+		if !apierrors.IsForbidden(err) {
+			t.Errorf("an agent that %s: %v", what, err)
+		}
+	}
+}
+
 // A request with a network: each side makes its half of what the other says, the provider's gateway is the one that is
 // dialled, and the reservation is Active once the tunnel stands. When the last that asks for it ends, the network goes, and
 // the peering stays for the others.
@@ -201,6 +243,7 @@ func TestNetwork(t *testing.T) {
 	a := w.askConnected(t, w.rome, w.milan, "connected")
 	rome.maps("10.61.0.0/16")
 	milan.maps("10.60.0.0/16")
+	w.restart(t, w.milan)
 	milan.serves(corev1.ServiceTypeNodePort, "192.0.2.1")
 	rome.dials("192.0.2.1")
 	rome.trusts()
@@ -231,9 +274,11 @@ func TestNetwork(t *testing.T) {
 		}
 	}
 
+	w.confinedToItsNetworks(t, w.milan)
 	beside := w.ask(t, w.rome, w.milan, "unconnected", amounts("1", "1Gi"))
 	beside.becomes(api.Active)
 	a.release()
+	w.restart(t, w.rome)
 	w.noNetworkLeft(t, w.rome, w.milan)
 	beside.becomes(api.Active)
 	beside.release()
