@@ -23,7 +23,7 @@ package api
 // that speaks a newer one is told so and answered in ours.
 //
 //	1  2026-11-20  clusters, advertisements, evaluations, reservations, watch
-//	1  2026-11-21  handshakes
+//	1  2026-11-21  handshakes; networks in them
 const Protocol = 1
 
 // Names by which everything of ours is found.

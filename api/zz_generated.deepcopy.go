@@ -330,6 +330,11 @@ func (in *Audit) DeepCopyInto(out *Audit) {
 			(*out)[key] = outVal
 		}
 	}
+	if in.Network != nil {
+		in, out := &in.Network, &out.Network
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Namespaces != nil {
 		in, out := &in.Namespaces, &out.Namespaces
 		*out = make([]AuditNamespace, len(*in))

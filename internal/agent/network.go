@@ -18,7 +18,7 @@ const awhile = 2 * time.Second
 
 // networkHeard is what the other side says of the network, in a message of this peering.
 func networkHeard(heard *api.Handshake, session string) *api.HandshakeNetwork {
-	if heard == nil || heard.Session != session {
+	if heard == nil || session == "" || heard.Session != session {
 		return nil
 	}
 	return heard.Network

@@ -46,11 +46,19 @@ type Wish struct {
 	Reservation string
 }
 
+// Able says whether this cluster can use what a request asks for. Errors: Invalid with the field.
+func (b *Borrower) Able(r api.Request) error {
+	if r.Network == api.NetworkWireGuard && !b.Joins {
+		return api.Invalid("network", "this cluster takes part in no network").Fix("start its agent with --network-gateway, where its Liqo has networking")
+	}
+	return nil
+}
+
 // Ask makes the reservation of a wish at the broker and takes it up. Repeating it is harmless.
 // Errors: the broker's; Invalid when this cluster cannot use it; BadSignature and KeyChanged when it answers with what cannot be right.
 func (b *Borrower) Ask(ctx context.Context, w Wish) error {
-	if w.Request.Network == api.NetworkWireGuard && !b.Joins {
-		return api.Invalid("network", "this cluster takes part in no network").Fix("start its agent with --network-gateway, where its Liqo has networking")
+	if err := b.Able(w.Request); err != nil {
+		return err
 	}
 	theirs, err := b.Broker.Reserve(ctx, w.Object.UID, w.Request)
 	if api.CodeOf(err) == api.CodeKeyReused && w.Reservation != "" { // it has been edited since it was made

@@ -56,7 +56,7 @@ func (g *Guard) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 	if brokered, err := g.brokered(ctx, liqo.Peer(&ns)); err != nil || !brokered {
 		return ctrl.Result{}, err
 	}
-	reached, err := network.Reached(ctx, g.Client, liqo.Peer(&ns))
+	reached, err := network.Reached(ctx, g.Client, liqo.Peer(&ns), false)
 	if err != nil {
 		return ctrl.Result{}, err
 	}

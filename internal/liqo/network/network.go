@@ -61,7 +61,7 @@ const (
 	reasonAddresses = "Addresses" // Liqo has yet to map the other cluster's addresses
 	reasonEndpoint  = "Endpoint"  // a gateway has yet to get its address
 	reasonTunnel    = "Tunnel"    // the gateways have yet to connect
-	reasonRefused   = "Refused"   // the other side takes no part
+	reasonRefused   = "Refused"   // one of the two sides takes no part
 	reasonRemoving  = "Removing"  // an earlier network has yet to go
 )
 
@@ -79,8 +79,11 @@ func (n *Network) Ensure(ctx context.Context, peer string, role api.PeeringRole,
 		return p.connected(peer, Standing{Configured: true}), nil
 	}
 	var s Standing
-	if p.going {
+	switch {
+	case p.going:
 		return s.waits(reasonRemoving, "an earlier network with %s is being removed", peer), nil
+	case p.configuration == nil && !n.Gateway.Joins():
+		return s.waits(reasonRefused, "this cluster takes part in no network (--network-gateway of its agent)"), nil
 	}
 	err = n.bring(ctx, p, peer, role, heard, &s)
 	if cannot := (*api.Error)(nil); errors.As(err, &cannot) {

@@ -167,15 +167,16 @@ func (n *Network) remove(ctx context.Context, o client.Object) error {
 	return client.IgnoreNotFound(n.Delete(ctx, o, client.Preconditions{UID: &uid}))
 }
 
-// Reached are the addresses by which pods here reach those of a peer, and are reached by them, through a network of ours.
-func Reached(ctx context.Context, r client.Reader, peer string) ([]string, error) {
+// Reached are the addresses by which pods here reach those of a peer, and are reached by them, through a network of ours, or
+// also through one made by hand.
+func Reached(ctx context.Context, r client.Reader, peer string, byHand bool) ([]string, error) {
 	var list networkingv1beta1.ConfigurationList
-	if err := r.List(ctx, &list, client.MatchingLabels(liqo.Labels(peer))); err != nil {
+	if err := r.List(ctx, &list, client.MatchingLabels{consts.RemoteClusterID: peer}); err != nil {
 		return nil, err
 	}
 	var out []string
 	for _, c := range list.Items {
-		if c.Status.Remote == nil || c.DeletionTimestamp != nil {
+		if c.Status.Remote == nil || c.DeletionTimestamp != nil || !byHand && !liqo.Ours(&c) {
 			continue
 		}
 		for _, cidr := range append(c.Status.Remote.CIDR.Pod, c.Status.Remote.CIDR.External...) {
