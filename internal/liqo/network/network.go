@@ -98,7 +98,7 @@ func (n *Network) bring(ctx context.Context, p *parts, peer string, role api.Pee
 		return err
 	}
 	if heard != nil && heard.Over {
-		*s = s.waits(reasonRefused, "%s takes no part in the network: %.200s", peer, heard.Why)
+		*s = s.waits(reasonRefused, "%s takes no part in the network; it says %.200q", peer, heard.Why)
 		heard = nil
 	} else if heard == nil && p.configuration == nil {
 		*s = s.waits(reasonHandshake, "%s has not said anything of its network yet", peer)
@@ -167,9 +167,6 @@ func (n *Network) introduce(ctx context.Context) (*api.HandshakeNetwork, error) 
 
 // configure tells our Liqo by which addresses the peer's pods know each other.
 func (n *Network) configure(ctx context.Context, p *parts, peer string, role api.PeeringRole, heard *api.HandshakeNetwork) error {
-	if len(heard.PodCIDRs) == 0 {
-		return nil
-	}
 	want := NewConfiguration(p.namespace, peer, heard)
 	if p.configuration == nil {
 		metav1.SetMetaDataAnnotation(&want.ObjectMeta, neededBy(role), "true")

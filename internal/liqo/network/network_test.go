@@ -278,6 +278,7 @@ func TestHostileNetworks(t *testing.T) {
 		"where clouds keep keys":  func(h *api.HandshakeNetwork) { h.PodCIDRs = []string{"169.254.169.254/32"} },
 		"an address in a network": func(h *api.HandshakeNetwork) { h.PodCIDRs = []string{"10.1.2.3/16"} },
 		"no network":              func(h *api.HandshakeNetwork) { h.PodCIDRs = []string{"x"} },
+		"nothing":                 func(h *api.HandshakeNetwork) { h.PodCIDRs = nil },
 		"too many":                func(h *api.HandshakeNetwork) { h.PodCIDRs = make([]string, 17) },
 		"a key of another length": func(h *api.HandshakeNetwork) { h.PublicKey = []byte("short") },
 		"an endpoint without port": func(h *api.HandshakeNetwork) {

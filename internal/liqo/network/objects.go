@@ -47,7 +47,7 @@ const (
 	mtu  = 1340
 )
 
-// meta is that of an object of the network with a peer. Liqo reckons with the names of gateways across namespaces, so
+// objectMeta is that of an object of the network with a peer. Liqo reckons with the names of gateways across namespaces, so
 // that each is the peer's.
 func objectMeta(namespace, peer string, labels ...string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: namespace, Name: peer, Labels: liqo.Labels(peer, labels...)}
@@ -123,7 +123,7 @@ var private = []netip.Prefix{
 // check refuses what a peer's network cannot be. Errors: BadSignature.
 func check(peer string, heard *api.HandshakeNetwork) error {
 	for _, list := range [][]string{heard.PodCIDRs, heard.ExternalCIDRs} {
-		if len(list) > 16 {
+		if len(list) == 0 || len(list) > 16 {
 			return api.Errorf(api.CodeBadSignature, "%s says that it has %d networks", peer, len(list))
 		}
 		for _, cidr := range list {
