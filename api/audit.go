@@ -15,6 +15,9 @@ type Audit struct {
 	Certificates []AuditCertificate `json:"certificates,omitempty"`
 	// Quotas are what Liqo lets its pods take, by the user that makes them.
 	Quotas map[string]Resources `json:"quotas,omitempty"`
+	// Network are the addresses by which its pods and those here reach each other, through Liqo's network, as far as
+	// NetworkPolicies let them.
+	Network []string `json:"network,omitempty"`
 	// Namespaces are those that Liqo made for it, with what runs there; all of it goes when it is evicted.
 	Namespaces []AuditNamespace `json:"namespaces,omitempty"`
 }

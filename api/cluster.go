@@ -39,6 +39,11 @@ type Properties struct {
 	// APIServer is the URL at which peers reach the cluster's API server, as Liqo would tell them.
 	// +kubebuilder:validation:MaxLength=512
 	APIServer string `json:"apiServer,omitempty"`
+	// Network is the most that the cluster has with consumers: wireguard, or empty: none. Gateway says that others reach
+	// its end of it, so that it can be the one that is dialled.
+	// +kubebuilder:validation:MaxLength=16
+	Network NetworkMode `json:"network,omitempty"`
+	Gateway bool        `json:"gateway,omitempty"`
 	// StorageClasses are the names of the storage classes, sorted.
 	StorageClasses []string `json:"storageClasses,omitempty"`
 	// Labels are free, set by the admin in the SharingPolicy; `properties` of a request matches them.

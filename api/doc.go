@@ -23,7 +23,7 @@ package api
 // that speaks a newer one is told so and answered in ours.
 //
 //	1  2026-11-20  clusters, advertisements, evaluations, reservations, watch
-//	1  2026-11-21  handshakes; the standing of others in a watch
+//	1  2026-11-21  handshakes, networks in them; the standing of others in a watch
 //	1  2026-11-21  rotations on cards: who does not know them refuses the card of a cluster whose key was rotated
 const Protocol = 1
 

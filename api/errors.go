@@ -32,6 +32,7 @@ const (
 	CodeStaleAdvertisement Code = "StaleAdvertisement" // a delta whose base we do not have: send the whole
 	CodeLedgerFull         Code = "LedgerFull"
 	CodeUnreachable        Code = "ApiServerUnreachable" // a provider's API server does not answer from here
+	CodeNoNetwork          Code = "NoNetwork"            // no network can be made between the two clusters
 	CodeUnavailable        Code = "Unavailable"          // try again later
 	CodeInternal           Code = "Internal"
 )
@@ -66,6 +67,7 @@ var Codes = map[Code]CodeInfo{
 	CodeStaleAdvertisement: {http.StatusConflict, 6, "The advertisement must be sent whole"},
 	CodeLedgerFull:         {http.StatusInsufficientStorage, 5, "The ledger is full"},
 	CodeUnreachable:        {http.StatusServiceUnavailable, 6, "The provider's API server cannot be reached"},
+	CodeNoNetwork:          {http.StatusConflict, 5, "No network can be made between the two clusters"},
 	CodeUnavailable:        {http.StatusServiceUnavailable, 6, "Not available now"},
 	CodeInternal:           {http.StatusInternalServerError, 1, "Internal error"},
 }

@@ -11,7 +11,8 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 //
 // Each is signed by the cluster key of who says it, so that whoever relays it can drop and delay it, but not
 // change, swap or invent it; and each names the session, so that none is taken for one of an earlier peering.
-// Only the newest of each side counts; saying it again is harmless.
+// Only the newest of each side counts; saying it again is harmless. Once the peering is open, and where a reservation asks for it,
+// the two say in the same way what a network between them needs.
 type Handshake struct {
 	Protocol int `json:"protocol"`
 	// From and To are cluster IDs, the keys their fingerprints.
@@ -29,11 +30,13 @@ type Handshake struct {
 	HandshakeContent
 }
 
-// HandshakeContent is what a handshake message says: a nonce, a tenant, or an identity with its nonce.
+// HandshakeContent is what a handshake message says: a nonce, a tenant, or an identity with its nonce; and a network.
 type HandshakeContent struct {
 	Nonce    *HandshakeNonce    `json:"nonce,omitempty"`
 	Tenant   *HandshakeTenant   `json:"tenant,omitempty"`
 	Identity *HandshakeIdentity `json:"identity,omitempty"`
+	// Network is of an open peering, where reservations ask for one; alone, or beside the others.
+	Network *HandshakeNetwork `json:"network,omitempty"`
 }
 
 // HandshakeNonce is what the provider wants signed.

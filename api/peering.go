@@ -25,6 +25,9 @@ const (
 const (
 	// ConditionMixedPeering: a peering made by hand stands beside it; Bourse leaves that one alone.
 	ConditionMixedPeering = "MixedPeering"
+	// ConditionNetworkReady, also of a ReservationInstruction whose request asks for it: the tunnel between the two clusters
+	// is up. Absent where nobody asked for a network.
+	ConditionNetworkReady = "NetworkReady"
 )
 
 // Peering is one direction of Liqo's relationship with another cluster, as Bourse made it: "milan.provider" where

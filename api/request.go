@@ -66,4 +66,8 @@ type Request struct {
 	// the consumer's agent signs at once.
 	// +optional
 	Confirm bool `json:"confirm,omitempty"`
+	// Network is what pods of this cluster and the provider's have between them: `wireguard`, Liqo's network, of which the
+	// reservation is Active only once it stands, or `none`. Default none. Both clusters' admins must allow it.
+	// +optional
+	Network NetworkMode `json:"network,omitempty"`
 }

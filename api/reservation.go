@@ -56,6 +56,7 @@ const (
 	ReasonNoAnswer          Reason = "NoAnswer"             // the provider did not answer in time
 	ReasonKeyUnconfirmed    Reason = "KeyUnconfirmed"       // its key was not confirmed, which the other's SharingPolicy demands
 	ReasonUnreachable       Reason = "ApiServerUnreachable" // refusal by the consumer: the API server that the card names
+	ReasonNoNetwork         Reason = "NoNetwork"            // refusal by the consumer: the network that was asked for cannot be made with it
 	ReasonMemberRemoved     Reason = "MemberRemoved"        // an operator closed the books of a member that is gone
 )
 

@@ -18,6 +18,11 @@ type Sharing struct {
 	// alone ends nothing.
 	// +optional
 	OnRevoke RevokeAction `json:"onRevoke,omitempty"`
+	// Network is the most that consumers may have between their pods and those here: `wireguard`, Liqo's network, if the
+	// agent's --network-gateway says that this cluster takes part, or `none`. Default none. It is asked when a network
+	// begins; one that stands lasts as long as its reservations.
+	// +optional
+	Network NetworkMode `json:"network,omitempty"`
 	// Labels become the card's labels, which requests match with `properties`.
 	// +kubebuilder:validation:MaxProperties=32
 	// +optional

@@ -35,6 +35,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/inventory"
 	"github.com/bourse-dev/bourse/internal/journal/kube"
 	"github.com/bourse-dev/bourse/internal/liqo"
+	"github.com/bourse-dev/bourse/internal/liqo/network"
 	"github.com/bourse-dev/bourse/internal/match"
 	"github.com/bourse-dev/bourse/internal/provider"
 	"github.com/bourse-dev/bourse/internal/transport"
@@ -50,6 +51,9 @@ type Options struct {
 	LiqoNamespace string
 	// APIServer is the URL at which peers reach this cluster's API server. Default: as Liqo tells them.
 	APIServer string
+	// NetworkGateway says whether this cluster takes part in Liqo's network with others, and how these reach its gateway: none
+	// (the default), outbound, NodePort or LoadBalancer.
+	NetworkGateway string
 	// AllowUntestedLiqo peers with a version of Liqo that Bourse was not tested with.
 	AllowUntestedLiqo bool
 	// Namespace holds what belongs to the agent. Default "bourse".
@@ -149,7 +153,11 @@ func run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	a := &agent{Options: o, mgr: mgr, link: &link{}}
+	gateway, err := network.Parse(o.NetworkGateway)
+	if err != nil {
+		return err
+	}
+	a := &agent{Options: o, mgr: mgr, link: &link{}, gateway: gateway}
 	if err := a.probes(); err != nil {
 		return err
 	}
@@ -192,9 +200,10 @@ func orOff(address string) string {
 // agent is a running agent.
 type agent struct {
 	Options
-	mgr    manager.Manager
-	link   *link
-	doctor atomic.Pointer[doctor]
+	mgr     manager.Manager
+	link    *link
+	gateway network.Gateway
+	doctor  atomic.Pointer[doctor]
 }
 
 // probes makes /livez and /readyz. An agent is ready without its broker: what it holds stays held.
@@ -291,7 +300,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 		return err
 	}
 	if here != nil {
-		advertiser.Liqo, borrower.Reach = here.card, here.reach
+		advertiser.Liqo, borrower.Reach, borrower.Joins = here.card, here.reach, a.gateway.Joins()
 		group.Go(func() error { return here.follow(ctx, sharing.tell) })
 		if err := a.useLiqo(ctx, halves, post, news, inv); err != nil {
 			return err

@@ -16,6 +16,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/inventory"
 	"github.com/bourse-dev/bourse/internal/liqo/grant"
+	"github.com/bourse-dev/bourse/internal/liqo/network"
 	"github.com/bourse-dev/bourse/internal/liqo/offload"
 	"github.com/bourse-dev/bourse/internal/liqo/peering"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -30,6 +31,8 @@ type borrow struct {
 	market     *exchange.Exchange
 	broker     transport.Broker
 	peering    *peering.Consumer
+	network    *network.Network
+	networks   map[string]network.Standing // those that loans ask for, by provider
 	slices     *offload.Slices
 	namespaces *offload.Namespaces
 	evictor    *offload.Evictor
@@ -147,6 +150,9 @@ func (b *borrow) ensure(ctx context.Context, provider, slice string, loans, all 
 		b.show(ctx, loans, api.ConditionOffloaded, false, "WouldOffloadOthers", message)
 		return message, err
 	}
+	if wait, err := b.awaitNetwork(ctx, provider, slice, loans); err != nil || wait != "" {
+		return wait, err
+	}
 	var reflect []api.Reflect
 	for _, l := range loans {
 		if o := l.offload(); o != nil && o.Reflect != nil {
@@ -169,6 +175,9 @@ func (b *borrow) ensure(ctx context.Context, provider, slice string, loans, all 
 		return slice + ": " + standing.Message, nil
 	}
 	for _, l := range loans {
+		if l.connected() && !b.networks[provider].Ready {
+			continue
+		}
 		if err := b.activate(ctx, l); err != nil {
 			return "", err
 		}

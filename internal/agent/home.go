@@ -55,6 +55,9 @@ func (h *home) Status(context.Context) (api.AgentStatus, error) {
 
 // MakeRequest makes a ResourceRequest.
 func (h *home) MakeRequest(ctx context.Context, r api.RequestCreate) (api.Envelope[api.RequestStatus], error) {
+	if err := h.borrower.Able(r.Request); err != nil {
+		return api.Envelope[api.RequestStatus]{}, err
+	}
 	object := &api.ResourceRequest{Spec: api.ResourceRequestSpec{Request: r.Request, Offload: r.Offload}}
 	object.Namespace, object.Name = r.Namespace, r.Name
 	if object.Namespace == "" {

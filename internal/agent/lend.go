@@ -14,6 +14,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/inventory"
 	"github.com/bourse-dev/bourse/internal/liqo/grant"
+	"github.com/bourse-dev/bourse/internal/liqo/network"
 	"github.com/bourse-dev/bourse/internal/liqo/peering"
 	"github.com/bourse-dev/bourse/internal/liqo/posture"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -27,6 +28,7 @@ type lend struct {
 	market    *exchange.Exchange
 	inventory *inventory.Inventory
 	peering   *peering.Provider
+	network   *network.Network
 	policies  *posture.Policies
 	sharing   func() *api.Sharing
 	reader    client.Reader // from the API server

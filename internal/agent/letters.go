@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"slices"
 	"sync"
@@ -152,17 +153,24 @@ func (l *letters) forget(peer string, role api.PeeringRole) {
 }
 
 // say says what there is to say: at once if it is new or answers something new, and else again after a while.
-// An open peering answers, and says nothing by itself.
+// An open peering answers, and says nothing by itself but of a network that does not stand yet.
 func (l *letters) say(ctx context.Context, peer string, role api.PeeringRole, p peering.Progress) error {
 	if p.Say == nil {
 		return nil
 	}
 	name, heard := api.PeeringName(peer, role), l.last(peer, role)
-	content := p.Session + kindOf(p.Say)
+	content, err := digest(p)
+	if err != nil {
+		return err
+	}
 	l.mu.Lock()
 	before := l.said[name]
 	l.mu.Unlock()
-	if same := before.content == content && before.answers == heard; same && (p.Open || time.Since(before.at) < sayAgain) {
+	recent, asks := time.Since(before.at) < sayAgain, p.Open && role == api.RoleProvider // of an open peering the consumer asks, and the provider answers
+	switch same := before.content == content; {
+	case same && asks && (!p.Repeat || recent):
+		return nil
+	case same && !asks && before.answers == heard && (p.Open || recent):
 		return nil
 	}
 	key, err := trust.Key(ctx, l.market, peer)
@@ -190,12 +198,17 @@ func (l *letters) say(ctx context.Context, peer string, role api.PeeringRole, p 
 	return nil
 }
 
-func kindOf(c *api.HandshakeContent) string {
-	switch {
+// digest tells what is said from what was said before. A Tenant is signed anew each time, and is the same all the same.
+func digest(p peering.Progress) (string, error) {
+	kind := ""
+	switch c := p.Say; {
 	case c.Identity != nil:
-		return "identity"
+		kind = "identity"
 	case c.Tenant != nil:
-		return "tenant"
+		kind = "tenant"
+	case c.Nonce != nil:
+		kind = "nonce"
 	}
-	return "nonce"
+	network, err := json.Marshal(p.Say.Network)
+	return p.Session + kind + string(network), err
 }

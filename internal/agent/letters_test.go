@@ -10,7 +10,9 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/journal/memory"
+	"github.com/bourse-dev/bourse/internal/liqo/peering"
 	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/transport"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
@@ -86,5 +88,49 @@ func TestLetters(t *testing.T) {
 	}))
 	if h := l.last("milan", api.RoleProvider); h.Identity == nil {
 		t.Error("the next message of the same second is not heard")
+	}
+}
+
+// counting counts what is said.
+type counting struct {
+	transport.Broker
+	said int
+}
+
+func (c *counting) Say(context.Context, string, string) error { c.said++; return nil }
+
+// Of an open peering each side says something new at once. The consumer says it again when it is time to, and the provider
+// when it is asked: the two do not keep each other busy.
+func TestOpenPeeringsAreQuiet(t *testing.T) {
+	ctx, stop := context.WithCancel(context.Background())
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	ledger, err := exchange.Open(ctx, memory.New(), exchange.Options{Self: "rome", Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- ledger.Run(ctx) }()
+	t.Cleanup(func() { stop(); <-ended })
+	rome, milan := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan")
+	if _, err := ledger.Do(ctx, market.Pin{Cluster: "milan", Key: milan.Key.Public().String()}); err != nil {
+		t.Fatal(err)
+	}
+	broker := &counting{}
+	l := &letters{cluster: "rome", key: rome.Key, market: ledger, broker: broker, log: log, heard: map[string]*api.Handshake{}, said: map[string]said{}}
+	for role, answers := range map[api.PeeringRole]int{api.RoleProvider: 0, api.RoleConsumer: 1} {
+		broker.said = 0
+		says := func(p peering.Progress, want int, why string) {
+			t.Helper()
+			if err := l.say(ctx, "milan", role, p); err != nil || broker.said != want {
+				t.Errorf("%s: %s: said %d times, want %d, %v", role, why, broker.said, want, err)
+			}
+		}
+		p := peering.Progress{Open: true, Repeat: true, Session: "s", Say: &api.HandshakeContent{Network: &api.HandshakeNetwork{PodCIDRs: []string{"10.0.0.0/16"}}}}
+		says(p, 1, "the first time")
+		says(p, 1, "again at once")
+		l.heard[api.PeeringName("milan", role)] = &api.Handshake{Session: "s", Expires: transporttest.Seconds(time.Now().Add(time.Minute))}
+		says(p, 1+answers, "after news")
+		p.Say = &api.HandshakeContent{Network: &api.HandshakeNetwork{PodCIDRs: []string{"10.0.0.0/16"}, PublicKey: []byte("k")}}
+		says(p, 2+answers, "something new")
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo"
 	"github.com/bourse-dev/bourse/internal/liqo/grant"
 	"github.com/bourse-dev/bourse/internal/liqo/guard"
+	"github.com/bourse-dev/bourse/internal/liqo/network"
 	"github.com/bourse-dev/bourse/internal/liqo/offload"
 	"github.com/bourse-dev/bourse/internal/liqo/peering"
 	"github.com/bourse-dev/bourse/internal/liqo/posture"
@@ -40,9 +41,12 @@ func (a *agent) findLiqo(ctx context.Context, log *slog.Logger) (*installed, err
 		}
 		return nil, err
 	}
-	here := &installed{reader: a.mgr.GetAPIReader(), namespace: a.LiqoNamespace, apiServer: a.APIServer, log: log, dials: map[string]dial{}}
+	here := &installed{reader: a.mgr.GetAPIReader(), namespace: a.LiqoNamespace, apiServer: a.APIServer, gateway: a.gateway, log: log, dials: map[string]dial{}}
 	if _, err := here.read(ctx); err != nil {
 		return nil, err
+	}
+	if a.gateway.Joins() && !here.get().Networking {
+		log.Warn("--network-gateway says that this cluster takes part in networks, and its Liqo has none", "remedy", "install Liqo with networking.enabled")
 	}
 	if found := here.get().Version; found != "" && liqo.Minor(found) != liqo.Tested && !a.AllowUntestedLiqo {
 		log.Error("Bourse was not tested with this Liqo: reservations end at Reserved", "found", found, "tested", liqo.Tested,
@@ -55,16 +59,18 @@ func (a *agent) findLiqo(ctx context.Context, log *slog.Logger) (*installed, err
 // useLiqo turns reservations into virtual nodes.
 func (a *agent) useLiqo(ctx context.Context, h *halves, post *letters, news *standings, inv *inventory.Inventory) error {
 	c := a.mgr.GetClient()
+	net := &network.Network{Client: c, Reader: a.mgr.GetAPIReader(), Cluster: h.cluster, LiqoNamespace: a.LiqoNamespace, Gateway: a.gateway}
 	l := &lend{
 		Client: c, cluster: h.cluster, namespace: a.Namespace, market: post.market, inventory: inv, sharing: h.sharing.current.Load,
-		reader: a.mgr.GetAPIReader(), graces: a.graces(), log: h.log, isOpen: map[string]bool{}, proven: map[string]time.Time{},
+		reader: a.mgr.GetAPIReader(), graces: a.graces(), log: h.log, isOpen: map[string]bool{}, proven: map[string]time.Time{}, network: net,
 		policies: &posture.Policies{Reader: a.mgr.GetAPIReader(), Writer: c, Namespace: a.Namespace},
 	}
 	l.peering = &peering.Provider{Client: c}
 	p := &peerings{
 		Client: c, cluster: h.cluster, namespace: a.Namespace, market: post.market, letters: post, standings: news, linger: a.Linger, abandon: a.Abandon, log: h.log,
-		poke: make(chan event.GenericEvent, 1024), lend: l, paces: map[string]pace{},
+		poke: make(chan event.GenericEvent, 1024), lend: l, paces: map[string]pace{}, network: net,
 		borrow: &borrow{
+			network: net, networks: map[string]network.Standing{},
 			Client: c, cluster: h.cluster, market: post.market, broker: post.broker,
 			peering:    &peering.Consumer{Client: c, Cluster: h.cluster, LiqoNamespace: a.LiqoNamespace},
 			slices:     &offload.Slices{Client: c, Reader: a.mgr.GetAPIReader(), LiqoNamespace: a.LiqoNamespace, Guarded: l.policies.Stand},
@@ -113,7 +119,7 @@ func (a *agent) controlGuards(l *lend) error {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: o.GetNamespace()}}}
 	})
 	return ctrl.NewControllerManagedBy(a.mgr).Named("guard").For(&corev1.Namespace{}).
-		Watches(&api.SharingPolicy{}, all).Watches(liqo.Tenant(), all).
+		Watches(&api.SharingPolicy{}, all).Watches(liqo.Tenant(), all).Watches(liqo.Configuration(), all).
 		Watches(&corev1.ResourceQuota{}, of).Watches(&corev1.LimitRange{}, of).Watches(&networkingv1.NetworkPolicy{}, of).
 		Complete(g)
 }
@@ -140,6 +146,11 @@ func (a *agent) controlPeerings(p *peerings) error {
 		Watches(liqo.ResourceSlice(), of(api.RoleProvider, api.RoleConsumer)).
 		Watches(liqo.VirtualNode(), of(api.RoleProvider)).
 		Watches(&corev1.Node{}, of(api.RoleProvider)).
+		Watches(liqo.Configuration(), of(api.RoleProvider, api.RoleConsumer)).
+		Watches(liqo.GatewayServer(), of(api.RoleProvider, api.RoleConsumer)).
+		Watches(liqo.GatewayClient(), of(api.RoleProvider, api.RoleConsumer)).
+		Watches(liqo.PublicKey(), of(api.RoleProvider, api.RoleConsumer)).
+		Watches(liqo.Connection(), of(api.RoleProvider, api.RoleConsumer)).
 		Complete(p)
 }
 

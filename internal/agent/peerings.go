@@ -15,6 +15,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/liqo/network"
 	"github.com/bourse-dev/bourse/internal/liqo/peering"
 	"github.com/bourse-dev/bourse/internal/market"
 )
@@ -32,6 +33,7 @@ type peerings struct {
 	abandon   time.Duration // how long one waits for the other side to take back its part of a peering that is being closed
 	log       *slog.Logger
 	poke      chan event.GenericEvent
+	network   *network.Network
 	lend      *lend
 	borrow    *borrow
 	paces     map[string]pace
@@ -41,6 +43,8 @@ type peerings struct {
 type side interface {
 	// open does what can be done to make the peering, and what it is for, work.
 	open(ctx context.Context, peer string, heard *api.Handshake) (peering.Progress, error)
+	// connect brings the network forward that reservations ask for, and puts into p what to say of it; nil if none does.
+	connect(ctx context.Context, peer string, heard *api.Handshake, p *peering.Progress) (*network.Standing, error)
 	// serve does what the peering is for; what it waits for is the message.
 	serve(ctx context.Context, peer string) (message string, err error)
 	// close takes all of it down; done says that nothing is left. force does not wait for the other side.
@@ -166,10 +170,16 @@ func (p *peerings) keep(ctx context.Context, object *api.Peering) (ctrl.Result, 
 	if err != nil {
 		return p.failed(ctx, object, err)
 	}
+	var standing *network.Standing
+	if progress.Open {
+		if standing, err = half.connect(ctx, peer, heard, &progress); err != nil {
+			return p.failed(ctx, object, err)
+		}
+	}
 	if err := p.letters.say(ctx, peer, role, progress); err != nil {
 		return p.failed(ctx, object, err)
 	}
-	next := api.PeeringStatus{State: api.PeeringOpening, Step: progress.Step}
+	next := api.PeeringStatus{State: api.PeeringOpening, Step: progress.Step, Conditions: withNetwork(object, standing)}
 	wait := time.Duration(0)
 	if progress.Open {
 		next.State = api.PeeringOpen
@@ -182,6 +192,9 @@ func (p *peerings) keep(ctx context.Context, object *api.Peering) (ctrl.Result, 
 	}
 	if wait == 0 {
 		wait = p.next(object.Name, doing{progress.Step, next.Message, heard})
+	}
+	if progress.Repeat || standing != nil && !standing.Ready {
+		wait = min(wait, awhile)
 	}
 	return ctrl.Result{RequeueAfter: wait}, p.show(ctx, object, next, progress.ByHand)
 }
@@ -207,6 +220,15 @@ func (p *peerings) leave(ctx context.Context, object *api.Peering) (ctrl.Result,
 	if err != nil {
 		return p.failed(ctx, object, err)
 	}
+	gone := false
+	if message == "" || object.Status.State == api.PeeringClosing { // what runs through it goes first
+		if gone, err = p.network.Remove(ctx, peer, role, true); err != nil {
+			return p.failed(ctx, object, err)
+		}
+		if !gone {
+			message = "its network is being removed"
+		}
+	}
 	since := time.Now()
 	if object.Status.State == api.PeeringLingering || object.Status.State == api.PeeringClosing {
 		since = object.Status.Since.Time
@@ -217,16 +239,18 @@ func (p *peerings) leave(ctx context.Context, object *api.Peering) (ctrl.Result,
 		if message != "" {
 			wait = p.next(object.Name, doing{message: message})
 		}
-		return ctrl.Result{RequeueAfter: wait}, p.show(ctx, object, api.PeeringStatus{State: api.PeeringLingering, Message: message}, false)
+		return ctrl.Result{RequeueAfter: wait}, p.show(ctx, object, api.PeeringStatus{
+			State: api.PeeringLingering, Message: message, Conditions: withNetwork(object, nil),
+		}, false)
 	}
-	if err := p.show(ctx, object, api.PeeringStatus{State: api.PeeringClosing}, false); err != nil {
+	if err := p.show(ctx, object, api.PeeringStatus{State: api.PeeringClosing, Conditions: withNetwork(object, nil)}, false); err != nil {
 		return ctrl.Result{}, err
 	}
 	done, err := half.close(ctx, peer, time.Since(object.Status.Since.Time) > p.abandon)
 	if err != nil {
 		return p.failed(ctx, object, err)
 	}
-	if !done {
+	if !done || !gone {
 		return ctrl.Result{RequeueAfter: p.next(object.Name, doing{step: string(api.PeeringClosing)})}, nil
 	}
 	p.letters.forget(peer, role)
@@ -236,7 +260,10 @@ func (p *peerings) leave(ctx context.Context, object *api.Peering) (ctrl.Result,
 
 // show writes the status, if it changed.
 func (p *peerings) show(ctx context.Context, object *api.Peering, next api.PeeringStatus, byHand bool) error {
-	next.Conditions, next.Since = object.Status.DeepCopy().Conditions, object.Status.Since
+	next.Since = object.Status.Since
+	if next.Conditions == nil {
+		next.Conditions = object.Status.DeepCopy().Conditions
+	}
 	if next.State != object.Status.State || next.Since == nil {
 		now := metav1.Now()
 		next.Since = &now

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/liqo"
+	"github.com/bourse-dev/bourse/internal/liqo/network"
 )
 
 // installed follows what this cluster's Liqo is told, and whether those of others can be used from here.
@@ -20,6 +21,7 @@ type installed struct {
 	reader    client.Reader
 	namespace string
 	apiServer string // what the admin says instead
+	gateway   network.Gateway
 	log       *slog.Logger
 
 	mu    sync.Mutex
@@ -78,16 +80,23 @@ func (i *installed) get() liqo.Installation {
 	return i.known
 }
 
-// card is what the cluster's card says of it.
-func (i *installed) card() (version, apiServer string) {
+// card puts into a cluster's card what Liqo is there; sharing is nil where nothing is shared.
+func (i *installed) card(p *api.Properties, sharing *api.Sharing) {
 	known := i.get()
-	return known.Version, known.APIServer
+	p.Liqo, p.APIServer, p.Gateway = known.Version, known.APIServer, i.gateway.Serves()
+	if sharing != nil && sharing.Network == api.NetworkWireGuard && i.gateway.Joins() {
+		p.Network = api.NetworkWireGuard
+	}
 }
 
-// reach dials the API server of a provider: Liqo here must reach it before anything that is reserved there is of use. That
+// reach says whether what a provider lends can be used from here: with the network that is asked for, if any, and by its API
+// server, which it dials: Liqo here must reach it before anything that is reserved there is of use. That
 // it is the right one, Liqo's Identity ensures. A card that names none is not held against it.
-// Errors: ApiServerUnreachable.
-func (i *installed) reach(ctx context.Context, provider *api.Card) error {
+// Errors: ApiServerUnreachable, NoNetwork.
+func (i *installed) reach(ctx context.Context, provider *api.Card, r api.Request) error {
+	if err := agreeNetwork(i.gateway, r, provider); err != nil {
+		return err
+	}
 	server := provider.Properties.APIServer
 	if server == "" {
 		return nil

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/liqo/network"
 )
 
 // What does not answer by TLS at the address on the card is not reserved at; what names no address is.
@@ -26,10 +27,32 @@ func TestReach(t *testing.T) {
 	} {
 		i := &installed{dials: map[string]dial{}}
 		for range 2 { // dialled, and remembered
-			err := i.reach(t.Context(), &api.Card{Cluster: "milan", Properties: api.Properties{APIServer: server}})
+			err := i.reach(t.Context(), &api.Card{Cluster: "milan", Properties: api.Properties{APIServer: server}}, api.Request{})
 			if err == nil && want != "" || err != nil && api.CodeOf(err) != want {
 				t.Errorf("%q: %v, want %q", server, err, want)
 			}
+		}
+	}
+}
+
+// The network that is asked for is agreed before anything is signed: by what the provider's card says, and who can be dialled.
+func TestAgreeNetwork(t *testing.T) {
+	for _, c := range []struct {
+		asked   api.NetworkMode
+		theirs  api.Properties
+		own     network.Gateway
+		refused bool
+	}{
+		{"", api.Properties{}, network.GatewayNone, false},
+		{api.NetworkNone, api.Properties{}, network.GatewayNone, false},
+		{api.NetworkWireGuard, api.Properties{}, network.GatewayLoadBalancer, true},
+		{api.NetworkWireGuard, api.Properties{Network: api.NetworkWireGuard}, network.GatewayOutbound, true},
+		{api.NetworkWireGuard, api.Properties{Network: api.NetworkWireGuard}, network.GatewayNodePort, false},
+		{api.NetworkWireGuard, api.Properties{Network: api.NetworkWireGuard, Gateway: true}, network.GatewayOutbound, false},
+	} {
+		err := agreeNetwork(c.own, api.Request{Network: c.asked}, &api.Card{Cluster: "milan", Properties: c.theirs})
+		if (err != nil) != c.refused || err != nil && api.CodeOf(err) != api.CodeNoNetwork {
+			t.Errorf("%+v: %v", c, err)
 		}
 	}
 }

@@ -13,14 +13,14 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/sim"
-	sim "github.com/bourse-dev/bourse/internal/sim/federation"
+	federations "github.com/bourse-dev/bourse/internal/sim/federation"
 )
 
 // What an operator says of a member is shown on the Peers of those that it deals with, and told in an Event; what is bound goes on.
 func TestAPeerIsNoMember(t *testing.T) {
-	rome := &sim.Member{Options: sim.Options{Name: "rome", Nodes: 1}}
-	milan := &sim.Member{Options: sim.Options{Name: "milan", Nodes: 1}, Sharing: &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}}}
-	f, err := sim.Start(t.Context(), t.TempDir(), logger(), rome, milan)
+	rome := &federations.Member{Options: sim.Options{Name: "rome", Nodes: 1}}
+	milan := &federations.Member{Options: sim.Options{Name: "milan", Nodes: 1}, Sharing: &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}}}
+	f, err := federations.Start(t.Context(), t.TempDir(), logger(), rome, milan)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestAPeerIsNoMember(t *testing.T) {
 		return request.Status.State
 	}
 	eventually(t, "the request is Reserved", 20*time.Second, func() bool { return state() == api.Reserved })
-	shows := func(at *sim.Member, peer string, status metav1.ConditionStatus, reason string) {
+	shows := func(at *federations.Member, peer string, status metav1.ConditionStatus, reason string) {
 		t.Helper()
 		eventually(t, fmt.Sprintf("%s shows that %s is %s", at.Name, peer, reason), 20*time.Second, func() bool {
 			var p api.Peer

@@ -61,6 +61,7 @@ func (sh *shell) agentCommand() *cobra.Command {
 	f.BoolVar(&o.WithoutLiqo, "without-liqo", false, "do not wait for Liqo: the cluster is named by the UID of kube-system")
 	f.StringVar(&o.LiqoNamespace, "liqo-namespace", "liqo", "namespace of Liqo")
 	f.StringVar(&o.APIServer, "api-server-address-override", "", "URL at which peers reach this cluster's API server, shown on its card (default: as Liqo is told)")
+	f.StringVar(&o.NetworkGateway, "network-gateway", "none", "whether this cluster takes part in Liqo's network with others, and how they reach its gateway: none, outbound (it dials theirs), NodePort or LoadBalancer")
 	f.BoolVar(&o.AllowUntestedLiqo, "allow-untested-liqo", false, "peer by a version of Liqo that Bourse was not tested with")
 	f.StringVar(&o.Namespace, "namespace", api.Namespace, "namespace of what belongs to the agent")
 	f.StringVar(&o.Join, "join", "", "token to join a broker with; looked at only until the cluster has joined (also BOURSE_JOIN, which ps does not show)")

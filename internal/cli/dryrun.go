@@ -104,7 +104,7 @@ func (sh *shell) objects(w *wish, r api.Request, consumer, provider string) erro
 		return err
 	}
 	return sh.liqoObjects(plan.Reservation{
-		Consumer: consumer, Provider: provider, Slice: instruction.Slice, Resources: r.Resources, Offload: offload,
+		Consumer: consumer, Provider: provider, Slice: instruction.Slice, Resources: r.Resources, Offload: offload, Network: r.Network,
 	})
 }
 

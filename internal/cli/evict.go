@@ -111,6 +111,7 @@ func writeAudit(out io.Writer, a api.Audit) {
 		lines = append(lines, user+"  "+amountsText(a.Quotas[user]))
 	}
 	list("quotas", lines)
+	list("network", a.Network)
 	lines = nil
 	for _, n := range a.Namespaces {
 		lines = append(lines, fmt.Sprintf("%s  %d pods, volumes: %s", n.Name, n.Pods, cmp.Or(strings.Join(n.Volumes, ", "), "none")))

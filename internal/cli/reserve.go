@@ -24,6 +24,7 @@ type wish struct {
 	reflect                       map[string]string
 	duration                      time.Duration
 	pool, where, target, strategy string
+	network                       string
 	exclude, prefer, offload      []string
 	namespace, name               string
 	confirm, dryRun, noWait       bool
@@ -54,6 +55,7 @@ func (sh *shell) reserveCommand() *cobra.Command {
 	f.StringVar(&w.strategy, "strategy", "", "balance (default) or pack")
 	f.StringSliceVar(&w.offload, "offload", nil, "namespaces whose pods may run there: the request's own, or labelled "+api.RequestsFromLabel)
 	f.StringToStringVar(&w.reflect, "reflect", nil, "what besides pods goes to the provider: secrets, configMaps or services = All, AllowList or None (default secrets=AllowList, the others All)")
+	f.StringVar(&w.network, "network", "", "wireguard: pods here and there reach each other through Liqo's network; none (default)")
 	f.StringVarP(&w.namespace, "namespace", "n", "default", "namespace of the ResourceRequest")
 	f.StringVar(&w.name, "name", "", "name of the ResourceRequest (default: made up)")
 	f.BoolVar(&w.confirm, "confirm", false, "hold only, until `bourse confirm`")
@@ -84,6 +86,7 @@ func (w *wish) request() (api.Request, error) {
 	r := api.Request{
 		Resources: api.Resources{}, Pool: w.pool, Where: w.where, Properties: w.properties, Target: w.target,
 		Exclude: w.exclude, Prefer: w.prefer, Strategy: api.Strategy(w.strategy), Confirm: w.confirm,
+		Network: api.NetworkMode(w.network),
 	}
 	if w.duration != 0 {
 		r.Duration = &metav1.Duration{Duration: w.duration}
@@ -202,7 +205,7 @@ func (w *wish) done(r client.RequestStatus) bool {
 	case api.Held:
 		return w.confirm
 	case api.Reserved:
-		return len(w.offload) == 0
+		return len(w.offload) == 0 && w.network != string(api.NetworkWireGuard)
 	}
 	return r.Payload.Status.State != api.Releasing
 }

@@ -22,7 +22,9 @@ type Borrower struct {
 	Trust   trust.Demand
 	// Reach says why this cluster could not use what a provider lends, before anything is signed. Nil: it could.
 	// Errors that are an answer have a code in refusals.
-	Reach func(ctx context.Context, provider *api.Card) error
+	Reach func(ctx context.Context, provider *api.Card, asked api.Request) error
+	// Joins says that this cluster takes part in networks with others.
+	Joins bool
 	Log   *slog.Logger
 }
 
@@ -31,6 +33,7 @@ var refusals = map[api.Code]api.Reason{
 	api.CodeKeyChanged:     api.ReasonKeyChanged,
 	api.CodeKeyUnconfirmed: api.ReasonKeyUnconfirmed,
 	api.CodeUnreachable:    api.ReasonUnreachable,
+	api.CodeNoNetwork:      api.ReasonNoNetwork,
 }
 
 // Wish is a request of this cluster: the object that made it, what it asks, and whether its
@@ -43,9 +46,20 @@ type Wish struct {
 	Reservation string
 }
 
+// Able says whether this cluster can use what a request asks for. Errors: Invalid with the field.
+func (b *Borrower) Able(r api.Request) error {
+	if r.Network == api.NetworkWireGuard && !b.Joins {
+		return api.Invalid("network", "this cluster takes part in no network").Fix("start its agent with --network-gateway, where its Liqo has networking")
+	}
+	return nil
+}
+
 // Ask makes the reservation of a wish at the broker and takes it up. Repeating it is harmless.
-// Errors: the broker's; BadSignature and KeyChanged when it answers with what cannot be right.
+// Errors: the broker's; Invalid when this cluster cannot use it; BadSignature and KeyChanged when it answers with what cannot be right.
 func (b *Borrower) Ask(ctx context.Context, w Wish) error {
+	if err := b.Able(w.Request); err != nil {
+		return err
+	}
 	theirs, err := b.Broker.Reserve(ctx, w.Object.UID, w.Request)
 	if api.CodeOf(err) == api.CodeKeyReused && w.Reservation != "" { // it has been edited since it was made
 		theirs, err = b.Broker.Reservation(ctx, w.Reservation)

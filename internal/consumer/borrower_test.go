@@ -118,7 +118,7 @@ func TestRefusedMovesToTheNextBest(t *testing.T) {
 // A provider that is of no use to this cluster is passed over before anything is signed.
 func TestPassesOverWhatItCannotReach(t *testing.T) {
 	b := newBorrower(t)
-	b.Reach = func(_ context.Context, provider *api.Card) error {
+	b.Reach = func(_ context.Context, provider *api.Card, _ api.Request) error {
 		if provider.Cluster == "milan" {
 			return api.Errorf(api.CodeUnreachable, "no route")
 		}
@@ -136,6 +136,16 @@ func TestPassesOverWhatItCannotReach(t *testing.T) {
 	b.asked("Reserve uid-1", "Refuse r-1 ApiServerUnreachable", "Reserve uid-1", "Confirm r-1")
 	if ours := b.ours(); ours.Provider != "oslo" || ours.Generation != 2 {
 		t.Errorf("it holds %+v", ours)
+	}
+}
+
+// A network is asked for only where this cluster takes part in one.
+func TestAsksForNoNetworkThatItHasNot(t *testing.T) {
+	b := newBorrower(t)
+	w := *b.wish
+	w.Request.Network = api.NetworkWireGuard
+	if err := b.Ask(t.Context(), w); api.CodeOf(err) != api.CodeInvalid {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -28,7 +28,7 @@ func (b *Borrower) take(ctx context.Context, theirs *transport.Reservation, ours
 	if err := answers(t, asked, b.Cluster, b.Market.Now().Go()); err != nil {
 		return err
 	}
-	if err := b.usable(ctx, theirs); err != nil {
+	if err := b.usable(ctx, theirs, w.Request); err != nil {
 		return b.passOver(ctx, theirs, w, err)
 	}
 	provider, err := trust.Key(ctx, b.Market, t.Provider)
@@ -82,12 +82,12 @@ func (b *Borrower) stands(assignment string, provider clusterkey.PublicKey) bool
 func utc(t metav1.Time) metav1.Time { return metav1.NewTime(t.UTC().Truncate(time.Second)) }
 
 // usable says why nothing is agreed with a provider, or nil.
-func (b *Borrower) usable(ctx context.Context, theirs *transport.Reservation) error {
+func (b *Borrower) usable(ctx context.Context, theirs *transport.Reservation, asked api.Request) error {
 	card, err := b.meet(ctx, theirs)
 	if err != nil || b.Reach == nil || theirs.Payload.Assignment != "" {
 		return err
 	}
-	return b.Reach(ctx, card)
+	return b.Reach(ctx, card, asked)
 }
 
 // passOver lets the broker hold on the next best provider, where the one it holds on is of no use to this cluster.

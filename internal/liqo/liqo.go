@@ -2,6 +2,7 @@
 // below it touches Liqo.
 //
 //	peering   Liqo's handshake, taken apart into messages that two agents exchange
+//	network   Liqo's network between two clusters, likewise
 //	grant     the provider's ResourceSlice class "bourse": Liqo is told what the Ledger says
 //	guard     what holds in the namespaces that the provider's Liqo makes for consumers
 //	posture   whether a cluster is safe to lend from: policies, the doctor's look at Liqo, the audit of a consumer
@@ -18,6 +19,8 @@ import (
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
+	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	"github.com/liqotech/liqo/pkg/consts"
 	corev1 "k8s.io/api/core/v1"
@@ -42,7 +45,9 @@ const (
 
 // AddToScheme teaches a scheme Liqo's kinds.
 func AddToScheme(s *runtime.Scheme) error {
-	for _, add := range []func(*runtime.Scheme) error{authv1beta1.AddToScheme, liqov1beta1.AddToScheme, offv1beta1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{
+		authv1beta1.AddToScheme, liqov1beta1.AddToScheme, offv1beta1.AddToScheme, networkingv1beta1.AddToScheme, ipamv1alpha1.AddToScheme,
+	} {
 		if err := add(s); err != nil {
 			return err
 		}
@@ -55,6 +60,11 @@ func Tenant() client.Object        { return &authv1beta1.Tenant{} }
 func Identity() client.Object      { return &authv1beta1.Identity{} }
 func ResourceSlice() client.Object { return &authv1beta1.ResourceSlice{} }
 func VirtualNode() client.Object   { return &offv1beta1.VirtualNode{} }
+func Configuration() client.Object { return &networkingv1beta1.Configuration{} }
+func GatewayServer() client.Object { return &networkingv1beta1.GatewayServer{} }
+func GatewayClient() client.Object { return &networkingv1beta1.GatewayClient{} }
+func PublicKey() client.Object     { return &networkingv1beta1.PublicKey{} }
+func Connection() client.Object    { return &networkingv1beta1.Connection{} }
 
 // VirtualNodes are the labels of the Nodes that Liqo makes.
 func VirtualNodes() labels.Set { return labels.Set{consts.TypeLabel: consts.TypeNode} }
@@ -76,6 +86,7 @@ func Lists() []client.ObjectList {
 	return []client.ObjectList{
 		&authv1beta1.TenantList{}, &authv1beta1.IdentityList{}, &authv1beta1.ResourceSliceList{}, &offv1beta1.VirtualNodeList{},
 		&offv1beta1.NamespaceOffloadingList{}, &offv1beta1.VkOptionsTemplateList{},
+		&networkingv1beta1.ConfigurationList{}, &networkingv1beta1.GatewayServerList{}, &networkingv1beta1.GatewayClientList{}, &networkingv1beta1.PublicKeyList{},
 	}
 }
 

@@ -135,6 +135,7 @@ func (w *encoder) request(r *api.Request) {
 	if r.Confirm {
 		w.value("confirm", true)
 	}
+	w.textIfAny("network", string(r.Network))
 	w.shut("}")
 }
 

@@ -60,6 +60,9 @@ func (e *Engine) Ask(consumer string, r api.Request) (Ask, error) {
 	if strategies[r.Strategy] == nil {
 		return Ask{}, api.Invalid("strategy", "%.80q is not a strategy", string(r.Strategy)).Fix("use balance or pack")
 	}
+	if r.Network != "" && r.Network != api.NetworkNone && r.Network != api.NetworkWireGuard {
+		return Ask{}, api.Invalid("network", "%.80q is not a network", string(r.Network)).Fix("use wireguard or none")
+	}
 	if err := checkNames(r); err != nil {
 		return Ask{}, err
 	}

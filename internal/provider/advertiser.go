@@ -32,8 +32,8 @@ type Advertiser struct {
 	Rotations []string
 	// Endorsement is a root's word on the cluster's key, for the card. May be empty.
 	Endorsement string
-	// Liqo says which version of Liqo the cluster has, and at which URL peers reach its API server. Nil: it has none.
-	Liqo   func() (version, apiServer string)
+	// Liqo puts into the card which Liqo the cluster has, how peers reach it, and what network they may have. Nil: it has none.
+	Liqo   func(*api.Properties, *api.Sharing)
 	Broker transport.Broker
 	Log    *slog.Logger
 	// Sharing is the SharingPolicy's spec, nil without one. Changed tells that it changed.
@@ -197,7 +197,7 @@ func (a *Advertiser) measure(ctx context.Context) (api.Measurement, error) {
 		a.card.Properties.Labels = sharing.Labels
 	}
 	if a.Liqo != nil {
-		a.card.Properties.Liqo, a.card.Properties.APIServer = a.Liqo()
+		a.Liqo(&a.card.Properties, sharing)
 	}
 	internal, err := market.Measure(m)
 	if err != nil {

@@ -89,9 +89,10 @@ func (w *world) stop(passed bool) error {
 func member(name, region string) *federation.Member {
 	m := &federation.Member{
 		ClusterOptions: lab.ClusterOptions{Name: name, Liqo: true},
-		Sharing:        &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}},
+		Sharing:        &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}, Network: api.NetworkWireGuard},
 		AgentFlags:     []string{"--peering-linger", "-1s", "--shrink-grace", "4s", "--excess-grace", "8s", "--peering-abandon", "30s"},
 	}
+	m.AgentFlags = append(m.AgentFlags, "--network-gateway", map[string]string{"rome": "LoadBalancer", "milan": "NodePort", "paris": "outbound"}[name])
 	gpu := map[string]string{"rome": "NVIDIA-T4", "milan": "NVIDIA-A100", "paris": "NVIDIA-T4"}[name]
 	for i := range 2 {
 		m.Nodes = append(m.Nodes, lab.Node{

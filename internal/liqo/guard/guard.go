@@ -20,6 +20,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/liqo"
+	"github.com/bourse-dev/bourse/internal/liqo/network"
 )
 
 // Guard guards namespaces.
@@ -55,7 +56,11 @@ func (g *Guard) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 	if brokered, err := g.brokered(ctx, liqo.Peer(&ns)); err != nil || !brokered {
 		return ctrl.Result{}, err
 	}
-	for _, o := range Objects(&ns, g.Sharing()) {
+	reached, err := network.Reached(ctx, g.Client, liqo.Peer(&ns), false)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	for _, o := range Objects(&ns, g.Sharing(), reached...) {
 		if err := g.ensure(ctx, o); err != nil {
 			return ctrl.Result{}, err
 		}
@@ -69,10 +74,11 @@ func (g *Guard) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 	return ctrl.Result{}, client.IgnoreNotFound(g.Patch(ctx, &ns, client.MergeFrom(before)))
 }
 
-// Objects are what guards a namespace of this name and peer.
-func Objects(ns *corev1.Namespace, sharing *api.Sharing) []client.Object {
+// Objects are what guards a namespace of this name and peer. reached are the addresses of the peer's own pods, where there is
+// a network with it.
+func Objects(ns *corev1.Namespace, sharing *api.Sharing, reached ...string) []client.Object {
 	want := policyOf(sharing)
-	return []client.Object{quota(ns.Name, want), limits(ns.Name), network(ns, want)}
+	return []client.Object{quota(ns.Name, want), limits(ns.Name), isolation(ns, want, reached)}
 }
 
 // brokered says whether we made the peering with a consumer: what was made by hand is not touched.
@@ -164,9 +170,9 @@ func limits(namespace string) *corev1.LimitRange {
 // private are the networks behind which a provider's own services are, and the address at which clouds tell secrets.
 var private = []string{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "169.254.0.0/16", "127.0.0.0/8"}
 
-// network lets pods reach each other, those of the same consumer in its other namespaces, DNS and the internet; and be
-// reached by the first two alone.
-func network(ns *corev1.Namespace, p api.NamespacePolicy) *networkingv1.NetworkPolicy {
+// isolation lets pods reach each other, those of the same consumer in its other namespaces and, through a network, in its own
+// cluster, DNS and the internet; and be reached by the first three alone.
+func isolation(ns *corev1.Namespace, p api.NamespacePolicy, reached []string) *networkingv1.NetworkPolicy {
 	n := &networkingv1.NetworkPolicy{ObjectMeta: object(ns.Name)}
 	n.Spec.PolicyTypes = []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}
 	if p.Network == api.NetworkOpen {
@@ -178,9 +184,13 @@ func network(ns *corev1.Namespace, p api.NamespacePolicy) *networkingv1.NetworkP
 	}}}
 	dns := networkingv1.NetworkPolicyPeer{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: metav1.NamespaceSystem}}}
 	udp, tcp, port := corev1.ProtocolUDP, corev1.ProtocolTCP, intstr.FromInt32(53)
-	n.Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{{From: []networkingv1.NetworkPolicyPeer{same}}}
+	own := []networkingv1.NetworkPolicyPeer{same}
+	for _, cidr := range reached {
+		own = append(own, networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: cidr}})
+	}
+	n.Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{{From: own}}
 	n.Spec.Egress = []networkingv1.NetworkPolicyEgressRule{
-		{To: []networkingv1.NetworkPolicyPeer{same}},
+		{To: own},
 		{To: []networkingv1.NetworkPolicyPeer{dns}, Ports: []networkingv1.NetworkPolicyPort{{Protocol: &udp, Port: &port}, {Protocol: &tcp, Port: &port}}},
 		{To: []networkingv1.NetworkPolicyPeer{
 			{IPBlock: &networkingv1.IPBlock{CIDR: "0.0.0.0/0", Except: private}},

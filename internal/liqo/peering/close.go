@@ -4,6 +4,7 @@ import (
 	"context"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	"github.com/liqotech/liqo/pkg/consts"
 	corev1 "k8s.io/api/core/v1"
@@ -80,7 +81,10 @@ func leaveNamespace(ctx context.Context, c client.Client, name string) error {
 	if err := c.Get(ctx, client.ObjectKey{Name: name}, &ns); err != nil || !liqo.Ours(&ns) || ns.DeletionTimestamp != nil {
 		return client.IgnoreNotFound(err)
 	}
-	for _, list := range []client.ObjectList{&authv1beta1.TenantList{}, &authv1beta1.IdentityList{}, &authv1beta1.ResourceSliceList{}} {
+	for _, list := range []client.ObjectList{
+		&authv1beta1.TenantList{}, &authv1beta1.IdentityList{}, &authv1beta1.ResourceSliceList{},
+		&networkingv1beta1.ConfigurationList{}, &networkingv1beta1.GatewayServerList{}, &networkingv1beta1.GatewayClientList{},
+	} {
 		if err := c.List(ctx, list, client.InNamespace(name)); err != nil {
 			return err
 		}

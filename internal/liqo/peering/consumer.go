@@ -63,6 +63,20 @@ func (c *Consumer) Open(ctx context.Context, provider string, heard *api.Handsha
 	return waiting(StepNonce), nil
 }
 
+// Session is that of the peering with a provider; empty where somebody else made it.
+func (c *Consumer) Session(ctx context.Context, provider string) (string, error) {
+	namespace, err := liqo.TenantNamespace(ctx, c.Client, provider)
+	if err != nil || namespace == "" {
+		return "", err
+	}
+	var signed corev1.Secret
+	err = c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: signedNonceSecret}, &signed)
+	if err != nil || !liqo.Ours(&signed) {
+		return "", client.IgnoreNotFound(err)
+	}
+	return session(signed.Data[consts.NonceSecretField]), nil
+}
+
 // identity returns the Identity by which our Liqo acts in the provider's cluster, nil if there is none.
 func (c *Consumer) identity(ctx context.Context, namespace, provider string) (*authv1beta1.Identity, error) {
 	var list authv1beta1.IdentityList

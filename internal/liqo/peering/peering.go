@@ -27,6 +27,8 @@ type Progress struct {
 	Step string
 	// Say is what to tell the other side, again and again until it moves on; nil if nothing.
 	Say *api.HandshakeContent
+	// Repeat says that it is said again and again although the peering is open.
+	Repeat bool
 	// Session is that of what is said.
 	Session string
 }

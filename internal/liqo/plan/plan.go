@@ -9,6 +9,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/liqo"
 	"github.com/bourse-dev/bourse/internal/liqo/guard"
+	"github.com/bourse-dev/bourse/internal/liqo/network"
 	"github.com/bourse-dev/bourse/internal/liqo/offload"
 	"github.com/bourse-dev/bourse/internal/liqo/peering"
 )
@@ -19,6 +20,8 @@ type Reservation struct {
 	Resources                 api.Resources
 	// Offload is what the request says of namespaces; nil: nothing.
 	Offload *api.Offload
+	// Network is what the request says of one.
+	Network api.NetworkMode
 }
 
 // Step is an object that would be made.
@@ -38,8 +41,11 @@ func Objects(r Reservation) []Step {
 		{r.Consumer, agent(r.Consumer), here},
 		{r.Provider, agent(r.Provider), peering.NewTenant(there.Name, r.Consumer)},
 		{r.Consumer, agent(r.Consumer), peering.NewIdentity(here.Name, r.Provider)},
-		{r.Consumer, agent(r.Consumer), offload.NewSlice(here.Name, r.Provider, r.Slice, r.Resources)},
 	}
+	if r.Network == api.NetworkWireGuard {
+		steps = append(steps, connection(r, there.Name, here.Name)...)
+	}
+	steps = append(steps, Step{r.Consumer, agent(r.Consumer), offload.NewSlice(here.Name, r.Provider, r.Slice, r.Resources)})
 	if r.Offload == nil {
 		return steps
 	}
@@ -54,4 +60,16 @@ func Objects(r Reservation) []Step {
 		}
 	}
 	return steps
+}
+
+// connection is the network of the two, where the provider's gateway is the one that is dialled. Addresses are left out, and
+// keys: both sides exchange them.
+func connection(r Reservation, there, here string) []Step {
+	nothing := &api.HandshakeNetwork{}
+	return []Step{
+		{r.Provider, "by the agent of " + r.Provider, network.NewConfiguration(there, r.Consumer, nothing)},
+		{r.Consumer, "by the agent of " + r.Consumer, network.NewConfiguration(here, r.Provider, nothing)},
+		{r.Provider, "by the agent of " + r.Provider, network.NewServer(there, r.Consumer, "liqo", network.GatewayLoadBalancer)},
+		{r.Consumer, "by the agent of " + r.Consumer, network.NewClient(here, r.Provider, "liqo", &api.HandshakeEndpoint{})},
+	}
 }

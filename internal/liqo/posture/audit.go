@@ -17,6 +17,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/liqo"
 	"github.com/bourse-dev/bourse/internal/liqo/guard"
+	"github.com/bourse-dev/bourse/internal/liqo/network"
 )
 
 // Audit lists what a consumer can do in this cluster, whoever gave it that, and what runs here for it. The reservations and
@@ -40,6 +41,9 @@ func Audit(ctx context.Context, r client.Reader, consumer string) (*api.Audit, e
 		return nil, err
 	}
 	if err := bindings(ctx, r, a, users); err != nil {
+		return nil, err
+	}
+	if a.Network, err = network.Reached(ctx, r, consumer, true); err != nil {
 		return nil, err
 	}
 	return a, namespaces(ctx, r, a)

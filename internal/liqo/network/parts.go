@@ -1,0 +1,189 @@
+package network
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	"github.com/liqotech/liqo/pkg/consts"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/liqo"
+)
+
+// parts are the objects of the network with one peer, as far as they are there.
+type parts struct {
+	namespace     string
+	configuration *networkingv1beta1.Configuration
+	server        *networkingv1beta1.GatewayServer
+	client        *networkingv1beta1.GatewayClient
+	key           *networkingv1beta1.PublicKey
+	connection    *networkingv1beta1.Connection
+	// byHand says that somebody else made one of them: then all are left alone. going says that one is being removed.
+	byHand, going bool
+}
+
+// read finds them as Liqo does: by their label, in whatever namespace.
+func (n *Network) read(ctx context.Context, peer string) (*parts, error) {
+	namespace, err := liqo.TenantNamespace(ctx, n.Client, peer)
+	if err != nil {
+		return nil, err
+	}
+	p := &parts{namespace: namespace}
+	var (
+		configurations networkingv1beta1.ConfigurationList
+		servers        networkingv1beta1.GatewayServerList
+		clients        networkingv1beta1.GatewayClientList
+		publicKeys     networkingv1beta1.PublicKeyList
+		connections    networkingv1beta1.ConnectionList
+	)
+	for _, list := range []client.ObjectList{&configurations, &servers, &clients, &publicKeys, &connections} {
+		if err := n.List(ctx, list, client.MatchingLabels{consts.RemoteClusterID: peer}); err != nil {
+			return nil, err
+		}
+	}
+	for i := range configurations.Items {
+		p.configuration = &configurations.Items[i]
+		p.look(p.configuration)
+	}
+	for i := range servers.Items {
+		p.server = &servers.Items[i]
+		p.look(p.server)
+	}
+	for i := range clients.Items {
+		p.client = &clients.Items[i]
+		p.look(p.client)
+	}
+	for i := range publicKeys.Items {
+		p.key = &publicKeys.Items[i]
+		p.look(p.key)
+	}
+	for i := range connections.Items {
+		p.connection = &connections.Items[i]
+	}
+	return p, nil
+}
+
+func (p *parts) look(o client.Object) {
+	p.byHand = p.byHand || !liqo.Ours(o)
+	p.going = p.going || o.GetDeletionTimestamp() != nil
+}
+
+// connected adds to a standing what Liqo says of the tunnel.
+func (p *parts) connected(peer string, s Standing) Standing {
+	switch {
+	case p.connection == nil:
+		return s.waits(reasonTunnel, "the gateways of the two clusters have not connected yet")
+	case p.connection.Status.Value != networkingv1beta1.Connected:
+		return s.waits(reasonTunnel, "the tunnel to %s is %s", peer, strings.ToLower(string(p.connection.Status.Value)))
+	}
+	s.Ready, s.Reason, s.Message = true, reasonConnected, ""
+	if latency := p.connection.Status.Latency.Value; latency != "" {
+		s.Message = "latency " + latency
+	}
+	return s
+}
+
+func (s Standing) waits(reason, format string, args ...any) Standing {
+	s.Ready, s.Reason, s.Message = false, reason, fmt.Sprintf(format, args...)
+	return s
+}
+
+// neededBy is the annotation of a Configuration that says in which direction of a peering the network is needed.
+func neededBy(role api.PeeringRole) string {
+	return api.Group + "/network-" + strings.ToLower(string(role))
+}
+
+// Needed says whether a network of ours stands, or is being made, for the peering with a cluster in a role.
+func (n *Network) Needed(ctx context.Context, peer string, role api.PeeringRole) (bool, error) {
+	p, err := n.read(ctx, peer)
+	if err != nil || p.byHand || p.configuration == nil {
+		return false, err
+	}
+	return p.configuration.Annotations[neededBy(role)] != "", nil
+}
+
+// Remove takes back what Ensure made for a peering, unless that in the other direction needs it; gone says that nothing is
+// left of it. The Configuration stays until the other side has confirmed the end, so that a restart in between is no harm.
+func (n *Network) Remove(ctx context.Context, peer string, role api.PeeringRole, confirmed bool) (gone bool, err error) {
+	p, err := n.read(ctx, peer)
+	if err != nil || p.byHand || p.configuration == nil {
+		return err == nil, err
+	}
+	other := api.RoleProvider
+	if role == api.RoleProvider {
+		other = api.RoleConsumer
+	}
+	if p.configuration.Annotations[neededBy(other)] != "" {
+		if !confirmed {
+			return false, nil
+		}
+		before := p.configuration.DeepCopy()
+		delete(p.configuration.Annotations, neededBy(role))
+		return true, n.patch(ctx, before, p.configuration)
+	}
+	if p.key != nil || p.server != nil || p.client != nil {
+		return false, n.disconnect(ctx, p)
+	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: p.configuration.Namespace, Name: keys}}
+	if err := n.Get(ctx, client.ObjectKeyFromObject(secret), secret); err == nil && liqo.Ours(secret) {
+		return false, n.remove(ctx, secret)
+	} else if client.IgnoreNotFound(err) != nil {
+		return false, err
+	}
+	if !confirmed {
+		return false, nil
+	}
+	return false, n.remove(ctx, p.configuration)
+}
+
+// disconnect takes down the gateway and what it knows of the other one.
+func (n *Network) disconnect(ctx context.Context, p *parts) error {
+	if p.key != nil {
+		if err := n.remove(ctx, p.key); err != nil {
+			return err
+		}
+	}
+	if p.client != nil {
+		if err := n.remove(ctx, p.client); err != nil {
+			return err
+		}
+	}
+	if p.server != nil {
+		return n.remove(ctx, p.server)
+	}
+	return nil
+}
+
+func (n *Network) remove(ctx context.Context, o client.Object) error {
+	if o.GetDeletionTimestamp() != nil {
+		return nil
+	}
+	uid := o.GetUID()
+	return client.IgnoreNotFound(n.Delete(ctx, o, client.Preconditions{UID: &uid}))
+}
+
+// Reached are the addresses by which pods here reach those of a peer, and are reached by them, through a network of ours, or
+// also through one made by hand.
+func Reached(ctx context.Context, r client.Reader, peer string, byHand bool) ([]string, error) {
+	var list networkingv1beta1.ConfigurationList
+	if err := r.List(ctx, &list, client.MatchingLabels{consts.RemoteClusterID: peer}); err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, c := range list.Items {
+		if c.Status.Remote == nil || c.DeletionTimestamp != nil || !byHand && !liqo.Ours(&c) {
+			continue
+		}
+		for _, cidr := range append(c.Status.Remote.CIDR.Pod, c.Status.Remote.CIDR.External...) {
+			if cidr != "" {
+				out = append(out, string(cidr))
+			}
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,24 @@
+package match
+
+import "github.com/bourse-dev/bourse/api"
+
+// A network between two clusters has two gateways, of which one dials the other: so one of them must be reachable.
+
+func noNetworkAsked(q *question) bool { return q.Request.Network != api.NetworkWireGuard }
+
+func connects(q *question, c *candidate) reason {
+	switch theirs := c.card.Properties; {
+	case theirs.Network != q.Request.Network:
+		return noNetwork
+	case !theirs.Gateway && !q.card.Properties.Gateway:
+		return noGateway
+	}
+	return passes
+}
+
+func explainNetwork(q *question, _ *candidate, r reason) string {
+	if r == noGateway {
+		return "neither its network gateway nor the asker's can be reached by the other"
+	}
+	return "has no network " + string(q.Request.Network) + " with consumers"
+}
