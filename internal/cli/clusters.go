@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -40,7 +42,7 @@ type clusterItem = api.Envelope[api.Cluster]
 
 func (sh *shell) showClusters(items []clusterItem) error {
 	of := func(part func(api.Amounts) api.Resources, name string) func(clusterItem) string {
-		return func(c clusterItem) string { return amount(part(c.Payload.Pools[api.GeneralPool]), name) }
+		return func(c clusterItem) string { return amount(ofAll(c.Payload.Pools, part), name) }
 	}
 	available := func(a api.Amounts) api.Resources { return a.Available }
 	reserved := func(a api.Amounts) api.Resources { return a.Reserved }
@@ -53,6 +55,7 @@ func (sh *shell) showClusters(items []clusterItem) error {
 		column[api.Cluster]{"MEMORY FREE", false, of(available, "memory")},
 		column[api.Cluster]{"MEMORY RESERVED", false, of(reserved, "memory")},
 		column[api.Cluster]{"GPUS", false, func(c clusterItem) string { return strings.Join(c.Payload.Properties.GPUs, ",") }},
+		column[api.Cluster]{"POOLS", true, func(c clusterItem) string { return strings.Join(slices.Sorted(maps.Keys(c.Payload.Pools)), ",") }},
 		column[api.Cluster]{"ARCHITECTURES", true, func(c clusterItem) string { return strings.Join(c.Payload.Properties.Architectures, ",") }},
 		column[api.Cluster]{"KUBERNETES", true, func(c clusterItem) string { return c.Payload.Properties.Kubernetes }},
 		column[api.Cluster]{"ZONES", true, func(c clusterItem) string { return strings.Join(c.Payload.Properties.Zones, ",") }},
@@ -98,4 +101,17 @@ func (sh *shell) statusCommand() *cobra.Command {
 			return sh.table([][]string{{"cluster", s.Cluster}, {"fingerprint", s.Fingerprint}, {"broker", s.Broker}, {"", connected}, {"", sharing}})
 		},
 	}
+}
+
+// ofAll is a part of all pools together.
+func ofAll(pools map[string]api.Amounts, part func(api.Amounts) api.Resources) api.Resources {
+	sum := api.Resources{}
+	for _, pool := range pools {
+		for name, amount := range part(pool) {
+			total := sum[name]
+			total.Add(amount)
+			sum[name] = total
+		}
+	}
+	return sum
 }

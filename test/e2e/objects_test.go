@@ -34,7 +34,7 @@ func TestAPIServerRefuses(t *testing.T) {
 		says   string
 	}{
 		{"a policy of another name", policy("other", api.GeneralPool), `the SharingPolicy of a cluster is named "default"`},
-		{"a policy of another pool", policy("default", "gpus"), `only the pool "general" is supported`},
+		{"a policy of another pool", policy("default", "GPUs"), "spec.pools[0].name"},
 		{"a policy without a pool", &api.SharingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, "spec.pools"},
 		{"an empty request", request(api.Request{Resources: api.Resources{}}), "ask for 1 to 64 resources"},
 		{"a request without resources", request(api.Request{}), "spec.resources"},
@@ -50,13 +50,13 @@ func TestAPIServerRefuses(t *testing.T) {
 	r := ask(t, w.rome, "default", "unchanged", api.Request{Resources: cpu("1"), Prefer: []string{"milan"}})
 	becomes(t, w.rome, r, api.Reserved)
 	for name, change := range map[string]string{
-		"amount":     `{"spec": {"resources": {"cpu": "2"}}}`,
-		"resource":   `{"spec": {"resources": {"memory": "1Gi"}}}`,
-		"where":      `{"spec": {"where": "true"}}`,
-		"preference": `{"spec": {"prefer": ["paris"]}}`,
+		"where":              `{"spec": {"where": "true"}}`,
+		"preference":         `{"spec": {"prefer": ["paris"]}}`,
+		"offloading":         `{"spec": {"offload": {"namespaces": ["default"]}}}`,
+		"strategy, once set": `{"spec": {"strategy": "pack"}}`,
 	} {
 		err := w.rome.Objects.Patch(t.Context(), r.DeepCopy(), kube.RawPatch("application/merge-patch+json", []byte(change)))
-		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "a request cannot be changed: delete it and make another") {
+		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "only the resources and the duration of a request can change: delete it and make another") {
 			t.Errorf("a request changes its %s: %v", name, err)
 		}
 	}
