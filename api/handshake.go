@@ -3,7 +3,7 @@ package api
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // Handshake is what one cluster says to another on the way to a peering: Liqo's own handshake, of which no part
-// is secret, in three messages.
+// is secret (what is, of a provider on EKS, is sealed), in three messages.
 //
 //	provider ── Nonce ────▶ consumer    something to sign
 //	provider ◀── Tenant ─── consumer    the signed nonce, the public key, a certificate request
@@ -56,6 +56,8 @@ type HandshakeTenant struct {
 	Challenge string `json:"challenge" maxLength:"64"`
 	// ProxyURL is how the consumer reaches the provider's API server inside the tunnel; empty: directly.
 	ProxyURL string `json:"proxyURL,omitempty"`
+	// SealTo is a public key of this opening (HPKE, ML-KEM-768 with X25519), to which the provider seals what is secret.
+	SealTo []byte `json:"sealTo,omitempty"`
 }
 
 // HandshakeIdentity is what the consumer makes its Identity of.
@@ -69,4 +71,6 @@ type HandshakeIdentity struct {
 	Certificate []byte `json:"certificate"`
 	APIServer   string `json:"apiServer"`
 	ProxyURL    string `json:"proxyURL,omitempty"`
+	// Sealed is, of a provider on EKS, Liqo's AwsConfig, sealed to the Tenant's SealTo.
+	Sealed []byte `json:"sealed,omitempty"`
 }

@@ -107,6 +107,9 @@ func (c *Consumer) answer(ctx context.Context, namespace, provider string, heard
 		return Progress{}, err
 	}
 	tenant.Signature, tenant.Challenge = signed.Data[consts.SignedNonceSecretField], string(signed.UID)
+	if tenant.SealTo, err = sealTo(signed.Data[sealField]); err != nil {
+		return Progress{}, err
+	}
 	return Progress{Step: StepIdentity, Session: heard.Session, Say: &api.HandshakeContent{Tenant: tenant}}, nil
 }
 
@@ -118,7 +121,11 @@ func (c *Consumer) signed(ctx context.Context, namespace, provider string, nonce
 	switch {
 	case apierrors.IsNotFound(err):
 		secret.Labels = liqo.Labels(provider, consts.SignedNonceSecretLabelKey, "true")
-		secret.Data = map[string][]byte{consts.NonceSecretField: nonce}
+		key, err := newSeal()
+		if err != nil {
+			return nil, err
+		}
+		secret.Data = map[string][]byte{consts.NonceSecretField: nonce, sealField: key}
 		return nil, c.Create(ctx, secret)
 	case err != nil:
 		return nil, err
@@ -172,6 +179,11 @@ func (c *Consumer) install(ctx context.Context, namespace, provider string, hear
 	identity.Spec.AuthParams = authv1beta1.AuthParams{CA: given.CA, SignedCRT: given.Certificate, APIServer: given.APIServer}
 	if given.ProxyURL != "" {
 		identity.Spec.AuthParams.ProxyURL = &given.ProxyURL
+	}
+	if len(given.Sealed) > 0 {
+		if identity.Spec.AuthParams.AwsConfig, err = unseal(nonce.Data[sealField], heard.Session, given.Challenge, given.Sealed); err != nil {
+			return false, err
+		}
 	}
 	return true, c.Create(ctx, identity)
 }

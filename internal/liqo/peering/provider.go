@@ -52,9 +52,9 @@ func (p *Provider) Open(ctx context.Context, consumer string, heard *api.Handsha
 		return waiting(StepNonce), err
 	}
 	out := Progress{Step: StepTenant, Session: session(nonce), Say: &api.HandshakeContent{Nonce: &api.HandshakeNonce{Nonce: nonce}}}
-	challenge := ""
+	challenge, to := "", []byte(nil)
 	if heard != nil && heard.Tenant != nil && heard.Session == out.Session {
-		challenge = heard.Tenant.Challenge
+		challenge, to = heard.Tenant.Challenge, heard.Tenant.SealTo
 		if tenant, err = p.admit(ctx, namespace, consumer, tenant, heard.Tenant); err != nil {
 			return Progress{}, err
 		}
@@ -64,9 +64,18 @@ func (p *Provider) Open(ctx context.Context, consumer string, heard *api.Handsha
 	}
 	a := tenant.Status.AuthParams
 	out.Open, out.Step = true, ""
+	var sealed []byte
+	if a.AwsConfig != nil {
+		if challenge == "" { // the consumer has yet to say to which key
+			return out, nil
+		}
+		if sealed, err = seal(to, out.Session, challenge, a.AwsConfig); err != nil {
+			return Progress{}, err
+		}
+	}
 	// The nonce goes with it: a consumer that has taken its part back meanwhile begins anew with it.
 	out.Say = &api.HandshakeContent{Nonce: &api.HandshakeNonce{Nonce: nonce}, Identity: &api.HandshakeIdentity{
-		Challenge: challenge, Namespace: tenant.Status.TenantNamespace, CA: a.CA, Certificate: a.SignedCRT, APIServer: a.APIServer, ProxyURL: value(a.ProxyURL),
+		Challenge: challenge, Namespace: tenant.Status.TenantNamespace, CA: a.CA, Certificate: a.SignedCRT, APIServer: a.APIServer, ProxyURL: value(a.ProxyURL), Sealed: sealed,
 	}}
 	return out, nil
 }

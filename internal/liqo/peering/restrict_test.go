@@ -22,7 +22,8 @@ type tenant struct {
 	provider *peering.Provider
 }
 
-func newTenant(t *testing.T) *tenant {
+// newAPI is an API server that knows Liqo's kinds of a handshake.
+func newAPI(t *testing.T) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, liqo.AddToScheme} {
@@ -30,13 +31,20 @@ func newTenant(t *testing.T) *tenant {
 			t.Fatal(err)
 		}
 	}
-	k := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{{
-		GroupVersion: authv1beta1.GroupVersion, Kind: authv1beta1.TenantKind, Resource: "tenants", Namespaced: true, Status: true,
-	}}})
+	kind := func(kind, resource string) kubeapi.Type {
+		return kubeapi.Type{GroupVersion: authv1beta1.GroupVersion, Kind: kind, Resource: resource, Namespaced: true, Status: true}
+	}
+	k := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{kind(authv1beta1.TenantKind, "tenants"), kind(authv1beta1.IdentityKind, "identities")}})
 	c, err := client.New(k.Config(), client.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return c
+}
+
+func newTenant(t *testing.T) *tenant {
+	t.Helper()
+	c := newAPI(t)
 	namespace := liqo.NewTenantNamespace("rome")
 	made := peering.NewTenant(namespace.Name, "rome")
 	for _, o := range []client.Object{namespace, made} {

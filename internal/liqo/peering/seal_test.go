@@ -1,0 +1,182 @@
+package peering_test
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"testing"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	"github.com/liqotech/liqo/pkg/consts"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/liqo/peering"
+)
+
+// handshake is both halves of one, of which the test plays Liqo's part.
+type handshake struct {
+	*testing.T
+	rome, milan client.Client
+	consumer    *peering.Consumer
+	provider    *peering.Provider
+	toRome      *api.Handshake
+	toMilan     *api.Handshake
+}
+
+func newHandshake(t *testing.T) *handshake {
+	t.Helper()
+	h := &handshake{T: t, rome: newAPI(t), milan: newAPI(t)}
+	h.consumer = &peering.Consumer{Client: h.rome, Cluster: "rome", LiqoNamespace: "liqo"}
+	h.provider = &peering.Provider{Client: h.milan}
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: consts.AuthKeysSecretName}, Data: map[string][]byte{
+		consts.PrivateKeyField: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), consts.PublicKeyField: []byte("public"),
+	}}
+	if err := h.rome.Create(t.Context(), keys); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// step lets both do what they can, and says the one's words to the other.
+func (h *handshake) step() {
+	h.Helper()
+	p, err := h.provider.Open(h.Context(), "rome", h.toMilan)
+	if err != nil {
+		h.Fatal(err)
+	}
+	if p.Say != nil {
+		h.toRome = &api.Handshake{Session: p.Session, HandshakeContent: *p.Say}
+	}
+	if p, err = h.consumer.Open(h.Context(), "milan", h.toRome); err != nil {
+		h.Fatal(err)
+	}
+	if p.Say != nil {
+		h.toMilan = &api.Handshake{Session: p.Session, HandshakeContent: *p.Say}
+	}
+}
+
+// write is what Liqo writes into a Secret.
+func (h *handshake) write(c client.Client, namespace, name, field, value string) {
+	h.Helper()
+	var s corev1.Secret
+	if err := c.Get(h.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &s); err != nil {
+		h.Fatal(err)
+	}
+	s.Data[field] = []byte(value)
+	if err := c.Update(h.Context(), &s); err != nil {
+		h.Fatal(err)
+	}
+}
+
+var aws = authv1beta1.AwsConfig{AwsAccessKeyID: "AKIA", AwsSecretAccessKey: "very-secret", AwsRegion: "eu-south-1", AwsClusterName: "milan"}
+
+// issue takes the handshake to where milan's Liqo has issued an identity on EKS.
+func (h *handshake) issue() {
+	h.Helper()
+	h.step()
+	var s corev1.Secret
+	if err := h.milan.Get(h.Context(), client.ObjectKey{Namespace: "liqo-tenant-rome", Name: "liqo-nonce"}, &s); err != nil {
+		h.Fatal(err)
+	}
+	s.Data = map[string][]byte{consts.NonceSecretField: []byte("nonce")}
+	if err := h.milan.Update(h.Context(), &s); err != nil {
+		h.Fatal(err)
+	}
+	h.step()
+	h.write(h.rome, "liqo-tenant-milan", "liqo-signed-nonce", consts.SignedNonceSecretField, "signed")
+	h.step()
+	h.step()
+	var tenant authv1beta1.Tenant
+	if err := h.milan.Get(h.Context(), client.ObjectKey{Namespace: "liqo-tenant-rome", Name: "rome"}, &tenant); err != nil {
+		h.Fatal(err)
+	}
+	config := aws
+	tenant.Status.TenantNamespace, tenant.Status.AuthParams = "liqo-tenant-rome", &authv1beta1.AuthParams{CA: []byte("ca"), APIServer: "https://eks", AwsConfig: &config}
+	if err := h.milan.Status().Update(h.Context(), &tenant); err != nil {
+		h.Fatal(err)
+	}
+}
+
+func (h *handshake) identity() *authv1beta1.Identity {
+	h.Helper()
+	var list authv1beta1.IdentityList
+	if err := h.rome.List(h.Context(), &list); err != nil {
+		h.Fatal(err)
+	}
+	if len(list.Items) == 0 {
+		return nil
+	}
+	return &list.Items[0]
+}
+
+// The access key of a provider on EKS reaches the consumer's Liqo, and nobody who relays it.
+func TestTheIdentityOfEKSIsSealed(t *testing.T) {
+	h := newHandshake(t)
+	h.issue()
+	h.step()
+	relayed, err := json.Marshal(h.toRome)
+	if err != nil || bytes.Contains(relayed, []byte("very-secret")) || bytes.Contains(relayed, []byte("AKIA")) {
+		t.Fatalf("what is relayed says %s, %v", relayed, err)
+	}
+	id := h.identity()
+	if id == nil || id.Spec.AuthParams.AwsConfig == nil || *id.Spec.AuthParams.AwsConfig != aws {
+		t.Fatalf("the identity is %+v", id)
+	}
+}
+
+// What is changed, or sealed for another opening, is not opened, and nothing is made of it.
+func TestASealThatDoesNotFit(t *testing.T) {
+	for name, spoil := range map[string]func(*api.Handshake){
+		"changed": func(m *api.Handshake) { m.Identity.Sealed[100] ^= 1 },
+		"cut":     func(m *api.Handshake) { m.Identity.Sealed = m.Identity.Sealed[:10] },
+		"of another opening": func(m *api.Handshake) {
+			other := newHandshake(t)
+			other.issue()
+			other.step()
+			m.Identity.Sealed = other.toRome.Identity.Sealed
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHandshake(t)
+			h.issue()
+			p, err := h.provider.Open(t.Context(), "rome", h.toMilan)
+			if err != nil || p.Say.Identity == nil {
+				t.Fatalf("%+v, %v", p, err)
+			}
+			said := &api.Handshake{Session: p.Session, HandshakeContent: *p.Say}
+			spoil(said)
+			if _, err := h.consumer.Open(t.Context(), "milan", said); api.CodeOf(err) != api.CodeBadSignature {
+				t.Errorf("%v", err)
+			}
+			if id := h.identity(); id != nil {
+				t.Errorf("made %+v", id)
+			}
+		})
+	}
+}
+
+// A consumer that says no key, or none that is one, gets no secret, and is told why.
+func TestNoKeyToSealTo(t *testing.T) {
+	for _, to := range [][]byte{nil, []byte("x")} {
+		h := newHandshake(t)
+		h.issue()
+		h.toMilan.Tenant.SealTo = to
+		if p, err := h.provider.Open(t.Context(), "rome", h.toMilan); api.CodeOf(err) != api.CodeInvalid {
+			t.Errorf("%+v, %v", p, err)
+		}
+	}
+}
