@@ -105,6 +105,18 @@ type InstructionStatus struct {
 	Granted  Resources `json:"granted,omitempty"`
 	Used     Resources `json:"used,omitempty"`
 	SharedBy int       `json:"sharedBy,omitempty"`
+	// Namespaces are the same by the namespaces of the pods.
+	// +listType=map
+	// +listMapKey=name
+	Namespaces []NamespaceUse `json:"namespaces,omitempty"`
+}
+
+// NamespaceUse is what the pods of a namespace request of what is lent.
+type NamespaceUse struct {
+	Name string    `json:"name"`
+	Used Resources `json:"used,omitempty"`
+	// Shared says that the namespace is not this reservation's alone: others of the account name it, too, or none does.
+	Shared bool `json:"shared,omitempty"`
 }
 
 // ReservationInstruction is what a consumer's agent carries out, in the namespace of the request.

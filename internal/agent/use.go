@@ -2,6 +2,8 @@ package agent
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,6 +17,9 @@ import (
 type use struct {
 	granted, used api.Resources
 	sharedBy      int
+	namespaces    map[string]api.Resources
+	// of is how many of the reservations are about a namespace, and whether the one that is looked at is one of them.
+	of func(namespace string) (all int, this bool)
 }
 
 // into writes it into the status of a reservation of this size.
@@ -26,13 +31,31 @@ func (u use) into(s *api.InstructionStatus, size market.Amounts) {
 		}
 		return out
 	}
-	s.Granted, s.Used, s.SharedBy = only(u.granted), only(u.used), u.sharedBy
+	s.Granted, s.Used, s.SharedBy, s.Namespaces = only(u.granted), only(u.used), u.sharedBy, nil
+	for _, name := range slices.Sorted(maps.Keys(u.namespaces)) {
+		all, this := u.of(name)
+		if all == 1 && !this {
+			continue // it is another's
+		}
+		s.Namespaces = append(s.Namespaces, api.NamespaceUse{Name: name, Used: only(u.namespaces[name]), Shared: all != 1})
+	}
 }
 
 // showUse shows beside each loan what its account is granted and uses.
 func (b *borrow) showUse(ctx context.Context, slice string, loans []loan, granted api.Resources) error {
-	u := use{granted, b.inventory.UsedOn(slice), len(loans)}
+	u := use{granted: granted, used: b.inventory.UsedOn(slice), sharedBy: len(loans)}
+	if len(u.used) > 0 {
+		u.namespaces = b.inventory.UsedByNamespace("", slice)
+	}
 	for _, l := range loans {
+		u.of = func(namespace string) (all int, this bool) {
+			for _, other := range loans {
+				if slices.Contains(namespacesOf(other), namespace) {
+					all, this = all+1, this || other.ID == l.ID
+				}
+			}
+			return all, this
+		}
 		if l.Object == nil {
 			continue
 		}
@@ -68,7 +91,12 @@ func (l *lend) showUse(ctx context.Context, consumer string) error {
 		if err != nil {
 			return err
 		}
-		u := use{granted, l.inventory.Used(grant.User(slice, consumer)), len(all)}
+		user := grant.User(slice, consumer)
+		u := use{granted: granted, used: l.inventory.Used(user), sharedBy: len(all)}
+		if len(u.used) > 0 {
+			u.namespaces = l.inventory.UsedByNamespace(user, "")
+		}
+		u.of = func(string) (int, bool) { return len(all), true } // which of them a namespace is for, the consumer knows
 		for _, r := range all {
 			var i api.ProviderInstruction
 			if err := l.Get(ctx, client.ObjectKey{Namespace: l.namespace, Name: r.ID}, &i); err != nil {

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -48,6 +49,24 @@ func (i *Inventory) Used(owner string) api.Resources {
 		}
 	}
 	return sums.resources()
+}
+
+// UsedByNamespace is what the pods of an owner request, or else those on a node, by their namespaces. It looks at every pod.
+func (i *Inventory) UsedByNamespace(owner, node string) map[string]api.Resources {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	sums := byOwner{} // here an owner is a namespace
+	for key, p := range i.pods.items {
+		if node != "" && p.node.Value() == node || node == "" && p.owner.Value() == owner {
+			namespace, _, _ := strings.Cut(key, "/")
+			sums.of(namespace).add(p.requests)
+		}
+	}
+	out := make(map[string]api.Resources, len(sums))
+	for namespace, used := range sums {
+		out[namespace] = used.resources()
+	}
+	return out
 }
 
 // UsedOn is what the pods on a node request, whoever's they are, and however many nodes are looked at otherwise.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"pgregory.net/rapid"
@@ -41,6 +42,19 @@ func TestMeasureEqualsACountFromScratch(t *testing.T) {
 					got := numbers(measured.Pools[policy.Name])
 					if diff := cmp.Diff(world.count(policy, pools[:n], consumer), got); diff != "" {
 						t.Fatalf("pool %s (-from scratch +measured):\n%s", policy.Name, diff)
+					}
+				}
+				for _, owner := range []string{"a", "b", "c"} {
+					sum := api.Resources{}
+					for _, used := range i.UsedByNamespace(owner, "") {
+						for name, q := range used {
+							total := sum[name]
+							total.Add(q)
+							sum[name] = total
+						}
+					}
+					if used := i.Used(owner); !equality.Semantic.DeepEqual(sum, used) && len(sum)+len(used) > 0 {
+						t.Fatalf("%s uses %v, by namespaces %v", owner, used, sum)
 					}
 				}
 				if len(world.pods) == 0 && len(i.usage) > 0 {

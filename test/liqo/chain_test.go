@@ -10,6 +10,7 @@ import (
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -77,6 +78,12 @@ func TestReservationsOfOneAccountAddUp(t *testing.T) {
 	w.granted(t, w.rome, w.paris, "6")
 	second.run(4, "400m", "64Mi")
 	second.running(w.paris, 4)
+	of := func(namespace string, shared bool) []api.NamespaceUse {
+		return []api.NamespaceUse{{Name: namespace, Used: amounts("1600m", "256Mi"), Shared: shared}}
+	}
+	second.uses("second", w.rome, &api.ReservationInstruction{}, of("second", false)) // it alone names its namespace
+	first.uses("first", w.rome, &api.ReservationInstruction{}, nil)
+	first.uses(api.Namespace, w.paris, &api.ProviderInstruction{}, of("second-rome", true))
 
 	first.release()
 	w.granted(t, w.rome, w.paris, "2")
@@ -88,6 +95,28 @@ func TestReservationsOfOneAccountAddUp(t *testing.T) {
 	w.granted(t, w.rome, w.paris, "1")
 	third.release()
 	w.nothingLeft(t, w.rome, w.paris)
+}
+
+// uses waits until an instruction of the request shows what its account of two is granted and uses, and by which namespaces.
+func (a *asked) uses(namespace string, at *federation.Member, o kube.Object, namespaces []api.NamespaceUse) {
+	a.t.Helper()
+	eventually(a.t, fmt.Sprintf("the %T of %s shows what is used", o, a.request.Name), func(ctx context.Context) error {
+		if err := at.Objects.Get(ctx, kube.ObjectKey{Namespace: namespace, Name: a.request.Status.Reservation}, o); err != nil {
+			return err
+		}
+		var s api.InstructionStatus
+		switch i := o.(type) {
+		case *api.ReservationInstruction:
+			s = i.Status
+		case *api.ProviderInstruction:
+			s = i.Status
+		}
+		granted, used := s.Granted[corev1.ResourceCPU], s.Used[corev1.ResourceCPU]
+		if granted.String() != "6" || used.String() != "1600m" || s.SharedBy != 2 || !equality.Semantic.DeepEqual(s.Namespaces, namespaces) {
+			return fmt.Errorf("it says %+v", s)
+		}
+		return nil
+	})
 }
 
 // A part of what is lent ends while its pods refuse to go: those of the other reservation never stop, the others are
