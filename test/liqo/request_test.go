@@ -114,6 +114,9 @@ func (a *asked) run(replicas int32, cpu, memory string, more ...func(*corev1.Pod
 	if err := a.from.Objects.Create(a.t.Context(), d); err != nil {
 		a.t.Fatal(err)
 	}
+	a.t.Cleanup(func() { // its pods would wait for any virtual node of the same provider, and take what is another test's
+		_ = a.from.Objects.Delete(context.Background(), d, kube.PropagationPolicy(metav1.DeletePropagationBackground))
+	})
 	return d
 }
 
