@@ -138,14 +138,16 @@ func (p *peers) describe(s *api.PeerStatus, cluster string, m *market.Member, in
 			s.Fingerprint = key.Fingerprint().String()
 		}
 	}
+	// A card is refused by what is pinned or named, unless the admin has confirmed its key since.
+	refused := last.cause != nil && m != nil && (m.Key != "" || m.Trusted != "") && m.Trusted != last.shown
 	switch {
 	case invalid != nil:
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, string(api.CodeInvalid), invalid.Error()
-	case m == nil || m.Key == "":
+	case m == nil || m.Key == "" && !refused:
 		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, "NotMet", "no card of it was seen yet"
-	case m.Trusted != "" && m.Trusted != s.Fingerprint && !m.Confirmed:
+	case m.Key != "" && m.Trusted != "" && m.Trusted != s.Fingerprint && !m.Confirmed:
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, string(api.CodeKeyChanged), "the pinned key is not the one that the admin says it has; what is bound goes on, nothing new is agreed"
-	case last.cause != nil && (m.Trusted == "" || m.Trusted != last.shown):
+	case refused:
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, string(api.CodeOf(last.cause)), fmt.Sprintf("it shows the key %s: %s", last.shown, last.cause)
 	case m.Trusted != "" && m.Trusted != s.Fingerprint:
 		c.Reason, c.Message = "Rotated", fmt.Sprintf("the key that the admin confirmed, %s, signed this one as its successor; say so in spec.fingerprint, in Git too, or: bourse trust %s %s",
