@@ -147,7 +147,7 @@ func (b *borrow) bound(ctx context.Context) ([]loan, error) {
 // ensure makes one slice, and says what it waits for.
 func (b *borrow) ensure(ctx context.Context, provider, slice string, loans, all []loan) (string, error) {
 	if message, err := b.captures(ctx, provider, loans, all); err != nil || message != "" {
-		b.show(ctx, loans, api.ConditionOffloaded, false, "WouldOffloadOthers", message)
+		b.show(ctx, loans, shown{api.ConditionOffloaded, false, "WouldOffloadOthers", message})
 		return message, err
 	}
 	if wait, err := b.awaitNetwork(ctx, provider, slice, loans); err != nil || wait != "" {
@@ -165,9 +165,9 @@ func (b *borrow) ensure(ctx context.Context, provider, slice string, loans, all 
 	if err != nil {
 		return "", err
 	}
-	b.show(ctx, loans, api.ConditionPeered, true, "Peered", "")
-	b.show(ctx, loans, api.ConditionGranted, standing.Granted, reasonOf(standing.Granted, "Granted", "Waiting"), standing.Message)
-	b.show(ctx, loans, api.ConditionNodeReady, standing.Ready, reasonOf(standing.Ready, "Ready", "Waiting"), standing.Message)
+	b.show(ctx, loans, shown{api.ConditionPeered, true, "Peered", ""},
+		shown{api.ConditionGranted, standing.Granted, reasonOf(standing.Granted, "Granted", "Waiting"), standing.Message},
+		shown{api.ConditionNodeReady, standing.Ready, reasonOf(standing.Ready, "Ready", "Waiting"), standing.Message})
 	if err := b.showUse(ctx, slice, loans, standing.Resources); err != nil {
 		return "", err
 	}
@@ -243,7 +243,7 @@ func (b *borrow) offload(ctx context.Context, all []loan) error {
 		}
 		for _, name := range o.Namespaces {
 			if err := b.allowed(ctx, l, name); err != nil {
-				b.show(ctx, []loan{l}, api.ConditionOffloaded, false, string(api.CodeOf(err)), err.Error())
+				b.show(ctx, []loan{l}, shown{api.ConditionOffloaded, false, string(api.CodeOf(err)), err.Error()})
 				continue
 			}
 			if uses[name] == nil {
@@ -263,7 +263,7 @@ func (b *borrow) offload(ctx context.Context, all []loan) error {
 			if code := api.CodeOf(err); code == api.CodeConflict || code == api.CodeInvalid {
 				reason = "NamespaceOffloadingForeign"
 			}
-			b.show(ctx, naming(all, u.Namespace), api.ConditionOffloaded, false, reason, err.Error())
+			b.show(ctx, naming(all, u.Namespace), shown{api.ConditionOffloaded, false, reason, err.Error()})
 		}
 	}
 	return nil
@@ -307,7 +307,7 @@ func (b *borrow) offloaded(ctx context.Context, loans []loan) (string, error) {
 				return message, nil
 			}
 		}
-		b.show(ctx, []loan{l}, api.ConditionOffloaded, true, "Offloaded", "offloaded: "+strings.Join(o.Namespaces, ", "))
+		b.show(ctx, []loan{l}, shown{api.ConditionOffloaded, true, "Offloaded", "offloaded: " + strings.Join(o.Namespaces, ", ")})
 		if err := b.comply(ctx, l, o.Namespaces); err != nil {
 			return "", err
 		}
@@ -330,18 +330,25 @@ func (b *borrow) comply(ctx context.Context, l loan, namespaces []string) error 
 		wrong = append(wrong, more...)
 	}
 	if len(wrong) == 0 {
-		b.show(ctx, []loan{l}, api.ConditionPodsComply, true, "PodsComply", "")
+		b.show(ctx, []loan{l}, shown{api.ConditionPodsComply, true, "PodsComply", ""})
 		return nil
 	}
 	if more := len(wrong) - 5; more > 0 {
 		wrong = append(wrong[:5], fmt.Sprintf("and %d more", more))
 	}
-	b.show(ctx, []loan{l}, api.ConditionPodsComply, false, "WouldBeRefused", "no provider takes: "+strings.Join(wrong, "; "))
+	b.show(ctx, []loan{l}, shown{api.ConditionPodsComply, false, "WouldBeRefused", "no provider takes: " + strings.Join(wrong, "; ")})
 	return nil
 }
 
-// show puts a condition on the instructions of loans. It is a picture: where it cannot be drawn, the next look does.
-func (b *borrow) show(ctx context.Context, loans []loan, kind string, ok bool, reason, message string) {
+// shown is a condition of an instruction.
+type shown struct {
+	kind            string
+	ok              bool
+	reason, message string
+}
+
+// show puts conditions on the instructions of loans. It is a picture: where it cannot be drawn, the next look does.
+func (b *borrow) show(ctx context.Context, loans []loan, all ...shown) {
 	for _, l := range loans {
 		if l.Object == nil {
 			continue
@@ -350,12 +357,15 @@ func (b *borrow) show(ctx context.Context, loans []loan, kind string, ok bool, r
 		if b.Get(ctx, client.ObjectKey{Namespace: l.Object.Namespace, Name: l.ID}, &i) != nil {
 			continue
 		}
-		before := i.DeepCopy()
-		c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: message, ObservedGeneration: i.Generation}
-		if ok {
-			c.Status = metav1.ConditionTrue
+		before, changed := i.DeepCopy(), false
+		for _, s := range all {
+			c := metav1.Condition{Type: s.kind, Status: metav1.ConditionFalse, Reason: s.reason, Message: s.message, ObservedGeneration: i.Generation}
+			if s.ok {
+				c.Status = metav1.ConditionTrue
+			}
+			changed = meta.SetStatusCondition(&i.Status.Conditions, c) || changed
 		}
-		if meta.SetStatusCondition(&i.Status.Conditions, c) {
+		if changed {
 			_ = b.Status().Patch(ctx, &i, client.MergeFrom(before))
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -34,8 +35,8 @@ type lend struct {
 	reader    client.Reader // from the API server
 	graces    graces
 	log       *slog.Logger
-	proven    map[string]time.Time // when the policies last denied, for each consumer
-	isOpen    map[string]bool      // the peerings that are
+	proofs    map[string]proof // that the policies deny, for each consumer
+	isOpen    map[string]bool  // the peerings that are
 }
 
 // graces are how long pods may stay that a reservation no longer covers.
@@ -58,18 +59,37 @@ func (l *lend) open(ctx context.Context, peer string, heard *api.Handshake) (pee
 	if l.isOpen[peer] {
 		lasts = proofLasts
 	}
-	if time.Since(l.proven[peer]) > lasts {
-		if err := l.policies.InForce(ctx); err != nil {
+	if time.Since(l.proofs[peer].begun) > lasts {
+		l.proofs[peer] = l.prove(ctx, peer)
+	}
+	if l.isOpen[peer] || heard != nil { // before, there is only a nonce, which grants nothing
+		if err := l.proofs[peer].holds(); err != nil {
+			delete(l.proofs, peer)
 			return peering.Progress{}, err
 		}
-		if err := posture.Collides(ctx, l.policies.Reader, peer); err != nil {
-			return peering.Progress{}, err
-		}
-		l.proven[peer] = time.Now()
 	}
 	progress, err := l.peer(ctx, peer, heard)
 	l.isOpen[peer] = err == nil && progress.Open
 	return progress, err
+}
+
+// proof is that the policies keep a consumer to what it reserved. It is looked for while the consumer signs its nonce.
+type proof struct {
+	begun time.Time
+	holds func() error // waits for it
+}
+
+func (l *lend) prove(ctx context.Context, peer string) proof {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	holds := sync.OnceValue(func() error {
+		defer cancel()
+		if err := l.policies.InForce(ctx); err != nil {
+			return err
+		}
+		return posture.Collides(ctx, l.policies.Reader, peer)
+	})
+	go holds()
+	return proof{time.Now(), holds}
 }
 
 // peer opens a peering under policies that are in force.
@@ -189,7 +209,7 @@ func (l *lend) close(ctx context.Context, peer string, force bool) (bool, error)
 		return false, err
 	}
 	delete(l.isOpen, peer)
-	delete(l.proven, peer)
+	delete(l.proofs, peer)
 	return true, l.policies.Unlist(ctx, peer)
 }
 

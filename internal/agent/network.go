@@ -75,7 +75,7 @@ func (b *borrow) awaitNetwork(ctx context.Context, provider, slice string, loans
 		return "", nil
 	}
 	s := b.networks[provider]
-	b.show(ctx, asking, api.ConditionNetworkReady, s.Ready, s.Reason, s.Message)
+	b.show(ctx, asking, shown{api.ConditionNetworkReady, s.Ready, s.Reason, s.Message})
 	if s.Configured {
 		return "", nil
 	}

@@ -48,16 +48,16 @@ func (c *Consumer) Open(ctx context.Context, provider string, heard *api.Handsha
 	}
 	if heard != nil && heard.Identity != nil && identity == nil { // Liqo itself renews what is in one that is there
 		if made, err := c.install(ctx, namespace, provider, heard); err != nil || made {
-			return waiting(StepIdentity), err
+			return Progress{Open: made, Step: StepIdentity}, err
 		}
 	}
 	if heard != nil && heard.Nonce != nil && identity == nil {
 		return c.answer(ctx, namespace, provider, heard)
 	}
-	if identity != nil && identity.Status.KubeconfigSecretRef != nil {
+	if identity != nil { // what is asked for by it, Liqo copies once it has made a kubeconfig of it
 		return Progress{Open: true}, nil
 	}
-	if identity != nil || heard != nil {
+	if heard != nil {
 		return waiting(StepIdentity), nil
 	}
 	return waiting(StepNonce), nil
