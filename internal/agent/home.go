@@ -165,6 +165,9 @@ func (h *home) ChangeReservation(ctx context.Context, id string, change api.Rese
 	if err != nil {
 		return none, err
 	}
+	if string(object.UID) != ours.Object.UID {
+		return none, api.Errorf(api.CodeConflict, "reservation %s ends: its request was replaced by another of the same name", id).Fix("see: bourse reservations")
+	}
 	before := object.DeepCopy()
 	for name, amount := range change.Resources {
 		object.Spec.Resources[name] = amount
@@ -178,7 +181,7 @@ func (h *home) ChangeReservation(ctx context.Context, id string, change api.Rese
 	if _, err := market.Need("resources", object.Spec.Resources); err != nil {
 		return none, err
 	}
-	if err := h.Patch(ctx, object, client.MergeFrom(before)); err != nil {
+	if err := h.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return none, kubernetesError(err)
 	}
 	return envelope(object), nil

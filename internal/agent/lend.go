@@ -249,7 +249,6 @@ func (l *lend) account(ctx context.Context, consumer, slice string) (a account, 
 			}
 		}
 	})
-	a.ending = append(a.ending, a.givenUp()...)
 	return a, err
 }
 
@@ -269,15 +268,20 @@ func (l *lend) owed(ctx context.Context, consumer, slice string) (grant.Owed, bo
 		return grant.Owed{}, false, err
 	}
 	sum, counted := a.owed(), a.bound
-	if used := l.used(consumer, slice); !sum.Fits(used.Only(sum.Plus(sumOf(a.ending)))) {
-		now := l.market.Now().Go()
+	ending, now := false, l.market.Now().Go()
+	grace := func(r *market.Reservation) bool { return now.Sub(r.Changed.Go()) < l.graces.shrink }
+	lost := sumOf(a.givenUp())
+	if used := l.used(consumer, slice); !sum.Fits(used.Only(sum.Plus(sumOf(a.ending)).Plus(lost))) {
 		for _, r := range a.ending {
-			if now.Sub(r.Changed.Go()) < l.graces.shrink {
-				sum, counted = sum.Plus(r.Size), append(slices.Clone(counted), r)
+			if grace(r) {
+				sum, counted, ending = sum.Plus(r.Size), append(slices.Clone(counted), r), true
 			}
 		}
+		if slices.ContainsFunc(a.givenUp(), grace) { // only what runs: what was given up is not for new pods
+			sum, ending = sum.Max(used.Only(sum.Plus(lost))), true
+		}
 	}
-	out := grant.Owed{Pool: slices.Concat(a.bound, a.ending)[0].Pool, Resources: sum.Resources(), Ending: len(counted) > len(a.bound)}
+	out := grant.Owed{Pool: slices.Concat(a.bound, a.ending)[0].Pool, Resources: sum.Resources(), Ending: ending}
 	for _, r := range counted {
 		out.Reservations = append(out.Reservations, r.ID)
 	}

@@ -109,6 +109,8 @@ func (b *Borrower) recover(ctx context.Context, theirs *transport.Reservation, w
 		return err
 	}
 	ours.Object = &w.Object
+	// When it began the broker alone says: the wish is taken for what was agreed, until it is edited.
+	ours.Created = market.At(ours.Until.Go().Add(-durationOf(w.Request)))
 	if _, err := b.meet(ctx, theirs); err != nil {
 		return err
 	}
@@ -162,7 +164,7 @@ func (b *Borrower) newer(ctx context.Context, theirs *transport.Reservation, our
 	if _, err := b.meet(ctx, theirs); err != nil {
 		return ours, nil
 	}
-	again.Object = ours.Object
+	again.Object, again.Created = ours.Object, ours.Created
 	return again, nil
 }
 
@@ -170,8 +172,11 @@ func (b *Borrower) newer(ctx context.Context, theirs *transport.Reservation, our
 // does not move: whatever else it holds instead is not signed.
 func (b *Borrower) remind(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
 	t := theirs.Payload
-	if t.State == api.Held && (t.Assignment != "" || t.Generation != ours.Generation) || t.Change.Pending() {
+	if t.State == api.Held && (t.Assignment != "" || t.Generation != ours.Generation) || t.Change.Pending() || ours.Changing() != nil {
 		return nil
+	}
+	if t.Change != nil && t.Change.Generation >= ours.Generation { // it has given up waiting for it: once more, as a newer one
+		return b.proposeAgain(ctx, ours, t.Change.Generation+1)
 	}
 	_, err := b.Broker.Confirm(ctx, theirs.ID, ours.Assignment)
 	return unlessMovedOn(err)

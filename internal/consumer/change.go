@@ -40,6 +40,16 @@ func (b *Borrower) Change(ctx context.Context, ours *market.Reservation, w Wish)
 	return retryAfter, b.remember(ctx, ours, want) // which brings us here again
 }
 
+// proposeAgain signs what is bound as a newer generation.
+func (b *Borrower) proposeAgain(ctx context.Context, ours *market.Reservation, generation int64) (err error) {
+	again := market.Change{Generation: max(generation, ours.Latest()+1), Size: ours.Size, Until: ours.Until}
+	again.HeldUntil = market.At(b.Market.Now().Go().Add(market.HoldTime).Truncate(time.Second))
+	if again.Assignment, err = b.signChange(ctx, ours, again); err != nil {
+		return err
+	}
+	return b.remember(ctx, ours, again) // its controller sends it
+}
+
 // wanted is what a wish makes of a reservation.
 func wanted(w Wish, ours *market.Reservation) (market.Change, error) {
 	size, err := market.Need("resources", w.Request.Resources)

@@ -190,3 +190,23 @@ func TestAnEditedRequestOfALedgerThatLostEverything(t *testing.T) {
 		t.Errorf("it remembers %+v", r)
 	}
 }
+
+// Where that broker has given up waiting for the answer, the same is signed once more, as a newer generation.
+func TestABrokerRestoredThatGaveUpWaiting(t *testing.T) {
+	d, deal := edited(t, "6")
+	before := *deal.Shown()
+	d.reconcile()
+	d.reconcile()
+	d.wasAsked("Confirm r-1")
+	d.hears(deal.Shown())
+	d.hears(deal.Changed(""))
+	before.Payload.Fence = api.Fence{Lineage: "second", Revision: 1}
+	before.Payload.Change = &api.Change{Generation: 2, Resources: transporttest.CPU("6"), Reason: api.ReasonNoAnswer}
+	d.hears(&before)
+	if c := d.ours().Changing(); c == nil || c.Generation != 3 || c.Size.Of("cpu") != 6000 || d.ours().Generation != 2 {
+		t.Fatalf("it is %+v", d.ours())
+	}
+	d.broker.OnConfirm = func(string, string) (transport.Reservation, error) { return before, nil }
+	d.reconcile()
+	d.wasAsked("Confirm r-1")
+}

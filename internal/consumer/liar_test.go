@@ -44,6 +44,12 @@ func TestALyingBrokerAnswersSomethingElse(t *testing.T) {
 		"held for ever": func(_ *borrower, r *transport.Reservation) {
 			r.Payload.HeldUntil = later(r.Payload.HeldUntil, time.Hour)
 		},
+		"begun in a time to come": func(_ *borrower, r *transport.Reservation) {
+			r.Payload.Created = later(r.Payload.Created, 2000*time.Hour)
+		},
+		"begun long ago": func(_ *borrower, r *transport.Reservation) {
+			r.Payload.Created = later(r.Payload.Created, -2000*time.Hour)
+		},
 		"on itself": func(_ *borrower, r *transport.Reservation) { r.Payload.Provider = "rome" },
 		"with a card of another": func(b *borrower, r *transport.Reservation) {
 			r.Payload.ProviderCard = transporttest.NewParty(b.t, "oslo").Card(api.Properties{})

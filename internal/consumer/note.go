@@ -99,6 +99,10 @@ func (b *Borrower) note(ctx context.Context, theirs *transport.Reservation, ours
 		equality.Semantic.DeepEqual(ours.Change, next.Change) {
 		return nil // nothing to remember: idle means idle
 	}
-	_, err := b.Market.Do(ctx, market.Note{Reservation: &next})
+	var command market.Command = market.Note{Reservation: &next}
+	if known { // what was signed meanwhile is not forgotten: the error brings us here again
+		command = market.IfRevision{ID: next.ID, Revision: ours.Revision, Command: command}
+	}
+	_, err := b.Market.Do(ctx, command)
 	return err
 }

@@ -129,6 +129,7 @@ func answers(t api.Reservation, r api.Request, cluster string, now time.Time) er
 		{equality.Semantic.DeepEqual(t.Resources, positive(r.Resources)), "of another size"},
 		{t.Slice == market.SliceName(cluster, t.Provider, t.Pool), "in a wrong slice"},
 		{t.Until.After(now) && t.Until.Sub(now) <= duration+time.Minute, "for another time"},
+		{t.Created.Sub(now) <= market.SkewGrace && (t.Until.Sub(t.Created.Time)-duration).Abs() <= time.Minute, "from another time"},
 		{t.HeldUntil.Sub(now) <= market.DecideTime+market.SkewGrace, "held for longer than anyone decides"},
 	} {
 		if !demand.holds {

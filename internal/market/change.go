@@ -22,6 +22,9 @@ type Change struct {
 	Message string     `json:"message,omitempty"`
 }
 
+// ShrinkTime is how long what a reservation lost is added to what it loses next: longer than pods may stay.
+const ShrinkTime = 5 * time.Minute
+
 // Shrunk is what a reservation had more before it became smaller.
 type Shrunk struct {
 	By Amounts `json:"by"`
@@ -88,10 +91,7 @@ func (r *Reservation) Ending() *Reservation {
 
 // Become makes the reservation what its change says.
 func (r *Reservation) Become(c Change, now Time) {
-	r.Shrunk = nil
-	if by := r.Size.Beyond(c.Size); len(by) > 0 {
-		r.Shrunk = &Shrunk{By: by, At: now}
-	}
+	r.Shrunk = r.lost(c.Size, now)
 	r.Generation, r.Size, r.Until, r.Assignment, r.Acceptance = c.Generation, c.Size, c.Until, c.Assignment, c.Acceptance
 	r.Reason, r.Message, r.Change = "", "", nil
 }
@@ -101,6 +101,20 @@ func (r *Reservation) settle() {
 	if !r.Bound() {
 		r.Change = nil
 	}
+}
+
+// lost is what a reservation has lost once it has another size: also what it lost shortly before, since when pods may still
+// have to go for that.
+func (r *Reservation) lost(next Amounts, now Time) *Shrunk {
+	had, since := r.Size, now
+	if s := r.Shrunk; s != nil && now < s.At.plus(ShrinkTime) {
+		had, since = had.Plus(s.By), s.At
+	}
+	by := had.Beyond(next)
+	if len(by) == 0 {
+		return nil
+	}
+	return &Shrunk{By: by, At: since}
 }
 
 // refuse leaves of a change only that it was.

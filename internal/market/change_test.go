@@ -1,6 +1,7 @@
 package market_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -145,4 +146,31 @@ func TestGateWaitsForALongerEnd(t *testing.T) {
 	d.want("r", api.Reserved, "", "rome", 3000)
 	d.pass(31 * time.Minute)
 	d.want("r", api.Releasing, api.ReasonEnded, "rome", 3000)
+}
+
+// What was lost by becoming smaller is not forgotten by the next change, nor is its time; after a while it is.
+func TestWhatIsLostStaysLost(t *testing.T) {
+	d := newDesk(t)
+	d.reserved("r", 7)
+	change := func(generation, cores int64) *market.Shrunk {
+		t.Helper()
+		d.must(becoming(generation, cores))
+		d.must(market.Accept{ID: "r", Provider: "rome", Generation: generation, Document: fmt.Sprint("acceptance ", generation)})
+		return d.state.Reservation("r").Shrunk
+	}
+	if s := change(2, 2); s == nil || !s.By.Equal(cpu(5)) || s.At != noon {
+		t.Fatalf("lost %s", dump(s))
+	}
+	d.pass(time.Minute)
+	if s := change(3, 3); s == nil || !s.By.Equal(cpu(4)) || s.At != noon {
+		t.Fatalf("lost %s", dump(s))
+	}
+	d.pass(market.ShrinkTime)
+	d.offers("rome", 2, "8")
+	if s := change(4, 3); s != nil {
+		t.Fatalf("lost %s", dump(s))
+	}
+	if s := change(5, 1); s == nil || !s.By.Equal(cpu(2)) || s.At != d.now {
+		t.Fatalf("lost %s", dump(s))
+	}
 }

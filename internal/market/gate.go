@@ -55,6 +55,8 @@ func (c Admit) change(s *State, r *Reservation, now Time) (Outcome, error) {
 	switch pending := r.Changing(); {
 	case pending != nil && pending.Assignment == c.Document:
 		return unchanged(r)
+	case c.Adopt && next.Generation <= r.Latest() && s.roomToBecome(r, c.Size, now) != nil: // it was dropped, and its room is another's now
+		return Outcome{}, s.roomToBecome(r, c.Size, now)
 	case c.Adopt:
 		r.Become(next, now)
 		if r.State == api.Held { // of which the commit was lost, too

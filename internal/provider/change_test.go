@@ -144,3 +144,50 @@ func TestALyingBrokerChanges(t *testing.T) {
 	g.heard(theirs)
 	g.has(1, 2000, 6000)
 }
+
+// A broker that was restored from before a change asks once more: it gets the answer that binds already.
+func TestABrokerRestoredFromBeforeAChange(t *testing.T) {
+	g, d := lends(t)
+	asked := d.Changing("5", "")
+	g.heard(asked, "Accept r-1")
+	bound := g.ours("r-1").Acceptance
+	asked.Payload.Fence = api.Fence{Lineage: "second", Revision: 1}
+	g.broker.OnAccept = func(_, acceptance string) (transport.Reservation, error) {
+		if acceptance != bound {
+			t.Error("it gives another answer")
+		}
+		return *d.Shown(), nil
+	}
+	g.heard(asked, "Accept r-1")
+	g.has(2, 5000, 3000)
+}
+
+// A broker that kept an acceptance to itself cannot come back with it when what it took is another's.
+func TestAnAcceptanceThatWasKeptBack(t *testing.T) {
+	g, d := lends(t)
+	acceptance := ""
+	g.broker.OnAccept = func(_, document string) (transport.Reservation, error) {
+		acceptance = document
+		return transport.Reservation{}, transporttest.Away
+	}
+	if err := g.hears(d.Changing("6", "")); !errors.Is(err, transporttest.Away) {
+		t.Fatal(err)
+	}
+	g.broker.Asked()
+	kept := *d.Shown()
+	g.heard(d.Unchanged(api.ReasonNoAnswer))
+	g.left(6000)
+	other := g.deal("r-2", "6")
+	g.takes(other)
+	g.heard(other.Signed(), "Accept r-2")
+	g.left(0)
+	c := kept.Payload.Change
+	kept.Payload.Generation, kept.Payload.Resources, kept.Payload.Until, kept.Payload.Assignment = c.Generation, c.Resources, c.Until, c.Assignment
+	kept.Payload.Acceptance, kept.Payload.Change = acceptance, nil
+	kept.Payload.Fence.Revision += 100
+	g.heard(&kept)
+	g.left(0)
+	if r := g.ours("r-1"); r.Generation != 1 {
+		t.Errorf("it took back %+v", r)
+	}
+}

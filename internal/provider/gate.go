@@ -134,6 +134,8 @@ func (g *Gate) answer(ctx context.Context, theirs *transport.Reservation, ours *
 	}
 	committed, err := g.Broker.Accept(ctx, theirs.ID, acceptance)
 	switch {
+	case gone(err) && ours != nil && ours.Bound():
+		return nil // what has become of the change, the next news says: it may have been recorded
 	case gone(err): // it moved on without us: our acceptance binds nobody
 		return g.drop(ctx, theirs.ID)
 	case err != nil:
@@ -194,7 +196,7 @@ func (g *Gate) follow(ctx context.Context, theirs *transport.Reservation, ours *
 		return g.commit(ctx, theirs, ours)
 	case t.Generation > ours.Generation:
 		return g.adopt(ctx, theirs)
-	case ours.Bound() && t.Change.Pending() && t.Change.Generation > ours.Generation:
+	case ours.Bound() && t.Change.Pending() && (t.Change.Generation > ours.Generation || ours.AnswerTo(t.Change.Assignment) != ""):
 		offer := *theirs
 		offer.Payload.State, offer.Payload.Generation, offer.Payload.Assignment = api.Held, t.Change.Generation, t.Change.Assignment
 		return g.answer(ctx, &offer, ours)
@@ -241,7 +243,7 @@ func (g *Gate) ending(ctx context.Context, theirs *transport.Reservation, ours *
 	case signed:
 		_, err := g.Market.Do(ctx, market.Release{ID: ours.ID, By: g.Cluster, Reason: reason})
 		return err
-	case theirs.Payload.State.Over():
+	case theirs.Payload.State.Over(), ours.Changing() != nil: // what ends changes no more
 		return g.drop(ctx, ours.ID)
 	default:
 		return nil
