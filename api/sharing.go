@@ -172,8 +172,9 @@ type PoolPolicy struct {
 	// +kubebuilder:validation:items:MaxLength=316
 	// +optional
 	Resources []string `json:"resources,omitempty"`
-	// StorageClasses, IngressClasses and LoadBalancerClasses are what consumers may use here besides, by their names in this
-	// cluster; the first of each is the default. Empty: none.
+	// StorageClasses, IngressClasses and LoadBalancerClasses are what consumers' virtual nodes offer besides, by their names in
+	// this cluster; the first of each is the default. Empty: none. They are an offer: what binds is namespaces.quota, which can
+	// name a class ("slow.storageclass.storage.k8s.io/requests.storage": "0").
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=253
 	// +optional

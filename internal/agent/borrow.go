@@ -57,6 +57,9 @@ func (b *borrow) close(ctx context.Context, peer string, force bool) (bool, erro
 			}
 		}
 	}
+	if err := b.slices.LetGo(ctx, peer); err != nil {
+		return false, err
+	}
 	return b.peering.Close(ctx, peer, force)
 }
 

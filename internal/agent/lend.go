@@ -97,8 +97,12 @@ func (l *lend) peer(ctx context.Context, peer string, heard *api.Handshake) (pee
 	if byHand, err := l.peering.ByHand(ctx, peer); err != nil {
 		return peering.Progress{}, err
 	} else if !byHand { // one made by hand goes on as it is
-		s := l.sharing()
-		if err := l.policies.List(ctx, peer, s != nil && s.Namespaces != nil && s.Namespaces.RequireLimits); err != nil {
+		var limits *bool
+		if s := l.sharing(); s != nil {
+			demanded := s.Namespaces != nil && s.Namespaces.RequireLimits
+			limits = &demanded
+		}
+		if err := l.policies.List(ctx, peer, limits); err != nil {
 			return peering.Progress{}, err
 		}
 	}
@@ -161,7 +165,7 @@ func (l *lend) slices(ctx context.Context, consumer string) ([]posture.Slice, er
 		s := posture.Slice{Name: market.SliceName(consumer, l.cluster, pool)}
 		s.User = grant.User(s.Name, consumer)
 		if p := l.sharing().Pool(pool); p != nil {
-			s.Nodes, s.Tolerates = p.NodeSelector, p.TolerateTaints
+			s.Places = &posture.Places{Nodes: p.NodeSelector, Tolerates: p.TolerateTaints}
 		}
 		s.CSR, err = peering.SliceCSR(consumer, s.Name)
 		all = append(all, s)

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -29,9 +30,11 @@ func (p *policy) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result, e
 		return ctrl.Result{}, nil
 	}
 	var object api.SharingPolicy
-	if err := p.Get(ctx, at.NamespacedName, &object); err != nil {
+	if err := p.Get(ctx, at.NamespacedName, &object); apierrors.IsNotFound(err) {
 		p.set(nil)
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+		return ctrl.Result{}, nil
+	} else if err != nil {
+		return ctrl.Result{}, err
 	}
 	condition := metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: "InForce",
 		Message: "what it shares is advertised", ObservedGeneration: object.Generation}

@@ -1,6 +1,8 @@
 package market
 
 import (
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/bourse-dev/bourse/api"
 )
 
@@ -72,7 +74,8 @@ func (s *State) roomBeside(has Amounts, provider, pool, consumer string, size Am
 		return api.Errorf(api.CodeForbidden, "cluster %s: %s", provider, why)
 	}
 	if name, missing := b.short(size.Beyond(has)); missing > 0 {
-		return api.Errorf(api.CodeInsufficient, "cluster %s is %d %s short", provider, missing, name)
+		short := Amounts{{name, missing}}.Resources()[corev1.ResourceName(name)]
+		return api.Errorf(api.CodeInsufficient, "cluster %s is %s %s short", provider, short.String(), name)
 	}
 	return nil
 }

@@ -199,6 +199,13 @@ func TestAHostileConsumer(t *testing.T) {
 	w.granted(t, w.rome, w.milan, "2")
 	a.run(2, "100m", "64Mi") // and what is allowed goes on
 	a.running(w.milan, 2)
+	var maps offv1beta1.NamespaceMapList // whose copy is not kept by what its owner writes on it
+	if err := control.List(t.Context(), &maps, kube.InNamespace(at.Namespace)); err != nil || len(maps.Items) != 1 {
+		t.Fatalf("%d NamespaceMaps, %v", len(maps.Items), err)
+	}
+	if err := control.Patch(t.Context(), &maps.Items[0], kube.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"bourse.dev/keep":"true"}}}`))); err != nil {
+		t.Fatal(err)
+	}
 	a.release()
 	w.nothingLeft(t, w.rome, w.milan)
 }

@@ -136,6 +136,10 @@ func TestSeveralPools(t *testing.T) {
 	if after := podsIn(t, w.milan, "in-general-rome"); !slices.Equal(before, after) {
 		t.Errorf("the pods of the other pool were %v, are %v", before, after)
 	}
+	again := ask("again-in-fast", "fast")
+	if err := w.rome.Objects.Delete(t.Context(), again.request); err != nil { // and both at once
+		t.Fatal(err)
+	}
 	general.release()
 	w.nothingLeft(t, w.rome, w.milan)
 }

@@ -17,6 +17,8 @@ import (
 	"crypto/ecdh"
 	"crypto/rand"
 	"errors"
+	"net/netip"
+	"slices"
 
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
@@ -107,6 +109,9 @@ func (n *Network) bring(ctx context.Context, p *parts, peer string, role api.Pee
 		if err := check(peer, heard); err != nil {
 			return err
 		}
+		if err := n.foreign(ctx, peer, heard); err != nil {
+			return err
+		}
 		if err := n.configure(ctx, p, peer, role, heard); err != nil {
 			return err
 		}
@@ -163,6 +168,29 @@ func (n *Network) introduce(ctx context.Context) (*api.HandshakeNetwork, error) 
 			Fix("install Liqo with networking.enabled")
 	}
 	return say, nil
+}
+
+// foreign refuses addresses in which nodes of ours are: pods of the peer would be let to them.
+func (n *Network) foreign(ctx context.Context, peer string, heard *api.HandshakeNetwork) error {
+	var nodes corev1.NodeList
+	if err := n.List(ctx, &nodes); err != nil {
+		return err
+	}
+	for _, text := range slices.Concat(heard.PodCIDRs, heard.ExternalCIDRs) {
+		cidr, err := netip.ParsePrefix(text)
+		if err != nil {
+			return err
+		}
+		for _, node := range nodes.Items {
+			for _, a := range node.Status.Addresses {
+				if at, err := netip.ParseAddr(a.Address); err == nil && cidr.Contains(at) {
+					return api.Errorf(api.CodeBadSignature, "%s says that its pods are in %s, where node %s of this cluster is", peer, text, node.Name).
+						Fix("give one of the two clusters other addresses; and name yours in Liqo's ipam.reservedSubnets")
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // configure tells our Liqo by which addresses the peer's pods know each other.

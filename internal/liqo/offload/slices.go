@@ -139,11 +139,13 @@ func (s *Slices) Remove(ctx context.Context, provider, name string) (gone bool, 
 	if err != nil {
 		return false, err
 	}
-	// Liqo's controller panics when a virtual node goes before its Node has come.
-	if haveSlice && liqo.Ours(slice) && slice.DeletionTimestamp == nil && (haveNode || !haveVirtual) {
+	if haveSlice && liqo.Ours(slice) {
 		if err := s.keep(ctx, namespace, name, true); err != nil {
 			return false, err
 		}
+	}
+	// Liqo's controller panics when a virtual node goes before its Node has come.
+	if haveSlice && liqo.Ours(slice) && slice.DeletionTimestamp == nil && (haveNode || !haveVirtual) {
 		return false, client.IgnoreNotFound(s.Delete(ctx, slice))
 	}
 	return !haveSlice && !haveVirtual && !haveNode, nil
@@ -152,6 +154,15 @@ func (s *Slices) Remove(ctx context.Context, provider, name string) (gone bool, 
 func (s *Slices) have(ctx context.Context, at client.ObjectKey, o client.Object) (bool, error) {
 	err := s.Get(ctx, at, o)
 	return err == nil, client.IgnoreNotFound(err)
+}
+
+// LetGo lets Liqo remove the map of the namespaces at a provider with which there are no slices any more that are to stay.
+func (s *Slices) LetGo(ctx context.Context, provider string) error {
+	namespace, err := liqo.TenantNamespace(ctx, s.Client, provider)
+	if err != nil || namespace == "" {
+		return err
+	}
+	return s.keep(ctx, namespace, "", true)
 }
 
 // Names lists the slices that we made with a provider.

@@ -52,7 +52,7 @@ const replicator = "crdreplicator.liqo.io/resource"
 
 // abandon lets originals go that are being deleted and whose copies nobody will ever confirm to be gone.
 func abandon(ctx context.Context, c client.Client, namespace string) error {
-	for _, list := range []client.ObjectList{&authv1beta1.ResourceSliceList{}, &offv1beta1.NamespaceMapList{}} {
+	for _, list := range []client.ObjectList{&authv1beta1.ResourceSliceList{}, &offv1beta1.NamespaceMapList{}, &authv1beta1.RenewList{}} {
 		if err := c.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{consts.ReplicationRequestedLabel: "true"}); err != nil {
 			return err
 		}

@@ -221,7 +221,10 @@ func (c *Consumer) Close(ctx context.Context, provider string, force bool) (done
 	if identity != nil && liqo.Ours(identity) {
 		return false, client.IgnoreNotFound(c.Delete(ctx, identity))
 	}
-	if left, err := renewing(ctx, c.Client, namespace, consts.ReplicationRequestedLabel); err != nil || left && identity == nil && !force {
+	if left, err := renewing(ctx, c.Client, namespace, consts.ReplicationRequestedLabel); err != nil || left && identity == nil {
+		if err == nil && force {
+			err = abandon(ctx, c.Client, namespace)
+		}
 		return false, err
 	}
 	return true, leaveNamespace(ctx, c.Client, namespace)

@@ -8,6 +8,7 @@ import (
 	_ "embed"
 	"errors"
 	"io"
+	"maps"
 	"sort"
 	"strconv"
 	"strings"
@@ -147,11 +148,15 @@ var wanted = sync.OnceValues(func() (all shipped, err error) {
 	}
 })
 
-// List puts a consumer under the policies; limits are demanded of each container, too.
-func (p *Policies) List(ctx context.Context, consumer string, limits bool) error {
+// List puts a consumer under the policies; limits says whether limits are demanded of each container, too: nil, as before.
+func (p *Policies) List(ctx context.Context, consumer string, limits *bool) error {
 	return p.change(ctx, func(data map[string]string) {
-		if data[consumer] = "brokered"; limits {
+		switch {
+		case limits == nil && data[consumer] != "":
+		case limits != nil && *limits:
 			data[consumer] = "brokered, limits"
+		default:
+			data[consumer] = "brokered"
 		}
 	})
 }
@@ -162,6 +167,12 @@ type Slice struct {
 	// CSR is how long its certificate request can be, User whom it certifies: the virtual kubelet that makes its pods.
 	CSR  int
 	User string
+	// Places are where its pods may go. Nil where nothing says so any more: then as before.
+	Places *Places
+}
+
+// Places are the nodes of a pool.
+type Places struct {
 	// Nodes are the labels that pods must select.
 	Nodes map[string]string
 	// Tolerates are the keys of taints that pods may tolerate.
@@ -171,21 +182,31 @@ type Slice struct {
 // Allow lets a consumer, who is listed, have these slices and no others.
 func (p *Policies) Allow(ctx context.Context, consumer string, all []Slice) error {
 	return p.change(ctx, func(data map[string]string) {
+		before := maps.Clone(data)
 		forget(data, consumer)
 		var slices []string
 		for _, s := range all {
 			slices = append(slices, s.Name+"="+strconv.Itoa(s.CSR))
 			data[s.User+of] = consumer
-			var nodes []string
-			for name, value := range s.Nodes {
-				nodes = append(nodes, name+"="+value)
+			nodes, tolerates := before[s.User+".nodes"], before[s.User+".tolerates"]
+			if s.Places != nil {
+				nodes, tolerates = s.Places.selector(), strings.Join(s.Places.Tolerates, ",")
 			}
-			sort.Strings(nodes)
-			put(data, s.User+".nodes", strings.Join(nodes, ","))
-			put(data, s.User+".tolerates", strings.Join(s.Tolerates, ","))
+			put(data, s.User+".nodes", nodes)
+			put(data, s.User+".tolerates", tolerates)
 		}
 		put(data, consumer+".slices", strings.Join(slices, ","))
 	})
+}
+
+// selector is the labels, as the policies read them.
+func (p Places) selector() string {
+	var nodes []string
+	for name, value := range p.Nodes {
+		nodes = append(nodes, name+"="+value)
+	}
+	sort.Strings(nodes)
+	return strings.Join(nodes, ",")
 }
 
 // forget drops what a consumer may have.
