@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -55,6 +56,11 @@ type Options struct {
 
 // Run runs a broker until ctx ends or its journal fails.
 func Run(ctx context.Context, o Options) error {
+	// The books are a large heap that lives long: to mark it as often as Go does by default holds up those who wait for an
+	// answer (docs/performance.md). Where GOGC is set, it decides.
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(300)
+	}
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
