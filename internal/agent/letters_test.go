@@ -16,10 +16,10 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
-// Whatever the broker passes on: only what a pinned key signed, for this cluster, now, is heard.
-func TestLetters(t *testing.T) {
+// newLedger is rome's, in memory, until the test ends.
+func newLedger(t *testing.T, log *slog.Logger) *exchange.Exchange {
+	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
-	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	ledger, err := exchange.Open(ctx, memory.New(), exchange.Options{Self: "rome", Log: log})
 	if err != nil {
 		t.Fatal(err)
@@ -27,6 +27,13 @@ func TestLetters(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- ledger.Run(ctx) }()
 	t.Cleanup(func() { stop(); <-ended })
+	return ledger
+}
+
+// Whatever the broker passes on: only what a pinned key signed, for this cluster, now, is heard.
+func TestLetters(t *testing.T) {
+	ctx, log := t.Context(), slog.New(slog.NewTextHandler(io.Discard, nil))
+	ledger := newLedger(t, log)
 	rome, milan, oslo, stranger := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan"), transporttest.NewParty(t, "oslo"), transporttest.NewParty(t, "milan")
 	for _, p := range []*transporttest.Party{milan, oslo} {
 		if _, err := ledger.Do(ctx, market.Pin{Cluster: p.ID, Key: p.Key.Public().String()}); err != nil {
@@ -102,15 +109,8 @@ func (c *counting) Say(context.Context, string, string) error { c.said++; return
 // Of an open peering each side says something new at once. The consumer says it again when it is time to, and the provider
 // when it is asked: the two do not keep each other busy.
 func TestOpenPeeringsAreQuiet(t *testing.T) {
-	ctx, stop := context.WithCancel(context.Background())
-	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	ledger, err := exchange.Open(ctx, memory.New(), exchange.Options{Self: "rome", Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- ledger.Run(ctx) }()
-	t.Cleanup(func() { stop(); <-ended })
+	ctx, log := t.Context(), slog.New(slog.NewTextHandler(io.Discard, nil))
+	ledger := newLedger(t, log)
 	rome, milan := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan")
 	if _, err := ledger.Do(ctx, market.Pin{Cluster: "milan", Key: milan.Key.Public().String()}); err != nil {
 		t.Fatal(err)

@@ -9,9 +9,7 @@ import (
 	"testing"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/identity/store"
-	"github.com/bourse-dev/bourse/internal/journal/memory"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/server/servertest"
 	"github.com/bourse-dev/bourse/internal/transport"
@@ -105,15 +103,8 @@ func TestRotate(t *testing.T) {
 // A message by a new key of a cluster with which there is a reservation is heard, once the broker shows the card; so is one to a
 // key that this cluster had.
 func TestLettersAfterARotation(t *testing.T) {
-	ctx, stop := context.WithCancel(context.Background())
-	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	ledger, err := exchange.Open(ctx, memory.New(), exchange.Options{Self: "rome", Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- ledger.Run(ctx) }()
-	t.Cleanup(func() { stop(); <-ended })
+	ctx, log := t.Context(), slog.New(slog.NewTextHandler(io.Discard, nil))
+	ledger := newLedger(t, log)
 	rome, milan := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan")
 	deal := transporttest.NewDeal(rome, milan, "r-1", "2", ledger.Now().Go())
 	if _, _, err := (trust.Demand{}).Meet(ctx, ledger, milan.Card(api.Properties{}), "milan"); err != nil {

@@ -106,11 +106,7 @@ func (sh *shell) fingerprintCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "fingerprint", Short: "Print the fingerprint of this cluster's key, for operators and peers to compare", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := sh.person()
-			if err != nil {
-				return err
-			}
-			s, err := c.Status(cmd.Context())
+			_, s, err := sh.ownStatus(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -127,11 +123,7 @@ func (sh *shell) rotateKeyCommand() *cobra.Command {
 			"goes on. The agent starts again with it. Tell the new fingerprint to the admins who confirmed the old one. After a theft,\n" +
 			"rotate at once: whoever has seen the new key does not believe the old one any more.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := sh.person()
-			if err != nil {
-				return err
-			}
-			s, err := c.Status(cmd.Context())
+			c, s, err := sh.ownStatus(cmd.Context())
 			if err != nil {
 				return err
 			}

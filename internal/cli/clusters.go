@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
 )
 
 func resourceName(name string) corev1.ResourceName { return corev1.ResourceName(name) }
@@ -75,15 +77,21 @@ func standing(c api.Cluster) string {
 	}
 }
 
+// ownStatus is how this cluster's agent stands, and the agent.
+func (sh *shell) ownStatus(ctx context.Context) (*client.Client, api.AgentStatus, error) {
+	c, err := sh.person()
+	if err != nil {
+		return nil, api.AgentStatus{}, err
+	}
+	s, err := c.Status(ctx)
+	return c, s, err
+}
+
 func (sh *shell) statusCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "status", GroupID: "use", Short: "Show how this cluster's agent stands with its broker", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := sh.person()
-			if err != nil {
-				return err
-			}
-			s, err := c.Status(cmd.Context())
+			_, s, err := sh.ownStatus(cmd.Context())
 			if err != nil {
 				return err
 			}

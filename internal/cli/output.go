@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/yaml"
 
 	"github.com/bourse-dev/bourse/api"
@@ -115,22 +116,14 @@ func human(q resource.Quantity, name string) string {
 	return fmt.Sprintf("%s%d", sign, v)
 }
 
-// until writes how far away a time is.
+// until writes how far away a time is, as kubectl writes an age.
 func until(t metav1.Time) string {
 	if t.IsZero() {
 		return ""
 	}
 	d := time.Until(t.Time).Round(time.Second)
-	switch {
-	case d < 0:
+	if d < 0 {
 		return "over"
-	case d > 48*time.Hour:
-		return fmt.Sprintf("%dd", d/(24*time.Hour))
-	case d > 2*time.Hour:
-		return fmt.Sprintf("%dh", d/time.Hour)
-	case d > 2*time.Minute:
-		return fmt.Sprintf("%dm", d/time.Minute)
-	default:
-		return d.String()
 	}
+	return duration.HumanDuration(d)
 }

@@ -152,20 +152,20 @@ func (b *Borrower) Sync(ctx context.Context, theirs *transport.Reservation, ours
 
 // newer is what this cluster signed last: the change of what is bound, or what it signed in a life that the Ledger has
 // forgotten. Until it is seen that the provider accepted it, it is not believed.
-func (b *Borrower) newer(ctx context.Context, theirs *transport.Reservation, ours, again *market.Reservation) (*market.Reservation, error) {
+func (b *Borrower) newer(ctx context.Context, theirs *transport.Reservation, ours, again *market.Reservation) *market.Reservation {
 	if ours.Acceptance != "" && again.Generation > ours.Generation {
 		next := *ours
 		next.Become(market.Change{Generation: again.Generation, Size: again.Size, Until: again.Until, Assignment: again.Assignment}, b.Market.Now())
-		return &next, nil
+		return &next
 	}
 	if ours.Acceptance != "" || again.Generation < ours.Generation {
-		return ours, nil
+		return ours
 	}
 	if _, err := b.meet(ctx, theirs); err != nil {
-		return ours, nil
+		return ours
 	}
 	again.Object, again.Created = ours.Object, ours.Created
-	return again, nil
+	return again
 }
 
 // remind tells a broker that was restored from a backup what both sides have signed since. What is bound
@@ -176,7 +176,7 @@ func (b *Borrower) remind(ctx context.Context, theirs *transport.Reservation, ou
 		return nil
 	}
 	if t.Change != nil && t.Change.Generation >= ours.Generation { // it has given up waiting for it: once more, as a newer one
-		return b.proposeAgain(ctx, ours, t.Change.Generation+1)
+		return b.sign(ctx, ours, market.Change{Size: ours.Size, Until: ours.Until}, max(t.Change.Generation, ours.Latest())+1)
 	}
 	_, err := b.Broker.Confirm(ctx, theirs.ID, ours.Assignment)
 	return unlessMovedOn(err)
@@ -192,9 +192,7 @@ func (b *Borrower) settle(ctx context.Context, theirs *transport.Reservation, ou
 		}
 		next := ours
 		if again, err := b.signed(ctx, theirs, ours); err == nil && t.Assignment != ours.Assignment {
-			if next, err = b.newer(ctx, theirs, ours, again); err != nil {
-				return err
-			}
+			next = b.newer(ctx, theirs, ours, again)
 		}
 		if err := b.bound(ctx, t, next); err != nil {
 			b.Log.Warn("the broker says that the provider accepted, the provider's signature does not", "reservation", theirs.ID, "error", err)

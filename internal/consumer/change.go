@@ -25,7 +25,7 @@ func (b *Borrower) Change(ctx context.Context, ours *market.Reservation, w Wish)
 	case pending != nil && now < pending.HeldUntil:
 		return retryAfter, b.propose(ctx, ours) // the answer comes as news
 	case pending != nil:
-		return retryAfter, b.remember(ctx, ours, turnedDown(*pending, api.ReasonNoAnswer, ""))
+		return retryAfter, b.remember(ctx, ours, pending.TurnedDown(api.ReasonNoAnswer, ""))
 	case same(want, market.Change{Size: ours.Size, Until: ours.Until}):
 		return 0, nil
 	case c != nil && same(want, *c):
@@ -33,21 +33,16 @@ func (b *Borrower) Change(ctx context.Context, ours *market.Reservation, w Wish)
 			return left, nil
 		}
 	}
-	want.Generation, want.HeldUntil = ours.Latest()+1, market.At(now.Go().Add(market.HoldTime).Truncate(time.Second))
-	if want.Assignment, err = b.signChange(ctx, ours, want); err != nil {
-		return 0, err
-	}
-	return retryAfter, b.remember(ctx, ours, want) // which brings us here again
+	return retryAfter, b.sign(ctx, ours, want, ours.Latest()+1)
 }
 
-// proposeAgain signs what is bound as a newer generation.
-func (b *Borrower) proposeAgain(ctx context.Context, ours *market.Reservation, generation int64) (err error) {
-	again := market.Change{Generation: max(generation, ours.Latest()+1), Size: ours.Size, Until: ours.Until}
-	again.HeldUntil = market.At(b.Market.Now().Go().Add(market.HoldTime).Truncate(time.Second))
-	if again.Assignment, err = b.signChange(ctx, ours, again); err != nil {
+// sign signs a change as this generation and remembers it, which brings the request's controller to send it.
+func (b *Borrower) sign(ctx context.Context, ours *market.Reservation, c market.Change, generation int64) (err error) {
+	c.Generation, c.HeldUntil = generation, market.At(b.Market.Now().Go().Add(market.HoldTime).Truncate(time.Second))
+	if c.Assignment, err = b.signChange(ctx, ours, c); err != nil {
 		return err
 	}
-	return b.remember(ctx, ours, again) // its controller sends it
+	return b.remember(ctx, ours, c)
 }
 
 // wanted is what a wish makes of a reservation.
@@ -86,11 +81,6 @@ func (b *Borrower) remember(ctx context.Context, ours *market.Reservation, c mar
 	return err
 }
 
-// turnedDown is a change that will not be.
-func turnedDown(c market.Change, reason api.Reason, message string) market.Change {
-	return market.Change{Generation: c.Generation, Size: c.Size, Until: c.Until, Reason: reason, Message: trust.Text(message)}
-}
-
 // noes are the errors with which a broker turns a change down, and the reason that people read.
 var noes = map[api.Code]api.Reason{
 	api.CodeInsufficient: api.ReasonInsufficient,
@@ -108,7 +98,7 @@ func (b *Borrower) propose(ctx context.Context, ours *market.Reservation) error 
 				b.Trust.Greet(ctx, b.Market, theirs.Payload.ProviderCard, ours.Provider)
 			}
 		}
-		return b.remember(ctx, ours, turnedDown(*ours.Change, reason, err.Error()))
+		return b.remember(ctx, ours, ours.Change.TurnedDown(reason, trust.Text(err.Error())))
 	}
 	return err
 }

@@ -72,7 +72,7 @@ func refused(ours *market.Change, theirs *api.Change) *market.Change {
 	if ours != nil && ours.Generation == theirs.Generation {
 		c = *ours
 	}
-	c = turnedDown(c, trust.Reason(theirs.Reason), theirs.Message)
+	c = c.TurnedDown(trust.Reason(theirs.Reason), trust.Text(theirs.Message))
 	return &c
 }
 

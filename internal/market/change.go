@@ -119,7 +119,13 @@ func (r *Reservation) lost(next Amounts, now Time) *Shrunk {
 
 // refuse leaves of a change only that it was.
 func (r *Reservation) refuse(reason api.Reason, message string) {
-	r.Change = &Change{Generation: r.Change.Generation, Size: r.Change.Size, Until: r.Change.Until, Reason: reason, Message: message}
+	no := r.Change.TurnedDown(reason, message)
+	r.Change = &no
+}
+
+// TurnedDown is what is left of a change that will not be.
+func (c Change) TurnedDown(reason api.Reason, message string) Change {
+	return Change{Generation: c.Generation, Size: c.Size, Until: c.Until, Reason: reason, Message: message}
 }
 
 // Reassign is a consumer's newer assignment of what is bound: another size, another end.

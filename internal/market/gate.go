@@ -52,21 +52,21 @@ func (c Admit) decide(s *State, now Time) (Outcome, error) {
 // change admits what a reservation that binds is to become.
 func (c Admit) change(s *State, r *Reservation, now Time) (Outcome, error) {
 	next := Change{Generation: c.Assignment.Generation, Size: c.Size, Until: At(c.Assignment.Until.Time), Assignment: c.Document, Acceptance: c.Acceptance}
-	switch pending := r.Changing(); {
-	case pending != nil && pending.Assignment == c.Document:
+	if pending := r.Changing(); pending != nil && pending.Assignment == c.Document {
 		return unchanged(r)
-	case c.Adopt && next.Generation <= r.Latest() && s.roomToBecome(r, c.Size, now) != nil: // it was dropped, and its room is another's now
-		return Outcome{}, s.roomToBecome(r, c.Size, now)
-	case c.Adopt:
+	}
+	if promised := c.Adopt && next.Generation > r.Latest(); !promised { // what was dropped may have lost its room to another
+		if err := s.roomToBecome(r, c.Size, now); err != nil {
+			return Outcome{}, err
+		}
+	}
+	if c.Adopt {
 		r.Become(next, now)
 		if r.State == api.Held { // of which the commit was lost, too
 			r.State, r.HeldUntil = api.Reserved, 0
 		}
 		r.Fence = c.Fence
 		return changed(r, now), nil
-	}
-	if err := s.roomToBecome(r, c.Size, now); err != nil {
-		return Outcome{}, err
 	}
 	r.Change, r.Fence = &next, c.Fence
 	return changed(r, now), nil
