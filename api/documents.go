@@ -14,6 +14,7 @@ const (
 	DocumentAcceptance = "acceptance" // [Acceptance], by the provider
 	DocumentEnd        = "end"        // [End], by either
 	DocumentHandshake  = "handshake"  // [Handshake], by either
+	DocumentOffer      = "offer"      // [SignedOffer], by the seller
 
 	DocumentEndorsement = "endorsement" // [Endorsement], by a federation's offline root
 	DocumentRotation    = "rotation"    // [Rotation], by the key that is succeeded
@@ -45,6 +46,11 @@ type Assignment struct {
 	Until metav1.Time `json:"until"`
 	// Expires is when the offer to the provider ends: an acceptance after it is void.
 	Expires metav1.Time `json:"expires"`
+	// Sale is the plan that it is from, and the offer with its price; nil: from none. With it the assignment is the buyer's
+	// part of a contract.
+	Sale *Sale `json:"sale,omitempty"`
+	// Begins is, with a sale, from when on its units are paid for.
+	Begins metav1.Time `json:"begins,omitzero"`
 }
 
 // Acceptance is the provider's yes to one assignment. It binds the provider
@@ -86,6 +92,7 @@ func (a Assignment) Differs(b Assignment) error {
 		{"pool", a.Pool == b.Pool}, {"slice", a.Slice == b.Slice},
 		{"resources", equality.Semantic.DeepEqual(a.Resources, b.Resources)},
 		{"until", a.Until.Equal(&b.Until)}, {"expires", a.Expires.Equal(&b.Expires)},
+		{"begins", a.Begins.Equal(&b.Begins)}, {"sale", equality.Semantic.DeepEqual(a.Sale, b.Sale)},
 	} {
 		if !f.same {
 			return Invalid("document."+f.name, "the assignment says something else than what is held").

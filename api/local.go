@@ -47,6 +47,8 @@ type RequestStatus struct {
 
 // ReservationChange is the body by which an agent edits the ResourceRequest behind a reservation.
 type ReservationChange struct {
+	// Units is how many units of its plan it is to have; 0: as many as it has.
+	Units int64 `json:"units,omitempty" minimum:"0" maximum:"1000000"`
 	// Resources replace those of the same name; 0 takes one away. The others stay.
 	Resources Resources `json:"resources,omitempty"`
 	// For is how long it is to last from now. Empty: as before.

@@ -24,10 +24,14 @@ const (
 const DefaultDuration = "24h"
 
 // Request is what a consumer asks for.
-// +kubebuilder:validation:XValidation:rule="size(self.resources) > 0 && size(self.resources) <= 64",message="ask for 1 to 64 resources"
+// +kubebuilder:validation:XValidation:rule="has(self.purchase) || (has(self.resources) && size(self.resources) > 0 && size(self.resources) <= 64)",message="ask for 1 to 64 resources, or for a plan of an offer"
 type Request struct {
-	// Resources is how much is asked, at least one positive amount. Required.
-	Resources Resources `json:"resources"`
+	// Resources is how much is asked, at least one positive amount. Required, unless Purchase says it.
+	// +optional
+	Resources Resources `json:"resources,omitempty"`
+	// Purchase, if set, is the plan of an offer that is bought: it says provider, pool and resources.
+	// +optional
+	Purchase *Purchase `json:"purchase,omitempty"`
 	// Duration is how long, from the moment of the hold. Default 24h, between 1m and 8760h.
 	// +optional
 	Duration *metav1.Duration `json:"duration,omitempty"`

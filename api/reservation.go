@@ -89,6 +89,10 @@ type Reservation struct {
 	Decision *Decision `json:"decision,omitempty"`
 	Tried    []Tried   `json:"tried,omitempty"`
 
+	// Sale is the plan that it was made from, Offer the seller's signed offer (JWS) that has the plan; empty: from none.
+	Sale  *Sale  `json:"sale,omitempty"`
+	Offer string `json:"offer,omitempty"`
+
 	// Fence orders instructions: an agent that has seen a higher one ignores this.
 	Fence Fence `json:"fence"`
 	// ConsumerCard and ProviderCard are the signed cards of the two, as the broker knows them.

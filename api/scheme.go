@@ -20,6 +20,8 @@ func AddToScheme(s *runtime.Scheme) error {
 		&Ledger{}, &LedgerList{},
 		&Peering{}, &PeeringList{},
 		&Peer{}, &PeerList{},
+		&Offer{}, &OfferList{},
+		&Contract{}, &ContractList{},
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil

@@ -72,6 +72,9 @@ type Terms struct {
 	// +kubebuilder:validation:MaxLength=2048
 	// +optional
 	Allow string `json:"allow,omitempty"`
+	// OnlyOffers lends nothing but what is bought from this cluster's offers. Default false.
+	// +optional
+	OnlyOffers bool `json:"onlyOffers,omitempty"`
 	// MaxPerReservation is the most that one reservation may take, for the resources it names.
 	// +optional
 	MaxPerReservation Resources `json:"maxPerReservation,omitempty"`

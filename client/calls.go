@@ -44,6 +44,43 @@ func (c *Client) PatchAdvertisement(ctx context.Context, cluster string, d api.M
 	return c.call(ctx, http.MethodPatch, "/clusters/"+url.PathEscape(cluster)+"/advertisement", nil, d, nil)
 }
 
+// Catalog searches the offers that are shown to the caller.
+func (c *Client) Catalog(ctx context.Context, q api.CatalogQuery) ([]api.Envelope[api.Listing], error) {
+	query := url.Values{}
+	for name, value := range map[string]string{
+		"text": q.Text, "seller": q.Seller, "type": q.Type, "region": q.Region, "gpu": q.GPU, "currency": q.Currency,
+	} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	if q.Available {
+		query.Set("available", "true")
+	}
+	if q.For > 0 {
+		query.Set("for", q.For.String())
+	}
+	if q.ByPrice {
+		query.Set("sort", "price")
+	}
+	return list[api.Listing](ctx, c, "/catalog", query)
+}
+
+// Offer reads one offer.
+func (c *Client) Offer(ctx context.Context, seller, name string) (api.Envelope[api.Listing], error) {
+	return one[api.Listing](ctx, c, http.MethodGet, "/catalog/"+url.PathEscape(seller)+"/"+url.PathEscape(name), nil, nil)
+}
+
+// PublishOffer puts a signed offer of a cluster on sale.
+func (c *Client) PublishOffer(ctx context.Context, cluster, name, signed string) error {
+	return c.call(ctx, http.MethodPut, "/clusters/"+url.PathEscape(cluster)+"/offers/"+url.PathEscape(name), nil, api.SignedDocument{Document: signed}, nil)
+}
+
+// WithdrawOffer takes an offer of a cluster off sale.
+func (c *Client) WithdrawOffer(ctx context.Context, cluster, name string) error {
+	return c.call(ctx, http.MethodDelete, "/clusters/"+url.PathEscape(cluster)+"/offers/"+url.PathEscape(name), nil, nil, nil)
+}
+
 // Evaluate decides without reserving.
 func (c *Client) Evaluate(ctx context.Context, r api.Request) (api.Evaluation, error) {
 	var out api.Evaluation

@@ -38,6 +38,26 @@ func (c *Client) ConfirmRequest(ctx context.Context, namespace, name string) (Re
 	return one[api.RequestStatus](ctx, c, http.MethodPost, requestPath(namespace, name)+"/confirm", nil, nil)
 }
 
+// Offers lists what the agent's cluster sells.
+func (c *Client) Offers(ctx context.Context) ([]api.Envelope[api.OwnOffer], error) {
+	return list[api.OwnOffer](ctx, c, "/offers", nil)
+}
+
+// PutOffer makes an Offer of the agent's cluster, or changes it.
+func (c *Client) PutOffer(ctx context.Context, name string, spec api.OfferSpec) (api.Envelope[api.OwnOffer], error) {
+	return one[api.OwnOffer](ctx, c, http.MethodPut, "/offers/"+url.PathEscape(name), nil, spec)
+}
+
+// DeleteOffer deletes an Offer of the agent's cluster.
+func (c *Client) DeleteOffer(ctx context.Context, name string) error {
+	return c.call(ctx, http.MethodDelete, "/offers/"+url.PathEscape(name), nil, nil, nil)
+}
+
+// Contracts lists what the agent's cluster bought and sold.
+func (c *Client) Contracts(ctx context.Context) ([]api.Envelope[api.Deal], error) {
+	return list[api.Deal](ctx, c, "/contracts", nil)
+}
+
 // ReleaseLocally deletes the ResourceRequest behind a reservation.
 func (c *Client) ReleaseLocally(ctx context.Context, id string) error {
 	return c.call(ctx, http.MethodPost, "/reservations/"+url.PathEscape(id)+"/release", nil, nil, nil)

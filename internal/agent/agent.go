@@ -29,6 +29,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/consumer"
+	"github.com/bourse-dev/bourse/internal/contract"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/identity/store"
@@ -184,6 +185,7 @@ func newManager(o Options) (manager.Manager, error) {
 			&api.Advertisement{}:       {Namespaces: map[string]cache.Config{o.Namespace: {}}},
 			&api.Peer{}:                {Namespaces: map[string]cache.Config{o.Namespace: {}}},
 			&api.Peering{}:             {Namespaces: map[string]cache.Config{o.Namespace: {}}},
+			&api.Offer{}:               {Namespaces: map[string]cache.Config{o.Namespace: {}}},
 			&corev1.Node{}:             {Label: labels.SelectorFromSet(liqo.VirtualNodes())}, // the inventory knows the others
 		}},
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&api.Ledger{}, &corev1.Secret{}}}},
@@ -286,10 +288,12 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	gate := &provider.Gate{Cluster: cluster, Key: m.key, Former: m.former(), Market: ledger, Engine: engine, Broker: broker, Log: log, Trust: demand, Fresh: advertiser.Fresh}
 	borrower := &consumer.Borrower{Cluster: cluster, Key: m.key, Market: ledger, Broker: broker, Trust: demand, Log: log}
 	wishes := make(chan event.GenericEvent, 1024)
-	if err := a.control(sharing, known, borrower, wishes); err != nil {
+	contracts := &contract.Book{Client: a.mgr.GetClient(), Cluster: cluster, Key: m.key, Market: ledger}
+	offers := &provider.Offers{Client: a.mgr.GetClient(), Cluster: cluster, Namespace: a.Namespace, Key: m.key, Market: ledger, Engine: engine, Broker: broker, Poke: make(chan event.GenericEvent, 1024)}
+	if err := a.control(sharing, known, &consumer.Requests{Client: a.mgr.GetClient(), Borrower: borrower, Events: a.mgr.GetEventRecorder("bourse-agent")}, offers, wishes); err != nil {
 		return err
 	}
-	halves := &halves{
+	halves := &halves{offers: offers, contracts: contracts,
 		cluster: cluster, reader: a.mgr.GetClient(), sharing: sharing, gate: gate, borrower: borrower, wishes: wishes, log: log,
 		instructions: &provider.Instructions{Client: a.mgr.GetClient(), Namespace: a.Namespace},
 	}
@@ -310,6 +314,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	follow := &follower{cluster: cluster, market: ledger, broker: broker, log: log, sync: halves.sync, letter: letter, standing: news.hear, heard: func(err error) {
 		if a.link.heard(err) {
 			sharing.tell() // while it was away it may have forgotten what we have
+			go offers.LookAtAll(ctx)
 		}
 	}}
 	halves.forget = follow.forget
@@ -332,6 +337,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	d := a.newDoctor(cluster, m, ledger, broker, sharing, here)
 	group.Go(func() error { return d.run(ctx, shown.health) })
 	group.Go(func() error { return advertiser.Run(ctx) })
+	group.Go(func() error { offers.LookAtAll(ctx); return nil })
 	group.Go(func() error { return follow.run(ctx) })
 	return a.listen(ctx, &home{
 		Client: a.mgr.GetClient(), cluster: cluster, namespace: a.Namespace, member: m, policy: sharing, ledger: ledger, borrower: borrower, link: a.link, broker: m.url, doctor: d, gate: gate,
@@ -339,7 +345,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 }
 
 // control starts the controllers of the objects that people write.
-func (a *agent) control(sharing *policy, known *peers, borrower *consumer.Borrower, wishes chan event.GenericEvent) error {
+func (a *agent) control(sharing *policy, known *peers, requests *consumer.Requests, offers *provider.Offers, wishes chan event.GenericEvent) error {
 	err := ctrl.NewControllerManagedBy(a.mgr).Named("sharingpolicy").For(&api.SharingPolicy{}).Complete(sharing)
 	if err != nil {
 		return err
@@ -349,7 +355,12 @@ func (a *agent) control(sharing *policy, known *peers, borrower *consumer.Borrow
 	if err != nil {
 		return err
 	}
+	err = ctrl.NewControllerManagedBy(a.mgr).Named("offer").For(&api.Offer{}).
+		WatchesRawSource(source.Channel(offers.Poke, &handler.EnqueueRequestForObject{})).Complete(offers)
+	if err != nil {
+		return err
+	}
 	return ctrl.NewControllerManagedBy(a.mgr).Named("resourcerequest").For(&api.ResourceRequest{}).
 		WatchesRawSource(source.Channel(wishes, &handler.EnqueueRequestForObject{})).
-		Complete(&consumer.Requests{Client: a.mgr.GetClient(), Borrower: borrower, Events: a.mgr.GetEventRecorder("bourse-agent")})
+		Complete(requests)
 }

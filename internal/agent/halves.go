@@ -9,6 +9,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/consumer"
+	"github.com/bourse-dev/bourse/internal/contract"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/provider"
 	"github.com/bourse-dev/bourse/internal/transport"
@@ -21,6 +22,8 @@ type halves struct {
 	gate         *provider.Gate
 	borrower     *consumer.Borrower
 	instructions *provider.Instructions
+	offers       *provider.Offers
+	contracts    *contract.Book
 	peerings     *peerings // nil without Liqo
 	sharing      *policy
 	wishes       chan<- event.GenericEvent
@@ -34,11 +37,19 @@ func (h *halves) sync(ctx context.Context, theirs *transport.Reservation, ours *
 			return err
 		}
 	}
+	if ours != nil {
+		if err := h.contracts.Show(ctx, h.placeOf(ours), ours); err != nil {
+			return err
+		}
+	}
 	switch {
 	case ours != nil && ours.Provider == h.cluster, ours == nil && theirs.Payload.Provider == h.cluster:
 		if ours != nil {
 			if err := h.instructions.Show(ctx, ours); err != nil {
 				return err
+			}
+			if ours.Offer != nil { // what is left of its plan is another now
+				h.offers.Look(ctx, ours.Offer.Signed.Name)
 			}
 		}
 		if err := h.gate.Sync(ctx, theirs, ours); err != nil {
@@ -62,6 +73,14 @@ func (h *halves) sync(ctx context.Context, theirs *transport.Reservation, ours *
 		h.forget(theirs.ID)
 	}
 	return nil
+}
+
+// placeOf is the namespace in which a contract of ours is shown: that of the request that bought, or the agent's where it sold.
+func (h *halves) placeOf(ours *market.Reservation) string {
+	if ours.Object != nil {
+		return ours.Object.Namespace
+	}
+	return h.instructions.Namespace
 }
 
 // wish reads the request behind a reservation of ours, nil if it is gone, and lets its controller look again.

@@ -169,6 +169,14 @@ func (h *home) ChangeReservation(ctx context.Context, id string, change api.Rese
 		return none, api.Errorf(api.CodeConflict, "reservation %s ends: its request was replaced by another of the same name", id).Fix("see: bourse reservations")
 	}
 	before := object.DeepCopy()
+	switch bought := object.Spec.Purchase; {
+	case bought != nil && len(change.Resources) > 0:
+		return none, api.Invalid("resources", "reservation %s is of a plan", id).Fix("say how many units it is to have: bourse resize %s --units N", id)
+	case bought == nil && change.Units > 0:
+		return none, api.Invalid("units", "reservation %s is of no plan", id).Fix("say which resources it is to have")
+	case bought != nil && change.Units > 0:
+		bought.Units = change.Units
+	}
 	for name, amount := range change.Resources {
 		object.Spec.Resources[name] = amount
 		if amount.IsZero() {
@@ -178,7 +186,7 @@ func (h *home) ChangeReservation(ctx context.Context, id string, change api.Rese
 	if change.For != nil {
 		object.Spec.Duration = &metav1.Duration{Duration: (h.ledger.Now().Go().Sub(ours.Created.Go()) + change.For.Duration).Round(time.Second)}
 	}
-	if _, err := market.Need("resources", object.Spec.Resources); err != nil {
+	if _, err := market.Need("resources", object.Spec.Resources); err != nil && object.Spec.Purchase == nil {
 		return none, err
 	}
 	if err := h.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {

@@ -14,25 +14,26 @@ import (
 )
 
 func (sh *shell) resizeCommand() *cobra.Command {
-	w := &wish{}
+	w, units := &wish{}, int64(0)
 	cmd := &cobra.Command{
 		Use: "resize RESERVATION", GroupID: "use", Short: "Make a reservation larger or smaller, if its provider agrees",
 		Long: "Resize edits the ResourceRequest behind a reservation, and waits for the provider's answer. Amounts that are not named stay;\n" +
-			"0 takes one away. Pods that do not fit a smaller one are evicted, those of low priority and the youngest first.",
-		Example: "  bourse resize r-4f2a --cpu 8 --memory 16Gi",
+			"0 takes one away. Of what is bought from a plan, say how many units it is to be. Pods that do not fit a smaller one are evicted, those of low priority and the youngest first.",
+		Example: "  bourse resize r-4f2a --cpu 8 --memory 16Gi\n  bourse resize r-7c1d --units 3",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: sh.complete(reservationNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			change := api.ReservationChange{Resources: api.Resources{}}
+			change := api.ReservationChange{Resources: api.Resources{}, Units: units}
 			if err := w.into(change.Resources); err != nil {
 				return err
 			}
-			if len(change.Resources) == 0 {
+			if len(change.Resources) == 0 && units == 0 {
 				return api.Invalid("--cpu", "nothing is to change").Fix("name an amount: bourse resize %s --cpu 8", args[0])
 			}
 			return sh.change(cmd.Context(), args[0], change, w)
 		},
 	}
 	w.amountFlags(cmd.Flags())
+	cmd.Flags().Int64Var(&units, "units", 0, "how many units of its plan, of what was bought")
 	w.waitFlags(cmd.Flags())
 	return cmd
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
@@ -60,13 +61,35 @@ func demoMembers(socket string) []*federation.Member {
 	return []*federation.Member{
 		{Options: sim.Options{Name: "rome", Region: "eu", Nodes: 2, CPU: 8, Memory: 32, Pods: 12}, Socket: socket},
 		{Options: sim.Options{Name: "milan", Region: "eu", Nodes: 4, CPU: 32, Memory: 128, GPU: "NVIDIA-A100-SXM4-80GB", GPUs: 4, Pods: 30},
-			Sharing: share(api.Terms{}, 80, map[string]string{"tier": "gold"})},
-		{Options: sim.Options{Name: "paris", Region: "eu", Nodes: 6, Pods: 30}, Sharing: share(small, 60, map[string]string{"tier": "silver"})},
+			Sharing: share(api.Terms{}, 80, map[string]string{"tier": "gold"}),
+			Offers: map[string]api.OfferSpec{
+				"web": {Type: "compute", Description: "Small machines for web services, by the hour.", Plans: []api.Plan{
+					demoPlan("small", "0.08", api.PeriodHour, "cpu", "2", "memory", "4Gi"), demoPlan("large", "49.90", api.PeriodMonth, "cpu", "8", "memory", "16Gi"),
+				}},
+				"training": {Type: "gpu", Plans: []api.Plan{demoPlan("a100", "1.95", api.PeriodHour, "cpu", "8", "memory", "32Gi", "nvidia.com/gpu", "1")}},
+			}},
+		{Options: sim.Options{Name: "paris", Region: "eu", Nodes: 6, Pods: 30}, Sharing: share(small, 60, map[string]string{"tier": "silver"}),
+			Offers: map[string]api.OfferSpec{"campus": {Type: "compute", Description: "Free for the federation, a day at most.", Plans: []api.Plan{
+				{Name: "day", Resources: demoResources("cpu", "2", "memory", "4Gi"), Quantity: 4, MaxDuration: &metav1.Duration{Duration: 24 * time.Hour}},
+			}}}},
 		{Options: sim.Options{Name: "austin", Region: "us", Nodes: 8, CPU: 64, Memory: 256, GPU: "NVIDIA-H100-80GB-HBM3", GPUs: 8, Pods: 60},
 			Sharing: share(api.Terms{}, 50, map[string]string{"tier": "gold"})},
 		{Options: sim.Options{Name: "geneva", Region: "eu", Nodes: 3, Pods: 10},
 			Sharing: share(api.Terms{VisibleTo: api.Audience{Clusters: []string{"paris"}}}, 50, nil)},
 	}
+}
+
+func demoPlan(name, amount string, period api.Period, resources ...string) api.Plan {
+	return api.Plan{Name: name, Resources: demoResources(resources...), Units: &api.Units{Min: 1, Max: 8}, Quantity: 8,
+		Price: &api.Price{Amount: amount, Currency: "EUR", Period: period}}
+}
+
+func demoResources(pairs ...string) api.Resources {
+	out := api.Resources{}
+	for i := 0; i < len(pairs); i += 2 {
+		out[resourceName(pairs[i])] = resource.MustParse(pairs[i+1])
+	}
+	return out
 }
 
 func (sh *shell) demo(ctx context.Context, log *slog.Logger) error {
@@ -157,6 +180,9 @@ geneva. In another terminal, as the people of rome:
     bourse clusters
     bourse reserve --cpu 4 --memory 8Gi --where 'region == "eu"' --for 1h
     bourse reserve --cpu 40 --memory 8Gi --dry-run
+    bourse catalog --for 8h --sort price
+    bourse buy milan/web/small --units 2 --for 8h
+    bourse contracts
     bourse reservations
     bourse why RESERVATION
     bourse release RESERVATION

@@ -53,6 +53,15 @@ func (sh *shell) reserveCommand() *cobra.Command {
 	f.StringSliceVar(&w.exclude, "exclude", nil, "clusters not considered")
 	f.StringSliceVar(&w.prefer, "prefer", nil, "clusters preferred, best first")
 	f.StringVar(&w.strategy, "strategy", "", "balance (default) or pack")
+	w.useFlags(f)
+	_ = cmd.RegisterFlagCompletionFunc("target", sh.complete(clusterNames))
+	_ = cmd.RegisterFlagCompletionFunc("exclude", sh.complete(clusterNames))
+	_ = cmd.RegisterFlagCompletionFunc("prefer", sh.complete(clusterNames))
+	return cmd
+}
+
+// useFlags are the flags that say what is done here with what is got, and how.
+func (w *wish) useFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&w.offload, "offload", nil, "namespaces whose pods may run there: the request's own, or labelled "+api.RequestsFromLabel)
 	f.StringToStringVar(&w.reflect, "reflect", nil, "what besides pods goes to the provider: secrets, configMaps or services = All, AllowList or None (default secrets=AllowList, the others All)")
 	f.StringVar(&w.network, "network", "", "wireguard: pods here and there reach each other through Liqo's network; none (default)")
@@ -61,10 +70,6 @@ func (sh *shell) reserveCommand() *cobra.Command {
 	f.BoolVar(&w.confirm, "confirm", false, "hold only, until `bourse confirm`")
 	f.BoolVar(&w.dryRun, "dry-run", false, "decide and explain, make nothing")
 	w.waitFlags(f)
-	_ = cmd.RegisterFlagCompletionFunc("target", sh.complete(clusterNames))
-	_ = cmd.RegisterFlagCompletionFunc("exclude", sh.complete(clusterNames))
-	_ = cmd.RegisterFlagCompletionFunc("prefer", sh.complete(clusterNames))
-	return cmd
 }
 
 // amountFlags are the flags that name amounts.
@@ -158,6 +163,11 @@ func (sh *shell) reserve(ctx context.Context, w *wish) error {
 	if err != nil {
 		return err
 	}
+	return sh.place(ctx, c, w, r)
+}
+
+// place makes the ResourceRequest of a request, and waits for what becomes of it.
+func (sh *shell) place(ctx context.Context, c *client.Client, w *wish, r api.Request) error {
 	if w.dryRun {
 		return sh.dryRun(ctx, c, w, r)
 	}

@@ -114,6 +114,11 @@ func (b *Borrower) recover(ctx context.Context, theirs *transport.Reservation, w
 	if _, err := b.meet(ctx, theirs); err != nil {
 		return err
 	}
+	if ours.Sale != nil {
+		if ours.Offer, err = b.offer(ctx, theirs); err != nil {
+			return err
+		}
+	}
 	t := theirs.Payload
 	switch err := b.bound(ctx, t, ours); {
 	case err == nil: // it is, or was, bound: from here on only signatures and time count
@@ -154,8 +159,9 @@ func (b *Borrower) Sync(ctx context.Context, theirs *transport.Reservation, ours
 // forgotten. Until it is seen that the provider accepted it, it is not believed.
 func (b *Borrower) newer(ctx context.Context, theirs *transport.Reservation, ours, again *market.Reservation) *market.Reservation {
 	if ours.Acceptance != "" && again.Generation > ours.Generation {
-		next := *ours
-		next.Become(market.Change{Generation: again.Generation, Size: again.Size, Until: again.Until, Assignment: again.Assignment}, b.Market.Now())
+		next, change := *ours, again.AsIs()
+		change.Generation, change.Assignment, change.From = again.Generation, again.Assignment, again.From
+		next.Become(change, b.Market.Now())
 		return &next
 	}
 	if ours.Acceptance != "" || again.Generation < ours.Generation {
@@ -164,7 +170,7 @@ func (b *Borrower) newer(ctx context.Context, theirs *transport.Reservation, our
 	if _, err := b.meet(ctx, theirs); err != nil {
 		return ours
 	}
-	again.Object, again.Created = ours.Object, ours.Created
+	again.Object, again.Created, again.Offer = ours.Object, ours.Created, ours.Offer
 	return again
 }
 
@@ -176,7 +182,7 @@ func (b *Borrower) remind(ctx context.Context, theirs *transport.Reservation, ou
 		return nil
 	}
 	if t.Change != nil && t.Change.Generation >= ours.Generation { // it has given up waiting for it: once more, as a newer one
-		return b.sign(ctx, ours, market.Change{Size: ours.Size, Until: ours.Until}, max(t.Change.Generation, ours.Latest())+1)
+		return b.sign(ctx, ours, ours.AsIs(), max(t.Change.Generation, ours.Latest())+1)
 	}
 	_, err := b.Broker.Confirm(ctx, theirs.ID, ours.Assignment)
 	return unlessMovedOn(err)

@@ -26,7 +26,7 @@ func (b *Borrower) Change(ctx context.Context, ours *market.Reservation, w Wish)
 		return retryAfter, b.propose(ctx, ours) // the answer comes as news
 	case pending != nil:
 		return retryAfter, b.remember(ctx, ours, pending.TurnedDown(api.ReasonNoAnswer, ""))
-	case same(want, market.Change{Size: ours.Size, Until: ours.Until}):
+	case same(want, ours.AsIs()):
 		return 0, nil
 	case c != nil && same(want, *c):
 		if left := RetryTime - now.Go().Sub(ours.Changed.Go()); left > 0 {
@@ -39,6 +39,9 @@ func (b *Borrower) Change(ctx context.Context, ours *market.Reservation, w Wish)
 // sign signs a change as this generation and remembers it, which brings the request's controller to send it.
 func (b *Borrower) sign(ctx context.Context, ours *market.Reservation, c market.Change, generation int64) (err error) {
 	c.Generation, c.HeldUntil = generation, market.At(b.Market.Now().Go().Add(market.HoldTime).Truncate(time.Second))
+	if ours.Sale != nil {
+		c.From = market.At(b.Market.Now().Go().Truncate(time.Second))
+	}
 	if c.Assignment, err = b.signChange(ctx, ours, c); err != nil {
 		return err
 	}
@@ -47,12 +50,26 @@ func (b *Borrower) sign(ctx context.Context, ours *market.Reservation, c market.
 
 // wanted is what a wish makes of a reservation.
 func wanted(w Wish, ours *market.Reservation) (market.Change, error) {
-	size, err := market.Need("resources", w.Request.Resources)
+	size, units, err := wantedSize(w, ours)
 	if err != nil {
 		return market.Change{}, err
 	}
 	until := ours.Created.Go().Add(durationOf(w.Request)).Truncate(time.Second)
-	return market.Change{Size: size, Until: market.At(until)}, nil
+	return market.Change{Size: size, Units: units, Until: market.At(until)}, nil
+}
+
+func wantedSize(w Wish, ours *market.Reservation) (size market.Amounts, units int64, err error) {
+	if ours.Sale == nil {
+		size, err = market.Need("resources", w.Request.Resources)
+		return size, 0, err
+	}
+	units = ours.Sale.Units
+	if w.Request.Purchase == nil || ours.Offer == nil || w.Request.Purchase.Units == 0 {
+		return ours.Size, units, nil // only its end can change
+	}
+	units = w.Request.Purchase.Units
+	size, err = ours.Offer.Plan(ours.Sale.Plan).Of(units)
+	return size, units, err
 }
 
 // same says whether two are of one size and end, but for what rounding to seconds makes of times.
@@ -65,9 +82,9 @@ func (b *Borrower) signChange(ctx context.Context, ours *market.Reservation, c m
 	if err != nil {
 		return "", err
 	}
-	next := *ours
-	next.Generation, next.Size, next.Until, next.HeldUntil = c.Generation, c.Size, c.Until, c.HeldUntil
-	return b.Key.Sign(api.DocumentAssignment, market.AssignmentOf(&next, b.Key.Public().Fingerprint().String(), provider.Fingerprint().String()))
+	next := ours.With(c)
+	next.HeldUntil = c.HeldUntil
+	return b.Key.Sign(api.DocumentAssignment, market.AssignmentOf(next, b.Key.Public().Fingerprint().String(), provider.Fingerprint().String()))
 }
 
 // remember makes c what the Ledger says of the change, unless the reservation has changed since it was read.

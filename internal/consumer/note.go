@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"context"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 
@@ -17,8 +18,12 @@ import (
 func record(theirs *transport.Reservation) (*market.Reservation, error) {
 	t := theirs.Payload
 	size, err := market.Need("resources", t.Resources)
+	from := market.Time(0)
+	if t.Sale != nil {
+		from = market.At(t.Created.Truncate(time.Second))
+	}
 	return &market.Reservation{
-		Provider: t.Provider, Pool: t.Pool, Size: size, Generation: t.Generation,
+		From: from, Provider: t.Provider, Pool: t.Pool, Size: size, Generation: t.Generation, Sale: t.Sale,
 		Created: market.At(t.Created.Time), HeldUntil: market.At(t.HeldUntil.Time), Until: market.At(t.Until.Time),
 	}, err
 }
@@ -61,9 +66,17 @@ func (b *Borrower) signedBy(theirs *transport.Reservation, keys ...clusterkey.Pu
 	size, err := market.Need("resources", a.Resources)
 	return &market.Reservation{
 		ID: a.Reservation, State: api.Held, Consumer: a.Consumer, Provider: a.Provider, Pool: a.Pool, Size: size,
-		Generation: a.Generation, Assignment: theirs.Payload.Assignment,
+		Generation: a.Generation, Assignment: theirs.Payload.Assignment, Sale: a.Sale, From: begins(a),
 		Created: market.At(theirs.Payload.Created.Time), HeldUntil: market.At(theirs.Payload.HeldUntil.Time), Until: market.At(a.Until.Time),
 	}, err
+}
+
+// begins is from when on what an assignment sells is paid for; 0 where it sells nothing.
+func begins(a api.Assignment) market.Time {
+	if a.Sale == nil {
+		return 0
+	}
+	return market.At(a.Begins.Time)
 }
 
 // refused is a change of which the broker says that it will not be.

@@ -183,7 +183,7 @@ func upToDate(ours *market.Reservation, w Wish, cannot error) metav1.Condition {
 		c.Reason, c.Message = "Changing", ours.Provider+" is asked to accept the change"
 	case cannot != nil:
 		c.Reason, c.Message = string(api.CodeOf(cannot)), "it cannot change: "+trust.Text(cannot.Error())
-	case same(want, market.Change{Size: ours.Size, Until: ours.Until}):
+	case same(want, ours.AsIs()):
 		c.Status, c.Reason = metav1.ConditionTrue, "UpToDate"
 	case change != nil && same(want, *change):
 		c.Reason, c.Message = string(change.Reason), "it is not changed: "+string(change.Reason)

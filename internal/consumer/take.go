@@ -24,6 +24,14 @@ func (b *Borrower) take(ctx context.Context, theirs *transport.Reservation, ours
 	asked := w.Request
 	if ours != nil { // it may have been edited since; that is for when it is bound
 		asked.Resources, asked.Duration = ours.Size.Resources(), &metav1.Duration{Duration: ours.Until.Go().Sub(ours.Created.Go())}
+		if asked.Purchase != nil && ours.Sale != nil {
+			asked.Purchase = asked.Purchase.DeepCopy()
+			asked.Purchase.Units, asked.Purchase.Digest = ours.Sale.Units, ours.Sale.Offer
+		}
+	}
+	asked, offer, err := b.bought(ctx, theirs, asked)
+	if err != nil {
+		return err
 	}
 	if err := answers(t, asked, b.Cluster, b.Market.Now().Go()); err != nil {
 		return err
@@ -39,7 +47,7 @@ func (b *Borrower) take(ctx context.Context, theirs *transport.Reservation, ours
 	if err != nil {
 		return err
 	}
-	next.Object = &w.Object
+	next.Object, next.Offer = &w.Object, offer
 	switch {
 	case ours != nil && ours.Generation == t.Generation && ours.Assignment != "" && (ours.Assignment == t.Assignment || b.stands(ours.Assignment, provider)):
 		next.Assignment = ours.Assignment
@@ -57,7 +65,7 @@ func (b *Borrower) take(ctx context.Context, theirs *transport.Reservation, ours
 			Consumer: b.Cluster, ConsumerKey: b.Key.Public().Fingerprint().String(),
 			Provider: t.Provider, ProviderKey: provider.Fingerprint().String(),
 			Pool: t.Pool, Slice: t.Slice, Resources: t.Resources,
-			Until: utc(t.Until), Expires: utc(t.HeldUntil),
+			Until: utc(t.Until), Expires: utc(t.HeldUntil), Sale: t.Sale, Begins: next.From.Meta(),
 		})
 		if err != nil {
 			return err

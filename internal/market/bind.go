@@ -11,7 +11,7 @@ func AssignmentOf(r *Reservation, consumerKey, providerKey string) api.Assignmen
 		Consumer: r.Consumer, ConsumerKey: consumerKey, Provider: r.Provider, ProviderKey: providerKey,
 		Pool: r.Pool, Slice: r.Slice(), Resources: r.Size.Resources(),
 		// Documents have whole seconds: RFC 3339 as metav1.Time writes it.
-		Until: (r.Until / 1000 * 1000).Meta(), Expires: (r.HeldUntil / 1000 * 1000).Meta(),
+		Until: (r.Until / 1000 * 1000).Meta(), Expires: (r.HeldUntil / 1000 * 1000).Meta(), Sale: r.Sale, Begins: (r.From / 1000 * 1000).Meta(),
 	}
 }
 

@@ -11,7 +11,11 @@ import (
 type Change struct {
 	Generation int64   `json:"generation"`
 	Size       Amounts `json:"size"`
-	Until      Time    `json:"until"`
+	// Units is how many units of its plan it is then; 0 where it is from none.
+	Units int64 `json:"units,omitempty"`
+	// From is when that begins to be paid for.
+	From  Time `json:"from,omitempty"`
+	Until Time `json:"until"`
 	// Assignment is the document, Acceptance, at the gate, its answer.
 	Assignment string `json:"assignment"`
 	Acceptance string `json:"acceptance,omitempty"`
@@ -48,6 +52,25 @@ func (r *Reservation) Latest() int64 {
 		return r.Generation
 	}
 	return max(r.Generation, r.Change.Generation)
+}
+
+// AsIs is the change that leaves the reservation as it is.
+func (r *Reservation) AsIs() Change {
+	c := Change{Size: r.Size, Until: r.Until}
+	if r.Sale != nil {
+		c.Units = r.Sale.Units
+	}
+	return c
+}
+
+// With is the reservation with what a change makes of its size and end.
+func (r *Reservation) With(c Change) *Reservation {
+	next := clone(r)
+	next.Generation, next.Size, next.Until = c.Generation, c.Size, c.Until
+	if r.Sale != nil {
+		next.Sale, next.From = &api.Sale{Offer: r.Sale.Offer, Plan: r.Sale.Plan, Units: c.Units}, c.From
+	}
+	return next
 }
 
 // Asked is the assignment that awaits the provider's answer, or the one that has it, and its generation.
@@ -91,8 +114,15 @@ func (r *Reservation) Ending() *Reservation {
 
 // Become makes the reservation what its change says.
 func (r *Reservation) Become(c Change, now Time) {
-	r.Shrunk = r.lost(c.Size, now)
-	r.Generation, r.Size, r.Until, r.Assignment, r.Acceptance = c.Generation, c.Size, c.Until, c.Assignment, c.Acceptance
+	shrunk := r.lost(c.Size, now)
+	past := r.Past
+	if r.Sale != nil && (r.Sale.Units != c.Units) {
+		past = append(past[:len(past):len(past)], Stretch{r.From, r.Sale.Units})
+	} else {
+		c.From = r.From
+	}
+	*r = *r.With(c)
+	r.Past, r.Shrunk, r.Assignment, r.Acceptance = past, shrunk, c.Assignment, c.Acceptance
 	r.Reason, r.Message, r.Change = "", "", nil
 }
 
@@ -125,7 +155,7 @@ func (r *Reservation) refuse(reason api.Reason, message string) {
 
 // TurnedDown is what is left of a change that will not be.
 func (c Change) TurnedDown(reason api.Reason, message string) Change {
-	return Change{Generation: c.Generation, Size: c.Size, Until: c.Until, Reason: reason, Message: message}
+	return Change{Generation: c.Generation, Size: c.Size, Units: c.Units, Until: c.Until, Reason: reason, Message: message}
 }
 
 // Reassign is a consumer's newer assignment of what is bound: another size, another end.
@@ -136,8 +166,12 @@ type Reassign struct {
 	// Generation, Size, Until and Document are of the assignment whose signature and content were verified.
 	Generation int64
 	Size       Amounts
-	Until      Time
-	Document   string
+	// Units is how many units of its plan that is; 0 where it is from none.
+	Units int64
+	// From is when these begin to be paid for.
+	From     Time
+	Until    Time
+	Document string
 }
 
 func (c Reassign) decide(s *State, now Time) (Outcome, error) {
@@ -159,16 +193,23 @@ func (c Reassign) decide(s *State, now Time) (Outcome, error) {
 	case c.Until <= now:
 		return Outcome{}, api.Invalid("until", "%s is over", c.Until.Go().Format(time.RFC3339)).Fix("release it instead: bourse release %s", r.ID)
 	}
-	if err := s.roomToBecome(r, c.Size, now); err != nil {
+	if err := s.roomToBecome(r, c.Size, c.Units, c.Until, now); err != nil {
 		return Outcome{}, err
 	}
-	r.Change = &Change{Generation: c.Generation, Size: c.Size, Until: c.Until, Assignment: c.Document, HeldUntil: now.plus(HoldTime)}
+	r.Change = &Change{Generation: c.Generation, Size: c.Size, Units: c.Units, From: c.From, Until: c.Until, Assignment: c.Document, HeldUntil: now.plus(HoldTime)}
 	return changed(r, now), nil
 }
 
-// roomToBecome says why a reservation cannot have another size, or nil. What does not grow always can.
-func (s *State) roomToBecome(r *Reservation, size Amounts, now Time) error {
-	if len(size.Beyond(r.Size)) == 0 {
+// roomToBecome says why a reservation cannot have another size and end, or nil. What does not grow always can. What is from a
+// plan grows, or lasts longer, as long as the plan is on sale as it was bought.
+func (s *State) roomToBecome(r *Reservation, size Amounts, units int64, until, now Time) error {
+	grows := len(size.Beyond(r.Size)) > 0
+	if r.Sale != nil && (grows || until > r.Until) {
+		if err := s.unsold(r.Sale, units, r.Sale.Units, now); err != nil {
+			return err
+		}
+	}
+	if !grows {
 		return nil
 	}
 	return s.roomBeside(r.Size, r.Provider, r.Pool, r.Consumer, size, now)

@@ -21,6 +21,7 @@ type Outcome struct {
 	Decision    *api.Decision
 	Member      *Member
 	Token       *Token
+	Offer       *Offer
 }
 
 // Decide decides a command. It changes nothing.
@@ -29,6 +30,9 @@ func Decide(s *State, c Command, now Time) (Outcome, error) { return c.decide(s,
 // changed is the outcome in which r is the new record of its reservation.
 func changed(r *Reservation, now Time) Outcome {
 	r.Changed = now
+	if r.State == api.Releasing && r.Ended == 0 {
+		r.Ended = now
+	}
 	r.settle()
 	return Outcome{Reservation: r, Events: []Event{{Time: now, Reservation: &ReservationEvent{Reservation: r}}}}
 }
@@ -50,13 +54,16 @@ func clone(r *Reservation) *Reservation {
 	return &c
 }
 
-// room says why a reservation of this size does not fit a provider now, or nil. It
-// is the one check of capacity: at the broker before a hold, at the gate before an acceptance.
-func (s *State) room(provider, pool, consumer string, size Amounts, now Time) error {
-	return s.roomBeside(nil, provider, pool, consumer, size, now)
+// room says why a reservation does not fit a provider now, or nil. It is the one check of capacity, and of what is left of a
+// plan: at the broker before a hold, at the gate before an acceptance.
+func (s *State) room(provider string, r *Reservation, now Time) error {
+	if err := s.unsold(r.Sale, r.Units(), 0, now); err != nil {
+		return err
+	}
+	return s.roomBeside(nil, provider, r.Pool, r.Consumer, r.Size, now)
 }
 
-// roomBeside is room for what takes the place of something that the consumer has already.
+// roomBeside says the same of a size that takes the place of what the consumer has already.
 func (s *State) roomBeside(has Amounts, provider, pool, consumer string, size Amounts, now Time) error {
 	p := s.providers[provider]
 	if p == nil || p.measured == nil || p.measured.Terms == nil || p.observed == 0 || now >= p.observed.plus(Lease) {

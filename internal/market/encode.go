@@ -37,6 +37,9 @@ func (w *encoder) snapshot(s snapshot) {
 	if len(s.Tokens) > 0 {
 		w.value("tokens", s.Tokens)
 	}
+	if len(s.Offers) > 0 {
+		w.value("offers", s.Offers)
+	}
 	if len(s.Reservations) > 0 {
 		w.key("reservations")
 		w.open('[')
@@ -67,6 +70,11 @@ func (w *encoder) reservation(r *ReservationEvent) {
 	w.numberIfAny("heldUntil", int64(r.HeldUntil))
 	w.numberIfAny("deadline", int64(r.Deadline))
 	w.numberIfAny("until", int64(r.Until))
+	w.numberIfAny("ended", int64(r.Ended))
+	w.numberIfAny("from", int64(r.From))
+	if len(r.Past) > 0 {
+		w.value("past", r.Past)
+	}
 	if len(r.Next) > 0 {
 		w.texts("next", r.Next)
 	}
@@ -106,6 +114,9 @@ func (w *encoder) asked(r *Reservation) {
 	w.size(r.Size)
 	w.textIfAny("key", r.Key)
 	w.textIfAny("digest", r.Digest)
+	if r.Sale != nil {
+		w.value("sale", r.Sale)
+	}
 	if r.Request != nil {
 		w.request(r.Request)
 	}
@@ -114,8 +125,13 @@ func (w *encoder) asked(r *Reservation) {
 func (w *encoder) request(r *api.Request) {
 	w.key("request")
 	w.open('{')
-	w.key("resources")
-	w.resources(r.Resources)
+	if len(r.Resources) > 0 {
+		w.key("resources")
+		w.resources(r.Resources)
+	}
+	if r.Purchase != nil {
+		w.value("purchase", r.Purchase)
+	}
 	if r.Duration != nil {
 		w.text("duration", r.Duration.Duration.String())
 	}
@@ -140,10 +156,6 @@ func (w *encoder) request(r *api.Request) {
 }
 
 func (w *encoder) resources(all api.Resources) {
-	if all == nil {
-		w.b = append(w.b, "null"...)
-		return
-	}
 	w.open('{')
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		amount := all[name]

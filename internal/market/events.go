@@ -18,6 +18,7 @@ type Event struct {
 	Member      *Member           `json:"member,omitempty"`
 	Token       *Token            `json:"token,omitempty"`
 	Reservation *ReservationEvent `json:"reservation,omitempty"`
+	Offer       *Offer            `json:"offer,omitempty"`
 	// Forget names what has been over for the time of retention.
 	Forget *Forget `json:"forget,omitempty"`
 }
@@ -34,6 +35,8 @@ type ReservationEvent struct {
 type Forget struct {
 	Reservations []string `json:"reservations,omitempty"`
 	Tokens       []string `json:"tokens,omitempty"`
+	// Offers are digests.
+	Offers []string `json:"offers,omitempty"`
 }
 
 // Append appends the form of an event in a journal.
@@ -55,7 +58,7 @@ func DecodeEvent(data []byte) (Event, error) {
 		return Event{}, fmt.Errorf("event: %w", err)
 	}
 	set := 0
-	for _, is := range []bool{e.Member != nil, e.Token != nil, e.Reservation != nil, e.Forget != nil} {
+	for _, is := range []bool{e.Member != nil, e.Token != nil, e.Reservation != nil, e.Offer != nil, e.Forget != nil} {
 		if is {
 			set++
 		}

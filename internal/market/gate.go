@@ -20,6 +20,8 @@ type Admit struct {
 	// Adopt takes back what this gate accepted before and its Ledger lost: whether it fits is
 	// no longer the question.
 	Adopt bool
+	// Offer is the one that the assignment is from, to be remembered with it; nil: none.
+	Offer *Offer
 }
 
 func (c Admit) decide(s *State, now Time) (Outcome, error) {
@@ -35,28 +37,37 @@ func (c Admit) decide(s *State, now Time) (Outcome, error) {
 	case old != nil && (old.Generation >= a.Generation || old.Consumer != a.Consumer || old.State.Counts()):
 		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is %s here at generation %d", old.ID, old.State, old.Generation)
 	}
-	if err := s.room(s.Self, a.Pool, a.Consumer, c.Size, now); err != nil && !c.Adopt {
-		return Outcome{}, err
-	}
 	r := &Reservation{
 		ID: a.Reservation, State: api.Held, Consumer: a.Consumer, Provider: a.Provider, Pool: a.Pool, Size: c.Size,
 		Generation: a.Generation, Created: now, HeldUntil: c.BindsUntil, Until: At(a.Until.Time),
-		Assignment: c.Document, Acceptance: c.Acceptance, Fence: c.Fence,
+		Assignment: c.Document, Acceptance: c.Acceptance, Fence: c.Fence, Sale: a.Sale,
+	}
+	if a.Sale != nil {
+		r.From = At(a.Begins.Time)
+	}
+	if err := s.room(s.Self, r, now); err != nil && !c.Adopt {
+		return Outcome{}, err
 	}
 	if c.Adopt { // it was committed: what an acceptance alone would bind may be over for long
 		r.State, r.HeldUntil = api.Reserved, 0
 	}
-	return changed(r, now), nil
+	return s.keep(c.Offer, changed(r, now), now), nil
 }
 
 // change admits what a reservation that binds is to become.
 func (c Admit) change(s *State, r *Reservation, now Time) (Outcome, error) {
 	next := Change{Generation: c.Assignment.Generation, Size: c.Size, Until: At(c.Assignment.Until.Time), Assignment: c.Document, Acceptance: c.Acceptance}
+	if (r.Sale == nil) != (c.Assignment.Sale == nil) || r.Sale != nil && (r.Sale.Offer != c.Assignment.Sale.Offer || r.Sale.Plan != c.Assignment.Sale.Plan) {
+		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is from another plan", r.ID).Fix("make another reservation from that plan")
+	}
+	if r.Sale != nil {
+		next.Units, next.From = c.Assignment.Sale.Units, At(c.Assignment.Begins.Time)
+	}
 	if pending := r.Changing(); pending != nil && pending.Assignment == c.Document {
 		return unchanged(r)
 	}
 	if promised := c.Adopt && next.Generation > r.Latest(); !promised { // what was dropped may have lost its room to another
-		if err := s.roomToBecome(r, c.Size, now); err != nil {
+		if err := s.roomToBecome(r, c.Size, next.Units, next.Until, now); err != nil {
 			return Outcome{}, err
 		}
 	}
@@ -101,7 +112,7 @@ func (c Commit) decide(s *State, now Time) (Outcome, error) {
 }
 
 // Note records, in a consumer's agent, what became of one of its own requests. The agent
-// checked it against the request; the market only remembers. What is over does not come back, what
+// checked it against the request; the market only remembers, with it the offer that it is from. What is over does not come back, what
 // is ending does not stop ending, and an instruction that is older than one it has seen is ignored.
 type Note struct{ Reservation *Reservation }
 
@@ -114,7 +125,7 @@ func (c Note) decide(s *State, now Time) (Outcome, error) {
 	case old != nil && !old.leadsTo(r):
 		return unchanged(old)
 	}
-	return changed(r, now), nil
+	return s.keep(c.Reservation.Offer, changed(r, now), now), nil
 }
 
 // leadsTo says whether next is news about the same reservation.
@@ -125,6 +136,6 @@ func (r *Reservation) leadsTo(next *Reservation) bool {
 		return false
 	}
 	same := *next
-	same.Changed, same.Revision, same.Decision = r.Changed, r.Revision, r.Decision
+	same.Changed, same.Revision, same.Decision, same.Offer = r.Changed, r.Revision, r.Decision, r.Offer
 	return !equality.Semantic.DeepEqual(r, &same)
 }

@@ -23,8 +23,10 @@ type Hold struct {
 	Duration time.Duration
 	// Candidates are providers, best first.
 	Candidates []string
-	Decision   *api.Decision
-	prepared   *prepared
+	// Sale is the plan that it is made from; nil: none. There is then one candidate, the seller.
+	Sale     *api.Sale
+	Decision *api.Decision
+	prepared *prepared
 	// Premature says that a no would come too early: the answer is Unavailable, unless it is a repeat.
 	Premature bool
 }
@@ -50,8 +52,16 @@ func (c *Hold) decide(s *State, now Time) (Outcome, error) {
 	if len(c.Candidates) == 0 && c.Premature {
 		return Outcome{}, api.Errorf(api.CodeUnavailable, "this broker has just started, and not every cluster has reported yet").Fix("try again")
 	}
+	if c.Sale != nil { // what is wrong with the purchase, the buyer is told
+		if err := s.unsold(c.Sale, c.Sale.Units, 0, now); err != nil {
+			return Outcome{}, err
+		}
+	}
 	r := c.reservation()
 	r.Created, r.Deadline, r.Until = now, now.plus(DecideTime), now.plus(c.Duration)
+	if c.Sale != nil {
+		r.From = now / 1000 * 1000
+	}
 	decision := *c.Decision
 	if len(c.Candidates) == 0 {
 		r.State, r.Reason = api.Rejected, api.ReasonNoCandidate
@@ -70,13 +80,13 @@ func (c *Hold) decide(s *State, now Time) (Outcome, error) {
 
 // reservation is what is known of it before it is decided.
 func (c *Hold) reservation() *Reservation {
-	return &Reservation{ID: c.ID, Key: c.Key, Digest: c.Digest, Consumer: c.Consumer, Request: c.Request, Pool: c.Pool, Size: c.Size}
+	return &Reservation{ID: c.ID, Key: c.Key, Digest: c.Digest, Consumer: c.Consumer, Request: c.Request, Pool: c.Pool, Size: c.Size, Sale: c.Sale}
 }
 
 // first is the index of the first candidate that has room, or -1.
 func (s *State) first(candidates []string, r *Reservation, now Time) int {
 	for i, provider := range candidates {
-		if provider != r.Consumer && s.active(provider) == nil && s.room(provider, r.Pool, r.Consumer, r.Size, now) == nil {
+		if provider != r.Consumer && s.active(provider) == nil && s.room(provider, r, now) == nil {
 			return i
 		}
 	}

@@ -15,6 +15,8 @@ type provider struct {
 	// checkpoint, which is shown but not sold from.
 	observed Time
 	books    map[string]*book
+	onSale   []*Offer // by name
+	sold     sold
 }
 
 func (s *State) provider(cluster string) *provider {

@@ -77,6 +77,8 @@ type Reservation struct {
 	// Key is the idempotency key that made it, Digest the hash of what came with it.
 	Key    string `json:"key,omitempty"`
 	Digest string `json:"digest,omitempty"`
+	// Sale is the plan that it is made from; nil: none.
+	Sale *api.Sale `json:"sale,omitempty"`
 	// Request is what was asked; only the broker and the consumer know it.
 	Request *api.Request `json:"request,omitempty"`
 
@@ -92,6 +94,11 @@ type Reservation struct {
 	HeldUntil Time `json:"heldUntil,omitempty"`
 	Deadline  Time `json:"deadline,omitempty"`
 	Until     Time `json:"until,omitempty"`
+	// Ended is when it began to end.
+	Ended Time `json:"ended,omitempty"`
+	// From is since when the units of Sale are paid for; Past says which were before.
+	From Time      `json:"from,omitempty"`
+	Past []Stretch `json:"past,omitempty"`
 
 	// Next are the providers to try after this one, best first; Tried those that did not accept.
 	Next  []string    `json:"next,omitempty"`
@@ -109,9 +116,16 @@ type Reservation struct {
 	// Fence is, in an agent, the newest instruction that it has seen.
 	Fence api.Fence `json:"fence,omitzero"`
 
-	// Revision is the journal's when it last changed, Decision the kept explanation. Set by Apply.
+	// Revision is the journal's when it last changed, Decision the kept explanation, Offer the one that Sale names. Set by Apply.
 	Revision uint64        `json:"-"`
 	Decision *api.Decision `json:"-"`
+	Offer    *Offer        `json:"-"`
+}
+
+// Stretch is a time for which units of a plan were sold: from From to the next one's.
+type Stretch struct {
+	From  Time  `json:"from"`
+	Units int64 `json:"units"`
 }
 
 // Object names a Kubernetes object for good.

@@ -40,6 +40,9 @@ type State struct {
 	tokens       map[string]*Token
 	reservations map[string]*Reservation
 	keys         map[ownKey]string // the reservation that it made
+	offers       map[string]*Offer // by digest
+	onSale       map[string]*Offer // by key
+	madeFrom     map[string]int    // reservations, by the digest of their offer
 	byParty      map[string][]string
 	forgotten    int // since byParty was made
 	providers    map[string]*provider
@@ -57,6 +60,9 @@ func New(self string) *State {
 		tokens:       map[string]*Token{},
 		reservations: map[string]*Reservation{},
 		keys:         map[ownKey]string{},
+		offers:       map[string]*Offer{},
+		onSale:       map[string]*Offer{},
+		madeFrom:     map[string]int{},
 		byParty:      map[string][]string{},
 		providers:    map[string]*provider{},
 		counts:       map[api.State]int{},
@@ -82,6 +88,8 @@ func (s *State) Apply(e Event) {
 		s.putToken(e.Token)
 	case e.Reservation != nil:
 		s.put(e.Reservation, s.Revision)
+	case e.Offer != nil:
+		s.putOffer(e.Offer)
 	case e.Forget != nil:
 		for _, id := range e.Forget.Reservations {
 			if r := s.reservations[id]; r != nil {
@@ -89,10 +97,14 @@ func (s *State) Apply(e Event) {
 				delete(s.reservations, id)
 				s.unindex()
 				s.counts[r.State]--
+				s.count(r, -1)
 			}
 		}
 		for _, id := range e.Forget.Tokens {
 			delete(s.tokens, id)
+		}
+		for _, digest := range e.Forget.Offers {
+			s.forgetOffer(digest)
 		}
 	}
 	s.settle()
@@ -111,6 +123,11 @@ func (s *State) put(e *ReservationEvent, revision uint64) {
 			s.account(old, nil)
 		}
 	}
+	if r.Sale != nil {
+		r.Offer = s.offers[r.Sale.Offer]
+	}
+	s.count(old, -1)
+	s.count(r, 1)
 	s.counts[r.State]++
 	if r.State.Counts() {
 		s.account(r, r.Takes())
@@ -154,6 +171,7 @@ type snapshot struct {
 	Time         Time      `json:"time"`
 	Members      []*Member `json:"members,omitempty"`
 	Tokens       []*Token  `json:"tokens,omitempty"`
+	Offers       []*Offer  `json:"offers,omitempty"`
 	Reservations []kept    `json:"reservations,omitempty"`
 }
 
@@ -166,7 +184,7 @@ type kept struct {
 // any goroutine, later, to encode them.
 func (s *State) Snapshot() func() ([]byte, error) {
 	out := snapshot{Revision: s.Revision, Time: s.Time}
-	out.Members, out.Tokens = s.Members(), s.Tokens()
+	out.Members, out.Tokens, out.Offers = s.Members(), s.Tokens(), s.Offers()
 	out.Reservations = make([]kept, 0, len(s.reservations))
 	for _, r := range s.reservations {
 		out.Reservations = append(out.Reservations, kept{ReservationEvent{Reservation: r, Decision: r.Decision}, r.Revision})
@@ -197,6 +215,12 @@ func (s *State) Restore(data []byte) error {
 			return errors.New("snapshot: an empty token")
 		}
 		s.putToken(t)
+	}
+	for _, o := range in.Offers { // before what was made from them
+		if o == nil {
+			return errors.New("snapshot: an empty offer")
+		}
+		s.putOffer(o)
 	}
 	for _, k := range in.Reservations {
 		if k.Reservation == nil {

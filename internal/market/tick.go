@@ -17,7 +17,7 @@ func (Tick) decide(s *State, now Time) (Outcome, error) {
 	r := clone(s.reservations[first.id])
 	switch {
 	case r.State.Over():
-		return forget(Forget{Reservations: []string{r.ID}}, now), nil
+		return forget(s.forgetting(r), now), nil
 	case r.State == api.Held:
 		return s.holdEnded(r, now), nil
 	case s.Self == "" && r.Changing() != nil && now < r.Until:
@@ -45,6 +45,15 @@ func (s *State) holdEnded(r *Reservation, now Time) Outcome {
 func over(r *Reservation, state api.State, reason api.Reason, message string, now Time) Outcome {
 	r.State, r.Reason, r.Message, r.Next = state, reason, message, nil
 	return changed(r, now)
+}
+
+// forgetting is what goes with a reservation that is forgotten: an offer that was kept for it alone, too.
+func (s *State) forgetting(r *Reservation) Forget {
+	f := Forget{Reservations: []string{r.ID}}
+	if o := r.Offer; o != nil && s.madeFrom[o.Digest] == 1 && !s.offers[o.Digest].OnSale {
+		f.Offers = []string{o.Digest}
+	}
+	return f
 }
 
 func forget(f Forget, now Time) Outcome { return Outcome{Events: []Event{{Time: now, Forget: &f}}} }

@@ -19,6 +19,9 @@ type Listing struct {
 	// FreshUntil is when its lease ends; 0 if it has not advertised since this market started.
 	FreshUntil Time
 	Pools      []PoolListing
+	// Offers are those on sale, by name; Sold is how many units of their plans are sold.
+	Offers []*Offer
+	Sold   sold
 }
 
 // PoolListing is what is left of a pool.
@@ -115,6 +118,9 @@ func (s *State) listing(p *provider) *Listing {
 	l := &Listing{Cluster: p.cluster, Slot: p.slot, Member: s.members[p.cluster], Measured: p.measured}
 	if p.observed != 0 {
 		l.FreshUntil = p.observed.plus(Lease)
+	}
+	if l.Offers = p.onSale; len(p.sold) > 0 {
+		l.Sold = maps.Clone(p.sold)
 	}
 	limited := p.measured != nil && p.measured.Terms != nil && p.measured.Terms.MaxPerConsumer != nil
 	names := make([]string, 0, len(p.books))

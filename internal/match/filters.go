@@ -36,6 +36,7 @@ const (
 	tooLong
 	tooMuch
 	notAllowed
+	onlyOffers
 	overcommitted
 	tooLittle
 	reasons // how many there are
@@ -61,6 +62,7 @@ var reasonNames = [reasons]string{
 	tooLong:        "TooLong",        // longer than its terms allow
 	tooMuch:        "TooMuch",        // more than its terms allow
 	notAllowed:     "NotAllowed",     // the CEL of its terms does not allow it
+	onlyOffers:     "OnlyOffers",     // its terms lend by offers only, and the request is no purchase
 	overcommitted:  "Overcommitted",  // its reservations exceed what it has: nothing new is placed there
 	tooLittle:      "TooLittle",      // it does not fit
 }
@@ -144,10 +146,11 @@ func visibleToAll(c *candidate) bool {
 // Visible says whether a cluster with these terms is shown to the member with that card.
 // Without terms nothing is shown.
 func Visible(terms *market.Terms, to *api.Card) bool {
-	if terms == nil {
-		return false
-	}
-	audience := &terms.VisibleTo
+	return terms != nil && Among(&terms.VisibleTo, to)
+}
+
+// Among says whether the member with that card is in an audience.
+func Among(audience *api.Audience, to *api.Card) bool {
 	if everyone(audience) {
 		return true
 	}
@@ -273,12 +276,14 @@ func noPolicy(c *candidate) bool {
 		return false
 	}
 	t := c.Measured.Terms
-	return t.MaxDuration == nil && len(t.MaxPerReservation) == 0 && len(t.MaxPerConsumer) == 0 && t.Allow == ""
+	return !t.OnlyOffers && t.MaxDuration == nil && len(t.MaxPerReservation) == 0 && len(t.MaxPerConsumer) == 0 && t.Allow == ""
 }
 
 func policy(q *question, c *candidate) reason {
 	terms := c.Measured.Terms
 	switch {
+	case terms.OnlyOffers && q.Request.Purchase == nil:
+		return onlyOffers
 	case terms.MaxDuration != nil && q.Duration > terms.MaxDuration.Duration:
 		return tooLong
 	case terms.Refuses(q.Size, c.pool.Accounts[q.Consumer]) != "":
@@ -296,6 +301,8 @@ func explainPolicy(q *question, c *candidate, r reason) string {
 		return fmt.Sprintf("lends for at most %s", terms.MaxDuration.Duration)
 	case tooMuch:
 		return terms.Refuses(q.Size, c.pool.Accounts[q.Consumer])
+	case onlyOffers:
+		return "lends by its offers only: see bourse catalog --seller " + c.Cluster
 	default:
 		return "its policy does not allow this request"
 	}

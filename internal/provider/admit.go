@@ -38,8 +38,12 @@ func (g *Gate) admit(ctx context.Context, theirs *transport.Reservation, ours *m
 	if err != nil {
 		return "", err
 	}
+	offer, err := g.offer(ctx, theirs, a, size)
+	if err != nil {
+		return "", err
+	}
 	if less := ours != nil && ours.Size.Fits(size) && !a.Until.After(ours.Until.Go()); !adopting && !less {
-		if err := g.allowed(a, card); err != nil {
+		if err := g.allowed(a, offer, ours == nil, card); err != nil {
 			return "", err
 		}
 	}
@@ -54,7 +58,7 @@ func (g *Gate) admit(ctx context.Context, theirs *transport.Reservation, ours *m
 	}
 	out, err := g.Market.Do(ctx, market.Admit{
 		Assignment: a, Size: size, Document: theirs.Payload.Assignment, Acceptance: acceptance,
-		BindsUntil: market.At(expires.Time), Fence: theirs.Payload.Fence, Adopt: adopting,
+		BindsUntil: market.At(expires.Time), Fence: theirs.Payload.Fence, Adopt: adopting, Offer: offer,
 	})
 	if err != nil {
 		return "", err
@@ -87,6 +91,7 @@ func (g *Gate) assignment(theirs *transport.Reservation, card *api.Card, keys ..
 		{a.Until.Sub(now) <= longest, "is for longer than anything is lent"},
 		{theirs.Payload.State != api.Held || now.Before(a.Expires.Add(market.SkewGrace)), "has expired"},
 		{a.Expires.Sub(now) <= market.DecideTime+market.SkewGrace, "expires too late"},
+		{a.Sale == nil || theirs.Payload.State != api.Held || a.Begins.Sub(now).Abs() <= market.DecideTime+market.SkewGrace, "begins at another time"},
 	} {
 		if !demand.holds {
 			return a, api.Errorf(api.CodeBadSignature, "the assignment %s", demand.what)
@@ -95,13 +100,38 @@ func (g *Gate) assignment(theirs *transport.Reservation, card *api.Card, keys ..
 	return a, nil
 }
 
+// offer is the one that an assignment is from, nil if from none: as the Ledger has it or, where it was lost, as this cluster signed
+// it. The size must be what its plan sells; whether any is left, the market checks. Errors: Conflict, BadSignature.
+func (g *Gate) offer(ctx context.Context, theirs *transport.Reservation, a api.Assignment, size market.Amounts) (offer *market.Offer, err error) {
+	if a.Sale == nil {
+		return nil, nil
+	}
+	if err := g.Market.Read(ctx, func(s *market.State) { offer = s.Offer(a.Sale.Offer) }); err != nil {
+		return nil, err
+	}
+	if offer == nil && theirs.Payload.Offer != "" {
+		keys, err := trust.Keys(ctx, g.Market, g.Cluster)
+		if err != nil {
+			return nil, err
+		}
+		if offer, err = trust.Offer(theirs.Payload.Offer, append(keys, g.Key.Public())...); err != nil {
+			return nil, err
+		}
+	}
+	if offer == nil || offer.Digest != a.Sale.Offer || offer.Signed.Seller != g.Cluster {
+		return nil, api.Errorf(api.CodeConflict, "cluster %s does not have the offer %.60s", g.Cluster, a.Sale.Offer)
+	}
+	return offer, offer.Covers(*a.Sale, a.Pool, size)
+}
+
 // is says whether a fingerprint is of a key that this cluster has or had.
 func (g *Gate) is(fingerprint string) bool {
 	return fingerprint == g.Key.Public().Fingerprint().String() || slices.Contains(g.Former, fingerprint)
 }
 
-// allowed evaluates the SharingPolicy: who, for how long, and its expression. How much, the market checks.
-func (g *Gate) allowed(a api.Assignment, consumer *api.Card) error {
+// allowed evaluates the SharingPolicy, and the offer if there is one: who, for how long, and their expressions. How much, the
+// market checks. first says that it is not a change of what is bound.
+func (g *Gate) allowed(a api.Assignment, offer *market.Offer, first bool, consumer *api.Card) error {
 	l := g.Market.View().Listing(g.Cluster)
 	if l == nil || l.Measured == nil {
 		return api.Errorf(api.CodeUnavailable, "cluster %s has not measured itself yet", g.Cluster)
@@ -126,5 +156,21 @@ func (g *Gate) allowed(a api.Assignment, consumer *api.Card) error {
 	if err != nil || !ok {
 		return api.Errorf(api.CodeForbidden, "the SharingPolicy of %s does not allow it", g.Cluster)
 	}
-	return nil
+	if offer == nil {
+		if terms.OnlyOffers {
+			return api.Errorf(api.CodeForbidden, "cluster %s lends by its offers only", g.Cluster).Fix("see: bourse catalog --seller %s", g.Cluster)
+		}
+		return nil
+	}
+	if !match.Among(&offer.Signed.Offer.VisibleTo, consumer) {
+		return api.Errorf(api.CodeForbidden, "offer %s is not for %s", offer.Key(), consumer.Cluster)
+	}
+	if ok, err := g.Engine.Allows(offer.Signed.Offer.Accept, *consumer, ask); err != nil || !ok {
+		return api.Errorf(api.CodeForbidden, "offer %s is not for this buyer, or not for this request", offer.Key())
+	}
+	plan := offer.Plan(a.Sale.Plan)
+	if !first { // it is renewed: what is left of it may be short
+		return plan.AtMost(duration)
+	}
+	return plan.Lasts(duration)
 }

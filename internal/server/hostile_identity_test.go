@@ -32,6 +32,8 @@ var forWhom = map[string]string{
 	"GET /reservations": "member operator", "GET /reservations/{id}": "member operator",
 	"POST /reservations/{id}/confirm": "member", "POST /reservations/{id}/accept": "member", "POST /reservations/{id}/refuse": "member",
 	"POST /reservations/{id}/release": "member", "POST /reservations/{id}/progress": "member",
+	"GET /catalog": "member operator", "GET /catalog/{cluster}/{name}": "member operator",
+	"PUT /clusters/{cluster}/offers/{name}": "member", "DELETE /clusters/{cluster}/offers/{name}": "member",
 	"GET /members": "operator", "POST /members/{cluster}/{step}": "operator", "GET /tokens": "operator", "POST /tokens": "operator",
 }
 
@@ -44,7 +46,7 @@ var bodies = map[string]string{
 	"POST /reservations/{id}/confirm": `{"document":"x"}`, "POST /reservations/{id}/accept": `{"document":"x"}`,
 	"POST /reservations/{id}/refuse":  `{"generation":1,"reason":"PolicyRefuses","advertisement":{"sequence":{"incarnation":1,"number":99}}}`,
 	"POST /reservations/{id}/release": `{"document":"x"}`, "POST /reservations/{id}/progress": `{"state":"Active"}`,
-	"POST /tokens": `{}`,
+	"POST /tokens": `{}`, "PUT /clusters/{cluster}/offers/{name}": `{"document":"x"}`,
 }
 
 // Every route refuses everyone whom it is not for, whatever else is right.
@@ -57,7 +59,7 @@ func TestHostileCallersOfEveryRoute(t *testing.T) {
 			t.Errorf("route %s: say in forWhom whom it serves", route)
 		}
 		method, path, _ := strings.Cut(route, " ")
-		path = strings.NewReplacer("{cluster}", "milan", "{id}", w.signed.ID, "{step}", "approve").Replace(path)
+		path = strings.NewReplacer("{cluster}", "milan", "{id}", w.signed.ID, "{name}", "web", "{step}", "approve").Replace(path)
 		for who, c := range map[string]struct {
 			by   *http.Client
 			want api.Code

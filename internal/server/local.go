@@ -15,6 +15,8 @@ import (
 type Away interface {
 	Clusters(ctx context.Context) ([]api.Envelope[api.Cluster], error)
 	Cluster(ctx context.Context, id string) (api.Envelope[api.Cluster], error)
+	Catalog(ctx context.Context, q api.CatalogQuery) ([]api.Envelope[api.Listing], error)
+	Offer(ctx context.Context, seller, name string) (api.Envelope[api.Listing], error)
 	Evaluate(ctx context.Context, r api.Request) (api.Evaluation, error)
 	Reservations(ctx context.Context) ([]api.Envelope[api.Reservation], error)
 	Reservation(ctx context.Context, id string) (api.Envelope[api.Reservation], error)
@@ -36,6 +38,14 @@ type Home interface {
 	ChangeReservation(ctx context.Context, id string, change api.ReservationChange) (api.Envelope[api.RequestStatus], error)
 	// ReleaseReservation deletes the request behind a reservation. Errors: NotFound.
 	ReleaseReservation(ctx context.Context, id string) error
+	// Offers reads what this cluster sells, Offer one. Errors: NotFound.
+	Offers(ctx context.Context) ([]api.Envelope[api.OwnOffer], error)
+	// PutOffer makes an Offer, or changes it: it is its admin's word. Errors: Invalid.
+	PutOffer(ctx context.Context, name string, spec api.OfferSpec) (api.Envelope[api.OwnOffer], error)
+	// DeleteOffer deletes one. Errors: NotFound.
+	DeleteOffer(ctx context.Context, name string) error
+	// Deals reads the contracts of this cluster, as buyer and as seller.
+	Deals(ctx context.Context) ([]api.Envelope[api.Deal], error)
 	// Diagnose looks for whatever is wrong, worst first.
 	Diagnose(ctx context.Context) api.Diagnosis
 	// Audit lists what another cluster can do in this one. Errors: NotFound where it can do nothing.
@@ -80,6 +90,36 @@ func (l *local) routes(a huma.API) {
 	})
 	huma.Register(a, operation("get-cluster", http.MethodGet, "/clusters/{cluster}", "One cluster"), func(ctx context.Context, in *ClusterPath) (*body[api.Envelope[api.Cluster]], error) {
 		return answered(l.away.Cluster(ctx, in.Cluster))
+	})
+	huma.Register(a, operation("search-catalog", http.MethodGet, "/catalog", "The offers that are shown to this cluster"), func(ctx context.Context, in *CatalogSearch) (*body[api.List[api.Listing]], error) {
+		q, err := in.query()
+		if err != nil {
+			return nil, err
+		}
+		items, err := l.away.Catalog(ctx, q)
+		return answered(api.List[api.Listing]{Items: items}, err)
+	})
+	huma.Register(a, operation("get-offer", http.MethodGet, "/catalog/{cluster}/{name}", "One offer"), func(ctx context.Context, in *OfferPath) (*body[api.Envelope[api.Listing]], error) {
+		return answered(l.away.Offer(ctx, in.Cluster, in.Name))
+	})
+	huma.Register(a, operation("list-offers", http.MethodGet, "/offers", "What this cluster sells"), func(ctx context.Context, in *struct{ Page }) (*body[api.List[api.OwnOffer]], error) {
+		items, err := l.home.Offers(ctx)
+		return answered(cut(items, in.Page), err)
+	})
+	huma.Register(a, operation("put-offer", http.MethodPut, "/offers/{name}", "Make an Offer, or change it"), func(ctx context.Context, in *struct {
+		Name string `path:"name" maxLength:"63"`
+		Body api.OfferSpec
+	}) (*body[api.Envelope[api.OwnOffer]], error) {
+		return answered(l.home.PutOffer(ctx, in.Name, in.Body))
+	})
+	huma.Register(a, operation("delete-offer", http.MethodDelete, "/offers/{name}", "Delete an Offer", noContent), func(ctx context.Context, in *struct {
+		Name string `path:"name" maxLength:"63"`
+	}) (*struct{}, error) {
+		return nil, wrap(l.home.DeleteOffer(ctx, in.Name))
+	})
+	huma.Register(a, operation("list-contracts", http.MethodGet, "/contracts", "What this cluster bought and sold"), func(ctx context.Context, in *struct{ Page }) (*body[api.List[api.Deal]], error) {
+		items, err := l.home.Deals(ctx)
+		return answered(cut(items, in.Page), err)
 	})
 	huma.Register(a, operation("evaluate", http.MethodPost, "/evaluations", "Decide without reserving"), func(ctx context.Context, in *struct{ Body api.ReservationCreate }) (*body[api.Evaluation], error) {
 		return answered(l.away.Evaluate(ctx, in.Body.Request))

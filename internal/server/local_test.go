@@ -61,6 +61,22 @@ func (h *house) ReleaseReservation(_ context.Context, id string) error {
 	return h.found("release " + id)
 }
 
+func (h *house) Offers(context.Context) ([]api.Envelope[api.OwnOffer], error) {
+	return []api.Envelope[api.OwnOffer]{{ID: "web"}}, h.found("offers")
+}
+
+func (h *house) PutOffer(_ context.Context, name string, spec api.OfferSpec) (api.Envelope[api.OwnOffer], error) {
+	return api.Envelope[api.OwnOffer]{ID: name, Payload: api.OwnOffer{Spec: spec}}, h.found("put offer " + name)
+}
+
+func (h *house) DeleteOffer(_ context.Context, name string) error {
+	return h.found("delete offer " + name)
+}
+
+func (h *house) Deals(context.Context) ([]api.Envelope[api.Deal], error) {
+	return []api.Envelope[api.Deal]{{ID: "default/r-1"}}, h.found("contracts")
+}
+
 func (h *house) Diagnose(context.Context) api.Diagnosis {
 	h.asked = "diagnose"
 	return api.Diagnosis{Problems: []api.Problem{{Code: "LiqoMissing"}}}

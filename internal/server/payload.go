@@ -23,6 +23,11 @@ func (s *Server) reservation(r *market.Reservation, decision *api.Decision, call
 		p.Change = &api.Change{Generation: c.Generation, Resources: c.Size.Resources(), Until: c.Until.Meta(), HeldUntil: c.HeldUntil.Meta(),
 			Assignment: c.Assignment, Reason: c.Reason, Message: c.Message}
 	}
+	if r.Sale != nil {
+		if p.Sale = r.Sale; r.Offer != nil {
+			p.Offer = r.Offer.Document
+		}
+	}
 	view := s.Exchange.View()
 	if caller == r.Consumer {
 		p.Request, p.Decision, p.Tried = r.Request, decision, r.Tried

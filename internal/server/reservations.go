@@ -59,11 +59,34 @@ func (s *Server) evaluate(ctx context.Context, in *struct{ Body api.ReservationC
 	if err != nil {
 		return nil, err
 	}
-	ask, err := s.Engine.Ask(l.Cluster, in.Body.Request)
+	ask, _, err := s.ask(l.Cluster, in.Body.Request)
 	if err != nil {
-		return nil, under("request", err)
+		return nil, err
 	}
 	return &body[api.Evaluation]{s.Engine.Evaluate(s.Exchange.View(), ask, s.Exchange.Now())}, nil
+}
+
+// ask is what a request comes to; sale, if it is a purchase, the plan that it is from.
+func (s *Server) ask(consumer string, r api.Request) (ask match.Ask, sale *api.Sale, err error) {
+	if r.Purchase != nil {
+		ask, sale, err = s.Engine.Buy(s.Exchange.View(), consumer, r, s.Exchange.Now())
+	} else {
+		ask, err = s.Engine.Ask(consumer, r)
+	}
+	if err != nil {
+		return ask, nil, under("request", err)
+	}
+	return ask, sale, nil
+}
+
+// repeated is the answer to a request that cannot be made now, but may have been made before: an offer can change meanwhile.
+func (s *Server) repeated(ctx context.Context, consumer, key, digest string, cause error) (*tagged[api.Reservation], error) {
+	var r *market.Reservation
+	err := s.Exchange.Read(ctx, func(m *market.State) { r = m.ByKey(consumer, key) })
+	if err != nil || key == "" || r == nil || r.Digest != digest {
+		return nil, cause
+	}
+	return s.answer(ctx, market.Outcome{Reservation: r, Decision: r.Decision}, nil)
 }
 
 // placeTries is how often a request is decided again because others were faster.
@@ -77,13 +100,13 @@ func (s *Server) createReservation(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	ask, err := s.Engine.Ask(l.Cluster, in.Body.Request)
+	ask, sale, err := s.ask(l.Cluster, in.Body.Request)
 	if err != nil {
-		return nil, under("request", err)
+		return s.repeated(ctx, l.Cluster, in.Key, digest(in.Body), err)
 	}
 	hold := &market.Hold{
 		ID: newID("r-"), Key: in.Key, Digest: digest(in.Body), Consumer: l.Cluster,
-		Request: &ask.Request, Pool: ask.Request.Pool, Size: ask.Size, Duration: ask.Duration,
+		Request: &ask.Request, Pool: ask.Request.Pool, Size: ask.Size, Duration: ask.Duration, Sale: sale,
 	}
 	var out market.Outcome
 	for try := 1; ; try++ {
@@ -229,27 +252,40 @@ func (s *Server) confirm(ctx context.Context, in *signedCall) (*tagged[api.Reser
 		held := market.AssignmentOf(r, fingerprint(l), fingerprint(provider))
 		if r.Bound() { // the consumer itself says what it is to become
 			held.Generation, held.Resources, held.Until, held.Expires = a.Generation, a.Resources, a.Until, a.Expires
+			if held.Sale != nil && a.Sale != nil {
+				held.Begins = a.Begins
+				held.Sale = &api.Sale{Offer: held.Sale.Offer, Plan: held.Sale.Plan, Units: a.Sale.Units}
+			}
 		}
 		if err := held.Differs(a); err != nil {
 			return nil, err
 		}
 		if r.Bound() {
-			return s.reassign(in, l, a)
+			return s.reassign(in, r, a)
 		}
 		return market.Confirm{ID: in.ID, Consumer: l.Cluster, Generation: a.Generation, Document: in.Body.Document}, nil
 	})
 }
 
 // reassign is the command of an assignment whose signature and parties were verified.
-func (s *Server) reassign(in *signedCall, l *market.Listing, a api.Assignment) (market.Command, error) {
+func (s *Server) reassign(in *signedCall, r *market.Reservation, a api.Assignment) (market.Command, error) {
 	size, err := market.Need("document.resources", a.Resources)
 	if err != nil {
 		return nil, err
 	}
+	units := int64(0)
+	if a.Sale != nil && r.Offer != nil {
+		if off := a.Begins.Sub(s.Exchange.Now().Go()).Abs(); off > market.DecideTime {
+			return nil, api.Invalid("document.begins", "it is %s away", off.Round(time.Second)).Fix("sign when it begins: now")
+		}
+		if units = a.Sale.Units; r.Offer.Covers(*a.Sale, r.Pool, size) != nil {
+			return nil, api.Invalid("document.resources", "they are not those of %d units of plan %s", units, a.Sale.Plan).Fix("sign what the plan sells")
+		}
+	}
 	if left := a.Until.Sub(s.Exchange.Now().Go()); left > match.LongestDuration {
 		return nil, api.Invalid("document.until", "it ends in %s", left.Round(time.Hour)).Fix("reserve for %s at most", match.LongestDuration)
 	}
-	return market.Reassign{ID: in.ID, Consumer: l.Cluster, Generation: a.Generation, Size: size, Until: market.At(a.Until.Time), Document: in.Body.Document}, nil
+	return market.Reassign{ID: in.ID, Consumer: r.Consumer, Generation: a.Generation, Size: size, Units: units, From: market.At(a.Begins.Time), Until: market.At(a.Until.Time), Document: in.Body.Document}, nil
 }
 
 func fingerprint(l *market.Listing) string {

@@ -57,6 +57,7 @@ func New(o Options) *Server {
 	mux := http.NewServeMux()
 	s.api = newAPI(mux)
 	s.clusterRoutes()
+	s.offerRoutes()
 	s.reservationRoutes()
 	s.watchRoutes()
 	s.mailRoutes()

@@ -29,6 +29,16 @@ func (h *HTTP) PutCard(ctx context.Context, signed string) error {
 	return h.Client.PutCard(ctx, h.cluster, signed)
 }
 
+// Publish puts a signed offer of this cluster's on sale.
+func (h *HTTP) Publish(ctx context.Context, name, signed string) error {
+	return h.PublishOffer(ctx, h.cluster, name, signed)
+}
+
+// Withdraw takes an offer of this cluster's off sale.
+func (h *HTTP) Withdraw(ctx context.Context, name string) error {
+	return h.WithdrawOffer(ctx, h.cluster, name)
+}
+
 // Advertise sends what changed since the last advertisement, or the whole when the broker lacks the last.
 func (h *HTTP) Advertise(ctx context.Context, m api.Measurement) error {
 	h.mu.Lock()

@@ -24,6 +24,12 @@ type Broker interface {
 	// Clusters and Cluster are the others, as far as they show themselves.
 	Clusters(ctx context.Context) ([]api.Envelope[api.Cluster], error)
 	Cluster(ctx context.Context, id string) (api.Envelope[api.Cluster], error)
+	// Catalog searches the offers that are shown to this cluster, Offer reads one.
+	Catalog(ctx context.Context, q api.CatalogQuery) ([]api.Envelope[api.Listing], error)
+	Offer(ctx context.Context, seller, name string) (api.Envelope[api.Listing], error)
+	// Publish puts a signed offer of this cluster's on sale, Withdraw takes one off.
+	Publish(ctx context.Context, name, signed string) error
+	Withdraw(ctx context.Context, name string) error
 	// Evaluate decides without reserving.
 	Evaluate(ctx context.Context, r api.Request) (api.Evaluation, error)
 

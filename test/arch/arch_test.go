@@ -22,9 +22,11 @@ const module = "github.com/bourse-dev/bourse/"
 // layers are the parts from the ground up: a part imports only parts of earlier lines.
 var layers = [][]string{
 	{"api"},
+	{"internal/money"},
 	{"internal/market", "internal/identity", "internal/journal", "internal/health", "client"},
 	{"internal/match", "internal/exchange"},
 	{"internal/trust", "internal/transport", "internal/inventory", "internal/instruction", "internal/liqo"},
+	{"internal/contract"},
 	{"internal/server", "internal/provider", "internal/consumer"},
 	{"internal/agent", "internal/broker"},
 	{"internal/sim"},

@@ -28,6 +28,8 @@ type Member struct {
 	sim.Options
 	// Sharing is its SharingPolicy; nil: it is only a consumer.
 	Sharing *api.Sharing
+	// Offers are what it sells, by name.
+	Offers map[string]api.OfferSpec
 	// Socket is where its people reach its agent. Default: DIR/NAME.sock.
 	Socket string
 
@@ -61,6 +63,8 @@ func Kinds() []kubeapi.Type {
 		kind("Advertisement", "advertisements", true, true),
 		kind("Ledger", "ledgers", true, false),
 		kind("Peering", "peerings", true, true),
+		kind("Offer", "offers", true, true),
+		kind("Contract", "contracts", true, true),
 		kind("Peer", "peers", true, true),
 	}
 }
@@ -120,6 +124,12 @@ func (f *Federation) startMember(ctx context.Context, m *Member, log *slog.Logge
 	if m.Sharing != nil {
 		policy := &api.SharingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: *m.Sharing}
 		if err := m.Objects.Create(ctx, policy); err != nil {
+			return err
+		}
+	}
+	for name, spec := range m.Offers {
+		offer := &api.Offer{ObjectMeta: metav1.ObjectMeta{Namespace: api.Namespace, Name: name}, Spec: spec}
+		if err := m.Objects.Create(ctx, offer); err != nil {
 			return err
 		}
 	}

@@ -79,6 +79,28 @@ func (b *Broker) Cluster(_ context.Context, id string) (api.Envelope[api.Cluster
 	return b.OnCluster(id)
 }
 
+// Catalog, Offer, Publish and Withdraw are not scripted.
+func (b *Broker) Catalog(context.Context, api.CatalogQuery) ([]api.Envelope[api.Listing], error) {
+	return nil, Away
+}
+
+// Offer implements transport.Broker.
+func (b *Broker) Offer(context.Context, string, string) (api.Envelope[api.Listing], error) {
+	return api.Envelope[api.Listing]{}, Away
+}
+
+// Publish implements transport.Broker.
+func (b *Broker) Publish(_ context.Context, name, _ string) error {
+	b.hear("Publish", name)
+	return Away
+}
+
+// Withdraw implements transport.Broker.
+func (b *Broker) Withdraw(_ context.Context, name string) error {
+	b.hear("Withdraw", name)
+	return Away
+}
+
 // Evaluate is not scripted.
 func (b *Broker) Evaluate(context.Context, api.Request) (api.Evaluation, error) {
 	return api.Evaluation{}, Away

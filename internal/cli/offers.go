@@ -1,0 +1,386 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
+)
+
+type ownOffer = api.Envelope[api.OwnOffer]
+
+func (sh *shell) offerCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "offer", GroupID: "use", Short: "Sell what your cluster shares",
+		Long: "An offer is an object, kind Offer, in the agent's namespace: these commands write it, and so may kubectl or GitOps. The agent signs it\n" +
+			"with the cluster's key and publishes it. What is sold stays sold when its offer changes or goes.",
+	}
+	cmd.AddCommand(sh.offerListCommand(), sh.offerCreateCommand(), sh.offerEditCommand(), sh.offerDraftCommand("publish", "Put an offer on sale", false),
+		sh.offerDraftCommand("unpublish", "Take an offer off sale, and keep it as a draft; what is sold stays sold", true), sh.offerDeleteCommand())
+	return cmd
+}
+
+func (sh *shell) offerListCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List what your cluster sells", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := sh.person()
+			if err != nil {
+				return err
+			}
+			items, err := c.Offers(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return sh.showOwnOffers(items)
+		},
+	}
+}
+
+func (sh *shell) showOwnOffers(items []ownOffer) error {
+	return show(sh, items, "Your cluster sells nothing. Begin with: bourse offer create NAME --plan small:cpu=2,memory=4Gi,price=0.10EUR/hour",
+		column[api.OwnOffer]{"OFFER", false, func(o ownOffer) string { return o.ID }},
+		column[api.OwnOffer]{"ON SALE", false, func(o ownOffer) string { return onSale(o.Payload) }},
+		column[api.OwnOffer]{"TYPE", false, func(o ownOffer) string { return o.Payload.Spec.Type }},
+		column[api.OwnOffer]{"PLANS", false, func(o ownOffer) string {
+			var plans []string
+			for _, p := range o.Payload.Spec.Plans {
+				plans = append(plans, p.Name)
+			}
+			return strings.Join(plans, " ")
+		}},
+		column[api.OwnOffer]{"SOLD", false, func(o ownOffer) string {
+			var sold []string
+			for _, p := range o.Payload.Spec.Plans {
+				if n := o.Payload.Status.Sold[p.Name]; n > 0 {
+					sold = append(sold, fmt.Sprintf("%s %d", p.Name, n))
+				}
+			}
+			return strings.Join(sold, ", ")
+		}},
+		column[api.OwnOffer]{"MESSAGE", true, func(o ownOffer) string {
+			if c := meta.FindStatusCondition(o.Payload.Status.Conditions, api.ConditionReady); c != nil {
+				return c.Message
+			}
+			return ""
+		}},
+	)
+}
+
+// onSale says in a word how an offer stands.
+func onSale(o api.OwnOffer) string {
+	switch c := meta.FindStatusCondition(o.Status.Conditions, api.ConditionReady); {
+	case c == nil:
+		return ""
+	case c.Status == metav1.ConditionTrue:
+		return "yes"
+	default:
+		return "no (" + c.Reason + ")"
+	}
+}
+
+func (sh *shell) offerCreateCommand() *cobra.Command {
+	file, plans := "", []string(nil)
+	spec := api.OfferSpec{}
+	cmd := &cobra.Command{
+		Use: "create NAME", Short: "Make an offer, from flags or from a file",
+		Long: "A plan is written NAME:KEY=VALUE,... with any resources of a unit (cpu=2, memory=4Gi, nvidia.com/gpu=1) and price=0.35EUR/hour,\n" +
+			"quantity=5, units=1-8, min=1h, max=720h, pool=general. Without a price it is free.",
+		Example: "  bourse offer create web --type compute --plan small:cpu=2,memory=4Gi,price=0.10EUR/hour,quantity=5\n  bourse offer create web -f offer.yaml",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := sh.person()
+			if err != nil {
+				return err
+			}
+			if _, err := ownOfferOf(cmd.Context(), c, args[0]); err == nil {
+				return api.Errorf(api.CodeConflict, "offer %s exists", args[0]).Fix("change it: bourse offer edit %s", args[0])
+			}
+			for _, text := range plans {
+				plan, err := parsePlan(text)
+				if err != nil {
+					return err
+				}
+				spec.Plans = append(spec.Plans, plan)
+			}
+			switch {
+			case file != "" && len(plans) > 0:
+				return api.Invalid("--file", "and --plan exclude each other").Fix("write the plans into the file")
+			case file != "":
+				if spec, err = readOffer(file); err != nil {
+					return err
+				}
+			case len(plans) == 0:
+				return api.Invalid("--plan", "an offer needs a plan").Fix("say for example --plan small:cpu=2,memory=4Gi,price=0.10EUR/hour, or give a file: -f")
+			}
+			return sh.putOffer(cmd.Context(), c, args[0], spec)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&file, "file", "f", "", "a file with an Offer, or its spec, as YAML; - is standard input")
+	f.StringVar(&spec.Type, "type", "", "a word that buyers search by, such as compute, gpu or storage")
+	f.StringVar(&spec.Description, "description", "", "what people read")
+	f.StringToStringVar(&spec.Labels, "label", nil, "NAME=VALUE that buyers search by, may be repeated")
+	f.StringVar(&spec.Accept, "accept", "", "CEL expression over consumer and request that must be true for a sale")
+	f.StringSliceVar(&spec.VisibleTo.Clusters, "to", nil, "the only clusters to which it is shown")
+	f.StringArrayVar(&plans, "plan", nil, "a plan, may be repeated: NAME:cpu=2,memory=4Gi,price=0.10EUR/hour,quantity=5")
+	f.BoolVar(&spec.Draft, "draft", false, "do not put it on sale yet")
+	return cmd
+}
+
+// putOffer writes an offer, and waits a moment for what becomes of it.
+func (sh *shell) putOffer(ctx context.Context, c *client.Client, name string, spec api.OfferSpec) error {
+	made, err := c.PutOffer(ctx, name, spec)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	for {
+		now, err := ownOfferOf(ctx, c, name)
+		if ctx.Err() != nil {
+			fmt.Fprintf(sh.progress, "offer %s is written; its agent has not said yet what becomes of it\n", name)
+			return sh.showOwnOffers([]ownOffer{made})
+		}
+		if err != nil && api.CodeOf(err) != api.CodeNotFound {
+			return err
+		}
+		if said := meta.FindStatusCondition(now.Payload.Status.Conditions, api.ConditionReady); err == nil && said != nil && uint64(said.ObservedGeneration) >= made.Revision {
+			fmt.Fprintf(sh.progress, "offer %s: %s\n", name, said.Message)
+			return sh.showOwnOffers([]ownOffer{now})
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+}
+
+func ownOfferOf(ctx context.Context, c *client.Client, name string) (ownOffer, error) {
+	items, err := c.Offers(ctx)
+	if err != nil {
+		return ownOffer{}, err
+	}
+	if i := slices.IndexFunc(items, func(o ownOffer) bool { return o.ID == name }); i >= 0 {
+		return items[i], nil
+	}
+	return ownOffer{}, api.Errorf(api.CodeNotFound, "your cluster has no offer %q", name).Fix("see: bourse offer list")
+}
+
+func ownOfferNames(ctx context.Context, c *client.Client) ([]string, error) {
+	items, err := c.Offers(ctx)
+	return ids(items), err
+}
+
+func (sh *shell) offerEditCommand() *cobra.Command {
+	file := ""
+	cmd := &cobra.Command{
+		Use: "edit NAME", Short: "Change an offer, in your editor ($EDITOR) or from a file; what is sold keeps its terms",
+		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(ownOfferNames),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := sh.person()
+			if err != nil {
+				return err
+			}
+			now, err := ownOfferOf(cmd.Context(), c, args[0])
+			if err != nil {
+				return err
+			}
+			if file == "" {
+				if file, err = edited(cmd.Context(), now.Payload.Spec); err != nil {
+					return err
+				}
+				defer os.Remove(file)
+			}
+			spec, err := readOffer(file)
+			if err != nil {
+				return err
+			}
+			return sh.putOffer(cmd.Context(), c, args[0], spec)
+		},
+	}
+	cmd.Flags().StringVarP(&file, "file", "f", "", "a file with an Offer, or its spec, as YAML; - is standard input")
+	return cmd
+}
+
+// edited lets a person edit an offer, and returns the file.
+func edited(ctx context.Context, spec api.OfferSpec) (string, error) {
+	editor := os.Getenv("EDITOR")
+	if editor == "" {
+		return "", api.Invalid("$EDITOR", "is empty").Fix("set it, or give a file: -f")
+	}
+	data, err := yaml.Marshal(spec)
+	if err != nil {
+		return "", err
+	}
+	f, err := os.CreateTemp("", "offer-*.yaml")
+	if err != nil {
+		return "", err
+	}
+	if _, err = f.Write(data); err == nil {
+		err = f.Close()
+	}
+	if err != nil {
+		return f.Name(), err
+	}
+	words := strings.Fields(editor)
+	run := exec.CommandContext(ctx, words[0], append(words[1:], f.Name())...)
+	run.Stdin, run.Stdout, run.Stderr = os.Stdin, os.Stdout, os.Stderr
+	return f.Name(), run.Run()
+}
+
+func (sh *shell) offerDraftCommand(use, short string, draft bool) *cobra.Command {
+	return &cobra.Command{
+		Use: use + " NAME", Short: short, Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(ownOfferNames),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := sh.person()
+			if err != nil {
+				return err
+			}
+			now, err := ownOfferOf(cmd.Context(), c, args[0])
+			if err != nil {
+				return err
+			}
+			now.Payload.Spec.Draft = draft
+			return sh.putOffer(cmd.Context(), c, args[0], now.Payload.Spec)
+		},
+	}
+}
+
+func (sh *shell) offerDeleteCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "delete NAME...", Short: "Delete offers: they are off sale; what is sold stays sold", Args: cobra.MinimumNArgs(1), ValidArgsFunction: sh.complete(ownOfferNames),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := sh.person()
+			if err != nil {
+				return err
+			}
+			for _, name := range args {
+				if err := c.DeleteOffer(cmd.Context(), name); err != nil {
+					return err
+				}
+				fmt.Fprintln(sh.progress, "offer", name, "is deleted")
+			}
+			return nil
+		},
+	}
+}
+
+// readOffer reads an Offer, or its spec alone.
+func readOffer(file string) (api.OfferSpec, error) {
+	data, err := readLimited(file, maxContract)
+	if err != nil {
+		return api.OfferSpec{}, err
+	}
+	var kind metav1.TypeMeta
+	if yaml.Unmarshal(data, &kind) == nil && kind.Kind != "" {
+		var object api.Offer
+		if err := yaml.UnmarshalStrict(data, &object); err != nil {
+			return api.OfferSpec{}, api.Invalid("FILE", "%s holds no Offer: %s", file, err)
+		}
+		return object.Spec, nil
+	}
+	var spec api.OfferSpec
+	if err := yaml.UnmarshalStrict(data, &spec); err != nil {
+		return spec, api.Invalid("FILE", "%s holds no offer: %s", file, err)
+	}
+	return spec, nil
+}
+
+// readLimited reads a file, or standard input.
+func readLimited(file string, most int64) ([]byte, error) {
+	in := io.Reader(os.Stdin)
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, api.Invalid("FILE", "%s", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	data, err := io.ReadAll(io.LimitReader(in, most+1))
+	if err == nil && int64(len(data)) > most {
+		err = api.Invalid("FILE", "%s has more than %d bytes", file, most)
+	}
+	return data, err
+}
+
+// parsePlan reads "small:cpu=2,memory=4Gi,price=0.10EUR/hour,quantity=5". Errors: Invalid at --plan.
+func parsePlan(text string) (api.Plan, error) {
+	name, rest, ok := strings.Cut(text, ":")
+	wrong := func(what string) error {
+		return api.Invalid("--plan", "%s: %s", text, what).Fix("write small:cpu=2,memory=4Gi,price=0.10EUR/hour,quantity=5,units=1-8,min=1h,max=720h,pool=general")
+	}
+	if !ok || name == "" {
+		return api.Plan{}, wrong("it has no name")
+	}
+	p := api.Plan{Name: name, Resources: api.Resources{}}
+	for _, part := range strings.Split(rest, ",") {
+		key, value, ok := strings.Cut(part, "=")
+		if !ok {
+			return p, wrong(part + " has no value")
+		}
+		var err error
+		switch key {
+		case "price":
+			p.Price, err = parsePrice(value)
+		case "quantity":
+			p.Quantity, err = strconv.ParseInt(value, 10, 64)
+		case "units":
+			p.Units, err = parseUnits(value)
+		case "min":
+			p.MinDuration, err = parseDuration(value)
+		case "max":
+			p.MaxDuration, err = parseDuration(value)
+		case "pool":
+			p.Pool = value
+		default:
+			var q resource.Quantity
+			q, err = resource.ParseQuantity(value)
+			p.Resources[resourceName(key)] = q
+		}
+		if err != nil {
+			return p, wrong(fmt.Sprintf("%s: %s", part, err))
+		}
+	}
+	return p, nil
+}
+
+func parseDuration(text string) (*metav1.Duration, error) {
+	d, err := time.ParseDuration(text)
+	return &metav1.Duration{Duration: d}, err
+}
+
+func parseUnits(text string) (*api.Units, error) {
+	from, to, ranged := strings.Cut(text, "-")
+	low, err := strconv.ParseInt(from, 10, 64)
+	if err != nil || !ranged {
+		return &api.Units{Min: low, Max: low}, err
+	}
+	high, err := strconv.ParseInt(to, 10, 64)
+	return &api.Units{Min: low, Max: high}, err
+}
+
+// parsePrice reads "0.35EUR/hour". The rest of it, the agent checks.
+func parsePrice(text string) (*api.Price, error) {
+	amount, period, ok := strings.Cut(text, "/")
+	i := strings.IndexFunc(amount, func(r rune) bool { return r >= 'A' && r <= 'Z' })
+	if !ok || i < 1 {
+		return nil, fmt.Errorf("a price is written 0.35EUR/hour")
+	}
+	return &api.Price{Amount: amount[:i], Currency: amount[i:], Period: api.Period(period)}, nil
+}

@@ -1,0 +1,52 @@
+package consumer
+
+import (
+	"context"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/transport"
+	"github.com/bourse-dev/bourse/internal/trust"
+)
+
+// bought is a request with what its purchase comes to filled in, and the offer that it is from; another request comes back as it
+// is. The seller's pinned key must have signed the offer, and the broker must hold exactly what the offer sells.
+// Errors: BadSignature when the broker shows something that cannot be right; Conflict when the offer is not what was looked at.
+func (b *Borrower) bought(ctx context.Context, theirs *transport.Reservation, asked api.Request) (api.Request, *market.Offer, error) {
+	t := theirs.Payload
+	if (asked.Purchase == nil) != (t.Sale == nil) || asked.Purchase != nil && t.Provider != asked.Purchase.Seller {
+		return asked, nil, api.Errorf(api.CodeBadSignature, "the broker answers with a hold from another plan").Fix("nothing was signed; ask the broker's operator")
+	}
+	if asked.Purchase == nil {
+		return asked, nil, nil
+	}
+	if _, err := b.meet(ctx, theirs); err != nil {
+		return asked, nil, err
+	}
+	offer, err := b.offer(ctx, theirs)
+	if err != nil {
+		return asked, nil, err
+	}
+	sale, plan, size, err := offer.Fulfils(*asked.Purchase, durationOf(asked))
+	if err != nil {
+		return asked, nil, err
+	}
+	if *sale != *t.Sale {
+		return asked, nil, api.Errorf(api.CodeBadSignature, "the broker answers with a hold from another plan").Fix("nothing was signed; ask the broker's operator")
+	}
+	asked.Target, asked.Pool, asked.Resources = offer.Signed.Seller, plan.Pool, size.Resources()
+	return asked, offer, nil
+}
+
+// offer is the one that the broker shows with a reservation, if a key of the provider's signed it.
+func (b *Borrower) offer(ctx context.Context, theirs *transport.Reservation) (*market.Offer, error) {
+	keys, err := trust.Keys(ctx, b.Market, theirs.Payload.Provider)
+	if err != nil {
+		return nil, err
+	}
+	offer, err := trust.Offer(theirs.Payload.Offer, keys...)
+	if err == nil && (offer.Signed.Seller != theirs.Payload.Provider || theirs.Payload.Sale == nil || offer.Digest != theirs.Payload.Sale.Offer) {
+		err = api.Errorf(api.CodeBadSignature, "the broker shows another offer than the one that was bought")
+	}
+	return offer, err
+}

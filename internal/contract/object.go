@@ -1,0 +1,86 @@
+package contract
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/trust"
+)
+
+// Book shows the contracts of a cluster as objects.
+type Book struct {
+	client.Client
+	Cluster string
+	Key     *clusterkey.Key
+	Market  *exchange.Exchange
+}
+
+// Show makes the Contract object of a record what the record says. A record that is no contract has none.
+func (b *Book) Show(ctx context.Context, namespace string, r *market.Reservation) error {
+	if !Is(r) {
+		return nil
+	}
+	spec := Spec(r)
+	spec.SellerKey, spec.BuyerKey = b.signer(ctx, r.Provider, api.DocumentAcceptance, r.Acceptance), b.signer(ctx, r.Consumer, api.DocumentAssignment, r.Assignment)
+	object := &api.Contract{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: r.ID}}
+	_, err := controllerutil.CreateOrPatch(ctx, b.Client, object, func() error {
+		object.Spec = spec
+		return nil
+	})
+	// Our cache may lag: the next change shows it. And a namespace that goes takes its records along.
+	if apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	before := object.DeepCopy()
+	show(&object.Status, r, object.Generation)
+	if equality.Semantic.DeepEqual(before.Status, object.Status) {
+		return nil
+	}
+	return b.Status().Patch(ctx, object, client.MergeFrom(before))
+}
+
+// signer is the key, of those that a cluster has and had, by which it signed a document; empty if by none.
+func (b *Book) signer(ctx context.Context, cluster, kind, document string) string {
+	keys, _ := trust.Keys(ctx, b.Market, cluster)
+	if cluster == b.Cluster {
+		keys = append(keys, b.Key.Public())
+	}
+	var any map[string]any
+	if key, err := trust.Verified(document, kind, &any, keys...); err == nil {
+		return key.String()
+	}
+	return ""
+}
+
+func show(s *api.ContractStatus, r *market.Reservation, generation int64) {
+	s.State, s.Reason, s.Terms, s.Cost = r.State, r.Reason, Terms(r), CostText(r, r.Until.Go())
+	if s.Ended = nil; r.Ended != 0 {
+		ended := r.Ended.Meta()
+		s.Ended = &ended
+	}
+	c := metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionFalse, Reason: string(r.State), ObservedGeneration: generation, Message: "it is over"}
+	switch {
+	case r.Bound():
+		c.Status, c.Message = metav1.ConditionTrue, "both sides are bound"
+	case r.State == api.Releasing:
+		c.Message = "it is ending"
+	}
+	if r.Reason != "" {
+		c.Reason = string(r.Reason)
+	}
+	meta.SetStatusCondition(&s.Conditions, c)
+}

@@ -1,0 +1,81 @@
+package match
+
+import (
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// Offered is an offer that a seller shows to somebody.
+type Offered struct {
+	*market.Listing
+	*market.Offer
+}
+
+// Shown says whether an offer is on show to the member with that card: it is its own, or the
+// seller's terms and the offer's own audience include it, and it has not ended. Whether something is left of it is another question.
+func (o Offered) Shown(to *api.Card, now market.Time) bool {
+	if o.Cluster == to.Cluster {
+		return true
+	}
+	if !o.Active() || o.Member.Card == nil || o.Measured == nil || !Visible(o.Measured.Terms, to) {
+		return false
+	}
+	until := o.Signed.Offer.ValidUntil
+	return (until == nil || now.Go().Before(until.Time)) && Among(&o.Signed.Offer.VisibleTo, to)
+}
+
+// Buy makes the ask of a purchase: the offer says provider, pool and size. Errors: NotFound for an offer that is not shown to the
+// consumer; Invalid, Conflict and Forbidden with the field.
+func (e *Engine) Buy(v *market.View, consumer string, r api.Request, now market.Time) (Ask, *api.Sale, error) {
+	b := *r.Purchase
+	offered, err := find(v, consumer, b, now)
+	if err != nil {
+		return Ask{}, nil, err
+	}
+	d, err := durationOf(r)
+	if err != nil {
+		return Ask{}, nil, err
+	}
+	sale, plan, size, err := offered.Fulfils(b, d)
+	if err != nil {
+		return Ask{}, nil, err
+	}
+	if r.Target != "" && r.Target != b.Seller || r.Pool != "" && r.Pool != plan.Pool {
+		return Ask{}, nil, api.Invalid("purchase", "it is of pool %s of %s, and the request names another", plan.Pool, b.Seller).Fix("leave target and pool out")
+	}
+	if r.Resources != nil {
+		if asked, err := market.Need("resources", r.Resources); err != nil || !asked.Equal(size) {
+			return Ask{}, nil, api.Invalid("resources", "they are not those of %d units of plan %s", sale.Units, plan.Name).Fix("leave resources out")
+		}
+	}
+	r.Target, r.Pool, r.Resources = b.Seller, plan.Pool, size.Resources()
+	ask, err := e.Ask(consumer, r)
+	if err != nil {
+		return Ask{}, nil, err
+	}
+	card := cardOf(v, consumer)
+	if ok, err := e.Allows(offered.Signed.Offer.Accept, card, ask); err != nil || !ok {
+		return Ask{}, nil, api.Errorf(api.CodeForbidden, "offer %s is not for this buyer, or not for this request", offered.Key()).At("purchase.offer").
+			Fix("its `accept` must be true: see bourse catalog %s", offered.Key())
+	}
+	return ask, sale, nil
+}
+
+func find(v *market.View, consumer string, b api.Purchase, now market.Time) (Offered, error) {
+	card := cardOf(v, consumer)
+	if l := v.Listing(b.Seller); l != nil {
+		for _, o := range l.Offers {
+			if offered := (Offered{l, o}); o.Signed.Name == b.Offer && offered.Shown(&card, now) {
+				return offered, nil
+			}
+		}
+	}
+	return Offered{}, api.Errorf(api.CodeNotFound, "no offer %.63s/%.63s that is shown to you", b.Seller, b.Offer).At("purchase.offer").Fix("see: bourse catalog")
+}
+
+func cardOf(v *market.View, cluster string) api.Card {
+	if l := v.Listing(cluster); l != nil {
+		return l.Card()
+	}
+	return api.Card{Cluster: cluster}
+}

@@ -1,0 +1,183 @@
+// Package money reckons what a contract costs: exactly, in whole fractions, and rounds only to show.
+//
+// A price is an amount for a period of one unit of a plan. What lasts for a part of a period costs that part of it. Minutes,
+// hours, days and weeks are lengths of time; months and years are the calendar's, counted from the moment at which a contract
+// begins, and a part of one is a part of its own length. Amounts of different currencies are never added or compared.
+package money
+
+import (
+	"math"
+	"math/big"
+	"math/bits"
+	"strings"
+	"time"
+
+	"golang.org/x/text/currency"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// nano is how many parts of a currency's unit a price is reckoned in.
+const nano = 1_000_000_000
+
+// Price is a valid price. The zero Price is free.
+type Price struct {
+	// Nano is the amount in thousand-millionths of the currency's unit, at most 1e18.
+	Nano     int64
+	Currency string
+	Period   api.Period
+}
+
+// Parse takes in a price; nil is free. Errors: Invalid at a field under field.
+func Parse(field string, p *api.Price) (Price, error) {
+	if p == nil {
+		return Price{}, nil
+	}
+	out := Price{Currency: p.Currency, Period: p.Period}
+	var ok bool
+	if out.Nano, ok = parseNano(p.Amount); !ok {
+		return Price{}, api.Invalid(field+".amount", "%.40q is not an amount", p.Amount).Fix("write a decimal number such as 2 or 0.35, with at most nine digits on each side of the point")
+	}
+	if unit, err := currency.ParseISO(p.Currency); err != nil || unit.String() != p.Currency {
+		return Price{}, api.Invalid(field+".currency", "%.40q is not a currency", p.Currency).Fix("use an ISO 4217 code such as EUR")
+	}
+	if _, known := seconds[p.Period]; !known && p.Period != api.PeriodMonth && p.Period != api.PeriodYear {
+		return Price{}, api.Invalid(field+".period", "%.40q is not a period", string(p.Period)).Fix("use minute, hour, day, week, month or year")
+	}
+	return out, nil
+}
+
+// seconds are the lengths of the periods that have one.
+var seconds = map[api.Period]int64{api.PeriodMinute: 60, api.PeriodHour: 3600, api.PeriodDay: 86_400, api.PeriodWeek: 604_800}
+
+func parseNano(amount string) (v int64, ok bool) {
+	whole, part, pointed := strings.Cut(amount, ".")
+	if len(whole) < 1 || len(whole) > 9 || len(whole) > 1 && whole[0] == '0' || len(part) > 9 || pointed && part == "" {
+		return 0, false
+	}
+	for _, digit := range []byte(whole + part + strings.Repeat("0", 9-len(part))) {
+		if digit < '0' || digit > '9' {
+			return 0, false
+		}
+		v = 10*v + int64(digit-'0')
+	}
+	return v, true
+}
+
+// Free says whether nothing is to be paid.
+func (p Price) Free() bool { return p.Nano == 0 }
+
+// AtMost says whether a price is no more than a limit, which must be of the same currency and period.
+func (p Price) AtMost(limit *api.Price) bool {
+	most, err := Parse("", limit)
+	return err == nil && limit != nil && most.Currency == p.Currency && most.Period == p.Period && p.Nano <= most.Nano
+}
+
+// Cost is what that many units cost from a time on for a duration, in the currency's unit, exactly.
+func (p Price) Cost(units int64, from time.Time, d time.Duration) *big.Rat {
+	cost := new(big.Rat).SetFrac(new(big.Int).Mul(big.NewInt(p.Nano), big.NewInt(units)), big.NewInt(nano))
+	return cost.Mul(cost, periods(p.Period, from.UTC(), d))
+}
+
+// Between is what that many units cost from one time to another of a contract that began at begun, from which its months and years
+// are counted; nothing if the times are the wrong way round.
+func (p Price) Between(units int64, begun, from, until time.Time) *big.Rat {
+	if !until.After(from) {
+		return new(big.Rat)
+	}
+	cost := p.Cost(units, begun, until.Sub(begun))
+	return cost.Sub(cost, p.Cost(units, begun, from.Sub(begun)))
+}
+
+// Rates say how many periods of each kind a duration is, for comparing many prices over it.
+type Rates map[api.Period]rate
+
+type rate struct{ numerator, denominator uint64 }
+
+// RatesFor are those of a duration from a time on.
+func RatesFor(from time.Time, d time.Duration) Rates {
+	out := Rates{}
+	for _, p := range []api.Period{api.PeriodMinute, api.PeriodHour, api.PeriodDay, api.PeriodWeek, api.PeriodMonth, api.PeriodYear} {
+		n := periods(p, from.UTC(), d)
+		out[p] = rate{n.Num().Uint64(), n.Denom().Uint64()}
+	}
+	return out
+}
+
+// Nanos is what that many units cost, in thousand-millionths of the currency's unit, rounded down: for comparing alone. What is
+// more than can be compared is the most that can be.
+func (p Price) Nanos(units int64, rates Rates) int64 {
+	if p.Free() {
+		return 0
+	}
+	r := rates[p.Period]
+	over, all := bits.Mul64(uint64(p.Nano), uint64(units))
+	if over > 0 {
+		return math.MaxInt64
+	}
+	high, low := bits.Mul64(all, r.numerator)
+	if high >= r.denominator {
+		return math.MaxInt64
+	}
+	cost, _ := bits.Div64(high, low, r.denominator)
+	return int64(min(cost, math.MaxInt64))
+}
+
+// Sum adds what amounts of one currency come to.
+func Sum(costs ...*big.Rat) *big.Rat {
+	sum := new(big.Rat)
+	for _, c := range costs {
+		sum.Add(sum, c)
+	}
+	return sum
+}
+
+// periods is how many periods a duration is, from a time on.
+func periods(p api.Period, from time.Time, d time.Duration) *big.Rat {
+	if d <= 0 || p == "" {
+		return new(big.Rat)
+	}
+	if length, fixed := seconds[p]; fixed {
+		return big.NewRat(int64(d), length*int64(time.Second))
+	}
+	months := 1
+	if p == api.PeriodYear {
+		months = 12
+	}
+	end := from.Add(d)
+	n := 0
+	for ; !anniversary(from, (n+1)*months).After(end); n++ {
+	}
+	begins, ends := anniversary(from, n*months), anniversary(from, (n+1)*months)
+	part := big.NewRat(int64(end.Sub(begins)), int64(ends.Sub(begins)))
+	return part.Add(part, new(big.Rat).SetInt64(int64(n)))
+}
+
+// anniversary is that many months after a time: on the same day, or on the last of a month that is shorter.
+func anniversary(t time.Time, months int) time.Time {
+	first := time.Date(t.Year(), t.Month()+time.Month(months), 1, t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), time.UTC)
+	last := first.AddDate(0, 1, -1).Day()
+	return first.AddDate(0, 0, min(t.Day(), last)-1)
+}
+
+// Text writes an amount as people read it, rounded half up to the currency's minor unit: "12.50".
+func Text(amount *big.Rat, code string) string {
+	digits := 2
+	if unit, err := currency.ParseISO(code); err == nil {
+		digits, _ = currency.Standard.Rounding(unit)
+	}
+	return amount.FloatString(digits)
+}
+
+// Text writes a price as people read it, exactly: "0.30 EUR/hour", or "free".
+func (p Price) Text() string {
+	if p.Free() {
+		return "free"
+	}
+	exact := new(big.Rat).SetFrac64(p.Nano, nano)
+	amount := strings.TrimRight(exact.FloatString(9), "0")
+	if minor := Text(exact, p.Currency); len(amount) < len(minor) {
+		amount = minor
+	}
+	return amount + " " + p.Currency + "/" + string(p.Period)
+}

@@ -1,0 +1,176 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/match"
+	"github.com/bourse-dev/bourse/internal/money"
+	"github.com/bourse-dev/bourse/internal/trust"
+)
+
+type OfferPath struct {
+	ClusterPath
+	Name string `path:"name" maxLength:"63" doc:"name of the offer"`
+}
+
+func (s *Server) offerRoutes() {
+	huma.Register(s.api, operation("search-catalog", http.MethodGet, "/catalog", "The offers that are shown to the caller"), s.catalog)
+	huma.Register(s.api, operation("get-offer", http.MethodGet, "/catalog/{cluster}/{name}", "One offer"), s.getOffer)
+	huma.Register(s.api, operation("publish-offer", http.MethodPut, "/clusters/{cluster}/offers/{name}", "Put a signed offer on sale", noContent), s.publishOffer)
+	huma.Register(s.api, operation("withdraw-offer", http.MethodDelete, "/clusters/{cluster}/offers/{name}",
+		"Take an offer off sale; what was sold of it stays sold", noContent), s.withdrawOffer)
+}
+
+// CatalogSearch is what a caller looks for.
+type CatalogSearch struct {
+	Text      string `query:"text" maxLength:"128" doc:"in the seller, name, type, description or a label"`
+	Seller    string `query:"seller" maxLength:"63" doc:"only of this cluster"`
+	Type      string `query:"type" maxLength:"63" doc:"only of this type"`
+	Region    string `query:"region" maxLength:"128" doc:"only of sellers in this region"`
+	GPU       string `query:"gpu" maxLength:"128" doc:"only of sellers with a GPU that is named like this"`
+	Currency  string `query:"currency" maxLength:"3" doc:"only plans in this currency, and free ones"`
+	Available bool   `query:"available" doc:"only plans of which something is left"`
+	For       string `query:"for" maxLength:"32" doc:"only plans that are sold for this long (Go duration), with what they cost then; default 1h, of any length"`
+	Sort      string `query:"sort" enum:"name,price" doc:"the order; by price, currencies follow each other and free offers come first"`
+	Limit     int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"how many offers at most"`
+	Continue  string `query:"continue" maxLength:"20" doc:"the last answer's continue: how many to pass over"`
+}
+
+func (in *CatalogSearch) query() (api.CatalogQuery, error) {
+	q := api.CatalogQuery{
+		Text: in.Text, Seller: in.Seller, Type: in.Type, Region: in.Region, GPU: in.GPU, Currency: in.Currency,
+		Available: in.Available, ByPrice: in.Sort == "price",
+	}
+	if in.For != "" {
+		var err error
+		if q.For, err = time.ParseDuration(in.For); err != nil || q.For <= 0 || q.For > match.LongestDuration {
+			return q, api.Invalid("for", "%.40q is not a duration", in.For).Fix("write 30m, 8h or 720h; at most %s", match.LongestDuration)
+		}
+	}
+	return q, nil
+}
+
+func (s *Server) catalog(ctx context.Context, in *CatalogSearch) (*body[api.List[api.Listing]], error) {
+	card, err := s.looker(ctx)
+	if err != nil {
+		return nil, err
+	}
+	query, err := in.query()
+	if err != nil {
+		return nil, err
+	}
+	from := 0
+	if in.Continue != "" {
+		if from, err = strconv.Atoi(in.Continue); err != nil || from < 0 {
+			return nil, api.Invalid("continue", "%.40q is not the continue of an answer", in.Continue).Fix("search again without it")
+		}
+	}
+	now := s.Exchange.Now()
+	found := s.Engine.Catalog(s.Exchange.View(), card, query, now)
+	found = found[min(from, len(found)):]
+	list := api.List[api.Listing]{Items: []api.Envelope[api.Listing]{}}
+	for i := range found[:min(len(found), in.Limit)] {
+		list.Items = append(list.Items, listing(&found[i], now, cmp.Or(query.For, time.Hour)))
+	}
+	if len(found) > in.Limit {
+		list.Continue = fmt.Sprintf("%08d", from+in.Limit)
+	}
+	return &body[api.List[api.Listing]]{list}, nil
+}
+
+func (s *Server) getOffer(ctx context.Context, in *OfferPath) (*body[api.Envelope[api.Listing]], error) {
+	card, err := s.looker(ctx)
+	if err != nil {
+		return nil, err
+	}
+	now := s.Exchange.Now()
+	for _, found := range s.Engine.Catalog(s.Exchange.View(), card, api.CatalogQuery{Seller: in.Cluster}, now) {
+		if found.Signed.Name == in.Name {
+			return &body[api.Envelope[api.Listing]]{listing(&found, now, time.Hour)}, nil
+		}
+	}
+	return nil, api.Errorf(api.CodeNotFound, "no offer %.63s/%.63s that is shown to you", in.Cluster, in.Name).Fix("see: bourse catalog")
+}
+
+// looker is the card by which offers are shown to the caller: an operator sees what is shown to all.
+func (s *Server) looker(ctx context.Context) (*api.Card, error) {
+	if operator(ctx) == nil {
+		return &api.Card{}, nil
+	}
+	l, err := s.member(ctx)
+	if err != nil {
+		return nil, err
+	}
+	card := l.Card()
+	return &card, nil
+}
+
+// listing is an offer as the catalog shows it, with what it costs for a duration.
+func listing(f *match.Found, now market.Time, d time.Duration) api.Envelope[api.Listing] {
+	out := api.Listing{
+		Seller: f.Signed.Seller, Name: f.Signed.Name, Version: f.Signed.Version, Digest: f.Digest, Document: f.Document, Offer: f.Signed.Offer,
+		Properties: f.Card().Properties, Fresh: f.Fresh(now), Plans: map[string]api.PlanListing{},
+	}
+	for _, p := range f.Plans {
+		left := api.PlanListing{Remaining: p.Remaining}
+		if !p.Price.Free() {
+			left.Cost = money.Text(p.Price.Cost(p.Min, now.Go(), d), p.Price.Currency)
+		}
+		out.Plans[p.Name] = left
+	}
+	return api.Envelope[api.Listing]{ID: f.Key(), Revision: uint64(f.Signed.Version), Payload: out}
+}
+
+func (s *Server) publishOffer(ctx context.Context, in *struct {
+	OfferPath
+	Body api.SignedDocument
+}) (*struct{}, error) {
+	l, err := s.own(ctx, in.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	offer, err := s.offer(in.Body.Document, l.Member.Key)
+	if err != nil {
+		return nil, wrap(err)
+	}
+	if offer.Signed.Seller != l.Cluster || offer.Signed.Name != in.Name {
+		return nil, api.Invalid("document", "it is offer %s", offer.Key()).Fix("sign offer %s/%s", l.Cluster, in.Name)
+	}
+	_, err = s.Exchange.Do(ctx, market.Publish{Offer: offer})
+	return nil, wrap(err)
+}
+
+// offer reads a signed offer and checks all of it.
+func (s *Server) offer(document, key string) (*market.Offer, error) {
+	public, err := clusterkey.ParsePublicKey(key)
+	if err != nil {
+		return nil, err
+	}
+	offer, err := trust.Offer(document, public)
+	if err != nil {
+		return nil, under("document", err)
+	}
+	if err := s.Engine.CheckAllow(offer.Signed.Offer.Accept); err != nil {
+		return nil, api.Invalid("document.accept", "%s", err)
+	}
+	return offer, nil
+}
+
+func (s *Server) withdrawOffer(ctx context.Context, in *OfferPath) (*struct{}, error) {
+	l, err := s.own(ctx, in.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	_, err = s.Exchange.Do(ctx, market.Withdraw{Seller: l.Cluster, Name: in.Name})
+	return nil, wrap(err)
+}

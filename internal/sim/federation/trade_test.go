@@ -1,0 +1,169 @@
+package federation_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/contract"
+	"github.com/bourse-dev/bourse/internal/sim"
+	"github.com/bourse-dev/bourse/internal/sim/federation"
+)
+
+// fair is a federation in which milan sells to rome and oslo.
+type fair struct {
+	*federation.Federation
+	t                 *testing.T
+	rome, milan, oslo *federation.Member
+}
+
+func newFair(t *testing.T) *fair {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	f := &fair{t: t,
+		rome:  &federation.Member{Options: sim.Options{Name: "rome", Region: "eu", Nodes: 1}},
+		oslo:  &federation.Member{Options: sim.Options{Name: "oslo", Region: "eu", Nodes: 1}},
+		milan: &federation.Member{Options: sim.Options{Name: "milan", Region: "eu", Nodes: 2, CPU: 8, Memory: 32}, Sharing: &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}}},
+	}
+	f.milan.Offers = map[string]api.OfferSpec{"web": webOffer("0.10")}
+	var err error
+	if f.Federation, err = federation.Start(ctx, t.TempDir(), slog.New(slog.DiscardHandler), f.rome, f.milan, f.oslo); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stop(); _ = f.Stop() })
+	f.until("milan's offer is in rome's catalog, with something left", func() bool {
+		l, err := f.rome.People.Offer(t.Context(), "milan", "web")
+		return err == nil && l.Payload.Plans["small"].Remaining == 3
+	})
+	return f
+}
+
+// webOffer has three units of two cores.
+func webOffer(price string) api.OfferSpec {
+	return api.OfferSpec{Type: "compute", Plans: []api.Plan{{
+		Name: "small", Resources: api.Resources{"cpu": resource.MustParse("2"), "memory": resource.MustParse("4Gi")},
+		Price: &api.Price{Amount: price, Currency: "EUR", Period: api.PeriodHour}, Quantity: 3, Units: &api.Units{Min: 1, Max: 3},
+		MaxDuration: &metav1.Duration{Duration: 48 * time.Hour},
+	}}}
+}
+
+func (f *fair) until(what string, holds func() bool) {
+	f.t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !holds(); {
+		if time.Now().After(deadline) {
+			f.t.Fatalf("not within 30 s: %s", what)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// buys makes a purchase of a member's people, and returns what becomes of it.
+func (f *fair) buys(m *federation.Member, name string, p api.Purchase) api.ResourceRequestStatus {
+	f.t.Helper()
+	p.Seller, p.Offer, p.Plan = "milan", "web", "small"
+	r, err := m.People.MakeRequest(f.t.Context(), api.RequestCreate{Name: name, Request: api.Request{Purchase: &p, Duration: &metav1.Duration{Duration: 10 * time.Hour}}})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.until("the purchase "+name+" has an answer", func() bool {
+		if r, err = m.People.Request(f.t.Context(), "default", name); err != nil {
+			f.t.Fatal(err)
+		}
+		s := r.Payload.Status
+		return s.State == api.Reserved || s.State.Over() && s.State != "" || s.Message != "" && s.State == ""
+	})
+	return r.Payload.Status
+}
+
+func (f *fair) contractsOf(m *federation.Member) map[string]api.Deal {
+	f.t.Helper()
+	all, err := m.People.Contracts(f.t.Context())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	out := map[string]api.Deal{}
+	for _, d := range all {
+		out[d.Payload.Spec.Reservation] = d.Payload
+	}
+	return out
+}
+
+// Publish on one, visible on the other, buy: the same contract on both, which anybody can verify; resize within the plan; end.
+func TestTrade(t *testing.T) {
+	f := newFair(t)
+	offer := must(f.rome.People.Offer(t.Context(), "milan", "web"))(t)
+	got := f.buys(f.rome, "shop", api.Purchase{Units: 2, Digest: offer.Payload.Digest})
+	if got.State != api.Reserved || got.Provider != "milan" {
+		t.Fatalf("%+v", got)
+	}
+	var bought, sold api.Deal
+	f.until("both have the contract", func() bool {
+		bought, sold = f.contractsOf(f.rome)[got.Reservation], f.contractsOf(f.milan)[got.Reservation]
+		return bought.Spec.Assignment != "" && sold.Status.Terms.Units == 2 && bought.Status.Terms.Units == 2
+	})
+	if bought.Spec != sold.Spec || bought.Status.Cost != sold.Status.Cost || bought.Status.Cost != "2.00 EUR" {
+		t.Errorf("bought %+v\nsold %+v", bought, sold)
+	}
+	terms, err := contract.Verify(bought.Spec)
+	if err != nil || terms.Buyer != "rome" || terms.Seller != "milan" || terms.Units != 2 || terms.Resources.Cpu().Value() != 4 || terms.Price.Amount != "0.10" {
+		t.Errorf("verified: %+v, %v", terms, err)
+	}
+	f.until("one is left", func() bool {
+		return must(f.rome.People.Offer(t.Context(), "milan", "web"))(t).Payload.Plans["small"].Remaining == 1
+	})
+	if second := f.buys(f.oslo, "too-many", api.Purchase{Units: 2, Digest: offer.Payload.Digest}); second.State.Counts() && second.State != "" {
+		t.Errorf("oslo got %+v of what is not there", second)
+	}
+
+	// The seller asks more from now on: what was bought keeps its price, and does not grow.
+	_, err = f.milan.People.PutOffer(t.Context(), "web", webOffer("0.20"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.until("the new price is shown", func() bool {
+		return must(f.rome.People.Offer(t.Context(), "milan", "web"))(t).Payload.Offer.Plans[0].Price.Amount == "0.20"
+	})
+	if late := f.buys(f.oslo, "late", api.Purchase{Units: 1, Digest: offer.Payload.Digest}); late.State.Counts() && late.State != "" {
+		t.Errorf("oslo got %+v of an offer that has changed", late)
+	}
+	if cheap := f.buys(f.oslo, "cheap", api.Purchase{Units: 1, MaxPrice: &api.Price{Amount: "0.15", Currency: "EUR", Period: api.PeriodHour}}); cheap.State.Counts() && cheap.State != "" {
+		t.Errorf("oslo pays %+v, more than it said", cheap)
+	}
+	if dear := f.buys(f.oslo, "dear", api.Purchase{Units: 1, MaxPrice: &api.Price{Amount: "0.2", Currency: "EUR", Period: api.PeriodHour}}); dear.State != api.Reserved {
+		t.Errorf("oslo got %+v", dear)
+	}
+	if _, err := f.rome.People.ChangeLocally(t.Context(), got.Reservation, api.ReservationChange{Units: 1}); err != nil {
+		t.Fatal(err)
+	}
+	f.until("rome has one unit, at its old price", func() bool {
+		d, of := f.contractsOf(f.rome)[got.Reservation], f.contractsOf(f.milan)[got.Reservation]
+		return d.Status.Terms.Units == 1 && of.Status.Terms.Units == 1 && d.Status.Terms.Price.Amount == "0.10" && d.Spec == of.Spec && d.Status.Cost == of.Status.Cost
+	})
+	if err := f.rome.People.ReleaseLocally(t.Context(), got.Reservation); err != nil {
+		t.Fatal(err)
+	}
+	f.until("it is over on both, and the record stays", func() bool {
+		d, of := f.contractsOf(f.rome)[got.Reservation], f.contractsOf(f.milan)[got.Reservation]
+		return d.Status.State == api.Released && of.Status.State == api.Released && of.Status.Ended != nil
+	})
+	if err := f.milan.People.DeleteOffer(t.Context(), "web"); err != nil {
+		t.Fatal(err)
+	}
+	f.until("nothing is on sale, and oslo keeps what it bought", func() bool {
+		found, err := f.rome.People.Catalog(t.Context(), api.CatalogQuery{})
+		if err != nil || len(found) > 0 {
+			return false
+		}
+		for _, d := range f.contractsOf(f.milan) {
+			if d.Status.Terms.Buyer == "oslo" && d.Status.State == api.Reserved {
+				return true
+			}
+		}
+		return false
+	})
+}
