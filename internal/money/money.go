@@ -112,12 +112,14 @@ func (p Price) Nanos(units int64, rates Rates) int64 {
 	}
 	r := rates[p.Period]
 	over, all := bits.Mul64(uint64(p.Nano), uint64(units))
-	if over > 0 {
-		return math.MaxInt64
-	}
 	high, low := bits.Mul64(all, r.numerator)
-	if high >= r.denominator {
-		return math.MaxInt64
+	if over > 0 || high >= r.denominator { // rare, so slow
+		cost := new(big.Int).Mul(big.NewInt(p.Nano), big.NewInt(units))
+		cost.Mul(cost, new(big.Int).SetUint64(r.numerator)).Quo(cost, new(big.Int).SetUint64(r.denominator))
+		if !cost.IsInt64() {
+			return math.MaxInt64
+		}
+		return cost.Int64()
 	}
 	cost, _ := bits.Div64(high, low, r.denominator)
 	return int64(min(cost, math.MaxInt64))
