@@ -139,6 +139,14 @@ type ReservationCreate struct {
 	Request Request `json:"request"`
 }
 
+// Agreement is what both parties signed of a reservation that is bound, and the offer that it is from, if it is from one. Either
+// party shows it to a broker that does not know the reservation.
+type Agreement struct {
+	Assignment string `json:"assignment" maxLength:"98304"`
+	Acceptance string `json:"acceptance" maxLength:"98304"`
+	Offer      string `json:"offer,omitempty" maxLength:"98304"`
+}
+
 // SignedDocument is the body of confirm, accept and release: one JWS.
 type SignedDocument struct {
 	Document string `json:"document" maxLength:"98304"`

@@ -94,6 +94,11 @@ func (c *Client) Reserve(ctx context.Context, key string, r api.Request) (Reserv
 	return one[api.Reservation](ctx, c, http.MethodPost, "/reservations", http.Header{"Idempotency-Key": {key}}, api.ReservationCreate{Request: r})
 }
 
+// Adopt shows a broker what both parties signed of a reservation that it does not know.
+func (c *Client) Adopt(ctx context.Context, id string, a api.Agreement) (Reservation, error) {
+	return one[api.Reservation](ctx, c, http.MethodPost, "/reservations/"+url.PathEscape(id)+"/adopt", nil, a)
+}
+
 // Reservations lists those of which the caller is a party.
 func (c *Client) Reservations(ctx context.Context) ([]Reservation, error) {
 	return list[api.Reservation](ctx, c, "/reservations", nil)

@@ -40,6 +40,9 @@ func (w *encoder) snapshot(s snapshot) {
 	if len(s.Offers) > 0 {
 		w.value("offers", s.Offers)
 	}
+	if len(s.Spent) > 0 {
+		w.value("spent", s.Spent)
+	}
 	if len(s.Reservations) > 0 {
 		w.key("reservations")
 		w.open('[')

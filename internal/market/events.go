@@ -37,6 +37,8 @@ type Forget struct {
 	Tokens       []string `json:"tokens,omitempty"`
 	// Offers are digests.
 	Offers []string `json:"offers,omitempty"`
+	// Spent are those of Reservations whose documents could be shown again.
+	Spent []Spent `json:"spent,omitempty"`
 }
 
 // Append appends the form of an event in a journal.

@@ -44,7 +44,8 @@ type State struct {
 	onSale       map[string]*Offer // by key
 	madeFrom     map[string]int    // reservations, by the digest of their offer
 	byParty      map[string][]string
-	forgotten    int // since byParty was made
+	forgotten    int             // since byParty was made
+	spent        map[string]Time // until when what is over could be shown again
 	providers    map[string]*provider
 	slots        []*provider // in the order they became known
 	counts       map[api.State]int
@@ -64,6 +65,7 @@ func New(self string) *State {
 		onSale:       map[string]*Offer{},
 		madeFrom:     map[string]int{},
 		byParty:      map[string][]string{},
+		spent:        map[string]Time{},
 		providers:    map[string]*provider{},
 		counts:       map[api.State]int{},
 		dirty:        map[*provider]struct{}{},
@@ -103,6 +105,7 @@ func (s *State) Apply(e Event) {
 		for _, id := range e.Forget.Tokens {
 			delete(s.tokens, id)
 		}
+		s.spend(e.Forget.Spent, e.Time)
 		for _, digest := range e.Forget.Offers {
 			s.forgetOffer(digest)
 		}
@@ -172,6 +175,7 @@ type snapshot struct {
 	Members      []*Member `json:"members,omitempty"`
 	Tokens       []*Token  `json:"tokens,omitempty"`
 	Offers       []*Offer  `json:"offers,omitempty"`
+	Spent        []Spent   `json:"spent,omitempty"`
 	Reservations []kept    `json:"reservations,omitempty"`
 }
 
@@ -184,7 +188,7 @@ type kept struct {
 // any goroutine, later, to encode them.
 func (s *State) Snapshot() func() ([]byte, error) {
 	out := snapshot{Revision: s.Revision, Time: s.Time}
-	out.Members, out.Tokens, out.Offers = s.Members(), s.Tokens(), s.Offers()
+	out.Members, out.Tokens, out.Offers, out.Spent = s.Members(), s.Tokens(), s.Offers(), s.allSpent()
 	out.Reservations = make([]kept, 0, len(s.reservations))
 	for _, r := range s.reservations {
 		out.Reservations = append(out.Reservations, kept{ReservationEvent{Reservation: r, Decision: r.Decision}, r.Revision})
@@ -216,6 +220,7 @@ func (s *State) Restore(data []byte) error {
 		}
 		s.putToken(t)
 	}
+	s.spend(in.Spent, 0)
 	for _, o := range in.Offers { // before what was made from them
 		if o == nil {
 			return errors.New("snapshot: an empty offer")

@@ -59,7 +59,7 @@ func (g *Gate) Sync(ctx context.Context, theirs *transport.Reservation, ours *ma
 			return g.follow(ctx, theirs, ours)
 		}
 		if ours == nil {
-			return g.adopt(ctx, theirs)
+			return g.takeBack(ctx, theirs)
 		}
 		return g.sayEnd(ctx, theirs, ours)
 	case counts:
@@ -214,6 +214,19 @@ func (g *Gate) commit(ctx context.Context, theirs *transport.Reservation, ours *
 	}
 	_, err := g.Market.Do(ctx, market.Commit{ID: ours.ID, Generation: theirs.Payload.Generation, Fence: theirs.Payload.Fence})
 	return err
+}
+
+// takeBack adopts what the Ledger does not have, unless it is over: who shows its documents again is told so.
+func (g *Gate) takeBack(ctx context.Context, theirs *transport.Reservation) error {
+	spent := false
+	if err := g.Market.Read(ctx, func(s *market.State) { spent = s.Spent(theirs.ID) }); err != nil {
+		return err
+	}
+	if !spent {
+		return g.adopt(ctx, theirs)
+	}
+	t := theirs.Payload
+	return g.sayEnd(ctx, theirs, &market.Reservation{ID: theirs.ID, Consumer: t.Consumer, Provider: g.Cluster, Generation: t.Generation, Reason: api.ReasonReleased})
 }
 
 // adopt takes a reservation back into a Ledger that lost it: our own signature says that we accepted it.

@@ -31,7 +31,7 @@ var forWhom = map[string]string{
 	"PUT /clusters/{cluster}/handshake": "member", "POST /evaluations": "member", "POST /reservations": "member", "GET /watch": "member",
 	"GET /reservations": "member operator", "GET /reservations/{id}": "member operator",
 	"POST /reservations/{id}/confirm": "member", "POST /reservations/{id}/accept": "member", "POST /reservations/{id}/refuse": "member",
-	"POST /reservations/{id}/release": "member", "POST /reservations/{id}/progress": "member",
+	"POST /reservations/{id}/release": "member", "POST /reservations/{id}/adopt": "member", "POST /reservations/{id}/progress": "member",
 	"GET /catalog": "member operator", "GET /catalog/{cluster}/{name}": "member operator",
 	"PUT /clusters/{cluster}/offers/{name}": "member", "DELETE /clusters/{cluster}/offers/{name}": "member",
 	"GET /members": "operator", "POST /members/{cluster}/{step}": "operator", "GET /tokens": "operator", "POST /tokens": "operator",
@@ -46,7 +46,8 @@ var bodies = map[string]string{
 	"POST /reservations/{id}/confirm": `{"document":"x"}`, "POST /reservations/{id}/accept": `{"document":"x"}`,
 	"POST /reservations/{id}/refuse":  `{"generation":1,"reason":"PolicyRefuses","advertisement":{"sequence":{"incarnation":1,"number":99}}}`,
 	"POST /reservations/{id}/release": `{"document":"x"}`, "POST /reservations/{id}/progress": `{"state":"Active"}`,
-	"POST /tokens": `{}`, "PUT /clusters/{cluster}/offers/{name}": `{"document":"x"}`,
+	"POST /reservations/{id}/adopt": `{"assignment":"x","acceptance":"x"}`,
+	"POST /tokens":                  `{}`, "PUT /clusters/{cluster}/offers/{name}": `{"document":"x"}`,
 }
 
 // Every route refuses everyone whom it is not for, whatever else is right.

@@ -44,6 +44,8 @@ type Broker interface {
 	Refuse(ctx context.Context, id string, r api.Refusal) (Reservation, error)
 	Release(ctx context.Context, id, end string) (Reservation, error)
 	Progress(ctx context.Context, id string, state api.State) (Reservation, error)
+	// Adopt shows what both parties signed of a reservation that the broker does not know.
+	Adopt(ctx context.Context, id string, a api.Agreement) (Reservation, error)
 
 	// Say passes a signed handshake message on to another cluster, of which this one is a party of a
 	// reservation. The broker may forget it: say it again until it is answered.

@@ -178,3 +178,11 @@ func EndSigned(document, reservation string, generation int64, keys ...clusterke
 	}
 	return "", false
 }
+
+// Claimed reads what a document claims, to find out by which key it must be verified. Errors: BadSignature.
+func Claimed(document string, into any) error {
+	if err := unverified(document, into); err != nil {
+		return api.Errorf(api.CodeBadSignature, "it is no signed document: %s", err)
+	}
+	return nil
+}

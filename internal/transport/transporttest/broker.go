@@ -101,6 +101,12 @@ func (b *Broker) Withdraw(_ context.Context, name string) error {
 	return Away
 }
 
+// Adopt is not scripted, but heard.
+func (b *Broker) Adopt(_ context.Context, id string, _ api.Agreement) (transport.Reservation, error) {
+	b.hear("Adopt", id)
+	return transport.Reservation{}, Away
+}
+
 // Evaluate is not scripted.
 func (b *Broker) Evaluate(context.Context, api.Request) (api.Evaluation, error) {
 	return api.Evaluation{}, Away

@@ -1,0 +1,83 @@
+package server
+
+import (
+	"context"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/trust"
+)
+
+// adopt takes in a reservation that both parties signed and that this broker does not know.
+func (s *Server) adopt(ctx context.Context, in *struct {
+	ReservationPath
+	Body api.Agreement
+}) (*tagged[api.Reservation], error) {
+	l, err := s.member(ctx)
+	if err != nil {
+		return nil, err
+	}
+	command, err := s.agreement(in.ID, l.Cluster, in.Body)
+	if err != nil {
+		return nil, wrap(err)
+	}
+	out, err := s.Exchange.Do(ctx, command)
+	return s.answer(ctx, out, err)
+}
+
+// agreement verifies what a party says that both have signed. Errors: NotFound for what is of others; BadSignature, Invalid.
+func (s *Server) agreement(id, caller string, in api.Agreement) (market.Adopt, error) {
+	var claimed api.Assignment
+	if err := trust.Claimed(in.Assignment, &claimed); err != nil {
+		return market.Adopt{}, under("assignment", err)
+	}
+	if claimed.Reservation != id || claimed.Consumer != caller && claimed.Provider != caller || claimed.Consumer == claimed.Provider {
+		return market.Adopt{}, api.Errorf(api.CodeNotFound, "no reservation %.80q of yours", id)
+	}
+	consumer, provider := s.keysOf(claimed.Consumer), s.keysOf(claimed.Provider)
+	var a api.Assignment
+	if _, err := trust.Verified(in.Assignment, api.DocumentAssignment, &a, consumer...); err != nil {
+		return market.Adopt{}, under("assignment", err)
+	}
+	var yes api.Acceptance
+	if _, err := trust.Verified(in.Acceptance, api.DocumentAcceptance, &yes, provider...); err != nil {
+		return market.Adopt{}, under("acceptance", err)
+	}
+	if yes.Reservation != id || yes.Generation != a.Generation || yes.Assignment != clusterkey.Digest(in.Assignment).String() {
+		return market.Adopt{}, api.Invalid("acceptance", "it is of another assignment").Fix("send both as they were signed")
+	}
+	if err := market.ValidCluster("id", id); err != nil {
+		return market.Adopt{}, err
+	}
+	size, err := market.Need("assignment.resources", a.Resources)
+	if err != nil {
+		return market.Adopt{}, err
+	}
+	out := market.Adopt{Assignment: a, Size: size, Document: in.Assignment, Acceptance: in.Acceptance}
+	if a.Sale == nil {
+		return out, nil
+	}
+	if out.Offer, err = trust.Offer(in.Offer, provider...); err != nil {
+		return market.Adopt{}, under("offer", err)
+	}
+	return out, out.Offer.Covers(*a.Sale, a.Pool, size)
+}
+
+// keysOf are the keys that a member has and had.
+func (s *Server) keysOf(cluster string) (keys []clusterkey.PublicKey) {
+	l := s.Exchange.View().Listing(cluster)
+	if l == nil || l.Member == nil {
+		return nil
+	}
+	all := []string{l.Member.Key}
+	for _, former := range l.Member.Former {
+		all = append(all, former.Key)
+	}
+	for _, text := range all {
+		if key, err := clusterkey.ParsePublicKey(text); err == nil {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
