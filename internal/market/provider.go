@@ -16,7 +16,7 @@ type provider struct {
 	observed Time
 	books    map[string]*book
 	onSale   []*Offer // by name
-	sold     sold
+	sold     sales
 }
 
 func (s *State) provider(cluster string) *provider {
@@ -89,6 +89,9 @@ func (s *State) Observe(cluster string, m *Measured, now Time, fresh bool) error
 			Fix("send the whole advertisement with a higher sequence")
 	}
 	p.observe(m)
+	if s.Self == "" { // a gate's own books say what is sold
+		p.sold.list(m)
+	}
 	if fresh {
 		p.observed = now
 	}
@@ -113,6 +116,9 @@ func (s *State) TakeMeasurements(from *State) {
 		if old.measured != nil {
 			p := s.provider(old.cluster)
 			p.observe(old.measured)
+			if s.Self == "" {
+				p.sold.list(old.measured)
+			}
 			p.observed = old.observed
 			s.touch(p)
 		}
