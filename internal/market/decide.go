@@ -59,7 +59,7 @@ func (s *State) room(provider, pool, consumer string, size Amounts, now Time) er
 // roomBeside is room for what takes the place of something that the consumer has already.
 func (s *State) roomBeside(has Amounts, provider, pool, consumer string, size Amounts, now Time) error {
 	p := s.providers[provider]
-	if p == nil || p.measured == nil || p.measured.Terms == nil || p.observed == 0 || now >= p.observed.plus(Lease) {
+	if p == nil || p.measured == nil || p.measured.Terms == nil || !p.alive(now) {
 		return api.Errorf(api.CodeInsufficient, "cluster %s advertises nothing now", provider)
 	}
 	b := p.books[pool]

@@ -48,6 +48,10 @@ func (w *encoder) snapshot(s snapshot) {
 		}
 		w.shut("]")
 	}
+	w.numberIfAny("awake", int64(s.Awake))
+	if len(s.Presences) > 0 {
+		w.value("presences", s.Presences)
+	}
 	w.shut("}")
 }
 

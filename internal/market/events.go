@@ -20,6 +20,8 @@ type Event struct {
 	Reservation *ReservationEvent `json:"reservation,omitempty"`
 	// Forget names what has been over for the time of retention.
 	Forget *Forget `json:"forget,omitempty"`
+	// Leases is what the broker noticed of its members' leases.
+	Leases *Leases `json:"leases,omitempty"`
 }
 
 // ReservationEvent is a reservation as it is now, with the decision if one was made.
@@ -55,7 +57,7 @@ func DecodeEvent(data []byte) (Event, error) {
 		return Event{}, fmt.Errorf("event: %w", err)
 	}
 	set := 0
-	for _, is := range []bool{e.Member != nil, e.Token != nil, e.Reservation != nil, e.Forget != nil} {
+	for _, is := range []bool{e.Member != nil, e.Token != nil, e.Reservation != nil, e.Forget != nil, e.Leases != nil} {
 		if is {
 			set++
 		}

@@ -47,6 +47,7 @@ type State struct {
 	counts       map[api.State]int
 	due          dueQueue
 	dirty        map[*provider]struct{} // to publish
+	awake        awake
 }
 
 // New makes the empty market of a broker, or of the agent of cluster self.
@@ -61,6 +62,7 @@ func New(self string) *State {
 		providers:    map[string]*provider{},
 		counts:       map[api.State]int{},
 		dirty:        map[*provider]struct{}{},
+		awake:        awake{asleep: true},
 	}
 }
 
@@ -77,6 +79,7 @@ func (s *State) Apply(e Event) {
 	switch {
 	case e.Member != nil:
 		s.members[e.Member.Cluster] = e.Member
+		s.forgetPresence(e.Member)
 		s.touch(s.provider(e.Member.Cluster))
 	case e.Token != nil:
 		s.putToken(e.Token)
@@ -94,6 +97,8 @@ func (s *State) Apply(e Event) {
 		for _, id := range e.Forget.Tokens {
 			delete(s.tokens, id)
 		}
+	case e.Leases != nil:
+		s.noticed(e.Leases, e.Time)
 	}
 	s.settle()
 }
@@ -155,6 +160,9 @@ type snapshot struct {
 	Members      []*Member `json:"members,omitempty"`
 	Tokens       []*Token  `json:"tokens,omitempty"`
 	Reservations []kept    `json:"reservations,omitempty"`
+	// Awake is the broker's clock as journalled last, Presences what happened on it.
+	Awake     Time        `json:"awake,omitempty"`
+	Presences []*presence `json:"presences,omitempty"`
 }
 
 type kept struct {
@@ -165,13 +173,19 @@ type kept struct {
 // Snapshot collects the durable records of the state. What it returns may be called on
 // any goroutine, later, to encode them.
 func (s *State) Snapshot() func() ([]byte, error) {
-	out := snapshot{Revision: s.Revision, Time: s.Time}
+	out := snapshot{Revision: s.Revision, Time: s.Time, Awake: s.awake.told}
 	out.Members, out.Tokens = s.Members(), s.Tokens()
 	out.Reservations = make([]kept, 0, len(s.reservations))
 	for _, r := range s.reservations {
 		out.Reservations = append(out.Reservations, kept{ReservationEvent{Reservation: r, Decision: r.Decision}, r.Revision})
 	}
+	for _, p := range s.slots {
+		if p.presence != nil {
+			out.Presences = append(out.Presences, p.presence)
+		}
+	}
 	return func() ([]byte, error) {
+		slices.SortFunc(out.Presences, func(a, b *presence) int { return cmp.Compare(a.Cluster, b.Cluster) })
 		slices.SortFunc(out.Reservations, func(a, b kept) int { return cmp.Compare(a.ID, b.ID) })
 		w := &encoder{b: make([]byte, 0, 1024*(1+len(out.Reservations)))}
 		w.snapshot(out)
@@ -204,6 +218,14 @@ func (s *State) Restore(data []byte) error {
 		}
 		s.put(&k.ReservationEvent, k.Revision)
 	}
+	for _, p := range in.Presences {
+		if p == nil {
+			return errors.New("snapshot: an empty presence")
+		}
+		s.provider(p.Cluster).presence = p
+		s.touch(s.provider(p.Cluster))
+	}
+	s.awake.total, s.awake.newest, s.awake.told = in.Awake, in.Awake, in.Awake
 	s.Revision, s.Time = in.Revision, in.Time
 	return nil
 }

@@ -60,6 +60,19 @@ func story(t testing.TB) [][]byte {
 	whole.ID, whole.State, whole.Provider, whole.Size = "whole", api.Reserved, "rome", cpu(1)
 	whole.Change.Size = cpu(2)
 	n.apply(market.Event{Time: later + 1000, Member: member}, market.Event{Time: later + 1000, Reservation: &market.ReservationEvent{Reservation: whole}})
+	n.wake(later)
+	again := func(number int64, at market.Time) {
+		heard := *m
+		heard.Sequence.Number = number
+		if err := n.observe("rome", &heard, at); err != nil {
+			t.Fatal(err)
+		}
+		do(at, market.Notice{})
+	}
+	again(2, later+1000)
+	do(later+100_000, market.Notice{})
+	again(3, later+400_000)
+	do(later+500_000, market.Notice{})
 	n.check()
 	return n.journal
 }

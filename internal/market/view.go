@@ -18,7 +18,9 @@ type Listing struct {
 	Measured *Measured
 	// FreshUntil is when its lease ends; 0 if it has not advertised since this market started.
 	FreshUntil Time
-	Pools      []PoolListing
+	// Uptime is in parts per million, as of its newest advertisement, or about now if its lease ended; or it is UnknownUptime.
+	Uptime int64
+	Pools  []PoolListing
 }
 
 // PoolListing is what is left of a pool.
@@ -112,7 +114,7 @@ func (s *State) Publish(last *View) *View {
 }
 
 func (s *State) listing(p *provider) *Listing {
-	l := &Listing{Cluster: p.cluster, Slot: p.slot, Member: s.members[p.cluster], Measured: p.measured}
+	l := &Listing{Cluster: p.cluster, Slot: p.slot, Member: s.members[p.cluster], Measured: p.measured, Uptime: p.presence.uptime(s.awake.newest)}
 	if p.observed != 0 {
 		l.FreshUntil = p.observed.plus(Lease)
 	}
