@@ -133,6 +133,9 @@ type Cluster struct {
 	Fresh      bool        `json:"fresh"`
 	FreshUntil metav1.Time `json:"freshUntil,omitzero"`
 	Sequence   Sequence    `json:"sequence,omitzero"`
+	// Uptime is the share of the last 30 days in which the lease was alive, in parts per million, rounded down. What the broker did not
+	// see is not in it. Absent: the broker has seen the cluster for less than 24h, and it satisfies no bound.
+	Uptime *int64 `json:"uptime,omitempty"`
 	// Pools are what is offered, by pool.
 	Pools map[string]Amounts `json:"pools,omitempty"`
 	// Overcommitted says that reservations exceed what the cluster has now.

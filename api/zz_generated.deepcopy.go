@@ -441,6 +441,11 @@ func (in *Cluster) DeepCopyInto(out *Cluster) {
 	in.Properties.DeepCopyInto(&out.Properties)
 	in.FreshUntil.DeepCopyInto(&out.FreshUntil)
 	out.Sequence = in.Sequence
+	if in.Uptime != nil {
+		in, out := &in.Uptime, &out.Uptime
+		*out = new(int64)
+		**out = **in
+	}
 	if in.Pools != nil {
 		in, out := &in.Pools, &out.Pools
 		*out = make(map[string]Amounts, len(*in))

@@ -40,6 +40,10 @@ func drawCluster(t *rapid.T, name string) cluster {
 	if oneIn(8, "silent") {
 		c.Silent.Duration = 2 * market.Lease
 	}
+	if oneIn(2, "uptime") {
+		ppm := rapid.SampledFrom([]int64{0, 500_000, 990_000, 999_000, 1_000_000}).Draw(t, name+" uptime")
+		c.Uptime = &ppm
+	}
 	if oneIn(4, "limit") {
 		c.Terms.MaxPerConsumer = of("cpu", "4")
 	}
@@ -70,8 +74,8 @@ func drawRequest(t *rapid.T) api.Request {
 	r := api.Request{
 		Resources: of(rapid.SampledFrom([]string{"cpu", "memory"}).Draw(t, "resource"), fmt.Sprint(rapid.IntRange(1, 5).Draw(t, "amount"))),
 		Pool:      rapid.SampledFrom([]string{"", "", "gpu"}).Draw(t, "pool"),
-		Where:     rapid.SampledFrom([]string{"", "", `region == "eu"`, `labels.tier == "gold" || shared.cpu > 4`}).Draw(t, "where"),
-		Strategy:  rapid.SampledFrom([]api.Strategy{"", api.Pack}).Draw(t, "strategy"),
+		Where:     rapid.SampledFrom([]string{"", "", `region == "eu"`, `labels.tier == "gold" || shared.cpu > 4`, `uptime >= 0.99`}).Draw(t, "where"),
+		Strategy:  rapid.SampledFrom([]api.Strategy{"", api.Pack, api.Reliable}).Draw(t, "strategy"),
 		Exclude:   rapid.SliceOfN(name, 0, 2).Draw(t, "exclude"),
 		Prefer:    rapid.SliceOfN(name, 0, 2).Draw(t, "prefer"),
 	}
@@ -186,7 +190,10 @@ func TestWorseNeverWins(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		q := drawQuestion(t, rt)
 		r := q.ask.Request
-		r.Strategy, r.Prefer, r.Target = api.Balance, nil, ""
+		r.Prefer, r.Target = nil, ""
+		if r.Strategy == api.Pack {
+			r.Strategy = api.Balance
+		}
 		a, err := q.engine.Ask(consumer, r)
 		if err != nil {
 			rt.Fatal(err)
