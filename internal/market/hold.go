@@ -9,7 +9,7 @@ import (
 
 // Hold places a request on the first of its candidates that still has room.
 // Errors: KeyReused when the key came with something else; Insufficient when no candidate
-// has room any more: decide again from a newer view. Without candidates the request is
+// has room any more: decide again from a newer view; CapReached. Without candidates the request is
 // Rejected, and remembered with its decision.
 type Hold struct {
 	// ID is new and random. Key and Digest make a repeat harmless; Key may be empty. What pointers
@@ -27,6 +27,8 @@ type Hold struct {
 	prepared   *prepared
 	// Premature says that a no would come too early: the answer is Unavailable, unless it is a repeat.
 	Premature bool
+	// Caps are what every consumer may have.
+	Caps Caps
 }
 
 func (c *Hold) decide(s *State, now Time) (Outcome, error) {
@@ -49,6 +51,9 @@ func (c *Hold) decide(s *State, now Time) (Outcome, error) {
 	}
 	if len(c.Candidates) == 0 && c.Premature {
 		return Outcome{}, api.Errorf(api.CodeUnavailable, "this broker has just started, and not every cluster has reported yet").Fix("try again")
+	}
+	if err := s.capped(c.Consumer, c.Caps, 1, c.Size); err != nil {
+		return Outcome{}, err
 	}
 	r := c.reservation()
 	r.Created, r.Deadline, r.Until = now, now.plus(DecideTime), now.plus(c.Duration)

@@ -45,6 +45,7 @@ type State struct {
 	providers    map[string]*provider
 	slots        []*provider // in the order they became known
 	counts       map[api.State]int
+	taken        map[string]*taken // by consumer; of none of them nothing
 	due          dueQueue
 	dirty        map[*provider]struct{} // to publish
 	awake        awake
@@ -61,6 +62,7 @@ func New(self string) *State {
 		byParty:      map[string][]string{},
 		providers:    map[string]*provider{},
 		counts:       map[api.State]int{},
+		taken:        map[string]*taken{},
 		dirty:        map[*provider]struct{}{},
 		awake:        awake{asleep: true},
 	}
@@ -92,6 +94,7 @@ func (s *State) Apply(e Event) {
 				delete(s.reservations, id)
 				s.unindex()
 				s.counts[r.State]--
+				s.take(r, nil)
 			}
 		}
 		for _, id := range e.Forget.Tokens {
@@ -117,6 +120,7 @@ func (s *State) put(e *ReservationEvent, revision uint64) {
 		}
 	}
 	s.counts[r.State]++
+	s.take(old, r)
 	if r.State.Counts() {
 		s.account(r, r.Takes())
 	}

@@ -32,7 +32,7 @@ var forWhom = map[string]string{
 	"GET /reservations": "member operator", "GET /reservations/{id}": "member operator",
 	"POST /reservations/{id}/confirm": "member", "POST /reservations/{id}/accept": "member", "POST /reservations/{id}/refuse": "member",
 	"POST /reservations/{id}/release": "member", "POST /reservations/{id}/progress": "member",
-	"GET /members": "operator", "POST /members/{cluster}/{step}": "operator", "GET /tokens": "operator", "POST /tokens": "operator",
+	"GET /members": "operator", "POST /members/{cluster}/{step}": "operator", "PUT /members/{cluster}/caps": "operator", "GET /tokens": "operator", "POST /tokens": "operator",
 }
 
 // bodies that each route accepts, so that only who calls is wrong.
@@ -44,7 +44,7 @@ var bodies = map[string]string{
 	"POST /reservations/{id}/confirm": `{"document":"x"}`, "POST /reservations/{id}/accept": `{"document":"x"}`,
 	"POST /reservations/{id}/refuse":  `{"generation":1,"reason":"PolicyRefuses","advertisement":{"sequence":{"incarnation":1,"number":99}}}`,
 	"POST /reservations/{id}/release": `{"document":"x"}`, "POST /reservations/{id}/progress": `{"state":"Active"}`,
-	"POST /tokens": `{}`,
+	"POST /tokens": `{}`, "PUT /members/{cluster}/caps": `{"reservations":1}`,
 }
 
 // Every route refuses everyone whom it is not for, whatever else is right.
