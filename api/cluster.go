@@ -83,6 +83,14 @@ type Pool struct {
 	Shared Resources `json:"shared,omitempty"`
 	// Accounts are what this cluster holds and sees used, by consumer.
 	Accounts map[string]AccountUse `json:"accounts,omitempty"`
+	// Shapes are what the nodes that count have free, at most 16. A node is in one of them at most, and each errs low.
+	Shapes []Shape `json:"shapes,omitempty"`
+}
+
+// Shape says of so many nodes that each has at least so much free: allocatable less what its pods request.
+type Shape struct {
+	Nodes int64     `json:"nodes"`
+	Free  Resources `json:"free"`
 }
 
 // AccountUse is what a provider says of one consumer's account in a pool.
@@ -110,6 +118,7 @@ type PoolDelta struct {
 	Allocated   Resources              `json:"allocated,omitempty"`
 	Shared      Resources              `json:"shared,omitempty"`
 	Accounts    map[string]*AccountUse `json:"accounts,omitempty"`
+	Shapes      []Shape                `json:"shapes,omitempty"`
 }
 
 // Amounts are a pool in Kubernetes' words: capacity, allocatable, allocated,
@@ -122,6 +131,8 @@ type Amounts struct {
 	Reserved    Resources `json:"reserved,omitempty"`
 	// Available may be negative: the provider is Overcommitted.
 	Available Resources `json:"available,omitempty"`
+	// Shapes are what the nodes have free. Only a cluster's own Advertisement has them: the broker shows them to no other member.
+	Shapes []Shape `json:"shapes,omitempty"`
 }
 
 // Cluster is a member as another member sees it.

@@ -72,4 +72,8 @@ type Request struct {
 	// reservation is Active only once it stands, or `none`. Default none. Both clusters' admins must allow it.
 	// +optional
 	Network NetworkMode `json:"network,omitempty"`
+	// PodShape is the largest pod that is to run there: some node of the provider must have that much free. It is at most Resources, and
+	// names no other resource. Default: how the provider's nodes are filled does not matter.
+	// +optional
+	PodShape Resources `json:"podShape,omitempty"`
 }

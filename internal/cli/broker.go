@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/broker"
@@ -128,15 +127,8 @@ func (c *capFlags) add(f *pflag.FlagSet, reservations int64, who string) {
 
 // caps are what the flags say. Errors: Invalid with the flag.
 func (c *capFlags) caps() (api.Caps, error) {
-	out := api.Caps{Reservations: c.reservations, Resources: api.Resources{}}
-	for name, text := range c.resources {
-		q, err := resource.ParseQuantity(text)
-		if err != nil {
-			return out, api.Invalid("--max-resources", "%s=%q is not an amount", name, text).Fix("write amounts as Kubernetes does: 4, 500m, 8Gi")
-		}
-		out.Resources[resourceName(name)] = q
-	}
-	return out, nil
+	resources, err := amounts("--max-resources", c.resources)
+	return api.Caps{Reservations: c.reservations, Resources: resources}, err
 }
 
 func (sh *shell) capCommand() *cobra.Command {

@@ -140,6 +140,10 @@ func (w *encoder) request(r *api.Request) {
 		w.value("confirm", true)
 	}
 	w.textIfAny("network", string(r.Network))
+	if len(r.PodShape) > 0 {
+		w.key("podShape")
+		w.resources(r.PodShape)
+	}
 	w.shut("}")
 }
 

@@ -27,6 +27,8 @@ type Listing struct {
 type PoolListing struct {
 	Name                string
 	Reserved, Available Amounts
+	// Unfilled is what is reserved and not yet used, where the pool says what its nodes have free.
+	Unfilled Amounts
 	// Accounts are the consumers' totals. Nil when the terms have no limit per consumer.
 	Accounts map[string]Amounts
 }
@@ -130,6 +132,9 @@ func (s *State) listing(p *provider) *Listing {
 		pool := PoolListing{Name: name, Reserved: b.reserved}
 		if p.measured != nil { // what is reserved of the unknown is no overcommitment
 			pool.Available = b.available()
+		}
+		if len(b.measured.Shapes) > 0 {
+			pool.Unfilled = b.unfilled()
 		}
 		if limited {
 			pool.Accounts = make(map[string]Amounts, len(b.accounts))

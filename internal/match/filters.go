@@ -38,6 +38,8 @@ const (
 	notAllowed
 	overcommitted
 	tooLittle
+	noShapes
+	noNode
 	reasons // how many there are
 )
 
@@ -63,6 +65,8 @@ var reasonNames = [reasons]string{
 	notAllowed:     "NotAllowed",     // the CEL of its terms does not allow it
 	overcommitted:  "Overcommitted",  // its reservations exceed what it has: nothing new is placed there
 	tooLittle:      "TooLittle",      // it does not fit
+	noShapes:       "NoShapes",       // it does not say what its nodes have free
+	noNode:         "NoNode",         // no node has room for a pod of the asked shape
 }
 
 // filter is one step that a cluster must pass.
@@ -105,6 +109,7 @@ var filters = []filter{
 	{name: "policy", check: policy, settled: noPolicy, explain: explainPolicy},
 	{name: "overcommitted", check: notOvercommitted, settled: alone(notOvercommitted), explain: explainOvercommitted},
 	{name: "fits", check: fits, explain: explainFits, short: shortfall},
+	{name: "shape", check: hosts, moot: noShapeAsked, explain: explainShape, short: shapeShortfall},
 }
 
 // alone makes of a check that looks only at the cluster one that settles it.

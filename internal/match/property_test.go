@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
@@ -57,6 +58,13 @@ func drawCluster(t *rapid.T, name string) cluster {
 			rapid.SampledFrom([]string{consumer, "oslo"}).Draw(t, name+" user"): {Used: of("cpu", quantity("used", 2))},
 		},
 	}}
+	if oneIn(2, "shapes") {
+		pool := slices.Sorted(maps.Keys(c.Pools))[0]
+		p := c.Pools[pool]
+		p.Shapes = []api.Shape{{Nodes: rapid.Int64Range(1, 3).Draw(t, name+" nodes"), Free: of("cpu", quantity("free cpu", 4), "memory", quantity("free memory", 4))},
+			{Nodes: 1, Free: of("cpu", quantity("more cpu", 8))}}
+		c.Pools[pool] = p
+	}
 	return c
 }
 
@@ -81,6 +89,12 @@ func drawRequest(t *rapid.T) api.Request {
 	}
 	if rapid.Bool().Draw(t, "both") {
 		r.Resources = of("cpu", fmt.Sprint(rapid.IntRange(1, 5).Draw(t, "cpu")), "memory", fmt.Sprint(rapid.IntRange(1, 5).Draw(t, "memory")))
+	}
+	if rapid.IntRange(1, 3).Draw(t, "shaped") == 3 {
+		r.PodShape = api.Resources{}
+		for name, q := range r.Resources {
+			r.PodShape[name] = *resource.NewQuantity(rapid.Int64Range(1, q.Value()).Draw(t, "shape"), resource.DecimalSI)
+		}
 	}
 	if rapid.IntRange(1, 5).Draw(t, "properties") == 5 {
 		r.Properties = map[string]string{"tier": "gold"}
