@@ -84,7 +84,7 @@ func (i *Inventory) UsedOn(node string) api.Resources {
 type counted struct {
 	capacity, allocatable totals
 	usage                 byOwner
-	shapes                shapes
+	shapes                *shapes
 }
 
 // count sums what counts, one result for each pool. All else happens after it, unlocked: what
@@ -97,7 +97,7 @@ func (i *Inventory) count(pools []api.PoolPolicy) (all []counted, properties api
 	}
 	all = make([]counted, len(pools))
 	for n := range all {
-		all[n] = counted{totals{}, totals{}, byOwner{}, shapes{}}
+		all[n] = counted{totals{}, totals{}, byOwner{}, &shapes{}}
 	}
 	var labels labelCounts
 	for name, node := range i.nodes.items {

@@ -29,11 +29,15 @@ type shape struct {
 }
 
 // shapes are by what is free, in bytes.
-type shapes map[string]*shape
+type shapes struct {
+	known map[string]*shape
+	free  []amount // of the node that is added
+	key   []byte
+}
 
 // add counts a node, if there is room for any pod on it.
-func (s shapes) add(n node, usage byOwner, policy api.PoolPolicy) {
-	free := make([]amount, 0, len(n.allocatable))
+func (s *shapes) add(n node, usage byOwner, policy api.PoolPolicy) {
+	free := s.free[:0]
 	for _, has := range n.allocatable {
 		name := has.of.Value()
 		left := has.n
@@ -50,25 +54,27 @@ func (s shapes) add(n node, usage byOwner, policy api.PoolPolicy) {
 			free = append(free, amount{has.of, left})
 		}
 	}
-	if len(free) > 0 {
-		s.group(&shape{1, free}, finest)
+	if s.free = free; len(free) > 0 {
+		s.group(1, free, finest)
 	}
 }
 
 // group puts nodes with others that are alike once so many digits are left.
-func (s shapes) group(from *shape, digits int) {
-	rounded := make([]amount, len(from.free))
-	key := make([]byte, 0, 16*len(rounded))
-	for i, a := range from.free {
-		rounded[i] = amount{a.of, floor(a.n, digits)}
-		key = append(append(key, a.of.Value()...), 0)
-		key = binary.BigEndian.AppendUint64(key, uint64(rounded[i].n))
+func (s *shapes) group(nodes int64, free []amount, digits int) {
+	s.key = s.key[:0]
+	for i, a := range free {
+		free[i].n = floor(a.n, digits)
+		s.key = append(append(s.key, a.of.Value()...), 0)
+		s.key = binary.BigEndian.AppendUint64(s.key, uint64(free[i].n))
 	}
-	if known := s[string(key)]; known != nil {
-		known.nodes += from.nodes
+	if known := s.known[string(s.key)]; known != nil {
+		known.nodes += nodes
 		return
 	}
-	s[string(key)] = &shape{from.nodes, rounded}
+	if s.known == nil {
+		s.known = map[string]*shape{}
+	}
+	s.known[string(s.key)] = &shape{nodes, slices.Clone(free)}
 }
 
 // floor keeps the first binary digit and so many after it.
@@ -78,16 +84,16 @@ func floor(n int64, digits int) int64 {
 }
 
 // few are at most maxShapes, largest first.
-func (s shapes) few() []api.Shape {
-	for digits := finest - 1; len(s) > maxShapes && digits >= 0; digits-- {
-		coarser := shapes{}
-		for _, one := range s {
-			coarser.group(one, digits)
+func (s *shapes) few() []api.Shape {
+	for digits := finest - 1; len(s.known) > maxShapes && digits >= 0; digits-- {
+		coarser := &shapes{}
+		for _, one := range s.known {
+			coarser.group(one.nodes, one.free, digits)
 		}
 		s = coarser
 	}
-	all := make([]*shape, 0, len(s))
-	for _, one := range s {
+	all := make([]*shape, 0, len(s.known))
+	for _, one := range s.known {
 		all = append(all, one)
 	}
 	slices.SortFunc(all, larger)
