@@ -111,17 +111,23 @@ func (Notice) decide(s *State, now Time) (Outcome, error) {
 func (p *provider) alive(now Time) bool { return p.observed != 0 && now < p.observed.plus(Lease) }
 
 func (s *State) noticed(l *Leases, now Time) {
+	later := l.Awake/signOfLife > s.awake.told/signOfLife
 	s.awake.total, s.awake.told, s.awake.since = l.Awake, l.Awake, now
 	s.awake.newest = max(s.awake.newest, l.Awake)
 	for _, cluster := range l.Lost {
-		if p := s.provider(cluster); p.presence != nil && !p.presence.Lost {
+		p := s.provider(cluster)
+		if p.presence != nil && !p.presence.Lost {
 			p.presence = p.presence.lose(l.Awake)
 		}
+		s.touch(p)
 	}
 	for _, cluster := range l.Regained {
 		p := s.provider(cluster)
 		p.presence = p.presence.regain(cluster, l.Awake)
 		s.touch(p)
+	}
+	if !later { // what is said of who is away need not be newer
+		return
 	}
 	for _, p := range s.slots {
 		if p.presence != nil && p.presence.Lost { // of the others, news comes by itself
