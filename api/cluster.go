@@ -86,6 +86,14 @@ type Pool struct {
 	Shared Resources `json:"shared,omitempty"`
 	// Accounts are what this cluster holds and sees used, by consumer.
 	Accounts map[string]AccountUse `json:"accounts,omitempty"`
+	// Shapes are what the nodes that count have free, at most 16. A node is in one of them at most, and each errs low.
+	Shapes []Shape `json:"shapes,omitempty"`
+}
+
+// Shape says of so many nodes that each has at least so much free: allocatable less what its pods request.
+type Shape struct {
+	Nodes int64     `json:"nodes"`
+	Free  Resources `json:"free"`
 }
 
 // AccountUse is what a provider says of one consumer's account in a pool.
@@ -123,6 +131,7 @@ type PoolDelta struct {
 	Allocated   Resources              `json:"allocated,omitempty"`
 	Shared      Resources              `json:"shared,omitempty"`
 	Accounts    map[string]*AccountUse `json:"accounts,omitempty"`
+	Shapes      []Shape                `json:"shapes,omitempty"`
 }
 
 // Amounts are a pool in Kubernetes' words: capacity, allocatable, allocated,
@@ -135,6 +144,8 @@ type Amounts struct {
 	Reserved    Resources `json:"reserved,omitempty"`
 	// Available may be negative: the provider is Overcommitted.
 	Available Resources `json:"available,omitempty"`
+	// Shapes are what the nodes have free. Only a cluster's own Advertisement has them: the broker shows them to no other member.
+	Shapes []Shape `json:"shapes,omitempty"`
 }
 
 // Cluster is a member as another member sees it.
@@ -146,6 +157,9 @@ type Cluster struct {
 	Fresh      bool        `json:"fresh"`
 	FreshUntil metav1.Time `json:"freshUntil,omitzero"`
 	Sequence   Sequence    `json:"sequence,omitzero"`
+	// Uptime is the share of the last 30 days in which the lease was alive, in parts per million, rounded down. What the broker did not
+	// see is not in it. Absent: the broker has seen the cluster for less than 24h, and it satisfies no bound.
+	Uptime *int64 `json:"uptime,omitempty"`
 	// Pools are what is offered, by pool.
 	Pools map[string]Amounts `json:"pools,omitempty"`
 	// Overcommitted says that reservations exceed what the cluster has now.

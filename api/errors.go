@@ -23,6 +23,7 @@ const (
 	CodeTooManyRequests    Code = "TooManyRequests"
 	CodeNoCandidate        Code = "NoCandidate"        // no cluster can serve the request; the decision says why
 	CodeInsufficient       Code = "Insufficient"       // it does not fit any more
+	CodeCapReached         Code = "CapReached"         // more than the operator lets one member have
 	CodeNotMember          Code = "NotMember"          // a certificate is not a membership: wait for approval
 	CodeSuspended          Code = "Suspended"          // the operator suspended or revoked this member
 	CodeKeyChanged         Code = "KeyChanged"         // another cluster key than the pinned one
@@ -58,6 +59,7 @@ var Codes = map[Code]CodeInfo{
 	CodeTooManyRequests:    {http.StatusTooManyRequests, 6, "Too many requests"},
 	CodeNoCandidate:        {http.StatusConflict, 5, "No cluster can serve the request"},
 	CodeInsufficient:       {http.StatusConflict, 5, "It does not fit"},
+	CodeCapReached:         {http.StatusConflict, 5, "More than one member may have"},
 	CodeNotMember:          {http.StatusForbidden, 3, "Not a member yet"},
 	CodeSuspended:          {http.StatusForbidden, 3, "The membership does not permit it"},
 	CodeKeyChanged:         {http.StatusForbidden, 3, "The cluster key changed"},

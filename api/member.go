@@ -25,6 +25,16 @@ type Member struct {
 	Changed metav1.Time `json:"changed,omitzero"`
 	// Fresh says that its lease is alive.
 	Fresh bool `json:"fresh"`
+	// Caps are what it may have, where an operator said something of this member.
+	Caps *Caps `json:"caps,omitempty"`
+}
+
+// Caps are the most that one consumer may have pending, held and reserved together.
+type Caps struct {
+	// Reservations is how many. Left out, or 0: as many as every member may have.
+	Reservations int64 `json:"reservations,omitempty" minimum:"0"`
+	// Resources are how much. A resource that is not named: as much as every member may have.
+	Resources Resources `json:"resources,omitempty"`
 }
 
 // ConditionMember of a Peering and of a Peer: the broker says that the cluster is a member. It is the broker's word alone: no cluster signs it.

@@ -10,7 +10,7 @@ import (
 type Resources = corev1.ResourceList
 
 // Strategy is a named weighting of the scorers.
-// +kubebuilder:validation:Enum=balance;pack
+// +kubebuilder:validation:Enum=balance;pack;reliable
 type Strategy string
 
 const (
@@ -18,6 +18,8 @@ const (
 	Balance Strategy = "balance"
 	// Pack prefers the provider with least left after the reservation.
 	Pack Strategy = "pack"
+	// Reliable prefers the provider with the highest uptime; a hundredth of it is worth as much as all that may be left.
+	Reliable Strategy = "reliable"
 )
 
 // DefaultDuration is how long a reservation lasts that says nothing of it.
@@ -40,7 +42,7 @@ type Request struct {
 	// +optional
 	Pool string `json:"pool,omitempty"`
 	// Where is a CEL expression over a provider's properties that must be true,
-	// for example `region == "eu" && "amd64" in architectures`. A property that the
+	// for example `region == "eu" && "amd64" in architectures && uptime >= 0.99`. A property that the
 	// provider does not advertise makes it unknown, which is not true.
 	// +kubebuilder:validation:MaxLength=2048
 	// +optional
@@ -74,4 +76,8 @@ type Request struct {
 	// reservation is Active only once it stands, or `none`. Default none. Both clusters' admins must allow it.
 	// +optional
 	Network NetworkMode `json:"network,omitempty"`
+	// PodShape is the largest pod that is to run there: some node of the provider must have that much free. It is at most Resources, and
+	// names no other resource. Default: how the provider's nodes are filled does not matter.
+	// +optional
+	PodShape Resources `json:"podShape,omitempty"`
 }

@@ -162,6 +162,11 @@ func (c *Client) SetMember(ctx context.Context, cluster, step string) (api.Envel
 	return one[api.Member](ctx, c, http.MethodPost, "/members/"+url.PathEscape(cluster)+"/"+url.PathEscape(step), nil, nil)
 }
 
+// SetCaps says how much one member may have, for operators. Errors: NotFound, Invalid.
+func (c *Client) SetCaps(ctx context.Context, cluster string, caps api.Caps) (api.Envelope[api.Member], error) {
+	return one[api.Member](ctx, c, http.MethodPut, "/members/"+url.PathEscape(cluster)+"/caps", nil, caps)
+}
+
 // Tokens lists the join tokens, for operators.
 func (c *Client) Tokens(ctx context.Context) ([]api.Envelope[api.Token], error) {
 	return list[api.Token](ctx, c, "/tokens", nil)

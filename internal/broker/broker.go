@@ -21,9 +21,13 @@ import (
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
 	"github.com/bourse-dev/bourse/internal/journal"
 	"github.com/bourse-dev/bourse/internal/journal/sqlite"
+	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/match"
 	"github.com/bourse-dev/bourse/internal/server"
 )
+
+// DefaultReservations is how many reservations one consumer may have.
+const DefaultReservations = 10_000
 
 // JournalFile is the name of the journal in a broker's folder.
 const JournalFile = "market.db"
@@ -47,6 +51,9 @@ type Options struct {
 	MetricsAddress string
 	// Rate is how many calls a second one member may make. Default 500.
 	Rate float64
+	// Caps are the most that one consumer may have pending, held and reserved together. Default 10,000 reservations, and
+	// no bound on amounts.
+	Caps market.Caps
 	// Clock is the machine's unless a test says otherwise.
 	Clock exchange.Clock
 	Log   *slog.Logger
@@ -63,6 +70,9 @@ func Run(ctx context.Context, o Options) error {
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()
+	}
+	if o.Caps.Reservations == 0 {
+		o.Caps.Reservations = DefaultReservations
 	}
 	if o.Listen == "" {
 		o.Listen = "127.0.0.1:7443"
@@ -127,7 +137,7 @@ func serve(ctx context.Context, o Options, market *exchange.Exchange, authority 
 	if err := loadCheckpoint(ctx, o, market); err != nil {
 		o.Log.Warn("the checkpoint of advertisements was not read: clusters show when they advertise again", "error", err)
 	}
-	s := server.New(server.Options{Exchange: market, Engine: match.New(), Authority: authority, URL: url, Rate: o.Rate, Log: o.Log})
+	s := server.New(server.Options{Exchange: market, Engine: match.New(), Authority: authority, URL: url, Rate: o.Rate, Caps: o.Caps, Log: o.Log})
 	socket, err := server.ListenSocket(o.Socket)
 	if err != nil {
 		stopMarket()

@@ -3,20 +3,26 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/broker"
 	"github.com/bourse-dev/bourse/internal/journal/sqlite"
+	"github.com/bourse-dev/bourse/internal/market"
 )
 
 func (sh *shell) brokerCommand() *cobra.Command {
 	var o broker.Options
 	var log logFlags
+	var caps capFlags
 	cmd := &cobra.Command{
 		Use: "broker", GroupID: "run", Short: "Run the broker of a federation, or act as its operator", Args: cobra.NoArgs,
 		Long: "Without a subcommand, bourse broker runs a broker until it is stopped. Its subcommands are an operator's: they\n" +
@@ -27,6 +33,13 @@ func (sh *shell) brokerCommand() *cobra.Command {
 				return err
 			}
 			o.Log = logger
+			most, err := caps.caps()
+			if err != nil {
+				return err
+			}
+			if o.Caps, err = market.CapsOf("--max-", most); err != nil {
+				return err
+			}
 			return broker.Run(cmd.Context(), o)
 		},
 	}
@@ -38,9 +51,10 @@ func (sh *shell) brokerCommand() *cobra.Command {
 	f.StringVar(&o.Socket, "socket", brokerSocket(), "socket for operators")
 	f.StringVar(&o.MetricsAddress, "metrics-bind-address", "", "address for /metrics, /livez and /readyz, such as 127.0.0.1:8080 (default: off)")
 	f.Float64Var(&o.Rate, "rate-limit", 500, "calls a second that one member may make")
+	caps.add(f, broker.DefaultReservations, "one member")
 	log.add(f)
 	cmd.PersistentFlags().StringVar(&sh.operatorCert, "operator-cert", "", "for the subcommands: folder with an operator's tls.crt, tls.key and ca.crt; the broker writes one, `operator`, into its --dir")
-	cmd.AddCommand(sh.tokenCommand(), sh.membersCommand(), sh.journalCommand())
+	cmd.AddCommand(sh.tokenCommand(), sh.membersCommand(), sh.capCommand(), sh.journalCommand())
 	for _, step := range []struct{ name, short string }{
 		{"approve", "Admit a cluster that asked to join: compare its fingerprint first"},
 		{"suspend", "Suspend a member: it is not shown and makes no new reservations"},
@@ -95,8 +109,68 @@ func (sh *shell) showMembers(items []api.Envelope[api.Member]) error {
 		column[api.Member]{"FRESH", false, func(m M) string { return fmt.Sprint(m.Payload.Fresh) }},
 		column[api.Member]{"FINGERPRINT", false, func(m M) string { return m.Payload.Fingerprint }},
 		column[api.Member]{"FROM", false, func(m M) string { return m.Payload.Source }},
+		column[api.Member]{"CAP", true, func(m M) string { return capsOf(m.Payload.Caps) }},
 		column[api.Member]{"JOINED", true, func(m M) string { return m.Payload.Joined.Format(time.RFC3339) }},
 	)
+}
+
+// capFlags say how much a consumer may have.
+type capFlags struct {
+	reservations int64
+	resources    map[string]string
+}
+
+func (c *capFlags) add(f *pflag.FlagSet, reservations int64, who string) {
+	f.Int64Var(&c.reservations, "max-reservations", reservations, "how many reservations "+who+" may have pending, held and reserved")
+	f.StringToStringVar(&c.resources, "max-resources", nil, "how much of resources "+who+" may have pending, held and reserved: NAME=AMOUNT, may be repeated (default: no bound)")
+}
+
+// caps are what the flags say. Errors: Invalid with the flag.
+func (c *capFlags) caps() (api.Caps, error) {
+	resources, err := amounts("--max-resources", c.resources)
+	return api.Caps{Reservations: c.reservations, Resources: resources}, err
+}
+
+func (sh *shell) capCommand() *cobra.Command {
+	var flags capFlags
+	cmd := &cobra.Command{
+		Use: "cap CLUSTER", Short: "Say how much one member may have pending, held and reserved", Args: cobra.ExactArgs(1),
+		Long: "Cap says how much one member may have, where that is not what the flags of bourse broker say for all. It replaces\n" +
+			"what was said of the member before; without flags the member may have what all may. What it has already stays.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			caps, err := flags.caps()
+			if err != nil {
+				return err
+			}
+			c, err := sh.operator()
+			if err != nil {
+				return err
+			}
+			m, err := c.SetCaps(cmd.Context(), args[0], caps)
+			if err != nil {
+				return err
+			}
+			return sh.showMembers([]api.Envelope[api.Member]{m})
+		},
+	}
+	flags.add(cmd.Flags(), 0, "it")
+	return cmd
+}
+
+// capsOf writes what was said of one member.
+func capsOf(c *api.Caps) string {
+	if c == nil {
+		return ""
+	}
+	var all []string
+	if c.Reservations > 0 {
+		all = append(all, fmt.Sprintf("%d reservations", c.Reservations))
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Resources)) {
+		q := c.Resources[name]
+		all = append(all, q.String()+" "+string(name))
+	}
+	return strings.Join(all, ", ")
 }
 
 func (sh *shell) tokenCommand() *cobra.Command {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -57,11 +58,20 @@ func (sh *shell) showClusters(items []clusterItem) error {
 		column[api.Cluster]{"MEMORY FREE", false, of(available, "memory")},
 		column[api.Cluster]{"MEMORY RESERVED", false, of(reserved, "memory")},
 		column[api.Cluster]{"GPUS", false, func(c clusterItem) string { return strings.Join(c.Payload.Properties.GPUs, ",") }},
+		column[api.Cluster]{"UPTIME", false, func(c clusterItem) string { return percent(c.Payload.Uptime) }},
 		column[api.Cluster]{"POOLS", true, func(c clusterItem) string { return strings.Join(slices.Sorted(maps.Keys(c.Payload.Pools)), ",") }},
 		column[api.Cluster]{"ARCHITECTURES", true, func(c clusterItem) string { return strings.Join(c.Payload.Properties.Architectures, ",") }},
 		column[api.Cluster]{"KUBERNETES", true, func(c clusterItem) string { return c.Payload.Properties.Kubernetes }},
 		column[api.Cluster]{"ZONES", true, func(c clusterItem) string { return strings.Join(c.Payload.Properties.Zones, ",") }},
 	)
+}
+
+// percent writes parts per million.
+func percent(millionths *int64) string {
+	if millionths == nil {
+		return ""
+	}
+	return fmt.Sprintf("%d.%02d%%", *millionths/10_000, *millionths%10_000/100)
 }
 
 func standing(c api.Cluster) string {

@@ -21,7 +21,7 @@ import (
 type wish struct {
 	cpu, memory, gpu              string
 	resources, properties         map[string]string
-	reflect                       map[string]string
+	reflect, podShape             map[string]string
 	duration                      time.Duration
 	pool, where, target, strategy string
 	network                       string
@@ -45,14 +45,15 @@ func (sh *shell) reserveCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	w.amountFlags(f)
+	f.StringToStringVar(&w.podShape, "pod-shape", nil, "the largest pod that is to run there, such as cpu=4,memory=16Gi: some node must have that much free")
 	f.DurationVar(&w.duration, "for", 0, "how long (default "+api.DefaultDuration+")")
 	f.StringVar(&w.pool, "pool", "", "pool of the provider (default "+api.GeneralPool+")")
-	f.StringVar(&w.where, "where", "", "CEL expression over the provider's properties, such as 'region == \"eu\"'")
+	f.StringVar(&w.where, "where", "", "CEL expression over the provider's properties, such as 'region == \"eu\" && uptime >= 0.99'")
 	f.StringToStringVar(&w.properties, "property", nil, "label that the provider must have: NAME=VALUE, may be repeated")
 	f.StringVar(&w.target, "target", "", "the only cluster considered")
 	f.StringSliceVar(&w.exclude, "exclude", nil, "clusters not considered")
 	f.StringSliceVar(&w.prefer, "prefer", nil, "clusters preferred, best first")
-	f.StringVar(&w.strategy, "strategy", "", "balance (default) or pack")
+	f.StringVar(&w.strategy, "strategy", "", "balance (default), pack or reliable")
 	w.useFlags(f)
 	_ = cmd.RegisterFlagCompletionFunc("target", sh.complete(clusterNames))
 	_ = cmd.RegisterFlagCompletionFunc("exclude", sh.complete(clusterNames))
@@ -99,10 +100,30 @@ func (w *wish) request() (api.Request, error) {
 	if err := w.into(r.Resources); err != nil {
 		return r, err
 	}
+	var err error
+	if r.PodShape, err = amounts("--pod-shape", w.podShape); err != nil {
+		return r, err
+	}
 	if len(r.Resources) == 0 {
 		return r, api.Invalid("--cpu", "nothing is asked for").Fix("ask for something: --cpu 4 --memory 8Gi")
 	}
 	return r, nil
+}
+
+// amounts reads what a flag says of resources by name; nil if nothing. Errors: Invalid with the flag.
+func amounts(flag string, texts map[string]string) (api.Resources, error) {
+	var out api.Resources
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		q, err := resource.ParseQuantity(texts[name])
+		if err != nil || q.Sign() < 0 {
+			return nil, api.Invalid(flag, "%s=%q is not an amount", name, texts[name]).Fix("write amounts as Kubernetes does: 4, 500m, 8Gi")
+		}
+		if out == nil {
+			out = api.Resources{}
+		}
+		out[resourceName(name)] = q
+	}
+	return out, nil
 }
 
 // into writes the amounts that the flags say. Errors: Invalid with the flag.

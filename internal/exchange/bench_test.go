@@ -125,3 +125,26 @@ func BenchmarkObserve(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "advertisements/s")
 	b.ReportMetric((cpuTime(b)-spent).Seconds()*1e6/float64(b.N), "cpu-µs/op")
 }
+
+// BenchmarkNotice is what a broker with 10,000 members does every second, when nothing is new.
+func BenchmarkNotice(b *testing.B) {
+	s := market.New("")
+	m := measured(b, 1, "8")
+	for i := range 10_000 {
+		cluster := "cluster-" + strconv.Itoa(i)
+		s.Apply(market.Event{Time: noon, Member: &market.Member{Cluster: cluster, State: api.MemberActive, Key: "k"}})
+		if err := s.Observe(cluster, m, noon, true); err != nil {
+			b.Fatal(err)
+		}
+	}
+	s.Wake(noon)
+	for now := noon; b.Loop(); now = noon + 1 {
+		out, err := market.Decide(s, market.Notice{}, now)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, e := range out.Events {
+			s.Apply(e)
+		}
+	}
+}

@@ -47,6 +47,7 @@ type Exchange struct {
 	foldedAt    uint64 // revision of the last snapshot
 	folding     chan error
 	waitHolds   market.Time // time alone changes nothing before
+	noticed     market.Time // when the leases were last looked at
 	subscribers map[string]map[*Watch]struct{}
 	buffer      []byte // of the events that are appended, used again
 }
@@ -57,6 +58,8 @@ const (
 	maxTicks  = 1000
 	// maxAppend is about how many bytes of events go into one append.
 	maxAppend = 8 << 20
+	// noticeEvery is how often a broker looks at its members' leases: what it notices is one event, and so one commit.
+	noticeEvery = time.Second
 )
 
 // Open loads the market from its journal. Errors are the journal's.
@@ -195,6 +198,7 @@ func (x *Exchange) run(ctx context.Context, batch []*order) (rest []*order, err 
 		}
 	}
 	x.tick(w, now)
+	x.notice(w, now)
 	if err := x.append(ctx, w); err != nil {
 		if batch, err = x.lost(ctx, batch, err); err != nil {
 			return nil, err
@@ -234,14 +238,31 @@ func (x *Exchange) tick(w *writing, now market.Time) {
 	}
 }
 
+// notice lets a broker notice whose lease ended and who is back, unless silence says nothing about anyone.
+func (x *Exchange) notice(w *writing, now market.Time) {
+	if x.options.Self != "" || now < x.waitHolds {
+		return
+	}
+	x.state.Wake(now)
+	if now >= x.noticed+market.Time(noticeEvery.Milliseconds()) {
+		x.noticed = now
+		out, _ := market.Decide(x.state, market.Notice{}, now)
+		x.apply(w, out.Events)
+	}
+}
+
 func (x *Exchange) publish() {
 	x.view.Store(x.state.Publish(x.view.Load()))
 }
 
 // look looks at the clock, and lets expiry wait when silence says nothing about anyone.
 func (x *Exchange) look() market.Time {
+	before := market.At(x.clock.now)
 	now, jumped, paused := x.clock.look()
 	x.stats.now.Store(int64(market.At(now)))
+	if jumped != 0 || paused != 0 {
+		x.state.Sleep(before)
+	}
 	switch {
 	case jumped != 0:
 		x.stats.jumps.Add(1)

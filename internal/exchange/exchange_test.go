@@ -168,7 +168,7 @@ func resources(pairs ...string) api.Resources {
 }
 
 func TestOrdersOfOneCallerSeeEachOther(t *testing.T) {
-	x := founded(t, newMemory(), exchange.Options{})
+	x := founded(t, newMemory(), exchange.Options{Clock: newClock()})
 	x.must(hold("r", 5))
 	if got := x.available("rome"); got != 3000 {
 		t.Errorf("the published view says %d are left", got)

@@ -84,6 +84,7 @@ func (i *Inventory) UsedOn(node string) api.Resources {
 type counted struct {
 	capacity, allocatable totals
 	usage                 byOwner
+	shapes                *shapes
 }
 
 // count sums what counts, one result for each pool. All else happens after it, unlocked: what
@@ -96,7 +97,7 @@ func (i *Inventory) count(pools []api.PoolPolicy) (all []counted, properties api
 	}
 	all = make([]counted, len(pools))
 	for n := range all {
-		all[n] = counted{totals{}, totals{}, byOwner{}}
+		all[n] = counted{totals{}, totals{}, byOwner{}, &shapes{}}
 	}
 	var labels labelCounts
 	for name, node := range i.nodes.items {
@@ -104,7 +105,7 @@ func (i *Inventory) count(pools []api.PoolPolicy) (all []counted, properties api
 		for n, policy := range pools {
 			if node.counts(policy) {
 				counts = true
-				all[n].add(node, i.usage[name])
+				all[n].add(node, i.usage[name], policy)
 				break
 			}
 		}
@@ -115,7 +116,8 @@ func (i *Inventory) count(pools []api.PoolPolicy) (all []counted, properties api
 	return all, i.properties(labels), true
 }
 
-func (c *counted) add(n node, usage byOwner) {
+func (c *counted) add(n node, usage byOwner, policy api.PoolPolicy) {
+	c.shapes.add(n, usage, policy)
 	c.capacity.add(n.capacity)
 	c.allocatable.add(n.allocatable)
 	for owner, used := range usage {
@@ -145,12 +147,18 @@ func (i *Inventory) pool(policy api.PoolPolicy, c counted) api.Pool {
 		Allocated:   accounts[""].resources(),
 		Shared:      shared(policy, c.allocatable),
 		Accounts:    map[string]api.AccountUse{},
+		Shapes:      c.shapes.few(),
 	}
 	delete(accounts, "")
 	for consumer, used := range accounts {
 		pool.Accounts[consumer] = api.AccountUse{Used: used.resources()}
 	}
 	return pool
+}
+
+// shares says whether a pool lends anything of a resource.
+func shares(policy api.PoolPolicy, resource string) bool {
+	return len(policy.Resources) == 0 || slices.Contains(policy.Resources, resource)
 }
 
 // shared is the smallest of the policy's percentage, its caps, and allocatable less its headroom.
@@ -162,7 +170,7 @@ func shared(policy api.PoolPolicy, allocatable totals) api.Resources {
 	resources := api.Resources{}
 	for key, total := range allocatable {
 		name := corev1.ResourceName(key)
-		if len(policy.Resources) > 0 && !slices.Contains(policy.Resources, key) {
+		if !shares(policy, key) {
 			continue
 		}
 		all := total.int64()

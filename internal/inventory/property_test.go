@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/big"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -42,6 +43,9 @@ func TestMeasureEqualsACountFromScratch(t *testing.T) {
 					got := numbers(measured.Pools[policy.Name])
 					if diff := cmp.Diff(world.count(policy, pools[:n], consumer), got); diff != "" {
 						t.Fatalf("pool %s (-from scratch +measured):\n%s", policy.Name, diff)
+					}
+					if diff := cmp.Diff(world.shapes(policy, pools[:n]), shapesOf(measured.Pools[policy.Name])); diff != "" {
+						t.Fatalf("shapes of pool %s (-from scratch +measured):\n%s", policy.Name, diff)
 					}
 				}
 				for _, owner := range []string{"a", "b", "c"} {
@@ -130,6 +134,68 @@ func (w world) count(policy api.PoolPolicy, first []api.PoolPolicy, consumer fun
 		}
 	}
 	return numbers
+}
+
+// shapes is the naive way: how many nodes have what free, in numbers without end, of which five binary digits are kept.
+func (w world) shapes(policy api.PoolPolicy, first []api.PoolPolicy) map[string]int64 {
+	shapes := map[string]int64{}
+	for name, n := range w.nodes {
+		if !selects(policy, n) || slices.ContainsFunc(first, func(p api.PoolPolicy) bool { return selects(p, n) }) {
+			continue
+		}
+		free := map[string]*big.Int{}
+		for resource, q := range n.Status.Allocatable {
+			if v := q.Value(); v <= 1<<53 {
+				free[string(resource)] = big.NewInt(v)
+			}
+		}
+		for _, p := range w.pods {
+			if p.Spec.NodeName != name || p.Status.Phase != corev1.PodRunning {
+				continue
+			}
+			requests := map[string]int64{"pods": 1}
+			for _, container := range p.Spec.Containers {
+				for resource, q := range container.Resources.Requests {
+					requests[string(resource)] += q.Value()
+				}
+			}
+			for resource, v := range requests {
+				if free[resource] != nil {
+					free[resource].Sub(free[resource], big.NewInt(min(v, 1<<53)))
+				}
+			}
+		}
+		if free["pods"].Sign() <= 0 {
+			continue
+		}
+		free["pods"].SetInt64(1)
+		var text []string
+		for resource, v := range free {
+			for drop := v.BitLen() - 5; drop > 0; drop = 0 {
+				v.Lsh(v.Rsh(v, uint(drop)), uint(drop))
+			}
+			if v.Sign() > 0 {
+				text = append(text, resource+" "+v.String())
+			}
+		}
+		slices.Sort(text)
+		shapes[strings.Join(text, ", ")]++
+	}
+	return shapes
+}
+
+// shapesOf is a pool's as world gives them.
+func shapesOf(pool api.Pool) map[string]int64 {
+	shapes := map[string]int64{}
+	for _, s := range pool.Shapes {
+		var text []string
+		for name, q := range s.Free {
+			text = append(text, fmt.Sprintf("%s %d", name, q.Value()))
+		}
+		slices.Sort(text)
+		shapes[strings.Join(text, ", ")] += s.Nodes
+	}
+	return shapes
 }
 
 // numbers is a pool as count gives it.

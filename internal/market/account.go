@@ -80,6 +80,8 @@ type book struct {
 	accounts map[string]*account
 	// reserved is the sum of the accounts' totals.
 	reserved Amounts
+	// used is the sum of what they use.
+	used Amounts
 }
 
 // change does something to a consumer's account and keeps the sum right.
@@ -89,13 +91,16 @@ func (b *book) change(consumer string, do func(*account)) {
 		a = newAccount()
 		b.accounts[consumer] = a
 	}
-	before := a.total()
+	before, used := a.total(), a.used
 	do(a)
-	b.reserved = b.reserved.Swap(before, a.total())
+	b.reserved, b.used = b.reserved.Swap(before, a.total()), b.used.Swap(used, a.used)
 	if a.empty() {
 		delete(b.accounts, consumer)
 	}
 }
+
+// unfilled is what is reserved and not yet used: it can still end up on any node.
+func (b *book) unfilled() Amounts { return b.reserved.Minus(b.used) }
 
 // available = min(shared, allocatable - allocated) - Σ accounts. It may be negative, above all
 // for what is reserved and no longer shared: the provider is Overcommitted.

@@ -160,7 +160,7 @@ func (c Change) TurnedDown(reason api.Reason, message string) Change {
 
 // Reassign is a consumer's newer assignment of what is bound: another size, another end.
 // Errors: NotFound; Conflict when it is not bound, not newer, or changing already; Insufficient and Forbidden when what it
-// is to have more does not fit.
+// is to have more does not fit; CapReached.
 type Reassign struct {
 	ID, Consumer string
 	// Generation, Size, Until and Document are of the assignment whose signature and content were verified.
@@ -172,6 +172,8 @@ type Reassign struct {
 	From     Time
 	Until    Time
 	Document string
+	// Caps are what every consumer may have.
+	Caps Caps
 }
 
 func (c Reassign) decide(s *State, now Time) (Outcome, error) {
@@ -192,6 +194,9 @@ func (c Reassign) decide(s *State, now Time) (Outcome, error) {
 		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is changing to generation %d", r.ID, r.Change.Generation).Fix("wait for its answer")
 	case c.Until <= now:
 		return Outcome{}, api.Invalid("until", "%s is over", c.Until.Go().Format(time.RFC3339)).Fix("release it instead: bourse release %s", r.ID)
+	}
+	if err := s.capped(r.Consumer, c.Caps, 0, c.Size.Beyond(r.Size)); err != nil {
+		return Outcome{}, err
 	}
 	if err := s.roomToBecome(r, c.Size, c.Units, c.Until, now); err != nil {
 		return Outcome{}, err

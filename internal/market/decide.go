@@ -66,7 +66,7 @@ func (s *State) room(provider string, r *Reservation, now Time) error {
 // roomBeside says the same of a size that takes the place of what the consumer has already.
 func (s *State) roomBeside(has Amounts, provider, pool, consumer string, size Amounts, now Time) error {
 	p := s.providers[provider]
-	if p == nil || p.measured == nil || p.measured.Terms == nil || p.observed == 0 || now >= p.observed.plus(Lease) {
+	if p == nil || p.measured == nil || p.measured.Terms == nil || !p.alive(now) {
 		return api.Errorf(api.CodeInsufficient, "cluster %s advertises nothing now", provider)
 	}
 	b := p.books[pool]

@@ -54,6 +54,10 @@ func (w *encoder) snapshot(s snapshot) {
 		}
 		w.shut("]")
 	}
+	w.numberIfAny("awake", int64(s.Awake))
+	if len(s.Presences) > 0 {
+		w.value("presences", s.Presences)
+	}
 	w.shut("}")
 }
 
@@ -156,6 +160,10 @@ func (w *encoder) request(r *api.Request) {
 		w.value("confirm", true)
 	}
 	w.textIfAny("network", string(r.Network))
+	if len(r.PodShape) > 0 {
+		w.key("podShape")
+		w.resources(r.PodShape)
+	}
 	w.shut("}")
 }
 

@@ -21,6 +21,8 @@ type Event struct {
 	Offer       *Offer            `json:"offer,omitempty"`
 	// Forget names what has been over for the time of retention.
 	Forget *Forget `json:"forget,omitempty"`
+	// Leases is what the broker noticed of its members' leases.
+	Leases *Leases `json:"leases,omitempty"`
 }
 
 // ReservationEvent is a reservation as it is now, with the decision if one was made.
@@ -60,7 +62,7 @@ func DecodeEvent(data []byte) (Event, error) {
 		return Event{}, fmt.Errorf("event: %w", err)
 	}
 	set := 0
-	for _, is := range []bool{e.Member != nil, e.Token != nil, e.Reservation != nil, e.Offer != nil, e.Forget != nil} {
+	for _, is := range []bool{e.Member != nil, e.Token != nil, e.Reservation != nil, e.Offer != nil, e.Forget != nil, e.Leases != nil} {
 		if is {
 			set++
 		}

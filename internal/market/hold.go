@@ -9,7 +9,7 @@ import (
 
 // Hold places a request on the first of its candidates that still has room.
 // Errors: KeyReused when the key came with something else; Insufficient when no candidate
-// has room any more: decide again from a newer view. Without candidates the request is
+// has room any more: decide again from a newer view; CapReached. Without candidates the request is
 // Rejected, and remembered with its decision.
 type Hold struct {
 	// ID is new and random. Key and Digest make a repeat harmless; Key may be empty. What pointers
@@ -29,6 +29,8 @@ type Hold struct {
 	prepared *prepared
 	// Premature says that a no would come too early: the answer is Unavailable, unless it is a repeat.
 	Premature bool
+	// Caps are what every consumer may have.
+	Caps Caps
 }
 
 func (c *Hold) decide(s *State, now Time) (Outcome, error) {
@@ -56,6 +58,9 @@ func (c *Hold) decide(s *State, now Time) (Outcome, error) {
 		if err := s.unsold(c.Sale, c.Sale.Units, 0, now); err != nil {
 			return Outcome{}, err
 		}
+	}
+	if err := s.capped(c.Consumer, c.Caps, 1, c.Size); err != nil {
+		return Outcome{}, err
 	}
 	r := c.reservation()
 	r.Created, r.Deadline, r.Until = now, now.plus(DecideTime), now.plus(c.Duration)
@@ -86,7 +91,7 @@ func (c *Hold) reservation() *Reservation {
 // first is the index of the first candidate that has room, or -1.
 func (s *State) first(candidates []string, r *Reservation, now Time) int {
 	for i, provider := range candidates {
-		if provider != r.Consumer && s.active(provider) == nil && s.room(provider, r, now) == nil {
+		if provider != r.Consumer && s.active(provider) == nil && s.room(provider, r, now) == nil && s.hosts(provider, r.Pool, r) == nil {
 			return i
 		}
 	}

@@ -2,9 +2,11 @@ package market_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"flag"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -48,7 +50,66 @@ func TestJournalsOfOlderVersions(t *testing.T) {
 		if string(got)+"\n" != string(want) {
 			t.Errorf("%s leads to\n%s\nwant\n%s", path, got, want)
 		}
+		restored := market.New("")
+		if err := restored.Restore(want); err != nil {
+			t.Fatalf("%s: %v", golden, err)
+		}
+		if again, err := restored.Snapshot()(); err != nil || string(again)+"\n" != string(want) {
+			t.Errorf("%s is restored as\n%s %v\nwant\n%s", golden, again, err, want)
+		}
 	}
+}
+
+// The journals of older versions, together, have a word on every field that an event has today: whoever adds one
+// records another journal, in which it says something.
+func TestJournalsKnowEveryField(t *testing.T) {
+	journals, err := filepath.Glob("testdata/journal-*.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []byte
+	for _, path := range journals {
+		journal, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, journal...)
+	}
+	for _, name := range fieldsOf(reflect.TypeFor[market.Event](), map[reflect.Type]bool{}) {
+		if !bytes.Contains(all, []byte(`"`+name+`":`)) {
+			t.Errorf("no journal in testdata says anything of %q: run this package's tests with -record and a new name", name)
+		}
+	}
+}
+
+// fieldsOf are the names of all fields in a type, as JSON.
+func fieldsOf(t reflect.Type, seen map[reflect.Type]bool) (names []string) {
+	if seen[t] {
+		return nil
+	}
+	seen[t] = true
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Map:
+		return fieldsOf(t.Elem(), seen)
+	case reflect.Struct:
+	default:
+		return nil
+	}
+	if t.Implements(reflect.TypeFor[json.Marshaler]()) || reflect.PointerTo(t).Implements(reflect.TypeFor[json.Marshaler]()) {
+		return nil
+	}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "-" || !f.IsExported() {
+			continue
+		}
+		if name != "" {
+			names = append(names, name)
+		}
+		names = append(names, fieldsOf(f.Type, seen)...)
+	}
+	return names
 }
 
 func writeFile(t *testing.T, name string, data []byte) {

@@ -28,6 +28,8 @@ type MeasuredPool struct {
 	Offered Amounts
 	// Accounts are shared by measurements in which they are the same.
 	Accounts map[string]*MeasuredAccount
+	// Shapes are what its nodes have free; empty where it does not say.
+	Shapes []Shape `json:",omitempty"`
 }
 
 // MeasuredAccount is what a provider says of one consumer's account.
@@ -112,7 +114,7 @@ func measurePool(field string, p api.Pool) (MeasuredPool, error) {
 		accounts[consumer] = &a
 	}
 	return MeasuredPool{}.change(field, api.PoolDelta{
-		Capacity: p.Capacity, Allocatable: p.Allocatable, Allocated: p.Allocated, Shared: p.Shared, Accounts: accounts,
+		Capacity: p.Capacity, Allocatable: p.Allocatable, Allocated: p.Allocated, Shared: p.Shared, Accounts: accounts, Shapes: p.Shapes,
 	})
 }
 
@@ -134,6 +136,12 @@ func (p MeasuredPool) change(field string, d api.PoolDelta) (MeasuredPool, error
 			return p, err
 		}
 		*part.to = amounts
+	}
+	if d.Shapes != nil {
+		var err error
+		if p.Shapes, err = measureShapes(field+".shapes", d.Shapes); err != nil {
+			return p, err
+		}
 	}
 	p.Offered = make(Amounts, len(p.Shared))
 	for i, shared := range p.Shared {

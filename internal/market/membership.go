@@ -61,7 +61,7 @@ func (c Join) decide(s *State, now Time) (Outcome, error) {
 	next := &Member{Cluster: c.Cluster, State: api.MemberPending, Key: c.Key, TLSKey: c.TLSKey,
 		Token: c.TokenID, Source: c.Source, Joined: now, Changed: now}
 	if m != nil && m.State != api.MemberRemoved { // a known member that joins anew keeps its standing
-		next.State, next.Card, next.Signed, next.Joined, next.Former = m.State, m.Card, m.Signed, m.Joined, m.Former
+		next.State, next.Card, next.Signed, next.Joined, next.Former, next.Caps = m.State, m.Card, m.Signed, m.Joined, m.Former, m.Caps
 	}
 	if t.Cluster == c.Cluster && next.State == api.MemberPending {
 		next.State = api.MemberActive

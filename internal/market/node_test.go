@@ -89,6 +89,11 @@ func (n *node) observe(cluster string, m *market.Measured, now market.Time) erro
 	return err
 }
 
+// wake and sleep are what an exchange tells a broker's market of its own time.
+func (n *node) wake(now market.Time) { n.state.Wake(now); n.twin.Wake(now) }
+
+func (n *node) sleep(since market.Time) { n.state.Sleep(since); n.twin.Sleep(since) }
+
 // fold replaces the journal so far by a snapshot.
 func (n *node) fold() {
 	n.t.Helper()

@@ -14,6 +14,7 @@ type provider struct {
 	// observed is when the newest measurement came; 0 for one that was read from a
 	// checkpoint, which is shown but not sold from.
 	observed Time
+	presence *presence // nil until it was heard of
 	books    map[string]*book
 	onSale   []*Offer // by name
 	sold     sales
@@ -95,6 +96,7 @@ func (s *State) Observe(cluster string, m *Measured, now Time, fresh bool) error
 	if fresh {
 		p.observed = now
 	}
+	s.awake.newest = max(s.awake.newest, s.awake.at(now))
 	s.touch(p)
 	return nil
 }

@@ -50,6 +50,8 @@ type Member struct {
 	Connector string `json:"connector,omitempty"`
 	// Endorsed is when the newest endorsement of it that was believed was issued.
 	Endorsed Time `json:"endorsed,omitempty"`
+	// Caps are what the operator says that it may have, where that is not what all may.
+	Caps *Caps `json:"caps,omitempty"`
 	// Card is its newest card, Signed the document (JWS) that it came in.
 	Card   *api.Card `json:"card,omitempty"`
 	Signed string    `json:"signed,omitempty"`

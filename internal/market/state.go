@@ -49,8 +49,10 @@ type State struct {
 	providers    map[string]*provider
 	slots        []*provider // in the order they became known
 	counts       map[api.State]int
+	taken        map[string]*taken // by consumer; of none of them nothing
 	due          dueQueue
 	dirty        map[*provider]struct{} // to publish
+	awake        awake
 }
 
 // New makes the empty market of a broker, or of the agent of cluster self.
@@ -68,7 +70,9 @@ func New(self string) *State {
 		spent:        map[string]Time{},
 		providers:    map[string]*provider{},
 		counts:       map[api.State]int{},
+		taken:        map[string]*taken{},
 		dirty:        map[*provider]struct{}{},
+		awake:        awake{asleep: true},
 	}
 }
 
@@ -85,6 +89,7 @@ func (s *State) Apply(e Event) {
 	switch {
 	case e.Member != nil:
 		s.members[e.Member.Cluster] = e.Member
+		s.forgetPresence(e.Member)
 		s.touch(s.provider(e.Member.Cluster))
 	case e.Token != nil:
 		s.putToken(e.Token)
@@ -100,6 +105,7 @@ func (s *State) Apply(e Event) {
 				s.unindex()
 				s.counts[r.State]--
 				s.count(r, -1)
+				s.take(r, nil)
 			}
 		}
 		for _, id := range e.Forget.Tokens {
@@ -109,6 +115,8 @@ func (s *State) Apply(e Event) {
 		for _, digest := range e.Forget.Offers {
 			s.forgetOffer(digest)
 		}
+	case e.Leases != nil:
+		s.noticed(e.Leases, e.Time)
 	}
 	s.settle()
 }
@@ -132,6 +140,7 @@ func (s *State) put(e *ReservationEvent, revision uint64) {
 	s.count(old, -1)
 	s.count(r, 1)
 	s.counts[r.State]++
+	s.take(old, r)
 	if r.State.Counts() {
 		s.account(r, r.Takes())
 	}
@@ -177,6 +186,9 @@ type snapshot struct {
 	Offers       []*Offer  `json:"offers,omitempty"`
 	Spent        []Spent   `json:"spent,omitempty"`
 	Reservations []kept    `json:"reservations,omitempty"`
+	// Awake is the broker's clock as journalled last, Presences what happened on it.
+	Awake     Time        `json:"awake,omitempty"`
+	Presences []*presence `json:"presences,omitempty"`
 }
 
 type kept struct {
@@ -187,13 +199,19 @@ type kept struct {
 // Snapshot collects the durable records of the state. What it returns may be called on
 // any goroutine, later, to encode them.
 func (s *State) Snapshot() func() ([]byte, error) {
-	out := snapshot{Revision: s.Revision, Time: s.Time}
+	out := snapshot{Revision: s.Revision, Time: s.Time, Awake: s.awake.told}
 	out.Members, out.Tokens, out.Offers, out.Spent = s.Members(), s.Tokens(), s.Offers(), s.allSpent()
 	out.Reservations = make([]kept, 0, len(s.reservations))
 	for _, r := range s.reservations {
 		out.Reservations = append(out.Reservations, kept{ReservationEvent{Reservation: r, Decision: r.Decision}, r.Revision})
 	}
+	for _, p := range s.slots {
+		if p.presence != nil {
+			out.Presences = append(out.Presences, p.presence)
+		}
+	}
 	return func() ([]byte, error) {
+		slices.SortFunc(out.Presences, func(a, b *presence) int { return cmp.Compare(a.Cluster, b.Cluster) })
 		slices.SortFunc(out.Reservations, func(a, b kept) int { return cmp.Compare(a.ID, b.ID) })
 		w := &encoder{b: make([]byte, 0, 1024*(1+len(out.Reservations)))}
 		w.snapshot(out)
@@ -233,6 +251,14 @@ func (s *State) Restore(data []byte) error {
 		}
 		s.put(&k.ReservationEvent, k.Revision)
 	}
+	for _, p := range in.Presences {
+		if p == nil {
+			return errors.New("snapshot: an empty presence")
+		}
+		s.provider(p.Cluster).presence = p
+		s.touch(s.provider(p.Cluster))
+	}
+	s.awake.total, s.awake.newest, s.awake.told = in.Awake, in.Awake, in.Awake
 	s.Revision, s.Time = in.Revision, in.Time
 	return nil
 }

@@ -1,6 +1,7 @@
 package market_test
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/bourse-dev/bourse/api"
@@ -52,6 +53,26 @@ func story(t testing.TB) [][]byte {
 	n.apply(market.Event{Time: later + 1000, Reservation: &market.ReservationEvent{Reservation: &market.Reservation{ // as only an agent writes it
 		ID: "own", State: api.Held, Consumer: "paris", Provider: "rome", Pool: "general", Size: cpu(1), Generation: 1, HeldUntil: later + 2000,
 		Object: &market.Object{Namespace: "demo", Name: "mine", UID: "u"}, Fence: api.Fence{Lineage: "l", Revision: 3}}}})
+	member, whole := &market.Member{}, &market.Reservation{}
+	fill(reflect.ValueOf(member).Elem())
+	fill(reflect.ValueOf(whole).Elem())
+	member.Cluster, member.State = "oslo", api.MemberActive
+	whole.ID, whole.State, whole.Provider, whole.Size = "whole", api.Reserved, "rome", cpu(1)
+	whole.Change.Size = cpu(2)
+	n.apply(market.Event{Time: later + 1000, Member: member}, market.Event{Time: later + 1000, Reservation: &market.ReservationEvent{Reservation: whole}})
+	n.wake(later)
+	again := func(number int64, at market.Time) {
+		heard := *m
+		heard.Sequence.Number = number
+		if err := n.observe("rome", &heard, at); err != nil {
+			t.Fatal(err)
+		}
+		do(at, market.Notice{})
+	}
+	again(2, later+1000)
+	do(later+100_000, market.Notice{})
+	again(3, later+400_000)
+	do(later+500_000, market.Notice{})
 	n.check()
 	return n.journal
 }

@@ -18,7 +18,9 @@ type Listing struct {
 	Measured *Measured
 	// FreshUntil is when its lease ends; 0 if it has not advertised since this market started.
 	FreshUntil Time
-	Pools      []PoolListing
+	// Uptime is in parts per million, as of its newest advertisement, or about now if its lease ended; or it is UnknownUptime.
+	Uptime int64
+	Pools  []PoolListing
 	// Offers are those on sale, by name; Sold is how many units of their plans are sold.
 	Offers []*Offer
 	Sold   map[plan]int64
@@ -28,6 +30,8 @@ type Listing struct {
 type PoolListing struct {
 	Name                string
 	Reserved, Available Amounts
+	// Unfilled is what is reserved and not yet used, where the pool says what its nodes have free.
+	Unfilled Amounts
 	// Accounts are the consumers' totals. Nil when the terms have no limit per consumer.
 	Accounts map[string]Amounts
 }
@@ -115,7 +119,7 @@ func (s *State) Publish(last *View) *View {
 }
 
 func (s *State) listing(p *provider) *Listing {
-	l := &Listing{Cluster: p.cluster, Slot: p.slot, Member: s.members[p.cluster], Measured: p.measured}
+	l := &Listing{Cluster: p.cluster, Slot: p.slot, Member: s.members[p.cluster], Measured: p.measured, Uptime: p.presence.uptime(s.awake.newest)}
 	if p.observed != 0 {
 		l.FreshUntil = p.observed.plus(Lease)
 	}
@@ -132,6 +136,9 @@ func (s *State) listing(p *provider) *Listing {
 		pool := PoolListing{Name: name, Reserved: b.reserved}
 		if p.measured != nil { // what is reserved of the unknown is no overcommitment
 			pool.Available = b.available()
+		}
+		if len(b.measured.Shapes) > 0 {
+			pool.Unfilled = b.unfilled()
 		}
 		if limited {
 			pool.Accounts = make(map[string]Amounts, len(b.accounts))

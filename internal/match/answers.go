@@ -4,11 +4,12 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// answer is what a `where` came to for a cluster. It holds for the card and the
-// advertisement that it was computed from.
+// answer is what a `where` came to for a cluster. It holds for the card, the
+// advertisement and the uptime that it was computed from.
 type answer struct {
 	card     *api.Card
 	sequence api.Sequence
+	uptime   int32
 	truth    truth
 }
 
@@ -38,11 +39,11 @@ func (a *answers) about(c *candidate) truth {
 	if a.program == nil {
 		return unknown
 	}
-	if known := a.known.at(int(c.slot)); known.card == c.card && known.sequence == c.sequence {
+	if known := a.known.at(int(c.slot)); known.card == c.card && known.sequence == c.sequence && known.uptime == c.uptime {
 		return known.truth
 	}
 	t, _ := a.compute(c)
-	a.known.put(int(c.slot), answer{c.card, c.sequence, t})
+	a.known.put(int(c.slot), answer{c.card, c.sequence, c.uptime, t})
 	return t
 }
 
@@ -56,5 +57,6 @@ func (a *answers) trouble(c *candidate) string {
 
 func (a *answers) compute(c *candidate) (truth, error) {
 	a.facts.card, a.facts.pools, a.facts.pool = c.card, c.Measured.Pools, c.pool.Name
+	a.facts.uptime = int64(c.uptime)
 	return a.program.evaluate(&a.facts)
 }

@@ -32,6 +32,8 @@ type Ask struct {
 	Request  api.Request
 	Size     market.Amounts
 	Duration time.Duration
+	// Pod is the shape that some node must have free; empty: none is asked for.
+	Pod market.Amounts
 
 	where *program
 }
@@ -50,6 +52,11 @@ func (e *Engine) Ask(consumer string, r api.Request) (Ask, error) {
 	if a.Duration, err = durationOf(r); err != nil {
 		return Ask{}, err
 	}
+	if len(r.PodShape) > 0 {
+		if a.Pod, err = podOf(r, a.Size); err != nil {
+			return Ask{}, err
+		}
+	}
 	r.Duration = &metav1.Duration{Duration: a.Duration}
 	if r.Pool == "" {
 		r.Pool = api.GeneralPool
@@ -58,7 +65,7 @@ func (e *Engine) Ask(consumer string, r api.Request) (Ask, error) {
 		r.Strategy = api.Balance
 	}
 	if strategies[r.Strategy] == nil {
-		return Ask{}, api.Invalid("strategy", "%.80q is not a strategy", string(r.Strategy)).Fix("use balance or pack")
+		return Ask{}, api.Invalid("strategy", "%.80q is not a strategy", string(r.Strategy)).Fix("use balance, pack or reliable")
 	}
 	if r.Network != "" && r.Network != api.NetworkNone && r.Network != api.NetworkWireGuard {
 		return Ask{}, api.Invalid("network", "%.80q is not a network", string(r.Network)).Fix("use wireguard or none")
@@ -76,6 +83,21 @@ func (e *Engine) Ask(consumer string, r api.Request) (Ask, error) {
 	}
 	a.Request = r
 	return a, nil
+}
+
+// podOf is the asked shape, which is part of what is asked.
+func podOf(r api.Request, size market.Amounts) (market.Amounts, error) {
+	pod, err := market.Need("podShape", r.PodShape)
+	if err != nil {
+		return nil, err
+	}
+	for _, need := range pod {
+		if all := size.Of(need.Resource); need.Value > all {
+			return nil, api.Invalid("podShape."+need.Resource, "a pod of %s is more than all that is asked for, %s",
+				quantity(need.Resource, need.Value), quantity(need.Resource, all)).Fix("ask for more in resources, or for a smaller pod")
+		}
+	}
+	return pod, nil
 }
 
 func durationOf(r api.Request) (time.Duration, error) {

@@ -17,6 +17,7 @@ type candidate struct {
 	settled uint32
 	slot    int32
 	liqo    int32 // see minor
+	uptime  int32 // in parts per million
 	// rooms are what it has of the first resources asked for, more of the others.
 	rooms [3]room
 	more  []room
@@ -49,7 +50,7 @@ func (a *Ask) kind() string {
 }
 
 func newCandidate(l *market.Listing, a *Ask) candidate {
-	c := candidate{Listing: l, slot: int32(l.Slot), freshUntil: l.FreshUntil, pool: l.Pool(a.Request.Pool)}
+	c := candidate{Listing: l, slot: int32(l.Slot), uptime: int32(l.Uptime), freshUntil: l.FreshUntil, pool: l.Pool(a.Request.Pool)}
 	if l.Member != nil {
 		c.card = l.Member.Card
 		c.liqo = minor(c.card)

@@ -1,6 +1,8 @@
 package match
 
 import (
+	"errors"
+
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
@@ -19,11 +21,14 @@ const (
 // whereLanguage is that of Request.Where: the properties of a provider under their own
 // names, and the amounts of its asked pool.
 func whereLanguage() *language {
-	return newLanguage("where", rememberWhere, append(cardVariables(""),
+	l := newLanguage("where", rememberWhere, append(cardVariables(""),
 		variable{"capacity", amountsType, func(f *facts) ref.Val { return amounts(f.pools[f.pool].Capacity) }},
 		variable{"allocatable", amountsType, func(f *facts) ref.Val { return amounts(f.pools[f.pool].Allocatable) }},
 		variable{"shared", amountsType, func(f *facts) ref.Val { return amounts(f.pools[f.pool].Shared) }},
+		variable{"uptime", cel.DoubleType, func(f *facts) ref.Val { return share(f.uptime) }},
 	))
+	l.missing["uptime"] = errors.New("uptime is not known before the broker has seen a cluster for 24h")
+	return l
 }
 
 // allowLanguage is that of Terms.Allow: the same properties of the consumer, and what it asks for.
@@ -67,7 +72,9 @@ type facts struct {
 	// pools are the provider's in `where`, pool the asked one.
 	pools map[string]market.MeasuredPool
 	pool  string
-	ask   *Ask // in `allow`
+	// uptime is the provider's in `where`, in parts per million.
+	uptime int64
+	ask    *Ask // in `allow`
 }
 
 // ResolveName implements cel.Activation.
@@ -95,6 +102,14 @@ func text(s string) ref.Val {
 		return nil
 	}
 	return types.String(s)
+}
+
+// share is parts per million as a part of 1.
+func share(millionths int64) ref.Val {
+	if millionths == market.UnknownUptime {
+		return nil
+	}
+	return types.Double(float64(millionths) / million)
 }
 
 func texts(list []string) ref.Val {

@@ -39,6 +39,8 @@ const (
 	onlyOffers
 	overcommitted
 	tooLittle
+	noShapes
+	noNode
 	reasons // how many there are
 )
 
@@ -65,6 +67,8 @@ var reasonNames = [reasons]string{
 	onlyOffers:     "OnlyOffers",     // its terms lend by offers only, and the request is no purchase
 	overcommitted:  "Overcommitted",  // its reservations exceed what it has: nothing new is placed there
 	tooLittle:      "TooLittle",      // it does not fit
+	noShapes:       "NoShapes",       // it does not say what its nodes have free
+	noNode:         "NoNode",         // no node has room for a pod of the asked shape
 }
 
 // filter is one step that a cluster must pass.
@@ -107,6 +111,7 @@ var filters = []filter{
 	{name: "policy", check: policy, settled: noPolicy, explain: explainPolicy},
 	{name: "overcommitted", check: notOvercommitted, settled: alone(notOvercommitted), explain: explainOvercommitted},
 	{name: "fits", check: fits, explain: explainFits, short: shortfall},
+	{name: "shape", check: hosts, moot: noShapeAsked, explain: explainShape, short: shapeShortfall},
 }
 
 // alone makes of a check that looks only at the cluster one that settles it.

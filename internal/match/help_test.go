@@ -1,6 +1,7 @@
 package match_test
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"testing"
@@ -28,6 +29,8 @@ type cluster struct {
 	// Silent is how long ago it was last heard of; Restarted: the broker has restarted since.
 	Silent    metav1.Duration `json:"silent,omitempty"`
 	Restarted bool            `json:"restarted,omitempty"`
+	// Uptime is in parts per million. Left out: the broker has not seen it for 24h.
+	Uptime *int64 `json:"uptime,omitempty"`
 	// Shares nothing: it is only a consumer.
 	SharesNothing bool      `json:"sharesNothing,omitempty"`
 	Terms         api.Terms `json:"terms,omitempty"`
@@ -45,7 +48,21 @@ func viewOf(tb testing.TB, clusters map[string]cluster, order ...string) *market
 	for _, id := range order {
 		put(tb, s, id, clusters[id], 1)
 	}
+	remember(s, clusters)
 	return s.Publish(nil)
+}
+
+// remember lets ten days have passed, for which each cluster was there as much as its uptime says, and then away.
+func remember(s *market.State, clusters map[string]cluster) {
+	const awake = market.Time(10 * 24 * time.Hour / time.Millisecond)
+	notice := func(l market.Leases) { s.Apply(market.Event{Time: now, Leases: &l}) }
+	known := slices.DeleteFunc(slices.Sorted(maps.Keys(clusters)), func(id string) bool { return clusters[id].Uptime == nil })
+	notice(market.Leases{Regained: known})
+	slices.SortStableFunc(known, func(a, b string) int { return cmp.Compare(*clusters[a].Uptime, *clusters[b].Uptime) })
+	for _, id := range known {
+		notice(market.Leases{Awake: awake / 1_000_000 * market.Time(*clusters[id].Uptime), Lost: []string{id}})
+	}
+	notice(market.Leases{Awake: awake})
 }
 
 // put makes a cluster a member and lets it advertise.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
@@ -40,6 +41,10 @@ func drawCluster(t *rapid.T, name string) cluster {
 	if oneIn(8, "silent") {
 		c.Silent.Duration = 2 * market.Lease
 	}
+	if oneIn(2, "uptime") {
+		ppm := rapid.SampledFrom([]int64{0, 500_000, 990_000, 999_000, 1_000_000}).Draw(t, name+" uptime")
+		c.Uptime = &ppm
+	}
 	if oneIn(4, "limit") {
 		c.Terms.MaxPerConsumer = of("cpu", "4")
 	}
@@ -53,6 +58,13 @@ func drawCluster(t *rapid.T, name string) cluster {
 			rapid.SampledFrom([]string{consumer, "oslo"}).Draw(t, name+" user"): {Used: of("cpu", quantity("used", 2))},
 		},
 	}}
+	if oneIn(2, "shapes") {
+		pool := slices.Sorted(maps.Keys(c.Pools))[0]
+		p := c.Pools[pool]
+		p.Shapes = []api.Shape{{Nodes: rapid.Int64Range(1, 3).Draw(t, name+" nodes"), Free: of("cpu", quantity("free cpu", 4), "memory", quantity("free memory", 4))},
+			{Nodes: 1, Free: of("cpu", quantity("more cpu", 8))}}
+		c.Pools[pool] = p
+	}
 	return c
 }
 
@@ -70,13 +82,19 @@ func drawRequest(t *rapid.T) api.Request {
 	r := api.Request{
 		Resources: of(rapid.SampledFrom([]string{"cpu", "memory"}).Draw(t, "resource"), fmt.Sprint(rapid.IntRange(1, 5).Draw(t, "amount"))),
 		Pool:      rapid.SampledFrom([]string{"", "", "gpu"}).Draw(t, "pool"),
-		Where:     rapid.SampledFrom([]string{"", "", `region == "eu"`, `labels.tier == "gold" || shared.cpu > 4`}).Draw(t, "where"),
-		Strategy:  rapid.SampledFrom([]api.Strategy{"", api.Pack}).Draw(t, "strategy"),
+		Where:     rapid.SampledFrom([]string{"", "", `region == "eu"`, `labels.tier == "gold" || shared.cpu > 4`, `uptime >= 0.99`}).Draw(t, "where"),
+		Strategy:  rapid.SampledFrom([]api.Strategy{"", api.Pack, api.Reliable}).Draw(t, "strategy"),
 		Exclude:   rapid.SliceOfN(name, 0, 2).Draw(t, "exclude"),
 		Prefer:    rapid.SliceOfN(name, 0, 2).Draw(t, "prefer"),
 	}
 	if rapid.Bool().Draw(t, "both") {
 		r.Resources = of("cpu", fmt.Sprint(rapid.IntRange(1, 5).Draw(t, "cpu")), "memory", fmt.Sprint(rapid.IntRange(1, 5).Draw(t, "memory")))
+	}
+	if rapid.IntRange(1, 3).Draw(t, "shaped") == 3 {
+		r.PodShape = api.Resources{}
+		for name, q := range r.Resources {
+			r.PodShape[name] = *resource.NewQuantity(rapid.Int64Range(1, q.Value()).Draw(t, "shape"), resource.DecimalSI)
+		}
 	}
 	if rapid.IntRange(1, 5).Draw(t, "properties") == 5 {
 		r.Properties = map[string]string{"tier": "gold"}
@@ -186,7 +204,10 @@ func TestWorseNeverWins(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		q := drawQuestion(t, rt)
 		r := q.ask.Request
-		r.Strategy, r.Prefer, r.Target = api.Balance, nil, ""
+		r.Prefer, r.Target = nil, ""
+		if r.Strategy == api.Pack {
+			r.Strategy = api.Balance
+		}
 		a, err := q.engine.Ask(consumer, r)
 		if err != nil {
 			rt.Fatal(err)

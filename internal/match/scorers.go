@@ -17,11 +17,16 @@ type scorer struct {
 // million, outweighs everything that the other scorer can say.
 var preferred = scorer{"preference", 20, preference}
 
+// preferredReliable does the same beside what Reliable weighs.
+var preferredReliable = scorer{"preference", 20 * 101, preference}
+
 // strategies are the weightings of the scorers. A candidate's score is the weighted mean;
 // candidates with the same score rank by name.
 var strategies = map[api.Strategy][]scorer{
 	api.Balance: {{"headroom", 1, headroom}, preferred},
 	api.Pack:    {{"fullness", 1, fullness}, preferred},
+	// A hundredth of uptime is worth as much as all that may be left: 99.9 % and 99 % are a world apart.
+	api.Reliable: {{"uptime", 100, uptime}, {"headroom", 1, headroom}, preferredReliable},
 }
 
 // scorersFor leaves out preference, the last of each strategy, where there is none, so
@@ -87,6 +92,9 @@ func left(q *question, c *candidate, i int) fraction {
 	room := c.room(i)
 	return fraction{room.available - q.Size[i].Value, room.shared}
 }
+
+// uptime is the share of the last 30 days in which the cluster was there. One that is not known is 0.
+func uptime(_ *question, c *candidate) int64 { return max(0, int64(c.uptime)) }
 
 // preference falls from a million for the first of Prefer; it is 0 for who is not named.
 func preference(q *question, c *candidate) int64 {

@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/match"
 )
 
@@ -23,7 +24,9 @@ func where(tb testing.TB, c cluster, expression string) string {
 }
 
 func TestWhere(t *testing.T) {
+	uptime := int64(990_000)
 	full := cluster{
+		Uptime: &uptime,
 		Properties: api.Properties{
 			Region: "eu", Zones: []string{"a", "b"}, Architectures: []string{"amd64"}, GPUs: []string{"A100"},
 			Kubernetes: "v1.35.4", Liqo: "v1.2.0", StorageClasses: []string{"fast"}, Labels: map[string]string{"tier": "gold", "floor": "3"},
@@ -67,12 +70,42 @@ func TestWhere(t *testing.T) {
 		`capacity.memory == 64.0*1024.0*1024.0*1024.0`: {"", "WhereUnknown"},
 		`capacity["nvidia.com/gpu"] > 0`:               {"WhereUnknown", "WhereUnknown"},
 		`has(shared.memory)`:                           {"WhereFalse", "WhereFalse"},
+		`uptime >= 0.99`:                               {"", "WhereUnknown"},
+		`uptime > 0.995`:                               {"WhereFalse", "WhereUnknown"},
+		`uptime < 1`:                                   {"", "WhereUnknown"},
+		`!(uptime < 0.99)`:                             {"", "WhereUnknown"},
 	} {
 		t.Run(expression, func(t *testing.T) {
 			if got := [2]string{where(t, full, expression), where(t, bare, expression)}; got != want {
 				t.Errorf("got %q, want %q", got, want)
 			}
 		})
+	}
+}
+
+// An answer is not remembered longer than the uptime that it was computed from.
+func TestWhereFollowsUptime(t *testing.T) {
+	const day = market.Time(24 * time.Hour / time.Millisecond)
+	s := market.New("")
+	put(t, s, "amber", lends("cpu", "8"), 1)
+	engine := match.New()
+	a, err := engine.Ask("rome", api.Request{Resources: of("cpu", "1"), Where: "uptime >= 0.99"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		leases market.Leases
+		want   string
+	}{
+		{market.Leases{Regained: []string{"amber"}}, "WhereUnknown"},
+		{market.Leases{Awake: day - 1, Lost: []string{"amber"}}, "WhereUnknown"},
+		{market.Leases{Awake: day}, ""},
+		{market.Leases{Awake: 2 * day}, "WhereFalse"},
+	} {
+		s.Apply(market.Event{Time: now, Leases: &step.leases})
+		if got := engine.Evaluate(s.Publish(nil), a, now).Clusters[0].Reason; got != step.want {
+			t.Errorf("awake for %d: got %q, want %q", step.leases.Awake, got, step.want)
+		}
 	}
 }
 

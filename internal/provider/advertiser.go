@@ -295,7 +295,7 @@ func (a *Advertiser) status() api.AdvertisementStatus {
 		m := l.Measured.Pools[p.Name]
 		status.Pools[p.Name] = api.Amounts{
 			Capacity: m.Capacity.Resources(), Allocatable: m.Allocatable.Resources(), Allocated: m.Allocated.Resources(),
-			Shared: m.Shared.Resources(), Reserved: p.Reserved.Resources(), Available: p.Available.Resources(),
+			Shared: m.Shared.Resources(), Reserved: p.Reserved.Resources(), Available: p.Available.Resources(), Shapes: market.ShapesOf(m.Shapes),
 		}
 	}
 	return status

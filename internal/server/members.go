@@ -24,6 +24,7 @@ var steps = map[string]api.MemberState{
 func (s *Server) memberRoutes() {
 	huma.Register(s.api, operation("list-members", http.MethodGet, "/members", "The members (operators)"), s.listMembers)
 	huma.Register(s.api, operation("set-member", http.MethodPost, "/members/{cluster}/{step}", "Approve, suspend, resume, revoke or remove a member (operators)"), s.setMember)
+	huma.Register(s.api, operation("set-caps", http.MethodPut, "/members/{cluster}/caps", "Say how much one member may have (operators)"), s.setCaps)
 	huma.Register(s.api, operation("list-tokens", http.MethodGet, "/tokens", "The join tokens, without their secrets (operators)"), s.listTokens)
 	huma.Register(s.api, operation("create-token", http.MethodPost, "/tokens", "Make a join token (operators)", created), s.createToken)
 }
@@ -32,6 +33,9 @@ func (s *Server) memberPayload(m *market.Member) api.Envelope[api.Member] {
 	p := api.Member{State: m.State, Source: m.Source, Joined: m.Joined.Meta(), Changed: m.Changed.Meta()}
 	if key, err := clusterkey.ParsePublicKey(m.Key); err == nil {
 		p.Fingerprint = key.Fingerprint().String()
+	}
+	if m.Caps != nil {
+		p.Caps = &api.Caps{Reservations: m.Caps.Reservations, Resources: m.Caps.Resources.Resources()}
 	}
 	if l := s.Exchange.View().Listing(m.Cluster); l != nil {
 		p.Fresh = l.Fresh(s.Exchange.Now())
@@ -67,6 +71,29 @@ func (s *Server) setMember(ctx context.Context, in *struct {
 		s.Exchange.CloseWatches(ctx, in.Cluster)
 	}
 	s.Log.Info("member changed", "cluster", in.Cluster, "state", out.Member.State, "by", CallerOf(ctx))
+	return &body[api.Envelope[api.Member]]{s.memberPayload(out.Member)}, nil
+}
+
+func (s *Server) setCaps(ctx context.Context, in *struct {
+	ClusterPath
+	Body api.Caps
+}) (*body[api.Envelope[api.Member]], error) {
+	if err := operator(ctx); err != nil {
+		return nil, err
+	}
+	caps, err := market.CapsOf("", in.Body)
+	if err != nil {
+		return nil, err
+	}
+	command := market.SetCaps{Cluster: in.Cluster}
+	if caps.Reservations > 0 || len(caps.Resources) > 0 {
+		command.Caps = &caps
+	}
+	out, err := s.Exchange.Do(ctx, command)
+	if err != nil {
+		return nil, wrap(err)
+	}
+	s.Log.Info("caps of a member changed", "cluster", in.Cluster, "reservations", caps.Reservations, "by", CallerOf(ctx))
 	return &body[api.Envelope[api.Member]]{s.memberPayload(out.Member)}, nil
 }
 

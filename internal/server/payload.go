@@ -52,6 +52,9 @@ func cluster(l *market.Listing, now market.Time) api.Cluster {
 		Properties: l.Card().Properties, Card: l.Member.Signed,
 		Fresh: l.Fresh(now), FreshUntil: l.FreshUntil.Meta(),
 	}
+	if l.Uptime != market.UnknownUptime {
+		c.Uptime = &l.Uptime
+	}
 	if l.Measured == nil {
 		return c
 	}

@@ -107,7 +107,7 @@ func (s *Server) createReservation(ctx context.Context, in *struct {
 	}
 	hold := &market.Hold{
 		ID: newID("r-"), Key: in.Key, Digest: digest(in.Body), Consumer: l.Cluster,
-		Request: &ask.Request, Pool: ask.Request.Pool, Size: ask.Size, Duration: ask.Duration, Sale: sale,
+		Request: &ask.Request, Pool: ask.Request.Pool, Size: ask.Size, Duration: ask.Duration, Sale: sale, Caps: s.Caps,
 	}
 	var out market.Outcome
 	for try := 1; ; try++ {
@@ -286,7 +286,7 @@ func (s *Server) reassign(in *signedCall, r *market.Reservation, a api.Assignmen
 	if left := a.Until.Sub(s.Exchange.Now().Go()); left > match.LongestDuration {
 		return nil, api.Invalid("document.until", "it ends in %s", left.Round(time.Hour)).Fix("reserve for %s at most", match.LongestDuration)
 	}
-	return market.Reassign{ID: in.ID, Consumer: r.Consumer, Generation: a.Generation, Size: size, Units: units, From: market.At(a.Begins.Time), Until: market.At(a.Until.Time), Document: in.Body.Document}, nil
+	return market.Reassign{ID: in.ID, Consumer: r.Consumer, Generation: a.Generation, Size: size, Units: units, From: market.At(a.Begins.Time), Until: market.At(a.Until.Time), Document: in.Body.Document, Caps: s.Caps}, nil
 }
 
 func fingerprint(l *market.Listing) string {

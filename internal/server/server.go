@@ -31,6 +31,8 @@ type Options struct {
 	URL string
 	// Rate is how many calls a second one identity may make; the burst is twice that. Default 500.
 	Rate float64
+	// Caps are the most that one consumer may have. Default: no bound.
+	Caps market.Caps
 	Log  *slog.Logger
 }
 

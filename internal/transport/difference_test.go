@@ -59,11 +59,15 @@ func drawMeasurement(t *rapid.T, number int64) api.Measurement {
 			Used:        amounts.Draw(t, "used"),
 		}
 	})
+	shape := rapid.Custom(func(t *rapid.T) api.Shape {
+		return api.Shape{Nodes: rapid.Int64Range(1, 3).Draw(t, "nodes"), Free: amounts.Draw(t, "free")}
+	})
 	pool := rapid.Custom(func(t *rapid.T) api.Pool {
 		return api.Pool{
 			Capacity: amounts.Draw(t, "capacity"), Allocatable: amounts.Draw(t, "allocatable"),
 			Allocated: amounts.Draw(t, "allocated"), Shared: amounts.Draw(t, "shared"),
 			Accounts: rapid.MapOf(rapid.SampledFrom([]string{"rome", "oslo"}), account).Draw(t, "accounts"),
+			Shapes:   rapid.SliceOfN(shape, 0, 2).Draw(t, "shapes"),
 		}
 	})
 	m := api.Measurement{

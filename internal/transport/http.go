@@ -103,6 +103,12 @@ func poolDifference(old, p api.Pool) (api.PoolDelta, bool) {
 		}
 		*part.to = part.now
 	}
+	if !equality.Semantic.DeepEqual(old.Shapes, p.Shapes) {
+		if len(p.Shapes) == 0 {
+			return d, false
+		}
+		d.Shapes = p.Shapes
+	}
 	for consumer := range old.Accounts {
 		if _, still := p.Accounts[consumer]; !still {
 			d.Accounts[consumer] = nil

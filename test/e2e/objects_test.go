@@ -54,6 +54,7 @@ func TestAPIServerRefuses(t *testing.T) {
 		"preference":         `{"spec": {"prefer": ["paris"]}}`,
 		"offloading":         `{"spec": {"offload": {"namespaces": ["default"]}}}`,
 		"strategy, once set": `{"spec": {"strategy": "pack"}}`,
+		"shape of pods":      `{"spec": {"podShape": {"cpu": "1"}}}`,
 	} {
 		err := w.rome.Objects.Patch(t.Context(), r.DeepCopy(), kube.RawPatch("application/merge-patch+json", []byte(change)))
 		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "only the resources and the duration of a request can change: delete it and make another") {

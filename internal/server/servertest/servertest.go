@@ -26,6 +26,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
 	"github.com/bourse-dev/bourse/internal/journal"
 	"github.com/bourse-dev/bourse/internal/journal/memory"
+	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/match"
 	"github.com/bourse-dev/bourse/internal/server"
 )
@@ -34,6 +35,8 @@ import (
 type Options struct {
 	// Rate is how many calls a second one identity may make; 0 is more than a test makes.
 	Rate float64
+	// Caps are what every consumer may have; none is no bound.
+	Caps market.Caps
 	// Clock is the exchange's; nil is the machine's.
 	Clock exchange.Clock
 	// Journal keeps the market; nil is a new one in memory.
@@ -82,7 +85,7 @@ func Start(t testing.TB, o Options) *Federation {
 		Clock: o.Clock, Log: Silent(), TickEvery: 2 * time.Millisecond,
 	}))(t)
 	f.Server = server.New(server.Options{
-		Exchange: f.Exchange, Engine: match.New(), Authority: f.Authority, URL: f.URL, Rate: o.Rate, Log: Silent(),
+		Exchange: f.Exchange, Engine: match.New(), Authority: f.Authority, URL: f.URL, Rate: o.Rate, Caps: o.Caps, Log: Silent(),
 	})
 	config := f.Authority.ServerConfig()
 	config.NextProtos = []string{"http/1.1"}

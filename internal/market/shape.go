@@ -1,0 +1,95 @@
+package market
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// Shape says of so many nodes that each has at least so much free. A provider groups its nodes into few shapes, and errs low.
+type Shape struct {
+	Nodes int64
+	Free  Amounts
+}
+
+const (
+	// MaxShapes is how many shapes a pool may advertise.
+	MaxShapes = 16
+	maxNodes  = 1_000_000
+)
+
+func measureShapes(field string, shapes []api.Shape) ([]Shape, error) {
+	if len(shapes) > MaxShapes {
+		return nil, api.Invalid(field, "%d shapes", len(shapes)).Fix("advertise at most %d", MaxShapes)
+	}
+	out := make([]Shape, len(shapes))
+	for i, s := range shapes {
+		at := fmt.Sprintf("%s[%d]", field, i)
+		if s.Nodes < 1 || s.Nodes > maxNodes {
+			return nil, api.Invalid(at+".nodes", "%d nodes", s.Nodes).Fix("give 1 to %d", maxNodes)
+		}
+		free, err := Have(at+".free", s.Free)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = Shape{s.Nodes, free}
+	}
+	return out, nil
+}
+
+// ShapesOf converts back.
+func ShapesOf(shapes []Shape) []api.Shape {
+	var out []api.Shape
+	for _, s := range shapes {
+		out = append(out, api.Shape{Nodes: s.Nodes, Free: s.Free.Resources()})
+	}
+	return out
+}
+
+// Hosts says whether a pod fits on some node, wherever what is reserved and not yet used (unfilled) ends up: of each
+// resource it may be where it hurts most, with just as much on every node as leaves too little.
+func Hosts(shapes []Shape, unfilled, pod Amounts) bool {
+	fitting := slices.DeleteFunc(slices.Clone(shapes), func(s Shape) bool { return !s.Free.Fits(pod) })
+	return len(fitting) > 0 && !slices.ContainsFunc(pod, func(need Amount) bool {
+		return spoils(fitting, unfilled.Of(need.Resource), need)
+	})
+}
+
+// spoils says whether so much of a resource can leave less than is needed on each of the nodes.
+func spoils(fitting []Shape, unfilled int64, need Amount) bool {
+	for _, s := range fitting {
+		each := s.Free.Of(need.Resource) - need.Value + 1
+		if s.Nodes > unfilled/each {
+			return false
+		}
+		unfilled -= s.Nodes * each
+	}
+	return true
+}
+
+// Largest is the most that one node has free of a resource.
+func Largest(shapes []Shape, resource string) (most int64) {
+	for _, s := range shapes {
+		most = max(most, s.Free.Of(resource))
+	}
+	return most
+}
+
+// hosts says why no node of a provider has room for a pod of the shape that a request asks for, or nil.
+func (s *State) hosts(provider, pool string, r *Reservation) error {
+	if r.Request == nil || len(r.Request.PodShape) == 0 {
+		return nil
+	}
+	pod, err := Need("podShape", r.Request.PodShape)
+	if err != nil {
+		return err
+	}
+	if b := s.providers[provider].books[pool]; !Hosts(b.measured.Shapes, b.unfilled(), pod) {
+		short := pod.Resources()[corev1.ResourceName(pod[0].Resource)]
+		return api.Errorf(api.CodeInsufficient, "cluster %s has no node for a pod of %s %s", provider, short.String(), pod[0].Resource)
+	}
+	return nil
+}

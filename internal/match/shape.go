@@ -1,0 +1,60 @@
+package match
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+func noShapeAsked(q *question) bool { return len(q.Pod) == 0 }
+
+func hosts(q *question, c *candidate) reason {
+	shapes := q.shapes(c)
+	switch {
+	case len(shapes) == 0:
+		return noShapes
+	case !market.Hosts(shapes, c.pool.Unfilled, q.Pod):
+		return noNode
+	}
+	return passes
+}
+
+// shapes are those of the asked pool.
+func (q *question) shapes(c *candidate) []market.Shape { return c.Measured.Pools[c.pool.Name].Shapes }
+
+// shapeShortfall is what the largest node lacks of the resource that is shortest, as a part of what was asked.
+func shapeShortfall(q *question, c *candidate) int64 {
+	worst := fraction{0, 1}
+	for _, need := range q.Pod {
+		if has := market.Largest(q.shapes(c), need.Resource); has < need.Value {
+			if missing := (fraction{need.Value - has, need.Value}); worst.less(missing) {
+				worst = missing
+			}
+		}
+	}
+	return worst.millionths()
+}
+
+// explainShape names each resource of which no node has enough: "largest free node has 3.2 of 4 cpu".
+func explainShape(q *question, c *candidate, r reason) string {
+	if r == noShapes {
+		return "does not say what its nodes have free, or they have nothing"
+	}
+	var short, all []string
+	for _, need := range q.Pod {
+		asked := quantity(need.Resource, need.Value)
+		if has := market.Largest(q.shapes(c), need.Resource); has < need.Value {
+			short = append(short, fmt.Sprintf("%s of %s %s", quantity(need.Resource, has), asked, need.Resource))
+		}
+		all = append(all, asked+" "+need.Resource)
+	}
+	switch {
+	case len(short) > 0:
+		return "largest free node has " + strings.Join(short, ", ")
+	case !market.Hosts(q.shapes(c), nil, q.Pod):
+		return "no node has " + strings.Join(all, " and ") + " free together"
+	default:
+		return "what is reserved and not used yet may leave no node with " + strings.Join(all, " and ")
+	}
+}
