@@ -24,7 +24,7 @@ const (
 	CodeNoCandidate        Code = "NoCandidate"        // no cluster can serve the request; the decision says why
 	CodeInsufficient       Code = "Insufficient"       // it does not fit any more
 	CodeNotMember          Code = "NotMember"          // a certificate is not a membership: wait for approval
-	CodeSuspended          Code = "Suspended"          // the operator suspended or revoked this member
+	CodeSuspended          Code = "Suspended"          // the operator suspended or revoked this member, or a provider's admin suspended this consumer
 	CodeKeyChanged         Code = "KeyChanged"         // another cluster key than the pinned one
 	CodeKeyUnconfirmed     Code = "KeyUnconfirmed"     // a key that no admin confirmed, where that is demanded
 	CodeBadSignature       Code = "BadSignature"       // a signed document does not verify

@@ -283,7 +283,13 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 		}
 		demand.Roots = append(demand.Roots, root)
 	}
-	gate := &provider.Gate{Cluster: cluster, Key: m.key, Former: m.former(), Market: ledger, Engine: engine, Broker: broker, Log: log, Trust: demand, Fresh: advertiser.Fresh}
+	gate := &provider.Gate{
+		Cluster: cluster, Key: m.key, Former: m.former(), Market: ledger, Engine: engine, Broker: broker, Log: log, Trust: demand, Fresh: advertiser.Fresh,
+		Suspended: func(ctx context.Context, consumer string) (string, bool, error) {
+			s, err := known.suspends(ctx, consumer)
+			return s.why, s.is(), err
+		},
+	}
 	borrower := &consumer.Borrower{Cluster: cluster, Key: m.key, Market: ledger, Broker: broker, Trust: demand, Log: log}
 	wishes := make(chan event.GenericEvent, 1024)
 	if err := a.control(sharing, known, borrower, wishes); err != nil {
@@ -302,7 +308,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	if here != nil {
 		advertiser.Liqo, borrower.Reach, borrower.Joins = here.card, here.reach, a.gateway.Joins()
 		group.Go(func() error { return here.follow(ctx, sharing.tell) })
-		if err := a.useLiqo(ctx, halves, post, news, inv); err != nil {
+		if err := a.useLiqo(ctx, halves, post, news, known, inv); err != nil {
 			return err
 		}
 	}

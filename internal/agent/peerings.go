@@ -47,6 +47,8 @@ type side interface {
 	connect(ctx context.Context, peer string, heard *api.Handshake, p *peering.Progress) (*network.Standing, error)
 	// serve does what the peering is for; what it waits for is the message.
 	serve(ctx context.Context, peer string) (message string, err error)
+	// suspension is why whoever borrows gets nothing more; empty if it does, nil where that is not known.
+	suspension(ctx context.Context, peer string) (*suspension, error)
 	// close takes all of it down; done says that nothing is left. force does not wait for the other side.
 	close(ctx context.Context, peer string, force bool) (done bool, err error)
 }
@@ -284,6 +286,11 @@ func (p *peerings) show(ctx context.Context, object *api.Peering, next api.Peeri
 		effect = p.lend.effect(p.standings.of(object.Spec.Cluster, next.Conditions))
 	}
 	tell := p.standings.into(&next.Conditions, object.Spec.Cluster, effect, object.Generation)
+	suspension, err := p.side(object.Spec.Role).suspension(ctx, object.Spec.Cluster)
+	if err != nil {
+		return err
+	}
+	tellMore := p.standings.suspended(&next.Conditions, suspension, object.Generation)
 	if equality.Semantic.DeepEqual(object.Status, next) {
 		return nil
 	}
@@ -293,5 +300,6 @@ func (p *peerings) show(ctx context.Context, object *api.Peering, next api.Peeri
 		return client.IgnoreNotFound(err)
 	}
 	tell(object)
+	tellMore(object)
 	return nil
 }

@@ -31,8 +31,8 @@ func Reasons() []api.Reason {
 	return []api.Reason{
 		api.ReasonNoCandidate, api.ReasonReleased, api.ReasonCancelled, api.ReasonEnded, api.ReasonRevokedByProvider,
 		api.ReasonNotConfirmed, api.ReasonNotAccepted, api.ReasonAcceptanceDropped, api.ReasonInsufficient, api.ReasonPolicy,
-		api.ReasonNothingShared, api.ReasonKeyChanged, api.ReasonKeyUnconfirmed, api.ReasonUnreachable, api.ReasonBadAssignment, api.ReasonLedgerFull, api.ReasonNoAnswer,
-		api.ReasonMemberRemoved,
+		api.ReasonNothingShared, api.ReasonKeyChanged, api.ReasonKeyUnconfirmed, api.ReasonUnreachable, api.ReasonNoNetwork, api.ReasonBadAssignment, api.ReasonLedgerFull, api.ReasonNoAnswer,
+		api.ReasonMemberRemoved, api.ReasonSuspended,
 	}
 }
 
