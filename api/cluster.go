@@ -44,6 +44,9 @@ type Properties struct {
 	// +kubebuilder:validation:MaxLength=16
 	Network NetworkMode `json:"network,omitempty"`
 	Gateway bool        `json:"gateway,omitempty"`
+	// APIServerAccess is how consumers reach the API server: network, through Network only, or empty: directly.
+	// +kubebuilder:validation:MaxLength=16
+	APIServerAccess APIServerAccess `json:"apiServerAccess,omitempty"`
 	// StorageClasses are the names of the storage classes, sorted.
 	StorageClasses []string `json:"storageClasses,omitempty"`
 	// Labels are free, set by the admin in the SharingPolicy; `properties` of a request matches them.

@@ -25,6 +25,7 @@ package api
 //	1  2026-11-20  clusters, advertisements, evaluations, reservations, watch
 //	1  2026-11-21  handshakes, networks in them; the standing of others in a watch
 //	1  2026-11-21  rotations on cards: who does not know them refuses the card of a cluster whose key was rotated
+//	1  2026-11-21  API servers that are reached through a network: who does not know them cannot borrow there
 const Protocol = 1
 
 // Names by which everything of ours is found.

@@ -65,14 +65,14 @@ func (a *agent) useLiqo(ctx context.Context, h *halves, post *letters, news *sta
 		reader: a.mgr.GetAPIReader(), graces: a.graces(), log: h.log, isOpen: map[string]bool{}, proofs: map[string]proof{}, network: net,
 		policies: &posture.Policies{Reader: a.mgr.GetAPIReader(), Writer: c, Namespace: a.Namespace},
 	}
-	l.peering, l.suspends = &peering.Provider{Client: c}, known.suspends
+	l.peering, l.suspends = &peering.Provider{Client: c, Access: l.access}, known.suspends
 	p := &peerings{
 		Client: c, cluster: h.cluster, namespace: a.Namespace, market: post.market, letters: post, standings: news, linger: a.Linger, abandon: a.Abandon, log: h.log,
 		poke: make(chan event.GenericEvent, 1024), lend: l, paces: map[string]pace{}, network: net,
 		borrow: &borrow{
 			network: net, networks: map[string]network.Standing{},
 			Client: c, cluster: h.cluster, market: post.market, broker: post.broker,
-			peering:    &peering.Consumer{Client: c, Cluster: h.cluster, LiqoNamespace: a.LiqoNamespace},
+			peering:    &peering.Consumer{Client: c, Cluster: h.cluster, LiqoNamespace: a.LiqoNamespace, Proxy: net.ProxyOf},
 			slices:     &offload.Slices{Client: c, Reader: a.mgr.GetAPIReader(), LiqoNamespace: a.LiqoNamespace, Guarded: l.policies.Stand},
 			namespaces: &offload.Namespaces{Client: c, Cluster: h.cluster},
 			evictor:    &offload.Evictor{Reader: a.mgr.GetAPIReader(), Client: c},

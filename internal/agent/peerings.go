@@ -173,7 +173,7 @@ func (p *peerings) keep(ctx context.Context, object *api.Peering) (ctrl.Result, 
 		return p.failed(ctx, object, err)
 	}
 	var standing *network.Standing
-	if progress.Open {
+	if progress.Open || progress.Through {
 		if standing, err = half.connect(ctx, peer, heard, &progress); err != nil {
 			return p.failed(ctx, object, err)
 		}
@@ -182,6 +182,9 @@ func (p *peerings) keep(ctx context.Context, object *api.Peering) (ctrl.Result, 
 		return p.failed(ctx, object, err)
 	}
 	next := api.PeeringStatus{State: api.PeeringOpening, Step: progress.Step, Conditions: withNetwork(object, standing)}
+	if progress.Through && standing != nil && !standing.Ready {
+		next.Message = standing.Reason + ": " + standing.Message
+	}
 	wait := time.Duration(0)
 	if progress.Open {
 		next.State = api.PeeringOpen
@@ -223,7 +226,11 @@ func (p *peerings) leave(ctx context.Context, object *api.Peering) (ctrl.Result,
 		return p.failed(ctx, object, err)
 	}
 	gone := false
-	if message == "" || object.Status.State == api.PeeringClosing { // what runs through it goes first
+	carries, err := p.network.Carries(ctx, peer, role)
+	if err != nil {
+		return p.failed(ctx, object, err)
+	}
+	if !carries && (message == "" || object.Status.State == api.PeeringClosing) { // what runs through it goes first
 		if gone, err = p.network.Remove(ctx, peer, role, true); err != nil {
 			return p.failed(ctx, object, err)
 		}
@@ -251,6 +258,11 @@ func (p *peerings) leave(ctx context.Context, object *api.Peering) (ctrl.Result,
 	done, err := half.close(ctx, peer, time.Since(object.Status.Since.Time) > p.abandon)
 	if err != nil {
 		return p.failed(ctx, object, err)
+	}
+	if done && carries { // the peering itself ran through it
+		if _, err = p.network.Remove(ctx, peer, role, true); err != nil {
+			return p.failed(ctx, object, err)
+		}
 	}
 	if !done || !gone {
 		return ctrl.Result{RequeueAfter: p.next(object.Name, doing{step: string(api.PeeringClosing)})}, nil
