@@ -38,7 +38,9 @@ func TestAnAPIServerBehindTheNetwork(t *testing.T) {
 	reserves(t, w.rome, "10.60.0.0/16", "10.70.0.0/16")
 	reserves(t, w.milan, "10.61.0.0/16", "10.71.0.0/16")
 	w.hide(t, w.milan)
+	w.findsNoWay(t, w.milan, true)
 	w.proxied(t, w.milan, "10.71.0.3")
+	w.findsNoWay(t, w.milan, false)
 
 	rome := &dataPlane{w, t, w.rome, w.milan, "10.81.0.0/16", "127.71.0.0/16"}
 	milan := &dataPlane{w, t, w.milan, w.rome, "10.80.0.0/16", ""}
@@ -193,6 +195,18 @@ func (w *world) hide(t *testing.T, m *federation.Member) {
 		}
 		return err
 	})
+}
+
+// findsNoWay demands that the doctor says, or does not say, that nobody can reach the API server.
+func (w *world) findsNoWay(t *testing.T, m *federation.Member, want bool) {
+	t.Helper()
+	d, err := m.People(0).Diagnose(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found := slices.ContainsFunc(d.Problems, func(p api.Problem) bool { return p.Code == "ApiServerProxyMissing" }); found != want {
+		t.Errorf("the doctor of %s says %+v", m.Name, d.Problems)
+	}
 }
 
 // proxied starts Liqo's proxy to a cluster's API server, with the objects by which Liqo gives it an address in networks.
