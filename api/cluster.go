@@ -47,6 +47,9 @@ type Properties struct {
 	// Connector is the URL at which those who know this cluster by its key deal with it without a broker. Empty: they do not.
 	// +kubebuilder:validation:MaxLength=512
 	Connector string `json:"connector,omitempty"`
+	// APIServerAccess is how consumers reach the API server: network, through Network only, or empty: directly.
+	// +kubebuilder:validation:MaxLength=16
+	APIServerAccess APIServerAccess `json:"apiServerAccess,omitempty"`
 	// StorageClasses are the names of the storage classes, sorted.
 	StorageClasses []string `json:"storageClasses,omitempty"`
 	// Labels are free, set by the admin in the SharingPolicy; `properties` of a request matches them.

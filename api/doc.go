@@ -26,6 +26,7 @@ package api
 //	1  2026-11-21  handshakes, networks in them; the standing of others in a watch
 //	1  2026-11-21  rotations on cards: who does not know them refuses the card of a cluster whose key was rotated
 //	1  2026-11-21  offers, and sales in assignments: who does not know them refuses an assignment that is from a plan
+//	1  2026-11-21  API servers that are reached through a network: who does not know them cannot borrow there
 const Protocol = 1
 
 // Names by which everything of ours is found.

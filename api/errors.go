@@ -25,7 +25,7 @@ const (
 	CodeInsufficient       Code = "Insufficient"       // it does not fit any more
 	CodeCapReached         Code = "CapReached"         // more than the operator lets one member have
 	CodeNotMember          Code = "NotMember"          // a certificate is not a membership: wait for approval
-	CodeSuspended          Code = "Suspended"          // the operator suspended or revoked this member
+	CodeSuspended          Code = "Suspended"          // the operator suspended or revoked this member, or a provider's admin suspended this consumer
 	CodeKeyChanged         Code = "KeyChanged"         // another cluster key than the pinned one
 	CodeKeyUnconfirmed     Code = "KeyUnconfirmed"     // a key that no admin confirmed, where that is demanded
 	CodeBadSignature       Code = "BadSignature"       // a signed document does not verify

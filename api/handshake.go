@@ -12,7 +12,8 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // Each is signed by the cluster key of who says it, so that whoever relays it can drop and delay it, but not
 // change, swap or invent it; and each names the session, so that none is taken for one of an earlier peering.
 // Only the newest of each side counts; saying it again is harmless. Once the peering is open, and where a reservation asks for it,
-// the two say in the same way what a network between them needs.
+// the two say in the same way what a network between them needs. Where the provider's API server is reached through that network, its
+// Nonce says so, and the network comes before the Tenant.
 type Handshake struct {
 	Protocol int `json:"protocol"`
 	// From and To are cluster IDs, the keys their fingerprints.
@@ -43,6 +44,8 @@ type HandshakeContent struct {
 type HandshakeNonce struct {
 	// Nonce is the value of Liqo's Secret of that name.
 	Nonce []byte `json:"nonce"`
+	// APIServerAccess is how the consumer is to reach the provider's API server; empty: directly.
+	APIServerAccess APIServerAccess `json:"apiServerAccess,omitempty"`
 }
 
 // HandshakeTenant is what the consumer asks the provider to make a Tenant of.

@@ -55,6 +55,12 @@ type ReservationChange struct {
 	For *metav1.Duration `json:"for,omitempty"`
 }
 
+// Suspension is the body by which a provider's admin suspends a consumer.
+type Suspension struct {
+	// Reason is told to the consumer.
+	Reason string `json:"reason,omitempty" maxLength:"256"`
+}
+
 // KnownPeer is a Peer as an agent's listener shows it; its ID is the cluster's.
 type KnownPeer struct {
 	Spec   PeerSpec   `json:"spec"`

@@ -12,8 +12,18 @@ const (
 	NetworkWireGuard NetworkMode = "wireguard"
 )
 
+// APIServerAccess is how consumers reach a provider's API server.
+//
+// +kubebuilder:validation:Enum=direct;network
+type APIServerAccess string
+
+const (
+	APIServerDirect  APIServerAccess = "direct"
+	APIServerNetwork APIServerAccess = "network" // through the network between the two clusters, which then comes first
+)
+
 // HandshakeNetwork is what one cluster says to another of the network between them: public, like the rest. It comes once
-// the peering is open, from the consumer first; each says all of it again when anything of it changes.
+// the peering is open, or before where the provider's API server is reached through it, from the consumer first; each says all of it again when anything of it changes.
 type HandshakeNetwork struct {
 	// PodCIDRs and ExternalCIDRs are those of the cluster that says so; the other one maps them where they overlap its own.
 	PodCIDRs      []string `json:"podCIDRs,omitempty"`
@@ -25,12 +35,14 @@ type HandshakeNetwork struct {
 	Endpoint *HandshakeEndpoint `json:"endpoint,omitempty"`
 	// PublicKey is that of its gateway.
 	PublicKey []byte `json:"publicKey,omitempty"`
+	// Proxy is, at a provider whose API server is reached through the network, Liqo's proxy to it: one address of ExternalCIDRs.
+	Proxy *HandshakeEndpoint `json:"proxy,omitempty"`
 	// Over says that the cluster takes no part in it, or no longer; Why says why not.
 	Over bool   `json:"over,omitempty"`
 	Why  string `json:"why,omitempty"`
 }
 
-// HandshakeEndpoint is where a gateway is dialled.
+// HandshakeEndpoint is where a gateway, or a proxy, is dialled.
 type HandshakeEndpoint struct {
 	// Addresses are IP addresses or names.
 	Addresses []string `json:"addresses"`

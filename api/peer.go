@@ -7,6 +7,11 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // KeyChanged, KeyUnconfirmed (the SharingPolicy demands more than a first use), NotMet.
 const ConditionTrusted = "Trusted"
 
+// ConditionSuspended of a Peer, of a Peering and, at the consumer, of a ReservationInstruction: the consumer gets nothing more, and what
+// runs goes on. Reasons: Suspended (by the provider's admin, see PeerSpec), and at the consumer also Cordoned (its Tenant is, for
+// another reason). Absent where it is not so.
+const ConditionSuspended = "Suspended"
+
 // Peer is another cluster as this one knows it, by its cluster ID: which key was pinned, and whether an admin confirmed
 // it. The agent makes one, with an empty spec, of each cluster that it meets; an admin may make it before, in Git.
 //
@@ -16,6 +21,7 @@ const ConditionTrusted = "Trusted"
 // +kubebuilder:printcolumn:name="Fingerprint",type=string,JSONPath=`.status.fingerprint`
 // +kubebuilder:printcolumn:name="Trusted",type=string,JSONPath=`.status.conditions[?(@.type=='Trusted')].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=='Trusted')].reason`
+// +kubebuilder:printcolumn:name="Suspended",type=boolean,JSONPath=`.spec.suspend`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type Peer struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -32,6 +38,15 @@ type PeerSpec struct {
 	// +kubebuilder:validation:Pattern=`^(SHA256:[A-Za-z0-9_-]{43})?$`
 	// +optional
 	Fingerprint string `json:"fingerprint,omitempty"`
+	// Suspend takes the cluster's growth here away without ending anything, as `bourse suspend` does: reservations of this
+	// cluster's capacity, larger sizes and later ends are refused, and Liqo lets no new pods of it in; what runs goes on, and
+	// what ends, ends. A peering made by hand is left alone. Default false.
+	// +optional
+	Suspend bool `json:"suspend,omitempty"`
+	// SuspendReason is told to the cluster with it.
+	// +kubebuilder:validation:MaxLength=256
+	// +optional
+	SuspendReason string `json:"suspendReason,omitempty"`
 }
 
 // PeerStatus is what the agent knows of it.

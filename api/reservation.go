@@ -53,6 +53,7 @@ const (
 	ReasonKeyChanged        Reason = "KeyChanged"           // refusal: another key than the pinned one
 	ReasonBadAssignment     Reason = "BadAssignment"        // refusal: the assignment is not valid for this provider
 	ReasonLedgerFull        Reason = "LedgerFull"           // refusal: the provider cannot record it
+	ReasonSuspended         Reason = "SuspendedByProvider"  // refusal: the provider's admin suspended the consumer
 	ReasonNoAnswer          Reason = "NoAnswer"             // the provider did not answer in time
 	ReasonKeyUnconfirmed    Reason = "KeyUnconfirmed"       // its key was not confirmed, which the other's SharingPolicy demands
 	ReasonUnreachable       Reason = "ApiServerUnreachable" // refusal by the consumer: the API server that the card names

@@ -23,6 +23,12 @@ type Sharing struct {
 	// begins; one that stands lasts as long as its reservations.
 	// +optional
 	Network NetworkMode `json:"network,omitempty"`
+	// APIServerAccess is how consumers reach this cluster's API server, which their Liqo needs: `direct`, at the address that Liqo
+	// here tells them, or `network`, only through the network, by Liqo's own proxy at its end. That takes `network: wireguard`, and
+	// only requests that ask for a network are served. Default direct. It is asked when a peering begins; one that stands stays as
+	// it is.
+	// +optional
+	APIServerAccess APIServerAccess `json:"apiServerAccess,omitempty"`
 	// Labels become the card's labels, which requests match with `properties`.
 	// +kubebuilder:validation:MaxProperties=32
 	// +optional

@@ -97,6 +97,16 @@ func (c *Client) Evict(ctx context.Context, cluster string) (e api.Eviction, err
 	return e, c.call(ctx, http.MethodPost, "/peers/"+url.PathEscape(cluster)+"/evict", nil, nil, &e)
 }
 
+// Suspend lets a cluster have nothing more at the agent's; what it has goes on. The reason, which may be empty, is told to it.
+func (c *Client) Suspend(ctx context.Context, cluster, reason string) (api.Envelope[api.KnownPeer], error) {
+	return one[api.KnownPeer](ctx, c, http.MethodPost, "/peers/"+url.PathEscape(cluster)+"/suspend", nil, api.Suspension{Reason: reason})
+}
+
+// Resume ends a suspension.
+func (c *Client) Resume(ctx context.Context, cluster string) (api.Envelope[api.KnownPeer], error) {
+	return one[api.KnownPeer](ctx, c, http.MethodPost, "/peers/"+url.PathEscape(cluster)+"/resume", nil, nil)
+}
+
 // RotateKey has the agent make a new key for its cluster, signed by the one of this fingerprint.
 func (c *Client) RotateKey(ctx context.Context, from string) (r api.KeyRotated, err error) {
 	return r, c.call(ctx, http.MethodPost, "/key/rotate", nil, api.KeyRotation{From: from}, &r)

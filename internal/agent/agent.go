@@ -301,7 +301,13 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	}
 	open := &feeds{}
 	reach := relay{broker, open}
-	gate := &provider.Gate{Cluster: cluster, Key: m.key, Former: m.former(), Market: ledger, Engine: engine, Broker: broker, Log: log, Trust: demand, Fresh: advertiser.Fresh}
+	gate := &provider.Gate{
+		Cluster: cluster, Key: m.key, Former: m.former(), Market: ledger, Engine: engine, Broker: broker, Log: log, Trust: demand, Fresh: advertiser.Fresh,
+		Suspended: func(ctx context.Context, consumer string) (string, bool, error) {
+			s, err := known.suspends(ctx, consumer)
+			return s.why, s.is(), err
+		},
+	}
 	borrower := &consumer.Borrower{Cluster: cluster, Key: m.key, Market: ledger, Broker: broker, Trust: demand, Log: log}
 	main := &feed{broker: broker, gate: gate, borrower: borrower, link: a.link, says: map[string]*transport.Reservation{}}
 	open.add(main)
@@ -321,7 +327,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	if here != nil {
 		advertiser.Liqo, borrower.Reach, borrower.Joins = here.card, here.reach, a.gateway.Joins()
 		group.Go(func() error { return here.follow(ctx, sharing.tell) })
-		if err := a.useLiqo(ctx, halves, gate, post, news, inv); err != nil {
+		if err := a.useLiqo(ctx, halves, gate, post, news, known, inv); err != nil {
 			return err
 		}
 	}

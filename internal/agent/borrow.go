@@ -39,6 +39,7 @@ type borrow struct {
 	inventory  *inventory.Inventory
 	looked     map[string]time.Time // when the pods of a loan were last looked at
 	graces     graces
+	suspended  map[string]suspension // that the provider shows, by provider
 }
 
 func (b *borrow) open(ctx context.Context, peer string, heard *api.Handshake) (peering.Progress, error) {
@@ -77,6 +78,9 @@ func (b *borrow) serve(ctx context.Context, provider string) (string, error) {
 		if l.Provider == provider {
 			accounts[l.Slice()] = append(accounts[l.Slice()], l)
 		}
+	}
+	if len(accounts) == 0 {
+		b.suspended[provider] = suspension{}
 	}
 	var waits []string
 	for slice, loans := range accounts {
@@ -174,6 +178,7 @@ func (b *borrow) ensure(ctx context.Context, provider, slice string, loans, all 
 	if err := b.showUse(ctx, slice, loans, standing.Resources); err != nil {
 		return "", err
 	}
+	b.showSuspension(ctx, provider, loans, standing)
 	if !standing.Ready {
 		return slice + ": " + standing.Message, nil
 	}

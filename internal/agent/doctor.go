@@ -18,6 +18,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/health"
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
 	"github.com/bourse-dev/bourse/internal/liqo"
+	"github.com/bourse-dev/bourse/internal/liqo/network"
 	"github.com/bourse-dev/bourse/internal/liqo/posture"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport"
@@ -92,7 +93,10 @@ func (d *doctor) diagnose(ctx context.Context) []api.Problem {
 		inspection.Lends = lends
 		all = append(all, inspection.Problems(ctx)...)
 	}
-	for what, look := range map[string]func(context.Context) ([]api.Problem, error){"peers": d.ofPeers, "peerings": d.ofPeerings} {
+	if d.behindNetwork() {
+		all = slices.DeleteFunc(all, func(p api.Problem) bool { return p.Code == health.APIServerLocal.Code }) // nobody dials it
+	}
+	for what, look := range map[string]func(context.Context) ([]api.Problem, error){"peers": d.ofPeers, "peerings": d.ofPeerings, "the way to the API server": d.ofAccess} {
 		found, err := look(ctx)
 		if err != nil {
 			found = append(found, health.NotChecked.Of(what, "", "%s", err))
@@ -171,6 +175,27 @@ func words(a market.Amounts) string {
 	}
 	slices.Sort(out)
 	return strings.Join(out, ", ")
+}
+
+// behindNetwork says that consumers reach the API server through the network only.
+func (d *doctor) behindNetwork() bool {
+	s := d.sharing.current.Load()
+	return s != nil && s.APIServerAccess == api.APIServerNetwork
+}
+
+// ofAccess looks whether there is a way to an API server behind the network.
+func (d *doctor) ofAccess(ctx context.Context) (found []api.Problem, err error) {
+	if d.here == nil || !d.behindNetwork() {
+		return nil, nil
+	}
+	if !d.here.gateway.Joins() {
+		return []api.Problem{health.APIServerProxy.Of("", "start the agent with --network-gateway, where Liqo has networking", "this cluster takes part in no network")}, nil
+	}
+	_, err = (&network.Network{Reader: d.here.reader, LiqoNamespace: d.here.namespace}).Proxy(ctx)
+	if cannot, ok := errors.AsType[*api.Error](err); ok {
+		return []api.Problem{health.APIServerProxy.Of("namespace "+d.here.namespace, cannot.Remedy, "%s", cannot.Detail)}, nil
+	}
+	return nil, err
 }
 
 // ofPeers looks at keys, and at the Liqo of others.

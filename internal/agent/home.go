@@ -236,21 +236,35 @@ func knownPeer(p *api.Peer) api.Envelope[api.KnownPeer] {
 
 // Trust writes the admin's word into the cluster's Peer.
 func (h *home) Trust(ctx context.Context, cluster string, said api.PeerSpec) (api.Envelope[api.KnownPeer], error) {
+	if _, err := identity.ParseFingerprint(said.Fingerprint); err != nil && said.Fingerprint != "" {
+		return api.Envelope[api.KnownPeer]{}, api.Invalid("fingerprint", "%s", err).Fix("copy what `bourse status` says at %s", cluster)
+	}
+	return h.say(ctx, cluster, func(s *api.PeerSpec) { s.Fingerprint = said.Fingerprint })
+}
+
+// Suspend writes it into the cluster's Peer.
+func (h *home) Suspend(ctx context.Context, cluster string, s api.Suspension) (api.Envelope[api.KnownPeer], error) {
+	return h.say(ctx, cluster, func(spec *api.PeerSpec) { spec.Suspend, spec.SuspendReason = true, s.Reason })
+}
+
+// Resume takes it back.
+func (h *home) Resume(ctx context.Context, cluster string) (api.Envelope[api.KnownPeer], error) {
+	return h.say(ctx, cluster, func(spec *api.PeerSpec) { spec.Suspend, spec.SuspendReason = false, "" })
+}
+
+// say changes what the admin says of a cluster in its Peer.
+func (h *home) say(ctx context.Context, cluster string, change func(*api.PeerSpec)) (api.Envelope[api.KnownPeer], error) {
 	none := api.Envelope[api.KnownPeer]{}
 	if err := market.ValidCluster("cluster", cluster); err != nil {
 		return none, err
 	}
-	if _, err := identity.ParseFingerprint(said.Fingerprint); err != nil && said.Fingerprint != "" {
-		return none, api.Invalid("fingerprint", "%s", err).Fix("copy what `bourse status` says at %s", cluster)
-	}
 	object := &api.Peer{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: cluster}}
 	err := h.Get(ctx, client.ObjectKeyFromObject(object), object)
+	before := object.DeepCopy()
+	change(&object.Spec)
 	if apierrors.IsNotFound(err) {
-		object.Spec = said
 		err = h.Create(ctx, object)
-	} else if err == nil && object.Spec != said {
-		before := object.DeepCopy()
-		object.Spec = said
+	} else if err == nil && object.Spec != before.Spec {
 		err = h.Patch(ctx, object, client.MergeFrom(before))
 	}
 	if err != nil {

@@ -32,7 +32,8 @@ type lend struct {
 	network   *network.Network
 	policies  *posture.Policies
 	sharing   func() *api.Sharing
-	reader    client.Reader // from the API server
+	suspends  func(ctx context.Context, consumer string) (suspension, error) // the admin's word
+	reader    client.Reader                                                  // from the API server
 	graces    graces
 	log       *slog.Logger
 	proofs    map[string]proof // that the policies deny, for each consumer
@@ -117,13 +118,22 @@ func (l *lend) peer(ctx context.Context, peer string, heard *api.Handshake) (pee
 	return progress, l.policies.Allow(ctx, peer, slices)
 }
 
-// restrict does what the policy says about a consumer of this standing, or takes it back.
+// restrict does what the policy says about a consumer of this standing, and the admin about this one, or takes it back.
 func (l *lend) restrict(ctx context.Context, peer string, state api.MemberState) error {
 	action, known := onRevoke(l.sharing(), state)
 	if !known {
-		return nil
+		action = peering.AsItIs
 	}
-	return l.peering.Restrict(ctx, peer, action)
+	suspended, err := l.suspends(ctx, peer)
+	if err != nil {
+		return err
+	}
+	return l.peering.Restrict(ctx, peer, action, suspended.is())
+}
+
+func (l *lend) suspension(ctx context.Context, peer string) (*suspension, error) {
+	s, err := l.suspends(ctx, peer)
+	return &s, err
 }
 
 // effect is what comes of it, in words.

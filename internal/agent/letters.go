@@ -166,7 +166,7 @@ func (l *letters) say(ctx context.Context, peer string, role api.PeeringRole, p 
 	l.mu.Lock()
 	before := l.said[name]
 	l.mu.Unlock()
-	recent, asks := time.Since(before.at) < sayAgain, p.Open && role == api.RoleProvider // of an open peering the consumer asks, and the provider answers
+	recent, asks := time.Since(before.at) < sayAgain, (p.Open || p.Through) && role == api.RoleProvider // of a network the consumer asks, and the provider answers
 	switch same := before.content == content; {
 	case same && asks && (!p.Repeat || recent):
 		return nil

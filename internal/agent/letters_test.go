@@ -117,7 +117,12 @@ func TestOpenPeeringsAreQuiet(t *testing.T) {
 	}
 	broker := &counting{}
 	l := &letters{cluster: "rome", key: rome.Key, market: ledger, broker: broker, log: log, heard: map[string]*api.Handshake{}, said: map[string]said{}}
-	for role, answers := range map[api.PeeringRole]int{api.RoleProvider: 0, api.RoleConsumer: 1} {
+	for _, c := range []struct {
+		role    api.PeeringRole
+		answers int
+		open    bool
+	}{{api.RoleProvider, 0, true}, {api.RoleConsumer, 1, true}, {api.RoleProvider, 0, false}, {api.RoleConsumer, 1, false}} {
+		role, answers, open := c.role, c.answers, c.open // one that is not open yet: its network comes first
 		broker.said = 0
 		says := func(p peering.Progress, want int, why string) {
 			t.Helper()
@@ -125,7 +130,9 @@ func TestOpenPeeringsAreQuiet(t *testing.T) {
 				t.Errorf("%s: %s: said %d times, want %d, %v", role, why, broker.said, want, err)
 			}
 		}
-		p := peering.Progress{Open: true, Repeat: true, Session: "s", Say: &api.HandshakeContent{Network: &api.HandshakeNetwork{PodCIDRs: []string{"10.0.0.0/16"}}}}
+		clear(l.heard)
+		clear(l.said)
+		p := peering.Progress{Open: open, Through: true, Repeat: true, Session: "s", Say: &api.HandshakeContent{Network: &api.HandshakeNetwork{PodCIDRs: []string{"10.0.0.0/16"}}}}
 		says(p, 1, "the first time")
 		says(p, 1, "again at once")
 		l.heard[api.PeeringName("milan", role)] = &api.Handshake{Session: "s", Expires: transporttest.Seconds(time.Now().Add(time.Minute))}

@@ -58,7 +58,7 @@ func (a *agent) findLiqo(ctx context.Context, log *slog.Logger) (*installed, err
 }
 
 // useLiqo turns reservations into virtual nodes.
-func (a *agent) useLiqo(ctx context.Context, h *halves, gate *provider.Gate, post *letters, news *standings, inv *inventory.Inventory) error {
+func (a *agent) useLiqo(ctx context.Context, h *halves, gate *provider.Gate, post *letters, news *standings, known *peers, inv *inventory.Inventory) error {
 	c := a.mgr.GetClient()
 	net := &network.Network{Client: c, Reader: a.mgr.GetAPIReader(), Cluster: h.cluster, LiqoNamespace: a.LiqoNamespace, Gateway: a.gateway}
 	l := &lend{
@@ -66,20 +66,21 @@ func (a *agent) useLiqo(ctx context.Context, h *halves, gate *provider.Gate, pos
 		reader: a.mgr.GetAPIReader(), graces: a.graces(), log: h.log, isOpen: map[string]bool{}, proofs: map[string]proof{}, network: net,
 		policies: &posture.Policies{Reader: a.mgr.GetAPIReader(), Writer: c, Namespace: a.Namespace},
 	}
-	l.peering = &peering.Provider{Client: c}
+	l.peering, l.suspends = &peering.Provider{Client: c, Access: l.access}, known.suspends
 	p := &peerings{
 		Client: c, cluster: h.cluster, namespace: a.Namespace, market: post.market, letters: post, standings: news, linger: a.Linger, abandon: a.Abandon, log: h.log,
 		poke: make(chan event.GenericEvent, 1024), lend: l, paces: map[string]pace{}, network: net,
 		borrow: &borrow{
 			network: net, networks: map[string]network.Standing{},
 			Client: c, cluster: h.cluster, market: post.market, broker: post.broker,
-			peering:    &peering.Consumer{Client: c, Cluster: h.cluster, LiqoNamespace: a.LiqoNamespace},
+			peering:    &peering.Consumer{Client: c, Cluster: h.cluster, LiqoNamespace: a.LiqoNamespace, Proxy: net.ProxyOf},
 			slices:     &offload.Slices{Client: c, Reader: a.mgr.GetAPIReader(), LiqoNamespace: a.LiqoNamespace, Guarded: l.policies.Stand},
 			namespaces: &offload.Namespaces{Client: c, Cluster: h.cluster},
 			evictor:    &offload.Evictor{Reader: a.mgr.GetAPIReader(), Client: c},
 			graces:     a.graces(),
 			inventory:  inv,
 			looked:     map[string]time.Time{},
+			suspended:  map[string]suspension{},
 		},
 	}
 	post.came = func(peer string, role api.PeeringRole) { p.look(ctx, peer, role) }
@@ -142,6 +143,9 @@ func (a *agent) controlPeerings(p *peerings) error {
 	}
 	return ctrl.NewControllerManagedBy(a.mgr).Named("peering").For(&api.Peering{}).
 		WatchesRawSource(source.Channel(p.poke, &handler.EnqueueRequestForObject{})).
+		Watches(&api.Peer{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+			return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: a.Namespace, Name: api.PeeringName(o.GetName(), api.RoleConsumer)}}}
+		})).
 		Watches(liqo.Tenant(), of(api.RoleConsumer)).
 		Watches(liqo.Identity(), of(api.RoleProvider)).
 		Watches(liqo.ResourceSlice(), of(api.RoleProvider, api.RoleConsumer)).
@@ -163,8 +167,26 @@ func (a *agent) controlGrants(p *peerings, l *lend) error {
 			return ""
 		}
 		return own.Card().Properties.Region
-	}, Pool: func(name string) *api.PoolPolicy { return l.sharing().Pool(name) }}
+	}, Pool: func(name string) *api.PoolPolicy { return l.sharing().Pool(name) }, Suspended: func(ctx context.Context, consumer string) (string, error) {
+		s, err := l.suspends(ctx, consumer)
+		return s.message, err
+	}}
+	of := func(consumer func(client.Object) string) handler.EventHandler {
+		return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) (out []reconcile.Request) {
+			namespace, err := liqo.TenantNamespace(ctx, a.mgr.GetClient(), consumer(o))
+			if err != nil || namespace == "" {
+				return nil
+			}
+			slices, _ := grant.Slices(ctx, a.mgr.GetClient(), client.InNamespace(namespace))
+			for _, slice := range slices {
+				out = append(out, reconcile.Request{NamespacedName: slice})
+			}
+			return out
+		})
+	}
 	return ctrl.NewControllerManagedBy(a.mgr).Named("grant").For(liqo.ResourceSlice()).
+		Watches(liqo.Tenant(), of(liqo.Peer)).
+		Watches(&api.Peer{}, of(client.Object.GetName)).
 		Watches(&api.ProviderInstruction{}, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 			i := o.(*api.ProviderInstruction)
 			namespace, err := liqo.TenantNamespace(ctx, a.mgr.GetClient(), i.Spec.Consumer)

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -31,7 +32,14 @@ func (b *borrow) connect(ctx context.Context, peer string, heard *api.Handshake,
 	if err != nil {
 		return nil, err
 	}
-	asked := slices.ContainsFunc(loans, func(l loan) bool { return l.Provider == peer && l.connected() })
+	carries, err := b.network.Carries(ctx, peer, api.RoleProvider)
+	if err != nil {
+		return nil, err
+	}
+	asked := carries || slices.ContainsFunc(loans, func(l loan) bool { return l.Provider == peer && l.connected() })
+	if !asked && p.Through {
+		return &network.Standing{Reason: string(api.CodeNoNetwork), Message: "the API server of " + peer + " is reached through a network only, and no request asks for one"}, nil
+	}
 	if !asked {
 		if needed, err := b.network.Needed(ctx, peer, api.RoleProvider); err != nil || !needed {
 			return nil, err
@@ -56,10 +64,36 @@ func (b *borrow) connect(ctx context.Context, peer string, heard *api.Handshake,
 		s.Message = "the peering with " + peer + " was made by hand: make its network by hand, too"
 	}
 	b.networks[peer] = s
+	if p.Through {
+		return &s, b.through(ctx, peer, loans, said, p, &s)
+	}
 	if s.Say != nil && p.Session != "" {
 		p.Say, p.Repeat = &api.HandshakeContent{Network: s.Say}, !s.Ready
 	}
 	return &s, nil
+}
+
+// through lets the handshake go on once the provider's API server can be reached through the network.
+func (b *borrow) through(ctx context.Context, peer string, loans []loan, said *api.HandshakeNetwork, p *peering.Progress, s *network.Standing) error {
+	switch {
+	case s.Say == nil && s.Configured:
+		s.Ready, s.Reason, s.Message = false, string(api.CodeNoNetwork), "the network with "+peer+" was made by hand, and only one that the two agents made leads to its API server: peer by hand, too"
+	case s.Ready && (said == nil || said.Proxy == nil):
+		s.Ready, s.Reason, s.Message = false, "Proxy", peer+" has not said yet where in the network its API server is reached"
+	}
+	if s.Ready {
+		if err := b.network.Carry(ctx, peer, api.RoleProvider); err != nil {
+			return err
+		}
+	}
+	b.show(ctx, slices.DeleteFunc(slices.Clone(loans), func(l loan) bool { return l.Provider != peer || !l.connected() }), shown{api.ConditionNetworkReady, s.Ready, s.Reason, s.Message})
+	if p.Say == nil && s.Say != nil {
+		p.Say = &api.HandshakeContent{}
+	}
+	if p.Say != nil {
+		p.Say.Network, p.Repeat = s.Say, true
+	}
+	return nil
 }
 
 // connected says whether a loan's request asks for a network.
@@ -109,6 +143,17 @@ func (l *lend) connect(ctx context.Context, peer string, heard *api.Handshake, p
 	if err != nil {
 		return nil, err
 	}
+	if p.Through && s.Say != nil {
+		if err := l.network.Carry(ctx, peer, api.RoleConsumer); err != nil {
+			return nil, err
+		}
+		s.Say.Proxy, err = l.network.Proxy(ctx)
+		if cannot := (*api.Error)(nil); errors.As(err, &cannot) {
+			s.Ready, s.Reason, s.Message = false, "Proxy", cannot.Error()
+		} else if err != nil {
+			return nil, err
+		}
+	}
 	tell(p, s.Say)
 	return &s, nil
 }
@@ -127,6 +172,14 @@ func tell(p *peering.Progress, say *api.HandshakeNetwork) {
 func (l *lend) lendsNetwork() bool {
 	s := l.sharing()
 	return l.network.Gateway.Joins() && s != nil && s.Network == api.NetworkWireGuard
+}
+
+// access is how consumers reach this cluster's API server.
+func (l *lend) access() api.APIServerAccess {
+	if s := l.sharing(); s != nil {
+		return s.APIServerAccess
+	}
+	return ""
 }
 
 // withNetwork are the conditions of a peering with how far its network is; nil: nobody asks for one.
@@ -149,6 +202,8 @@ func withNetwork(object *api.Peering, s *network.Standing) []metav1.Condition {
 func agreeNetwork(own network.Gateway, r api.Request, provider *api.Card) error {
 	theirs := provider.Properties
 	switch {
+	case r.Network != api.NetworkWireGuard && theirs.APIServerAccess == api.APIServerNetwork:
+		return api.Errorf(api.CodeNoNetwork, "the API server of %s is reached through a network only", provider.Cluster).Fix("ask for one: --network wireguard")
 	case r.Network != api.NetworkWireGuard:
 		return nil
 	case theirs.Network != api.NetworkWireGuard:

@@ -47,6 +47,8 @@ type side interface {
 	connect(ctx context.Context, peer string, heard *api.Handshake, p *peering.Progress) (*network.Standing, error)
 	// serve does what the peering is for; what it waits for is the message.
 	serve(ctx context.Context, peer string) (message string, err error)
+	// suspension is why whoever borrows gets nothing more; empty if it does, nil where that is not known.
+	suspension(ctx context.Context, peer string) (*suspension, error)
 	// close takes all of it down; done says that nothing is left. force does not wait for the other side.
 	close(ctx context.Context, peer string, force bool) (done bool, err error)
 }
@@ -171,7 +173,7 @@ func (p *peerings) keep(ctx context.Context, object *api.Peering) (ctrl.Result, 
 		return p.failed(ctx, object, err)
 	}
 	var standing *network.Standing
-	if progress.Open {
+	if progress.Open || progress.Through {
 		if standing, err = half.connect(ctx, peer, heard, &progress); err != nil {
 			return p.failed(ctx, object, err)
 		}
@@ -180,6 +182,9 @@ func (p *peerings) keep(ctx context.Context, object *api.Peering) (ctrl.Result, 
 		return p.failed(ctx, object, err)
 	}
 	next := api.PeeringStatus{State: api.PeeringOpening, Step: progress.Step, Conditions: withNetwork(object, standing)}
+	if progress.Through && standing != nil && !standing.Ready {
+		next.Message = standing.Reason + ": " + standing.Message
+	}
 	wait := time.Duration(0)
 	if progress.Open {
 		next.State = api.PeeringOpen
@@ -221,7 +226,11 @@ func (p *peerings) leave(ctx context.Context, object *api.Peering) (ctrl.Result,
 		return p.failed(ctx, object, err)
 	}
 	gone := false
-	if message == "" || object.Status.State == api.PeeringClosing { // what runs through it goes first
+	carries, err := p.network.Carries(ctx, peer, role)
+	if err != nil {
+		return p.failed(ctx, object, err)
+	}
+	if !carries && (message == "" || object.Status.State == api.PeeringClosing) { // what runs through it goes first
 		if gone, err = p.network.Remove(ctx, peer, role, true); err != nil {
 			return p.failed(ctx, object, err)
 		}
@@ -249,6 +258,11 @@ func (p *peerings) leave(ctx context.Context, object *api.Peering) (ctrl.Result,
 	done, err := half.close(ctx, peer, time.Since(object.Status.Since.Time) > p.abandon)
 	if err != nil {
 		return p.failed(ctx, object, err)
+	}
+	if done && carries { // the peering itself ran through it
+		if _, err = p.network.Remove(ctx, peer, role, true); err != nil {
+			return p.failed(ctx, object, err)
+		}
 	}
 	if !done || !gone {
 		return ctrl.Result{RequeueAfter: p.next(object.Name, doing{step: string(api.PeeringClosing)})}, nil
@@ -284,6 +298,11 @@ func (p *peerings) show(ctx context.Context, object *api.Peering, next api.Peeri
 		effect = p.lend.effect(p.standings.of(object.Spec.Cluster, next.Conditions))
 	}
 	tell := p.standings.into(&next.Conditions, object.Spec.Cluster, effect, object.Generation)
+	suspension, err := p.side(object.Spec.Role).suspension(ctx, object.Spec.Cluster)
+	if err != nil {
+		return err
+	}
+	tellMore := p.standings.suspended(&next.Conditions, suspension, object.Generation)
 	if equality.Semantic.DeepEqual(object.Status, next) {
 		return nil
 	}
@@ -293,5 +312,6 @@ func (p *peerings) show(ctx context.Context, object *api.Peering, next api.Peeri
 		return client.IgnoreNotFound(err)
 	}
 	tell(object)
+	tellMore(object)
 	return nil
 }

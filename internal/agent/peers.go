@@ -113,6 +113,8 @@ func (p *peers) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 	next := object.Status.DeepCopy()
 	p.describe(next, request.Name, out.Member, invalid, object.Generation)
 	tell := p.standings.into(&next.Conditions, request.Name, goesOn+", where the SharingPolicy (onRevoke) does not say otherwise", object.Generation)
+	suspension := suspensionBy(&object.Spec, request.Name)
+	tellMore := p.standings.suspended(&next.Conditions, &suspension, object.Generation)
 	if equality.Semantic.DeepEqual(object.Status, *next) {
 		return ctrl.Result{}, nil
 	}
@@ -122,6 +124,7 @@ func (p *peers) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	tell(object)
+	tellMore(object)
 	return ctrl.Result{}, nil
 }
 

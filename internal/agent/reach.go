@@ -87,6 +87,9 @@ func (i *installed) card(p *api.Properties, sharing *api.Sharing) {
 	if sharing != nil && sharing.Network == api.NetworkWireGuard && i.gateway.Joins() {
 		p.Network = api.NetworkWireGuard
 	}
+	if sharing != nil && sharing.APIServerAccess == api.APIServerNetwork {
+		p.APIServerAccess = api.APIServerNetwork
+	}
 }
 
 // reach says whether what a provider lends can be used from here: with the network that is asked for, if any, and by its API
@@ -98,7 +101,7 @@ func (i *installed) reach(ctx context.Context, provider *api.Card, r api.Request
 		return err
 	}
 	server := provider.Properties.APIServer
-	if server == "" {
+	if server == "" || provider.Properties.APIServerAccess == api.APIServerNetwork { // there is nothing to dial before the network is there
 		return nil
 	}
 	i.mu.Lock()

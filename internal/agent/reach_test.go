@@ -35,6 +35,34 @@ func TestReach(t *testing.T) {
 	}
 }
 
+// An API server behind a network is not dialled before that is there, and asked for.
+func TestReachThroughTheNetwork(t *testing.T) {
+	card := &api.Card{Cluster: "milan", Properties: api.Properties{
+		APIServer: "https://127.0.0.1:1", APIServerAccess: api.APIServerNetwork, Network: api.NetworkWireGuard, Gateway: true,
+	}}
+	i := &installed{dials: map[string]dial{}, gateway: network.GatewayOutbound}
+	if err := i.reach(t.Context(), card, api.Request{Network: api.NetworkWireGuard}); err != nil || len(i.dials) > 0 {
+		t.Errorf("%v, %d dialled", err, len(i.dials))
+	}
+	if err := i.reach(t.Context(), card, api.Request{}); api.CodeOf(err) != api.CodeNoNetwork {
+		t.Errorf("without a network: %v", err)
+	}
+	card.Properties.Network = "" // its agent's --network-gateway takes no part
+	if err := i.reach(t.Context(), card, api.Request{Network: api.NetworkWireGuard}); api.CodeOf(err) != api.CodeNoNetwork {
+		t.Errorf("where it has none: %v", err)
+	}
+}
+
+// A way through the network is not promised where there is none.
+func TestAnAPIServerBehindNoNetwork(t *testing.T) {
+	for network, valid := range map[api.NetworkMode]bool{"": false, api.NetworkNone: false, api.NetworkWireGuard: true} {
+		err := (&policy{}).check(&api.Sharing{Network: network, APIServerAccess: api.APIServerNetwork})
+		if (err == nil) != valid || err != nil && api.CodeOf(err) != api.CodeInvalid {
+			t.Errorf("network %q: %v", network, err)
+		}
+	}
+}
+
 // The network that is asked for is agreed before anything is signed: by what the provider's card says, and who can be dialled.
 func TestAgreeNetwork(t *testing.T) {
 	for _, c := range []struct {

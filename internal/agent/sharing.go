@@ -55,6 +55,9 @@ func (p *policy) check(s *api.Sharing) error {
 	if _, err := market.MeasureTerms(&s.Terms); err != nil {
 		return err
 	}
+	if s.APIServerAccess == api.APIServerNetwork && s.Network != api.NetworkWireGuard {
+		return api.Invalid("apiServerAccess", "the API server cannot be reached through a network where there is none").Fix("say network: wireguard, or apiServerAccess: direct")
+	}
 	for _, pool := range s.Pools {
 		for field, amounts := range map[string]api.Resources{"caps": pool.Caps, "headroom": pool.Headroom} {
 			if _, err := market.Have("pools."+pool.Name+"."+field, amounts); err != nil {

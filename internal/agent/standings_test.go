@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -77,11 +78,13 @@ func TestStandingOfAConsumer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	policy, recorder := &api.Sharing{}, events.NewFakeRecorder(100)
+	policy, spec, recorder := &api.Sharing{}, api.PeerSpec{}, events.NewFakeRecorder(100)
 	agent := func() *peerings { // a new one, which knows only what the objects say
 		return &peerings{
 			Client: c, standings: &standings{events: recorder, said: map[string]api.MemberState{}},
-			lend: &lend{sharing: func() *api.Sharing { return policy }, peering: &peering.Provider{Client: c}},
+			lend: &lend{sharing: func() *api.Sharing { return policy }, peering: &peering.Provider{Client: c}, suspends: func(context.Context, string) (suspension, error) {
+				return suspensionBy(&spec, "rome"), nil
+			}},
 		}
 	}
 	p := agent()
@@ -140,4 +143,24 @@ func TestStandingOfAConsumer(t *testing.T) {
 	look(metav1.ConditionFalse, "Revoked", "left as it is", cordoned, "")
 	say(api.MemberActive)
 	look(metav1.ConditionTrue, "Active", "is a member", active, "Normal MemberActive")
+
+	suspended := func(reason, says string) {
+		t.Helper()
+		c := meta.FindStatusCondition(object.Status.Conditions, api.ConditionSuspended)
+		if reason == "" && c != nil || reason != "" && (c == nil || c.Reason != reason || !strings.Contains(c.Message, says)) {
+			t.Errorf("the condition is %+v, want %s", c, reason)
+		}
+	}
+	suspended("", "")
+	spec = api.PeerSpec{Suspend: true, SuspendReason: "the bill of May is open"}
+	look(metav1.ConditionTrue, "Active", "is a member", cordoned, "Warning Suspended")
+	suspended("Suspended", "the bill of May is open")
+	p = agent()
+	look(metav1.ConditionTrue, "Active", "is a member", cordoned, "")
+	spec.SuspendReason = ""
+	look(metav1.ConditionTrue, "Active", "is a member", cordoned, "Warning Suspended")
+	suspended("Suspended", "no reason was given")
+	spec = api.PeerSpec{}
+	look(metav1.ConditionTrue, "Active", "is a member", active, "Normal Resumed")
+	suspended("", "")
 }

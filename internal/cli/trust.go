@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -65,6 +66,7 @@ func (sh *shell) showPeers(items []api.Envelope[api.KnownPeer]) error {
 			}
 			return ""
 		}},
+		column[api.KnownPeer]{"SUSPENDED", false, func(p peer) string { return fmt.Sprint(p.Payload.Spec.Suspend) }},
 		column[api.KnownPeer]{"CONFIRMED", true, func(p peer) string { return p.Payload.Spec.Fingerprint }},
 	)
 }

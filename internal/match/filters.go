@@ -54,7 +54,7 @@ var reasonNames = [reasons]string{
 	notFresh:       "NotFresh",       // its lease ended
 	noKey:          "NoKey",          // it has no card or no cluster key
 	otherLiqo:      "OtherLiqo",      // its Liqo and the asker's do not peer
-	noNetwork:      "NoNetwork",      // it has no network of the kind that is asked for
+	noNetwork:      "NoNetwork",      // it has no network of the kind that is asked for, or needs one
 	noGateway:      "NoGateway",      // neither its gateway nor the asker's can be reached
 	noPool:         "NoPool",         // it shares no pool of that name
 	otherProperty:  "OtherProperty",  // a property is another than asked, or missing
@@ -104,7 +104,7 @@ var filters = []filter{
 	{name: "fresh", check: fresh, explain: explainFresh},
 	{name: "trusted", check: trusted, settled: alone(trusted), explain: say("has no cluster key that can be trusted")},
 	{name: "liqo", check: sameLiqo, moot: noLiqo, explain: explainLiqo},
-	{name: "network", check: connects, moot: noNetworkAsked, explain: explainNetwork},
+	{name: "network", check: connects, explain: explainNetwork},
 	{name: "pool", check: hasPool, settled: alone(hasPool), explain: explainPool},
 	{name: "properties", check: properties, moot: noProperties, explain: explainProperties},
 	{name: "where", check: where, moot: noWhere, explain: explainWhere},

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -43,6 +44,9 @@ func (g *Gate) admit(ctx context.Context, theirs *transport.Reservation, ours *m
 		return "", err
 	}
 	if less := ours != nil && ours.Size.Fits(size) && !a.Until.After(ours.Until.Go()); !adopting && !less {
+		if err := g.mayGrow(ctx, card.Cluster); err != nil {
+			return "", err
+		}
 		if err := g.allowed(a, offer, ours == nil, card); err != nil {
 			return "", err
 		}
@@ -64,6 +68,18 @@ func (g *Gate) admit(ctx context.Context, theirs *transport.Reservation, ours *m
 		return "", err
 	}
 	return out.Reservation.AnswerTo(theirs.Payload.Assignment), nil
+}
+
+// mayGrow says whether this cluster's admin lets a consumer have more than it has. Errors: Suspended.
+func (g *Gate) mayGrow(ctx context.Context, consumer string) error {
+	if g.Suspended == nil {
+		return nil
+	}
+	why, suspended, err := g.Suspended(ctx, consumer)
+	if err == nil && suspended {
+		err = api.Errorf(api.CodeSuspended, "the admin of %s has suspended %s: %s", g.Cluster, consumer, cmp.Or(why, "no reason was given"))
+	}
+	return err
 }
 
 // longest is how long anything is lent, with some room for clocks that differ.

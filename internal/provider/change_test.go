@@ -1,7 +1,9 @@
 package provider_test
 
 import (
+	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -190,4 +192,38 @@ func TestAnAcceptanceThatWasKeptBack(t *testing.T) {
 	if r := g.ours("r-1"); r.Generation != 1 {
 		t.Errorf("it took back %+v", r)
 	}
+}
+
+// A consumer that the admin suspended gets nothing new, nothing more and nothing longer; it may have less, and what it has stays.
+func TestASuspendedConsumer(t *testing.T) {
+	g, d := lends(t)
+	suspended, broken := true, error(nil)
+	g.Suspended = func(_ context.Context, consumer string) (string, bool, error) {
+		return "the bill is open", suspended && consumer == "rome", broken
+	}
+	said := ""
+	g.broker.OnRefuse = func(_ string, r api.Refusal) (transport.Reservation, error) {
+		said = r.Message
+		return *d.Unchanged(r.Reason), nil
+	}
+	g.heard(d.Changing("3", ""), "Refuse r-1 SuspendedByProvider") // more
+	if !strings.Contains(said, "the bill is open") {
+		t.Errorf("the consumer is told %q", said)
+	}
+	g.heard(d.Shown())
+	g.heard(d.Changing("2", ""), "Refuse r-1 SuspendedByProvider") // longer
+	g.heard(d.Shown())
+	g.has(1, 2000, 6000)
+	other := g.deal("r-2", "1")
+	g.heard(other.Signed(), "Refuse r-2 SuspendedByProvider")
+	g.left(6000)
+
+	broken = errors.New("the API server is away") // nobody is let through by that
+	if err := g.Sync(t.Context(), d.Changing("4", ""), g.ours("r-1")); !errors.Is(err, broken) {
+		t.Errorf("it says %v", err)
+	}
+	g.has(1, 2000, 6000)
+	broken, suspended = nil, false
+	g.heard(d.Changing("4", ""), "Accept r-1")
+	g.has(5, 4000, 4000)
 }

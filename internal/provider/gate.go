@@ -32,6 +32,8 @@ type Gate struct {
 	// Freed takes down what a reservation that ends still has here, and says whether nothing of it is left. Nil where
 	// there never is anything: without Liqo.
 	Freed func(ctx context.Context, ours *market.Reservation) (bool, error)
+	// Suspended says whether this cluster's admin has suspended a consumer, and why. Nil: nobody is.
+	Suspended func(ctx context.Context, consumer string) (why string, suspended bool, err error)
 	// Fresh measures the cluster now, for a refusal; nil if that is not possible.
 	Fresh func(context.Context) *api.Measurement
 }
@@ -188,6 +190,7 @@ var refusals = map[api.Code]api.Reason{
 	api.CodeInvalid:        api.ReasonBadAssignment,
 	api.CodeConflict:       api.ReasonBadAssignment,
 	api.CodeLedgerFull:     api.ReasonLedgerFull,
+	api.CodeSuspended:      api.ReasonSuspended,
 }
 
 // follow keeps up with a reservation that both sides are bound by.

@@ -56,6 +56,10 @@ type Home interface {
 	Peers(ctx context.Context) ([]api.Envelope[api.KnownPeer], error)
 	// Trust is the admin's word, which key a cluster has. Errors: Invalid.
 	Trust(ctx context.Context, cluster string, said api.PeerSpec) (api.Envelope[api.KnownPeer], error)
+	// Suspend is the admin's word that a cluster gets nothing more here, Resume that it does again. Repeating either is harmless.
+	// Errors: Invalid.
+	Suspend(ctx context.Context, cluster string, s api.Suspension) (api.Envelope[api.KnownPeer], error)
+	Resume(ctx context.Context, cluster string) (api.Envelope[api.KnownPeer], error)
 	// RotateKey gives this cluster a new key, signed by the one that it has. Repeating it is harmless. Errors: Conflict when it
 	// has, and had, another key than the one that is to be succeeded.
 	RotateKey(ctx context.Context, r api.KeyRotation) (api.KeyRotated, error)
@@ -171,6 +175,15 @@ func (l *local) routes(a huma.API) {
 		Body api.PeerSpec
 	}) (*body[api.Envelope[api.KnownPeer]], error) {
 		return answered(l.home.Trust(ctx, in.Cluster, in.Body))
+	})
+	huma.Register(a, operation("suspend", http.MethodPost, "/peers/{cluster}/suspend", "Let another cluster have nothing more here; what it has goes on"), func(ctx context.Context, in *struct {
+		ClusterPath
+		Body api.Suspension
+	}) (*body[api.Envelope[api.KnownPeer]], error) {
+		return answered(l.home.Suspend(ctx, in.Cluster, in.Body))
+	})
+	huma.Register(a, operation("resume", http.MethodPost, "/peers/{cluster}/resume", "End a suspension"), func(ctx context.Context, in *ClusterPath) (*body[api.Envelope[api.KnownPeer]], error) {
+		return answered(l.home.Resume(ctx, in.Cluster))
 	})
 	huma.Register(a, operation("rotate-key", http.MethodPost, "/key/rotate", "A new key for this cluster, signed by the one that it has"), func(ctx context.Context, in *struct{ Body api.KeyRotation }) (*body[api.KeyRotated], error) {
 		return answered(l.home.RotateKey(ctx, in.Body))

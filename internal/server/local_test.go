@@ -98,6 +98,14 @@ func (h *house) Trust(_ context.Context, cluster string, said api.PeerSpec) (api
 	return api.Envelope[api.KnownPeer]{ID: cluster, Payload: api.KnownPeer{Spec: said}}, h.found("trust " + cluster)
 }
 
+func (h *house) Suspend(_ context.Context, cluster string, s api.Suspension) (api.Envelope[api.KnownPeer], error) {
+	return api.Envelope[api.KnownPeer]{ID: cluster + s.Reason}, h.found("suspend " + cluster)
+}
+
+func (h *house) Resume(_ context.Context, cluster string) (api.Envelope[api.KnownPeer], error) {
+	return api.Envelope[api.KnownPeer]{ID: cluster}, h.found("resume " + cluster)
+}
+
 func (h *house) RotateKey(_ context.Context, r api.KeyRotation) (api.KeyRotated, error) {
 	return api.KeyRotated{Fingerprint: r.From + "+1"}, h.found("rotate " + r.From)
 }
@@ -155,9 +163,11 @@ func TestLocal(t *testing.T) {
 			p, err := c.Trust(ctx, "milan", "SHA256:k")
 			return p.ID + p.Payload.Spec.Fingerprint, err
 		},
-		"rotate": func() (string, error) { r, err := c.RotateKey(ctx, "SHA256:k"); return r.Fingerprint, err },
+		"suspend": func() (string, error) { p, err := c.Suspend(ctx, "milan", "bills"); return p.ID, err },
+		"resume":  func() (string, error) { p, err := c.Resume(ctx, "milan"); return p.ID, err },
+		"rotate":  func() (string, error) { r, err := c.RotateKey(ctx, "SHA256:k"); return r.Fingerprint, err },
 	} {
-		want := map[string]string{"status": "rome", "requests": "default/adefault/b", "release": "", "change": "r-131h0m0s", "peers": "milan", "audit": "milan", "evict": "r-1", "diagnose": "LiqoMissing", "trust": "milanSHA256:k", "rotate": "SHA256:k+1"}
+		want := map[string]string{"status": "rome", "requests": "default/adefault/b", "release": "", "change": "r-131h0m0s", "peers": "milan", "audit": "milan", "evict": "r-1", "diagnose": "LiqoMissing", "trust": "milanSHA256:k", "suspend": "milanbills", "resume": "milan", "rotate": "SHA256:k+1"}
 		got, err := call()
 		if expected, special := want[name]; err != nil || special && got != expected || !special && got != "default/r" {
 			t.Errorf("%s: %q, %v", name, got, err)

@@ -46,6 +46,7 @@ var liqoPrograms = []program{
 	{LiqoControllerManager, "github.com/liqotech/liqo/cmd/liqo-controller-manager"},
 	{LiqoCRDReplicator, "github.com/liqotech/liqo/cmd/crd-replicator"},
 	{LiqoWebhook, "github.com/liqotech/liqo/cmd/webhook"},
+	{LiqoProxy, "github.com/liqotech/liqo/cmd/proxy"},
 	{LiqoVirtualKubelet, "github.com/liqotech/liqo/cmd/virtual-kubelet"},
 }
 

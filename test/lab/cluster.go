@@ -217,7 +217,7 @@ func (c *Cluster) killAll() {
 			c.liqo.stop()
 			c.liqo.running.Wait()
 		}
-		c.Kill(LiqoCRDReplicator, LiqoControllerManager, LiqoWebhook)
+		c.Kill(LiqoProxy, LiqoCRDReplicator, LiqoControllerManager, LiqoWebhook)
 	}
 	c.Kill(stopOrder(c.light)...)
 	c.port.release()

@@ -17,12 +17,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Liqo's daemons, in the order in which they start. A virtual kubelet runs for each virtual node.
+// Liqo's daemons, in the order in which they start. A virtual kubelet runs for each virtual node, the proxy to the API server only
+// where it is started.
 const (
 	LiqoWebhook           Daemon = "liqo-webhook"
 	LiqoControllerManager Daemon = "liqo-controller-manager"
 	LiqoCRDReplicator     Daemon = "liqo-crd-replicator"
 	LiqoVirtualKubelet    Daemon = "liqo-virtual-kubelet"
+	LiqoProxy             Daemon = "liqo-proxy"
 )
 
 // LiqoVersion is that of the module whose daemons run.
@@ -37,6 +39,7 @@ type liqo struct {
 	bin     Binaries
 	source  string // Liqo's own folder among the modules
 	webhook int    // port
+	proxy   int    // port
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -62,9 +65,16 @@ func (l *Lab) newLiqo(ctx context.Context) (*liqo, error) {
 	if err != nil {
 		return nil, err
 	}
-	port, err := freePort()
-	return &liqo{bin: bin, source: source, webhook: port, restarts: map[Daemon]int{}}, err
+	webhook, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	proxy, err := freePort()
+	return &liqo{bin: bin, source: source, webhook: webhook, proxy: proxy, restarts: map[Daemon]int{}}, err
 }
+
+// ProxyPort is that on which LiqoProxy listens, on all addresses.
+func (c *Cluster) ProxyPort() int { return c.liqo.proxy }
 
 // freePort is one below those that outgoing connections get. Liqo's webhook and virtual kubelets listen on every
 // interface, and their port cannot be kept for them.
@@ -124,7 +134,7 @@ func (c *Cluster) webhookCertificate() error {
 // isLiqo says whether a daemon is Liqo's: these are restarted when they end untold, because liqo-controller-manager may
 // panic (when a virtual node is deleted before its Node is there).
 func (d Daemon) isLiqo() bool {
-	return d == LiqoWebhook || d == LiqoControllerManager || d == LiqoCRDReplicator
+	return d == LiqoWebhook || d == LiqoControllerManager || d == LiqoCRDReplicator || d == LiqoProxy
 }
 
 // revive starts a daemon of Liqo again that has ended untold.
@@ -173,6 +183,8 @@ func (c *Cluster) liqoFlags(d Daemon) []string {
 			"--metrics-address=0",
 			"--health-probe-address=0",
 		}
+	case LiqoProxy: // as in Liqo's chart: whatever is asked for, it is the API server
+		return []string{fmt.Sprintf("--port=%d", c.liqo.proxy), fmt.Sprintf("--force-host=127.0.0.1:%d", c.port.number)}
 	default:
 		return []string{"--cluster-id=" + c.name, "--metrics-address=0"}
 	}

@@ -88,7 +88,7 @@ func (w *world) stop(passed bool) error {
 // member has two nodes of 16 CPU and 64Gi, and lends all of them.
 func member(name, region string) *federation.Member {
 	m := &federation.Member{
-		ClusterOptions: lab.ClusterOptions{Name: name, Liqo: true},
+		ClusterOptions: lab.ClusterOptions{Name: name, Liqo: true, Flags: map[lab.Daemon][]string{}},
 		Sharing:        &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}, Network: api.NetworkWireGuard},
 		AgentFlags:     []string{"--peering-linger", "-1s", "--shrink-grace", "4s", "--excess-grace", "8s", "--peering-abandon", "30s"},
 	}

@@ -28,6 +28,8 @@ type dataPlane struct {
 	at, peer *federation.Member
 	// mapped is by which addresses at sees the pods of peer.
 	mapped networkingv1beta1.CIDR
+	// external is by which it sees its external ones; empty: as they are.
+	external networkingv1beta1.CIDR
 }
 
 func (d *dataPlane) name() metav1.ObjectMeta {
@@ -74,6 +76,9 @@ func (d *dataPlane) maps(pods networkingv1beta1.CIDR) {
 	d.write(c, "a Configuration of "+d.peer.Name, func() bool {
 		c.Status.Remote = c.Spec.Remote.DeepCopy()
 		c.Status.Remote.CIDR.Pod = []networkingv1beta1.CIDR{d.mapped}
+		if d.external != "" {
+			c.Status.Remote.CIDR.External = []networkingv1beta1.CIDR{d.external}
+		}
 		meta.SetStatusCondition(&c.Status.Conditions, metav1.Condition{
 			Type: networkingv1beta1.ConfigurationConditionNetworkCIDRsConfigured, Status: metav1.ConditionTrue, Reason: "Configured", ObservedGeneration: c.Generation,
 		})
@@ -238,8 +243,8 @@ func TestNetwork(t *testing.T) {
 	w := start(t)
 	reserves(t, w.rome, "10.60.0.0/16", "10.70.0.0/16")
 	reserves(t, w.milan, "10.61.0.0/16", "10.71.0.0/16")
-	rome := &dataPlane{w, t, w.rome, w.milan, "10.81.0.0/16"}
-	milan := &dataPlane{w, t, w.milan, w.rome, "10.80.0.0/16"}
+	rome := &dataPlane{w, t, w.rome, w.milan, "10.81.0.0/16", ""}
+	milan := &dataPlane{w, t, w.milan, w.rome, "10.80.0.0/16", ""}
 	a := w.askConnected(t, w.rome, w.milan, "connected")
 	rome.maps("10.61.0.0/16")
 	milan.maps("10.60.0.0/16")
@@ -290,8 +295,8 @@ func TestNetworkOfAProviderThatOnlyDials(t *testing.T) {
 	w := start(t)
 	reserves(t, w.rome, "10.60.0.0/16", "10.70.0.0/16")
 	reserves(t, w.paris, "10.62.0.0/16", "10.72.0.0/16")
-	rome := &dataPlane{w, t, w.rome, w.paris, "10.82.0.0/16"}
-	paris := &dataPlane{w, t, w.paris, w.rome, "10.80.0.0/16"}
+	rome := &dataPlane{w, t, w.rome, w.paris, "10.82.0.0/16", ""}
+	paris := &dataPlane{w, t, w.paris, w.rome, "10.80.0.0/16", ""}
 	a := w.askConnected(t, w.rome, w.paris, "dialled")
 	rome.maps("10.62.0.0/16")
 	paris.maps("10.60.0.0/16")

@@ -8,6 +8,7 @@ go 1.26.0
 tool (
 	github.com/liqotech/liqo/cmd/crd-replicator
 	github.com/liqotech/liqo/cmd/liqo-controller-manager
+	github.com/liqotech/liqo/cmd/proxy
 	github.com/liqotech/liqo/cmd/virtual-kubelet
 	github.com/liqotech/liqo/cmd/webhook
 )

@@ -47,7 +47,15 @@ type Granter struct {
 	Region func() string
 	// Pool is what the SharingPolicy says of a pool now, nil if nothing.
 	Pool func(name string) *api.PoolPolicy
+	// Suspended says, in words for the consumer, that this cluster's admin has suspended it; empty if not.
+	Suspended func(ctx context.Context, consumer string) (string, error)
 }
+
+// What a slice's condition says of a consumer that gets nothing more.
+const (
+	ReasonSuspended = "Suspended" // by the provider's admin
+	ReasonCordoned  = "Cordoned"  // its Tenant is, for another reason
+)
 
 // Labels of virtual nodes. Liqo merges labels into a virtual node and never removes one, so only what stays true is
 // among them.
@@ -72,14 +80,15 @@ func (g *Granter) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Res
 	if condition(&slice, authv1beta1.ResourceSliceConditionTypeAuthentication) != authv1beta1.ResourceSliceConditionAccepted {
 		return ctrl.Result{}, nil // Liqo writes that first: its change brings us here again
 	}
-	if open, err := g.admitted(ctx, slice.Namespace, consumer); err != nil || !open {
+	hold, err := g.holds(ctx, slice.Namespace, consumer)
+	if err != nil || hold.drained {
 		return ctrl.Result{}, err
 	}
 	owed, known, err := g.Owed(ctx, consumer, slice.Name)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if err := g.write(ctx, &slice, owed, known); err != nil {
+	if err := g.write(ctx, &slice, owed, known, hold); err != nil {
 		return ctrl.Result{}, err
 	}
 	if owed.Ending {
@@ -100,18 +109,32 @@ func (g *Granter) consumer(ctx context.Context, namespace string) (string, error
 	return liqo.Peer(&ns), nil
 }
 
-// admitted says whether the consumer's Tenant lets it negotiate: an admin may have cordoned or drained it.
-func (g *Granter) admitted(ctx context.Context, namespace, consumer string) (bool, error) {
+// hold is what keeps a consumer from more than it has.
+type hold struct {
+	drained         bool   // it has, and gets, nothing at all
+	reason, message string // empty: nothing does
+}
+
+// holds says whether the consumer's Tenant lets it negotiate, and whether an admin does: what ends is taken back all the same.
+func (g *Granter) holds(ctx context.Context, namespace, consumer string) (hold, error) {
 	var tenants authv1beta1.TenantList
 	if err := g.List(ctx, &tenants, client.InNamespace(namespace)); err != nil {
-		return false, err
+		return hold{}, err
 	}
-	for _, t := range tenants.Items {
-		if string(t.Spec.ClusterID) == consumer {
-			return t.Spec.TenantCondition == authv1beta1.TenantConditionActive || t.Spec.TenantCondition == "", nil
-		}
+	i := slices.IndexFunc(tenants.Items, func(t authv1beta1.Tenant) bool { return string(t.Spec.ClusterID) == consumer })
+	if i < 0 || tenants.Items[i].Spec.TenantCondition == authv1beta1.TenantConditionDrained {
+		return hold{drained: true}, nil
 	}
-	return false, nil
+	why, err := g.Suspended(ctx, consumer)
+	switch {
+	case err != nil:
+		return hold{}, err
+	case why != "":
+		return hold{reason: ReasonSuspended, message: why}, nil
+	case tenants.Items[i].Spec.TenantCondition == authv1beta1.TenantConditionCordoned:
+		return hold{reason: ReasonCordoned, message: "the Tenant of " + consumer + " is cordoned: it gets nothing more"}, nil
+	}
+	return hold{}, nil
 }
 
 func condition(s *authv1beta1.ResourceSlice, kind authv1beta1.ResourceSliceConditionType) authv1beta1.ResourceSliceConditionStatus {
@@ -124,7 +147,7 @@ func condition(s *authv1beta1.ResourceSlice, kind authv1beta1.ResourceSliceCondi
 }
 
 // write patches what differs, under the version that was read: Liqo writes the same status.
-func (g *Granter) write(ctx context.Context, slice *authv1beta1.ResourceSlice, owed Owed, known bool) error {
+func (g *Granter) write(ctx context.Context, slice *authv1beta1.ResourceSlice, owed Owed, known bool, hold hold) error {
 	next := slice.DeepCopy()
 	verdict := authv1beta1.ResourceSliceCondition{
 		Type: authv1beta1.ResourceSliceConditionTypeResources, Status: authv1beta1.ResourceSliceConditionAccepted,
@@ -135,10 +158,18 @@ func (g *Granter) write(ctx context.Context, slice *authv1beta1.ResourceSlice, o
 	case !known && !granted:
 		verdict.Status, verdict.Reason, verdict.Message = authv1beta1.ResourceSliceConditionDenied, "NoReservation",
 			"no reservation of this cluster is of a slice of this name: reserve by a ResourceRequest, and the agent makes the slice"
+	case hold.reason != "" && !granted:
+		verdict.Status, verdict.Reason, verdict.Message = authv1beta1.ResourceSliceConditionDenied, hold.reason, hold.message
 	case len(owed.Reservations) == 0:
 		verdict.Reason, verdict.Message = "NothingReserved", "no reservation is left: nothing is granted"
+	case hold.reason != "":
+		verdict.Reason, verdict.Message = hold.reason, hold.message
 	}
-	if verdict.Status == authv1beta1.ResourceSliceConditionAccepted {
+	switch {
+	case verdict.Status != authv1beta1.ResourceSliceConditionAccepted:
+	case hold.reason != "":
+		next.Status.Resources = lesser(grantOf(owed.Resources, slice.Status.Resources), slice.Status.Resources)
+	default:
 		next.Status.Resources = grantOf(owed.Resources, slice.Status.Resources)
 		next.Status.NodeLabels = g.labels(owed, slice.Status.NodeLabels)
 		if pool := g.Pool(owed.Pool); pool != nil {
@@ -194,6 +225,18 @@ func grantOf(owed api.Resources, before corev1.ResourceList) corev1.ResourceList
 	return out
 }
 
+// lesser is what is granted of each resource where nothing may be more than it was.
+func lesser(grant, before corev1.ResourceList) corev1.ResourceList {
+	out := corev1.ResourceList{}
+	for name, was := range before {
+		out[name] = was
+		if is := grant[name]; is.Cmp(was) < 0 {
+			out[name] = is
+		}
+	}
+	return out
+}
+
 // podSlots is how many pods a slice may have that was reserved without saying so: 110, as many as Kubernetes lets a
 // node have, or 16 per CPU; none where nothing is owed.
 func podSlots(owed api.Resources) int64 {
@@ -218,10 +261,10 @@ func (g *Granter) labels(owed Owed, before map[string]string) map[string]string 
 	return out
 }
 
-// Slices names the slices of all consumers and providers.
-func Slices(ctx context.Context, r client.Reader) ([]client.ObjectKey, error) {
+// Slices names slices, of all consumers and providers if nothing else is said.
+func Slices(ctx context.Context, r client.Reader, of ...client.ListOption) ([]client.ObjectKey, error) {
 	var list authv1beta1.ResourceSliceList
-	if err := r.List(ctx, &list); err != nil {
+	if err := r.List(ctx, &list, of...); err != nil {
 		return nil, err
 	}
 	var names []client.ObjectKey

@@ -4,20 +4,39 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/bourse-dev/bourse/api"
 )
 
+func amounts(pairs ...string) map[corev1.ResourceName]resource.Quantity {
+	out := map[corev1.ResourceName]resource.Quantity{}
+	for i := 0; i < len(pairs); i += 2 {
+		out[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
+	}
+	return out
+}
+
+// While nothing more may be granted, what is granted falls, and never rises.
+func TestLesser(t *testing.T) {
+	before := amounts("cpu", "4", "memory", "8Gi", "pods", "110")
+	for name, c := range map[string]struct {
+		grant, want map[corev1.ResourceName]resource.Quantity
+	}{
+		"less of one":     {amounts("cpu", "2", "memory", "8Gi", "pods", "110"), amounts("cpu", "2", "memory", "8Gi", "pods", "110")},
+		"more of one":     {amounts("cpu", "6", "memory", "1Gi", "pods", "200"), amounts("cpu", "4", "memory", "1Gi", "pods", "110")},
+		"another one":     {amounts("cpu", "4", "memory", "8Gi", "pods", "110", "nvidia.com/gpu", "1"), before},
+		"nothing is left": {amounts("cpu", "0", "memory", "0", "pods", "0"), amounts("cpu", "0", "memory", "0", "pods", "0")},
+	} {
+		if got := lesser(c.grant, before); !equality.Semantic.DeepEqual(map[corev1.ResourceName]resource.Quantity(got), c.want) {
+			t.Errorf("%s: granted %v, want %v", name, got, c.want)
+		}
+	}
+}
+
 // A grant is what is owed: what was granted once goes to 0 and never away, and there is always room for pods.
 func TestGrants(t *testing.T) {
-	amounts := func(pairs ...string) map[corev1.ResourceName]resource.Quantity {
-		out := map[corev1.ResourceName]resource.Quantity{}
-		for i := 0; i < len(pairs); i += 2 {
-			out[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
-		}
-		return out
-	}
 	for name, c := range map[string]struct {
 		owed, before, want map[corev1.ResourceName]resource.Quantity
 	}{

@@ -203,7 +203,9 @@ func (n *Network) configure(ctx context.Context, p *parts, peer string, role api
 	}
 	before := p.configuration.DeepCopy()
 	p.configuration.Spec.Remote = want.Spec.Remote
-	metav1.SetMetaDataAnnotation(&p.configuration.ObjectMeta, neededBy(role), "true")
+	if p.configuration.Annotations[neededBy(role)] == "" {
+		metav1.SetMetaDataAnnotation(&p.configuration.ObjectMeta, neededBy(role), "true")
+	}
 	return n.patch(ctx, before, p.configuration)
 }
 

@@ -36,7 +36,11 @@ func newSide(t *testing.T, name, peer, pods string, gateway network.Gateway) *si
 			t.Fatal(err)
 		}
 	}
-	types := []kubeapi.Type{{GroupVersion: ipamv1alpha1.SchemeGroupVersion, Kind: "Network", Resource: "networks", Namespaced: true, Status: true}}
+	types := []kubeapi.Type{
+		{GroupVersion: ipamv1alpha1.SchemeGroupVersion, Kind: "Network", Resource: "networks", Namespaced: true, Status: true},
+		{GroupVersion: ipamv1alpha1.SchemeGroupVersion, Kind: "IP", Resource: "ips", Namespaced: true, Status: true},
+		{GroupVersion: corev1.SchemeGroupVersion, Kind: "Service", Resource: "services", Namespaced: true},
+	}
 	for kind, resource := range map[string]string{
 		"Configuration": "configurations", "GatewayServer": "gatewayservers", "GatewayClient": "gatewayclients", "PublicKey": "publickeies", "Connection": "connections",
 	} {
@@ -281,6 +285,10 @@ func TestHostileNetworks(t *testing.T) {
 		"nothing":                 func(h *api.HandshakeNetwork) { h.PodCIDRs = nil },
 		"too many":                func(h *api.HandshakeNetwork) { h.PodCIDRs = make([]string, 17) },
 		"a key of another length": func(h *api.HandshakeNetwork) { h.PublicKey = []byte("short") },
+		"a proxy without port":    func(h *api.HandshakeNetwork) { h.Proxy = &api.HandshakeEndpoint{Addresses: []string{"10.70.0.3"}} },
+		"proxies": func(h *api.HandshakeNetwork) {
+			h.Proxy = &api.HandshakeEndpoint{Addresses: []string{"10.70.0.3", "10.70.0.4"}, Port: 1}
+		},
 		"an endpoint without port": func(h *api.HandshakeNetwork) {
 			h.Endpoint = &api.HandshakeEndpoint{Addresses: []string{"192.0.2.1"}, Protocol: "UDP"}
 		},

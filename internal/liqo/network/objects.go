@@ -136,6 +136,9 @@ func check(peer string, heard *api.HandshakeNetwork) error {
 	if len(heard.PublicKey) != 0 && len(heard.PublicKey) != 32 {
 		return api.Errorf(api.CodeBadSignature, "the public key of %s's gateway has %d bytes, not 32", peer, len(heard.PublicKey))
 	}
+	if p := heard.Proxy; p != nil && (len(p.Addresses) != 1 || p.Port <= 0 || p.Port >= 1<<16) {
+		return api.Errorf(api.CodeBadSignature, "the proxy of %s cannot be dialled", peer)
+	}
 	e := heard.Endpoint
 	if e == nil {
 		return nil

@@ -17,6 +17,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/liqo"
+	"github.com/bourse-dev/bourse/internal/liqo/grant"
 )
 
 // Slices are this cluster's ResourceSlices: one, hence one virtual node, for each account.
@@ -37,6 +38,8 @@ type Standing struct {
 	Resources api.Resources
 	// Message says what is waited for, in Liqo's words where it has any.
 	Message string
+	// Held is the reason for which the provider gives nothing more (package grant), and what it says of it; empty: it does.
+	Held, Why string
 }
 
 // Ensure makes the slice of an account ask for what is reserved, and its virtual node, which reflects what it may.
@@ -88,6 +91,9 @@ func (s *Slices) standing(ctx context.Context, slice *authv1beta1.ResourceSlice,
 		if c.Type == authv1beta1.ResourceSliceConditionTypeResources {
 			out.Granted = c.Status == authv1beta1.ResourceSliceConditionAccepted && covers(slice.Status.Resources, want)
 			out.Message = c.Message
+			if c.Reason == grant.ReasonSuspended || c.Reason == grant.ReasonCordoned {
+				out.Held, out.Why = c.Reason, c.Message
+			}
 		}
 	}
 	if out.Message == "" {

@@ -25,6 +25,8 @@ type Consumer struct {
 	client.Client
 	// Cluster is this cluster's ID, LiqoNamespace where its Liqo lives.
 	Cluster, LiqoNamespace string
+	// Proxy is the URL by which a provider's API server is reached through the network that it says; empty while it cannot be.
+	Proxy func(ctx context.Context, provider string, heard *api.HandshakeNetwork) (string, error)
 }
 
 const (
@@ -102,15 +104,32 @@ func (c *Consumer) answer(ctx context.Context, namespace, provider string, heard
 	if err != nil || signed == nil {
 		return waiting(StepNonce), err
 	}
+	proxy, through, err := c.proxy(ctx, provider, heard)
+	if err != nil {
+		return Progress{}, err
+	}
+	if through && proxy == "" {
+		return Progress{Step: StepNetwork, Session: heard.Session, Through: true}, nil
+	}
 	tenant, err := c.tenant(ctx)
 	if err != nil {
 		return Progress{}, err
 	}
+	tenant.ProxyURL = proxy
 	tenant.Signature, tenant.Challenge = signed.Data[consts.SignedNonceSecretField], string(signed.UID)
 	if tenant.SealTo, err = sealTo(signed.Data[sealField]); err != nil {
 		return Progress{}, err
 	}
-	return Progress{Step: StepIdentity, Session: heard.Session, Say: &api.HandshakeContent{Tenant: tenant}}, nil
+	return Progress{Step: StepIdentity, Session: heard.Session, Through: through, Say: &api.HandshakeContent{Tenant: tenant}}, nil
+}
+
+// proxy is how the provider's API server is reached, if through the network: by this cluster's own reckoning.
+func (c *Consumer) proxy(ctx context.Context, provider string, heard *api.Handshake) (url string, through bool, err error) {
+	if heard.Nonce == nil || heard.Nonce.APIServerAccess != api.APIServerNetwork || c.Proxy == nil {
+		return "", false, nil
+	}
+	url, err = c.Proxy(ctx, provider, heard.Network)
+	return url, true, err
 }
 
 // signed returns the Secret with the nonce's signature; nil until our Liqo has made it. It is made anew with each opening, so
@@ -174,6 +193,9 @@ func (c *Consumer) install(ctx context.Context, namespace, provider string, hear
 		return false, nil // of a peering that was
 	}
 	given := heard.Identity
+	if proxy, _, err := c.proxy(ctx, provider, heard); err != nil || given.ProxyURL != proxy {
+		return false, err // not what was, or would now be, asked for: that is asked anew
+	}
 	identity := NewIdentity(namespace, provider)
 	identity.Spec.Namespace = &given.Namespace
 	identity.Spec.AuthParams = authv1beta1.AuthParams{CA: given.CA, SignedCRT: given.Certificate, APIServer: given.APIServer}

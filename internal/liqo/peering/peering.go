@@ -29,6 +29,8 @@ type Progress struct {
 	Say *api.HandshakeContent
 	// Repeat says that it is said again and again although the peering is open.
 	Repeat bool
+	// Through says that the provider's API server is reached through the network between the two clusters: it comes first.
+	Through bool
 	// Session is that of what is said.
 	Session string
 }
@@ -37,6 +39,7 @@ type Progress struct {
 const (
 	StepNonce    = "Nonce"    // the consumer waits for the provider's nonce, or for its own Liqo to sign it
 	StepTenant   = "Tenant"   // the provider waits for the consumer's Tenant, or for its own Liqo to certify it
+	StepNetwork  = "Network"  // the consumer waits for the network through which it reaches the provider's API server
 	StepIdentity = "Identity" // the consumer waits for its certificate
 )
 

@@ -22,6 +22,16 @@ import (
 // API server, not from a cache.
 type Provider struct {
 	client.Client
+	// Access is how consumers are to reach this cluster's API server. Nil: directly.
+	Access func() api.APIServerAccess
+}
+
+// through says whether a consumer reaches this cluster's API server through the network: as its Tenant has it, if there is one.
+func (p *Provider) through(tenant *authv1beta1.Tenant) bool {
+	if tenant != nil {
+		return value(tenant.Spec.ProxyURL) != ""
+	}
+	return p.Access != nil && p.Access() == api.APIServerNetwork
 }
 
 const nonceSecret = "liqo-nonce"
@@ -51,9 +61,17 @@ func (p *Provider) Open(ctx context.Context, consumer string, heard *api.Handsha
 	if err != nil || nonce == nil {
 		return waiting(StepNonce), err
 	}
-	out := Progress{Step: StepTenant, Session: session(nonce), Say: &api.HandshakeContent{Nonce: &api.HandshakeNonce{Nonce: nonce}}}
+	said := &api.HandshakeNonce{Nonce: nonce}
+	out := Progress{Step: StepTenant, Session: session(nonce), Say: &api.HandshakeContent{Nonce: said}}
+	if out.Through = p.through(tenant); out.Through {
+		said.APIServerAccess = api.APIServerNetwork
+	}
 	challenge, to := "", []byte(nil)
 	if heard != nil && heard.Tenant != nil && heard.Session == out.Session {
+		if out.Through && heard.Tenant.ProxyURL == "" {
+			return Progress{}, api.Errorf(api.CodeNoNetwork, "%s asks to reach this API server directly, and it is reached through the network only: its agent is of a version that does not know that", consumer).
+				Fix("update the agent of %s, or say apiServerAccess: direct in the SharingPolicy", consumer)
+		}
 		challenge, to = heard.Tenant.Challenge, heard.Tenant.SealTo
 		if tenant, err = p.admit(ctx, namespace, consumer, tenant, heard.Tenant); err != nil {
 			return Progress{}, err
@@ -74,7 +92,7 @@ func (p *Provider) Open(ctx context.Context, consumer string, heard *api.Handsha
 		}
 	}
 	// The nonce goes with it: a consumer that has taken its part back meanwhile begins anew with it.
-	out.Say = &api.HandshakeContent{Nonce: &api.HandshakeNonce{Nonce: nonce}, Identity: &api.HandshakeIdentity{
+	out.Say = &api.HandshakeContent{Nonce: said, Identity: &api.HandshakeIdentity{
 		Challenge: challenge, Namespace: tenant.Status.TenantNamespace, CA: a.CA, Certificate: a.SignedCRT, APIServer: a.APIServer, ProxyURL: value(a.ProxyURL), Sealed: sealed,
 	}}
 	return out, nil
@@ -125,7 +143,8 @@ func (p *Provider) admit(ctx context.Context, namespace, consumer string, old *a
 		fill(&t.Spec, asked)
 		return t, p.Create(ctx, t)
 	}
-	if bytes.Equal(old.Spec.PublicKey, asked.PublicKey) && bytes.Equal(old.Spec.CSR, asked.CSR) && bytes.Equal(old.Spec.Signature, asked.Signature) {
+	if bytes.Equal(old.Spec.PublicKey, asked.PublicKey) && bytes.Equal(old.Spec.CSR, asked.CSR) && bytes.Equal(old.Spec.Signature, asked.Signature) &&
+		value(old.Spec.ProxyURL) == asked.ProxyURL {
 		return old, nil
 	}
 	t := old.DeepCopy()

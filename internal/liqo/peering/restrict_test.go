@@ -20,6 +20,7 @@ type tenant struct {
 	client.Client
 	*authv1beta1.Tenant
 	provider *peering.Provider
+	suspend  bool // an admin has suspended rome
 }
 
 // newAPI is an API server that knows Liqo's kinds of a handshake.
@@ -52,7 +53,7 @@ func newTenant(t *testing.T) *tenant {
 			t.Fatal(err)
 		}
 	}
-	return &tenant{t, c, made, &peering.Provider{Client: c}}
+	return &tenant{t, c, made, &peering.Provider{Client: c}, false}
 }
 
 // set is what an admin does.
@@ -77,7 +78,7 @@ func (t *tenant) becomes(action api.RevokeAction, want authv1beta1.TenantConditi
 	t.Helper()
 	version := ""
 	for range 2 {
-		if err := t.provider.Restrict(t.Context(), "rome", action); err != nil {
+		if err := t.provider.Restrict(t.Context(), "rome", action, t.suspend); err != nil {
 			t.Fatal(err)
 		}
 		t.read()
@@ -106,6 +107,34 @@ func TestRestrict(t *testing.T) {
 	if len(w.Annotations) > 0 {
 		t.Errorf("it is left with %v", w.Annotations)
 	}
+}
+
+// A suspension cordons, whatever the policy says that is less; what the policy does besides is known when it ends.
+func TestRestrictOneThatIsSuspended(t *testing.T) {
+	const active, cordoned, drained = authv1beta1.TenantConditionActive, authv1beta1.TenantConditionCordoned, authv1beta1.TenantConditionDrained
+	w := newTenant(t)
+	for _, step := range []struct {
+		suspend bool
+		action  api.RevokeAction
+		want    authv1beta1.TenantCondition
+	}{
+		{true, api.RevokeNone, cordoned}, {false, api.RevokeNone, active},
+		{true, peering.AsItIs, cordoned}, {false, peering.AsItIs, active},
+		{true, api.RevokeCordon, cordoned}, {false, api.RevokeCordon, cordoned}, {true, api.RevokeCordon, cordoned}, {true, api.RevokeNone, cordoned},
+		{true, api.RevokeDrain, drained}, {true, peering.AsItIs, drained}, {false, peering.AsItIs, drained}, {true, api.RevokeDrain, drained},
+		{true, api.RevokeNone, cordoned}, {false, api.RevokeNone, active},
+	} {
+		w.suspend = step.suspend
+		w.becomes(step.action, step.want)
+	}
+	if len(w.Annotations) > 0 {
+		t.Errorf("it is left with %v", w.Annotations)
+	}
+	w.suspend = true
+	w.set(cordoned) // an admin's hand: it is not ours to take back
+	w.becomes(api.RevokeNone, cordoned)
+	w.suspend = false
+	w.becomes(api.RevokeNone, cordoned)
 }
 
 // What an admin cordoned or drained, before us or after, stays so.
@@ -141,7 +170,7 @@ func TestRestrictNotOurs(t *testing.T) {
 		})
 	}
 	w := newTenant(t)
-	if err := w.provider.Restrict(t.Context(), "oslo", api.RevokeDrain); err != nil {
+	if err := w.provider.Restrict(t.Context(), "oslo", api.RevokeDrain, true); err != nil {
 		t.Errorf("where there is no Tenant: %v", err)
 	}
 }

@@ -76,6 +76,9 @@ func (h *handshake) write(c client.Client, namespace, name, field, value string)
 	if err := c.Get(h.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &s); err != nil {
 		h.Fatal(err)
 	}
+	if s.Data == nil {
+		s.Data = map[string][]byte{}
+	}
 	s.Data[field] = []byte(value)
 	if err := c.Update(h.Context(), &s); err != nil {
 		h.Fatal(err)

@@ -1,0 +1,106 @@
+package network
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"strconv"
+
+	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	"github.com/liqotech/liqo/pkg/consts"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// A provider's API server is reached through the network by Liqo's own proxy (HTTP CONNECT), a Service in Liqo's namespace. Liqo gives
+// it an address in the external CIDR (the IP "api-server-proxy"), which the consumer's Liqo may have mapped to another one. Liqo's
+// tool makes of both, with both kubeconfigs in one hand, what is here said by one side and mapped by the other.
+
+// carried marks a network through which the peering itself runs: it goes last.
+const carried = "api-server"
+
+// Proxy is where peers reach the proxy to this cluster's API server, as they know this cluster's addresses.
+// Errors: Unavailable where Liqo has none, or has not given it an address.
+func (n *Network) Proxy(ctx context.Context) (*api.HandshakeEndpoint, error) {
+	var ips ipamv1alpha1.IPList
+	if err := n.Reader.List(ctx, &ips, client.InNamespace(n.LiqoNamespace), client.MatchingLabels{consts.IPTypeLabelKey: consts.IPTypeAPIServerProxy}); err != nil {
+		return nil, err
+	}
+	var services corev1.ServiceList
+	if err := n.Reader.List(ctx, &services, client.InNamespace(n.LiqoNamespace), client.MatchingLabels{consts.K8sAppNameKey: consts.APIServerProxyAppName}); err != nil {
+		return nil, err
+	}
+	if len(ips.Items) != 1 || ips.Items[0].Status.IP == "" || len(services.Items) != 1 || len(services.Items[0].Spec.Ports) == 0 {
+		return nil, api.Errorf(api.CodeUnavailable, "Liqo's proxy to the API server has no address in the network").
+			Fix("install Liqo with networking.enabled and proxy.enabled, and see whether its IPAM runs: kubectl -n %s get ips,services", n.LiqoNamespace)
+	}
+	return &api.HandshakeEndpoint{Addresses: []string{string(ips.Items[0].Status.IP)}, Port: services.Items[0].Spec.Ports[0].Port, Protocol: string(corev1.ProtocolTCP)}, nil
+}
+
+// ProxyOf is the URL of the proxy to a provider's API server, as this cluster reaches it; empty while the network does not stand, or
+// the provider has not said where it is.
+func (n *Network) ProxyOf(ctx context.Context, provider string, heard *api.HandshakeNetwork) (string, error) {
+	if heard == nil || heard.Over || heard.Proxy == nil {
+		return "", nil
+	}
+	if err := check(provider, heard); err != nil {
+		return "", err
+	}
+	p, err := n.read(ctx, provider)
+	if err != nil || p.going || p.configuration == nil || !configured(p.configuration) || !p.connected(provider, Standing{}).Ready {
+		return "", err
+	}
+	at, err := mapped(p.configuration, heard.Proxy.Addresses[0])
+	if err != nil {
+		return "", err
+	}
+	return "http://" + net.JoinHostPort(at.String(), strconv.Itoa(int(heard.Proxy.Port))), nil
+}
+
+// mapped is by which address this cluster reaches one in a peer's external CIDR. Errors: BadSignature.
+func mapped(c *networkingv1beta1.Configuration, address string) (netip.Addr, error) {
+	at, _ := netip.ParseAddr(address) // of no address no prefix contains anything
+	theirs, ours := c.Spec.Remote.CIDR.External, c.Status.Remote.CIDR.External
+	for i := range min(len(theirs), len(ours)) {
+		from, err := netip.ParsePrefix(string(theirs[i]))
+		if err != nil || !from.Contains(at) {
+			continue
+		}
+		to, err := netip.ParsePrefix(string(ours[i]))
+		if err != nil || to.Bits() != from.Bits() || to.Addr().BitLen() != at.BitLen() {
+			break
+		}
+		bytes, net := at.AsSlice(), to.Masked().Addr().AsSlice()
+		for bit := range to.Bits() {
+			mask := byte(0x80) >> (bit % 8)
+			bytes[bit/8] = bytes[bit/8]&^mask | net[bit/8]&mask
+		}
+		out, _ := netip.AddrFromSlice(bytes)
+		return out, nil
+	}
+	return at, api.Errorf(api.CodeBadSignature, "the proxy of %s is at %.60q, which is not among its external addresses", c.Labels[consts.RemoteClusterID], address)
+}
+
+// Carry notes that the peering with a cluster in a role runs through the network itself.
+func (n *Network) Carry(ctx context.Context, peer string, role api.PeeringRole) error {
+	p, err := n.read(ctx, peer)
+	if err != nil || p.byHand || p.configuration == nil {
+		return err
+	}
+	before := p.configuration.DeepCopy()
+	metav1.SetMetaDataAnnotation(&p.configuration.ObjectMeta, neededBy(role), carried)
+	return n.patch(ctx, before, p.configuration)
+}
+
+// Carries says whether it does: then the network lasts as long as the peering.
+func (n *Network) Carries(ctx context.Context, peer string, role api.PeeringRole) (bool, error) {
+	p, err := n.read(ctx, peer)
+	if err != nil || p.byHand || p.configuration == nil {
+		return false, err
+	}
+	return p.configuration.Annotations[neededBy(role)] == carried, nil
+}
