@@ -47,7 +47,7 @@ const (
 )
 
 // ErrNone: no journal was ever made in the database.
-var ErrNone = errors.New("there is no journal")
+var ErrNone = errors.New("there is no journal in the database")
 
 // Load implements journal.Journal, and makes j the journal's only writer.
 func (j *Journal) Load(ctx context.Context, onSnapshot func(journal.Head, []byte) error, onRecord func(journal.Record) error) (journal.Head, error) {
