@@ -118,6 +118,11 @@ func TestStandbyTakesOver(t *testing.T) {
 			l := newLoad(first, 3, 2, cpu(18_000))
 			second := first.standby()
 			second.showsStandby()
+			stranger := newProcess(t)
+			stranger.store = first.store
+			if said := stranger.refused(); !strings.Contains(said, "copy the folder ca") {
+				t.Errorf("a standby that members do not know says:\n%s", said)
+			}
 
 			l.offer()
 			trade, stop := context.WithCancel(t.Context())

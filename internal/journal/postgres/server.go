@@ -18,6 +18,18 @@ const oldest = 140000
 const place = `(SELECT concat_ws('/', s.system_identifier, d.oid, left(pg_walfile_name(pg_current_wal_lsn()), 8))
 	FROM pg_control_system() s, pg_database d WHERE d.datname = current_database())`
 
+// session is what our sessions ask of the server, unless the URL says otherwise: that what is committed is kept, and
+// that nobody who stands still or is cut off keeps others waiting for what he has locked.
+var session = map[string]string{
+	"synchronous_commit": "on",
+	"application_name":   "bourse broker",
+
+	"lock_timeout":                        "60s",
+	"idle_in_transaction_session_timeout": "60s",
+	"tcp_user_timeout":                    "30s",
+	"tcp_keepalives_idle":                 "10s",
+}
+
 // New returns the journal in the database of a URL, postgres://USER@HOST/DATABASE?KEY=VALUE, with the keys of
 // libpq; a password is better in PGPASSWORD or ~/.pgpass than in it. Several hosts may be named. The first
 // Load makes the tables. An error does not repeat the URL's password.
@@ -31,11 +43,10 @@ func New(url string) (*Journal, error) {
 	default:
 		return nil, fmt.Errorf("synchronous_commit=%s loses what was acknowledged, want on or remote_apply", said)
 	}
-	if config.RuntimeParams["synchronous_commit"] == "" {
-		config.RuntimeParams["synchronous_commit"] = "on"
-	}
-	if config.RuntimeParams["application_name"] == "" {
-		config.RuntimeParams["application_name"] = "bourse broker"
+	for name, value := range session {
+		if config.RuntimeParams[name] == "" {
+			config.RuntimeParams[name] = value
+		}
 	}
 	return &Journal{config: config}, nil
 }

@@ -150,6 +150,25 @@ func (s *Server) orphans() {
 	}
 }
 
+// Recover does what the recovery of a backup to a point in time does: the server begins another timeline.
+func (s *Server) Recover(t testing.TB) {
+	t.Helper()
+	s.Kill()
+	err := os.WriteFile(filepath.Join(s.dir, "data", "recovery.signal"), nil, 0o600)
+	if err == nil {
+		err = own(filepath.Join(s.dir, "data", "recovery.signal"))
+	}
+	if err == nil {
+		err = s.Launch("restore_command=false")
+	}
+	for deadline := time.Now().Add(time.Minute); err == nil && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if s.exec("postgres", "SELECT 1/(NOT pg_is_in_recovery())::int") == nil { // which cannot be divided by before
+			return
+		}
+	}
+	t.Fatalf("the server does not recover: %v: %s", err, s.Log())
+}
+
 // Stop ends the server and removes its files.
 func (s *Server) Stop() {
 	if s.process != nil && s.process.Process != nil {
