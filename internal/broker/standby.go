@@ -64,7 +64,8 @@ func waitToLead(ctx context.Context, o Options, journal contested) (hold func(co
 		}()
 		return answerStandby(answering, o)
 	})
-	return hold, group.Wait()
+	err = group.Wait()
+	return hold, err
 }
 
 // answerStandby serves at the addresses of a broker until ctx ends.

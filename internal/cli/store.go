@@ -73,6 +73,9 @@ func (sh *shell) backupCommand() *cobra.Command {
 				return err
 			}
 			fmt.Fprintf(sh.progress, "backed up: %d reservations of %d members, at %v\n", reservationsIn(state), len(state.Members()), backup.Head)
+			if len(backup.CA) == 0 {
+				fmt.Fprintln(sh.progress, "There is no CA in it: the broker's folder has none. Keep what is in its --tls-cert-dir, or name its --dir.")
+			}
 			return nil
 		},
 	}

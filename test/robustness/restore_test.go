@@ -90,6 +90,7 @@ func TestRestoredFromBackup(t *testing.T) {
 	b.start()
 	rome := startCluster(t, b.operator, "rome", "4", false)
 	milan := startCluster(t, b.operator, "milan", "16", true)
+	rome.connected(true)
 	reserved(t, b, "0")
 	ids := []string{agreed(rome, milan, "before", 2000)}
 	total := 2
