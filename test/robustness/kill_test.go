@@ -13,27 +13,26 @@ import (
 // Whatever was acknowledged is there after kill -9, nothing is there twice, and what is repeated changes nothing.
 func TestKilledUnderLoad(t *testing.T) {
 	t.Parallel()
-	// One after the other: they share a disk, and what is slow is not much of a load.
-	t.Run("sqlite", func(t *testing.T) {
-		b := newProcess(t)
-		killedUnderLoad(t, b, 20, cpu(18_000), func(int) { b.kill() })
-	})
-	// Of PostgreSQL the server too is killed: the broker then ends by itself.
-	t.Run("postgres", func(t *testing.T) {
-		server := startPostgres(t)
-		b := newProcess(t)
-		_, b.store = server.Schema(t)
-		killedUnderLoad(t, b, 12, cpu(6_000), func(round int) {
-			if round%3 != 2 {
-				b.kill()
-				return
-			}
-			server.Kill()
-			b.ends("postgres://broker@")
-			if err := server.Launch(); err != nil {
-				t.Error(err)
-			}
-		})
+	b := newProcess(t)
+	killedUnderLoad(t, b, 20, cpu(18_000), func(int) { b.kill() })
+}
+
+// The same with the market in PostgreSQL, of which the server too is killed: the broker then ends by itself. Not beside
+// other tests: two databases that sync on one disk are no load for either.
+func TestKilledUnderLoadOnPostgres(t *testing.T) {
+	server := startPostgres(t)
+	b := newProcess(t)
+	_, b.store = server.Schema(t)
+	killedUnderLoad(t, b, 12, cpu(6_000), func(round int) {
+		if round%3 != 2 {
+			b.kill()
+			return
+		}
+		server.Kill()
+		b.ends("postgres://broker@")
+		if err := server.Launch(); err != nil {
+			t.Error(err)
+		}
 	})
 }
 

@@ -1,14 +1,20 @@
 package robustness
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/identity/tlsid"
 )
 
 // A backup of the journal that was put back lacks what was acknowledged since. The broker sees it and refuses;
@@ -92,6 +98,7 @@ func TestRestoredFromBackup(t *testing.T) {
 	milan := startCluster(t, b.operator, "milan", "16", true)
 	rome.connected(true)
 	reserved(t, b, "0")
+	b.keepsItsCA()
 	ids := []string{agreed(rome, milan, "before", 2000)}
 	total := 2
 	for round, store := range []string{database, ""} {
@@ -135,6 +142,25 @@ func TestRestoredFromBackup(t *testing.T) {
 	}
 	rome.request("too-much", 8000) // would fit if what the broker does not know were forgotten
 	rome.becomes("too-much", api.Rejected)
+}
+
+// keepsItsCA demands that nobody gets a backup over the network, an operator neither.
+func (b *process) keepsItsCA() {
+	b.t.Helper()
+	operator, err := tlsid.OpenClient(filepath.Join(b.dir, "data", "operator"), time.Now, slog.New(slog.DiscardHandler))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	transport := &http.Transport{TLSClientConfig: operator.Config()}
+	defer transport.CloseIdleConnections()
+	remote := client.New("https://"+b.address, &http.Client{Transport: transport})
+	if _, err := remote.Members(b.t.Context()); err != nil {
+		b.t.Fatal(err)
+	}
+	var got bytes.Buffer
+	if err := remote.Backup(b.t.Context(), &got); api.CodeOf(err) != api.CodeNotFound || got.Len() > 0 {
+		b.t.Errorf("a backup over the network: %v, %d bytes", err, got.Len())
+	}
 }
 
 // reserved waits until the broker counts so many CPUs of milan as reserved.

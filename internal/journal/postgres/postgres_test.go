@@ -298,3 +298,26 @@ func TestServersThatForget(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// BenchmarkAppend appends batches of events of 200 bytes, each batch durable before the next.
+func BenchmarkAppend(b *testing.B) {
+	for _, size := range []int{1, 64, 512} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			_, url := server.Schema(b)
+			j := open(b, url)
+			content, err := journaltest.Read(b.Context(), j)
+			events := make([][]byte, size)
+			for i := range events {
+				events[i] = make([]byte, 200)
+			}
+			head := content.Head
+			for b.Loop() && err == nil {
+				head, err = j.Append(b.Context(), head, events)
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(float64(head.Revision)/b.Elapsed().Seconds(), "events/s")
+		})
+	}
+}
