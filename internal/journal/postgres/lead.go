@@ -65,7 +65,8 @@ func (j *Journal) tryLead(ctx context.Context) (leads bool, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, deafness)
 	defer cancel()
-	return leads, j.describe(j.lead.conn.QueryRow(ctx, tryLock).Scan(&leads))
+	err = j.lead.conn.QueryRow(ctx, tryLock).Scan(&leads)
+	return leads, j.describe(err)
 }
 
 // hold shows the server that this process is alive.

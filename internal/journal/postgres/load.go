@@ -96,7 +96,10 @@ func (j *Journal) read(ctx context.Context, onSnapshot func(journal.Head, []byte
 		}
 		return nil
 	})
-	return v.head, v.describe(err)
+	if err != nil {
+		return journal.Head{}, v.describe(err)
+	}
+	return v.head, nil
 }
 
 func (j *Journal) load(ctx context.Context, onSnapshot func(journal.Head, []byte) error, onRecord func(journal.Record) error, lossy bool) (journal.Head, error) {

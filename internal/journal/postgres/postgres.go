@@ -63,7 +63,7 @@ func (j *Journal) Append(ctx context.Context, after journal.Head, events [][]byt
 		return journal.Head{}, err
 	}
 	next := after.Next(len(events), encoded)
-	return next, j.advance(ctx, after, next, `
+	return j.advance(ctx, after, next, `
 		WITH moved AS (
 			UPDATE bourse_journal SET revision = $3, hash = $4 WHERE writer = $1 AND revision = $2 RETURNING 1)
 		INSERT INTO bourse_records (revision, hash, events) SELECT $3, $4, $5 FROM moved`,
@@ -75,14 +75,14 @@ func (j *Journal) NewLineage(ctx context.Context, after journal.Head) (journal.H
 	j.whole.Lock()
 	defer j.whole.Unlock()
 	next := after.Renew()
-	return next, j.advance(ctx, after, next,
+	return j.advance(ctx, after, next,
 		`UPDATE bourse_journal SET lineage = $3, place = `+place+` WHERE writer = $1 AND revision = $2`,
 		int64(after.Revision), next.Lineage)
 }
 
 // advance moves the head by a statement whose $1 is the writer.
-func (j *Journal) advance(ctx context.Context, after, next journal.Head, statement string, args ...any) error {
-	return j.write(ctx, func(ctx context.Context) error {
+func (j *Journal) advance(ctx context.Context, after, next journal.Head, statement string, args ...any) (journal.Head, error) {
+	err := j.write(ctx, func(ctx context.Context) error {
 		if after != j.head {
 			return fmt.Errorf("write after %v, but the head is %v: %w", after, j.head, journal.ErrConflict)
 		}
@@ -92,6 +92,10 @@ func (j *Journal) advance(ctx context.Context, after, next journal.Head, stateme
 		j.head, j.base.Lineage = next, next.Lineage
 		return nil
 	})
+	if err != nil {
+		return journal.Head{}, err
+	}
+	return next, nil
 }
 
 // exec runs a statement that changes one row exactly if we are the writer, who is its $1.
