@@ -17,8 +17,7 @@ func TestKilledUnderLoad(t *testing.T) {
 	killedUnderLoad(t, b, 20, cpu(18_000), func(int) { b.kill() })
 }
 
-// The same with the market in PostgreSQL, of which the server too is killed: the broker then ends by itself. Not beside
-// other tests: two databases that sync on one disk are no load for either.
+// The same with the market in PostgreSQL, of which the server too is killed: the broker then ends by itself.
 func TestKilledUnderLoadOnPostgres(t *testing.T) {
 	server := startPostgres(t)
 	b := newProcess(t)

@@ -18,7 +18,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/journal/postgres/postgrestest"
 )
 
-// startPostgres runs a server for one test, which may kill it.
+// startPostgres runs a server for one test, which may kill it. Such a test does not run beside those without one: they
+// would share a disk, and under what is slow for that they test little.
 func startPostgres(t *testing.T) *postgrestest.Server {
 	t.Helper()
 	server, err := postgrestest.Start()
@@ -104,7 +105,6 @@ func (b *process) instead(of *process) {
 // A broker that is started beside the one that leads says so, and takes over with all that was acknowledged when that
 // one is killed, or stands still for long; whoever stood still finds that it has lost the right to write, and ends.
 func TestStandbyTakesOver(t *testing.T) {
-	t.Parallel()
 	for name, fail := range map[string]func(*process){
 		"killed": func(b *process) { b.kill() },
 		"still":  func(b *process) { _ = b.life.cmd.Process.Signal(syscall.SIGSTOP) },

@@ -89,7 +89,6 @@ func TestJournalPutBack(t *testing.T) {
 // A backup of a running broker, kept in a file, makes a broker on PostgreSQL, and a backup of that one on a file again.
 // Each time what was agreed after the backup is kept by the agents and counts, though the broker does not know it.
 func TestRestoredFromBackup(t *testing.T) {
-	t.Parallel()
 	server := startPostgres(t)
 	_, database := server.Schema(t)
 	b := newProcess(t)
