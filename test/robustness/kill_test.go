@@ -14,7 +14,7 @@ import (
 func TestKilledUnderLoad(t *testing.T) {
 	t.Parallel()
 	b := newProcess(t)
-	killedUnderLoad(t, b, 20, cpu(18_000), func(int) { b.kill() })
+	killedUnderLoad(t, b, 20, cpu(9_000), func(int) { b.kill() })
 }
 
 // The same with the market in PostgreSQL, of which the server too is killed: the broker then ends by itself.
