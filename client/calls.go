@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/url"
 	"time"
@@ -177,4 +178,16 @@ func (c *Client) CreateToken(ctx context.Context, cluster string, ttl time.Durat
 	var out api.TokenCreated
 	err := c.call(ctx, http.MethodPost, "/tokens", nil, api.TokenCreate{Cluster: cluster, TTL: metav1.Duration{Duration: ttl}}, &out)
 	return out, err
+}
+
+// Backup writes a backup of the broker to w: all that it must not lose, its CA's key among it. Only the socket for
+// operators has it.
+func (c *Client) Backup(ctx context.Context, w io.Writer) error {
+	response, err := c.request(ctx, http.MethodGet, "/backup", nil, nil)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	_, err = io.Copy(w, response.Body)
+	return err
 }

@@ -29,14 +29,11 @@ import (
 // DefaultReservations is how many reservations one consumer may have.
 const DefaultReservations = 10_000
 
-// JournalFile is the name of the journal in a broker's folder.
-const JournalFile = "market.db"
-
 // Options say how a broker runs.
 type Options struct {
 	// Dir holds the journal, the CA and the operator's certificate. Required.
 	Dir string
-	// Journal defaults to an SQLite file in Dir.
+	// Journal defaults to an SQLite file in Dir. Of one that several brokers may be started on, one leads.
 	Journal journal.Journal
 	// Listen is the address for members. Default "127.0.0.1:7443".
 	Listen string
@@ -61,7 +58,7 @@ type Options struct {
 	Ready func(url string)
 }
 
-// Run runs a broker until ctx ends or its journal fails.
+// Run runs a broker until ctx ends, its journal fails or another broker takes over.
 func Run(ctx context.Context, o Options) error {
 	// The books are a large heap that lives long: to mark it as often as Go does by default holds up those who wait for an
 	// answer (docs/performance.md). Where GOGC is set, it decides.
@@ -88,13 +85,26 @@ func Run(ctx context.Context, o Options) error {
 	}
 	defer o.Journal.Close()
 	defer CollectRarely()()
+	if journal, ok := o.Journal.(contested); ok {
+		return standBy(ctx, o, journal)
+	}
+	return lead(ctx, o)
+}
+
+// lead runs the broker that is the only one on its journal.
+func lead(ctx context.Context, o Options) error {
 	market, err := exchange.Open(ctx, o.Journal, exchange.Options{Clock: o.Clock, Log: o.Log})
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", o.Listen)
+	if market.View().Revision > 0 {
+		if err := demandCA(o); err != nil {
+			return err
+		}
+	}
+	listener, err := listen(o)
 	if err != nil {
-		return api.Invalid("--listen", "%s", err).Fix("give a free address of this machine: HOST:PORT")
+		return err
 	}
 	defer listener.Close()
 	authority, url, err := identify(o, listener.Addr())
@@ -102,6 +112,16 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	return serve(ctx, o, market, authority, url, listener)
+}
+
+// demandCA refuses to make a new CA where members know another: they would refuse this broker.
+func demandCA(o Options) error {
+	key := filepath.Join(o.Dir, "ca", "ca.key")
+	if _, err := os.Stat(key); o.TLSCertDir != "" || !errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return api.Errorf(api.CodeConflict, "the market has members, but %s, by which they know their broker, is not there", key).At("--dir").
+		Fix("copy the folder ca from the broker's --dir or from where it led before, restore a backup, or give --tls-cert-dir")
 }
 
 // identify opens the CA and says by which URL members reach the broker.
@@ -153,7 +173,7 @@ func serve(ctx context.Context, o Options, market *exchange.Exchange, authority 
 		defer stopMarket()
 		var listeners errgroup.Group
 		listeners.Go(func() error { return serveMembers(ctx, tls.NewListener(listener, config), s.Members(), market) })
-		listeners.Go(func() error { return server.Serve(ctx, socket, s.Operators()) })
+		listeners.Go(func() error { return server.Serve(ctx, socket, serveBackup(o, market, s.Operators())) })
 		return listeners.Wait()
 	})
 	o.Log.Info("broker serves", "url", url, "socket", o.Socket, "revision", market.View().Revision)

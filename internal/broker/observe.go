@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"net"
 	"net/http"
 	"time"
 
@@ -18,9 +17,9 @@ import (
 
 // observe serves what operators' systems look at.
 func observe(ctx context.Context, o Options, x *exchange.Exchange) error {
-	l, err := net.Listen("tcp", o.MetricsAddress)
+	l, err := listenProbes(o)
 	if err != nil {
-		return api.Invalid("--metrics-bind-address", "%s", err).Fix("give a free address of this machine: HOST:PORT")
+		return err
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &metrics{market: x})

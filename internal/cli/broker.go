@@ -1,11 +1,8 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -15,7 +12,6 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/broker"
-	"github.com/bourse-dev/bourse/internal/journal/sqlite"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
@@ -23,10 +19,15 @@ func (sh *shell) brokerCommand() *cobra.Command {
 	var o broker.Options
 	var log logFlags
 	var caps capFlags
+	var place storeFlags
 	cmd := &cobra.Command{
 		Use: "broker", GroupID: "run", Short: "Run the broker of a federation, or act as its operator", Args: cobra.NoArgs,
 		Long: "Without a subcommand, bourse broker runs a broker until it is stopped. Its subcommands are an operator's: they\n" +
-			"reach the broker by its local socket, or with --server https://HOST:PORT and --operator-cert.",
+			"reach the broker by its local socket, or with --server https://HOST:PORT and --operator-cert.\n\n" +
+			"The market is kept in a file in --dir, or with --store in PostgreSQL, where further brokers that are started on the\n" +
+			"same database stand by and take over.",
+		Example: "  bourse broker --dir /var/lib/bourse --listen 0.0.0.0:7443 --host broker.example.org\n" +
+			"  bourse broker --dir /var/lib/bourse --store postgres://bourse@db.example.org/bourse --host broker.example.org",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			logger, err := log.logger(sh.progress)
 			if err != nil {
@@ -40,11 +41,16 @@ func (sh *shell) brokerCommand() *cobra.Command {
 			if o.Caps, err = market.CapsOf("--max-", most); err != nil {
 				return err
 			}
+			place.dir = o.Dir
+			if o.Journal, err = place.open(); err != nil {
+				return err
+			}
 			return broker.Run(cmd.Context(), o)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.Dir, "dir", "bourse-broker", "folder for the journal, the CA and the operator's certificate")
+	place.addStore(f)
 	f.StringVar(&o.Listen, "listen", "127.0.0.1:7443", "address for members")
 	f.StringSliceVar(&o.Hosts, "host", nil, "names and addresses by which members reach it, the first one goes into tokens (default: the host of --listen)")
 	f.StringVar(&o.TLSCertDir, "tls-cert-dir", "", "folder with tls.crt, tls.key and ca.crt to use instead of the built-in CA")
@@ -54,7 +60,7 @@ func (sh *shell) brokerCommand() *cobra.Command {
 	caps.add(f, broker.DefaultReservations, "one member")
 	log.add(f)
 	cmd.PersistentFlags().StringVar(&sh.operatorCert, "operator-cert", "", "for the subcommands: folder with an operator's tls.crt, tls.key and ca.crt; the broker writes one, `operator`, into its --dir")
-	cmd.AddCommand(sh.tokenCommand(), sh.membersCommand(), sh.capCommand(), sh.journalCommand())
+	cmd.AddCommand(sh.tokenCommand(), sh.membersCommand(), sh.capCommand(), sh.journalCommand(), sh.backupCommand(), sh.restoreCommand(), sh.verifyCommand())
 	for _, step := range []struct{ name, short string }{
 		{"approve", "Admit a cluster that asked to join: compare its fingerprint first"},
 		{"suspend", "Suspend a member: it is not shown and makes no new reservations"},
@@ -219,31 +225,5 @@ func (sh *shell) tokenCommand() *cobra.Command {
 	}
 	cmd := &cobra.Command{Use: "token", Short: "Make and list join tokens"}
 	cmd.AddCommand(create, list)
-	return cmd
-}
-
-func (sh *shell) journalCommand() *cobra.Command {
-	var dir string
-	accept := &cobra.Command{
-		Use: "accept-loss", Short: "Go on from a journal that was put back or damaged, as a new lineage", Args: cobra.NoArgs,
-		Long: "A broker refuses a journal that is not the one it last wrote: something that it acknowledged may be missing.\n" +
-			"When there is no better copy, accept-loss makes what is there the truth, as a new lineage, so that agents can tell.\n" +
-			"The broker must be stopped.",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			path := filepath.Join(dir, broker.JournalFile)
-			head, err := sqlite.AcceptLoss(cmd.Context(), path)
-			if errors.Is(err, os.ErrNotExist) {
-				return api.Errorf(api.CodeNotFound, "there is no journal %s", path).At("--dir").Fix("name the folder that the broker is started with")
-			}
-			if err != nil {
-				return err
-			}
-			_, err = fmt.Fprintln(sh.out, "the journal goes on at", head)
-			return err
-		},
-	}
-	accept.Flags().StringVar(&dir, "dir", "bourse-broker", "the broker's folder")
-	cmd := &cobra.Command{Use: "journal", Short: "Care for the broker's journal"}
-	cmd.AddCommand(accept)
 	return cmd
 }

@@ -34,7 +34,7 @@ func TestScript(t *testing.T) {
 			return os.Mkdir(e.WorkDir+"/run", 0o700)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "until": untilMatch, "keep": keep, "empty": empty,
+			"exits": exits, "until": untilMatch, "keep": keep, "empty": empty, "private": private, "damage": damage,
 			// join NAME TOKEN lets a cluster join.
 			"join": func(ts *testscript.TestScript, _ bool, args []string) {
 				_, err := member.Join(t, args[0], args[1], time.Now())
@@ -97,6 +97,23 @@ func empty(ts *testscript.TestScript, _ bool, args []string) {
 			ts.Fatalf("%s contains %v", dir, entries)
 		}
 	}
+}
+
+// private FILE... demands that only their owner can read files.
+func private(ts *testscript.TestScript, _ bool, args []string) {
+	for _, file := range args {
+		info, err := os.Stat(ts.MkAbs(file))
+		ts.Check(err)
+		if info.Mode() != 0o600 {
+			ts.Fatalf("the mode of %s is %v, want 0600", file, info.Mode())
+		}
+	}
+}
+
+// damage FILE COPY makes a copy of a file that lacks its end.
+func damage(ts *testscript.TestScript, _ bool, args []string) {
+	whole := ts.ReadFile(args[0])
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(whole[:len(whole)-1]), 0o600))
 }
 
 // Each command explains itself, on standard output.

@@ -95,10 +95,33 @@ func Open(ctx context.Context, j journal.Journal, options Options) (*Exchange, e
 }
 
 func (x *Exchange) load(ctx context.Context) error {
-	state := market.New(x.options.Self)
 	folded := uint64(0)
-	head, err := x.journal.Load(ctx,
-		func(at journal.Head, data []byte) error { folded = at.Revision; return state.Restore(data) },
+	var head journal.Head
+	state, err := fold(x.options.Self, func(onSnapshot func(journal.Head, []byte) error, onRecord func(journal.Record) error) (_ journal.Head, err error) {
+		head, err = x.journal.Load(ctx, func(at journal.Head, data []byte) error {
+			folded = at.Revision
+			return onSnapshot(at, data)
+		}, onRecord)
+		return head, err
+	})
+	if err != nil {
+		return err
+	}
+	x.state, x.head, x.foldedAt = state, head, folded
+	x.lineage.Store(&head.Lineage)
+	return nil
+}
+
+// Replay is what a journal does when it is loaded or read: see [journal.Journal].
+type Replay func(onSnapshot func(journal.Head, []byte) error, onRecord func(journal.Record) error) (journal.Head, error)
+
+// Fold makes a broker's market of what a journal holds, without running it. Errors are the journal's.
+func Fold(replay Replay) (*market.State, error) { return fold("", replay) }
+
+func fold(self string, replay Replay) (*market.State, error) {
+	state := market.New(self)
+	head, err := replay(
+		func(_ journal.Head, data []byte) error { return state.Restore(data) },
 		func(r journal.Record) error {
 			for _, data := range r.Events {
 				e, err := market.DecodeEvent(data)
@@ -110,14 +133,12 @@ func (x *Exchange) load(ctx context.Context) error {
 			return nil
 		})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if state.Revision != head.Revision {
-		return fmt.Errorf("journal: it is at revision %d, its events at %d", head.Revision, state.Revision)
+		return nil, fmt.Errorf("journal: it is at revision %d, its events at %d", head.Revision, state.Revision)
 	}
-	x.state, x.head, x.foldedAt = state, head, folded
-	x.lineage.Store(&head.Lineage)
-	return nil
+	return state, nil
 }
 
 // Lineage names the life of the journal that revisions belong to.

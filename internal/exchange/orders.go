@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/journal"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
@@ -41,6 +42,16 @@ func (x *Exchange) Observe(ctx context.Context, cluster string, m *market.Measur
 // quick and must not keep what it got, but for records and listings, which are immutable.
 func (x *Exchange) Read(ctx context.Context, look func(*market.State)) error {
 	return x.give(ctx, &order{read: look})
+}
+
+// Snapshot returns the whole market as it is between two batches, and where its journal stands then.
+func (x *Exchange) Snapshot(ctx context.Context) (at journal.Head, state []byte, err error) {
+	var encode func() ([]byte, error)
+	if err := x.Read(ctx, func(s *market.State) { at, encode = x.head, s.Snapshot() }); err != nil {
+		return journal.Head{}, nil, err
+	}
+	state, err = encode()
+	return at, state, err
 }
 
 // Now is the exchange's time.

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
@@ -51,6 +52,19 @@ func (h Head) Next(n int, encoded []byte) Head {
 	sum.Write(encoded)
 	sum.Sum(next.Hash[:0])
 	return next
+}
+
+// Follow returns the head after a batch as it was stored, with its events, which share the memory of encoded.
+// An error says why it is not the one after h.
+func (h Head) Follow(revision uint64, hash, encoded []byte) (next Head, events [][]byte, err error) {
+	if events, err = Decode(encoded); err != nil {
+		return Head{}, nil, fmt.Errorf("record %d: %w", revision, err)
+	}
+	next = h.Next(len(events), encoded)
+	if next.Revision != revision || !bytes.Equal(next.Hash[:], hash) {
+		return Head{}, nil, fmt.Errorf("record %d does not continue %v", revision, h)
+	}
+	return next, events, nil
 }
 
 // Seal returns the hash that binds a snapshot to its head. A journal without a snapshot seals its

@@ -9,7 +9,7 @@
 //
 //	base (a snapshot, or the genesis) ◀─ record ◀─ record ◀─ record = head
 //
-// Implementations: sqlite (a file; the broker's default), kube (one Ledger object; an agent's), memory
+// Implementations: sqlite (a file; the broker's default), postgres (a database; a broker's too), kube (one Ledger object; an agent's), memory
 // (tests). All pass the same suite, journaltest.
 package journal
 

@@ -14,15 +14,37 @@ import (
 func TestKilledUnderLoad(t *testing.T) {
 	t.Parallel()
 	b := newProcess(t)
+	killedUnderLoad(t, b, 20, cpu(9_000), func(int) { b.kill() })
+}
+
+// The same with the market in PostgreSQL, of which the server too is killed: the broker then ends by itself.
+func TestKilledUnderLoadOnPostgres(t *testing.T) {
+	server := startPostgres(t)
+	b := newProcess(t)
+	_, b.store = server.Schema(t)
+	killedUnderLoad(t, b, 12, cpu(6_000), func(round int) {
+		if round%3 != 2 {
+			b.kill()
+			return
+		}
+		server.Kill()
+		b.ends("postgres://broker@")
+		if err := server.Launch(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func killedUnderLoad(t *testing.T, b *process, rounds int, offered api.Resources, kill func(round int)) {
 	b.start()
-	l := newLoad(b, 6, 3, cpu(18_000))
+	l := newLoad(b, 6, 3, offered)
 	w := follow(t, l.consumers[0])
-	for round := range 20 {
+	for round := range rounds {
 		l.offer()
 		dead := make(chan struct{})
 		time.AfterFunc(time.Duration(20+rand.IntN(400))*time.Millisecond, func() {
 			defer close(dead)
-			b.kill()
+			kill(round)
 		})
 		l.run(t.Context())
 		<-dead
@@ -42,7 +64,7 @@ func TestKilledUnderLoad(t *testing.T) {
 		reached[d.acknowledged.Payload.State]++
 	}
 	t.Logf("%d reservations, %d answers lost, acknowledged: %v", len(l.deals), l.lost, reached)
-	if l.lost < 20 || reached[api.Held] == 0 || reached[api.Reserved] == 0 || reached[api.Released] == 0 || reached[api.Rejected] == 0 {
+	if l.lost < rounds || reached[api.Held] == 0 || reached[api.Reserved] == 0 || reached[api.Released] == 0 || reached[api.Rejected] == 0 {
 		t.Error("not everything was tested")
 	}
 	w.sees(mine(all(t, b.operator), l.consumers[0].ID))

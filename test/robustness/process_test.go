@@ -37,6 +37,8 @@ type process struct {
 	operator *client.Client
 	// Before what it is started with, such as strace and its flags.
 	wrapper []string
+	// The database of its market; empty: a file in dir.
+	store string
 
 	life *life
 }
@@ -87,7 +89,7 @@ func (b *process) journal() string { return filepath.Join(b.dir, "data", "market
 func (b *process) launch() *life {
 	b.t.Helper()
 	args := append(append([]string{}, b.wrapper...), binary, "broker", "--dir", filepath.Join(b.dir, "data"), "--socket", b.socket,
-		"--listen", b.address, "--metrics-bind-address", b.metrics, "--rate-limit", "100000", "--log-format", "json")
+		"--listen", b.address, "--metrics-bind-address", b.metrics, "--rate-limit", "100000", "--log-format", "json", "--store", b.store)
 	l := &life{cmd: exec.Command(args[0], args[1:]...), serves: make(chan struct{}), ended: make(chan struct{})}
 	stderr, err := l.cmd.StderrPipe()
 	if err == nil {

@@ -46,6 +46,61 @@ func Run(t *testing.T, place func(testing.TB) (open func() journal.Journal)) {
 	t.Run("any history survives", func(t *testing.T) { anyHistory(t, place) })
 }
 
+// Store is a journal that a broker can be told to keep its market in.
+type Store interface {
+	journal.Journal
+	Read(context.Context, func(journal.Head, []byte) error, func(journal.Record) error) (journal.Head, error)
+	Begin(ctx context.Context, at journal.Head, state []byte) error
+}
+
+// RunStore holds a store to what backups need of it.
+func RunStore(t *testing.T, place func(testing.TB) (open func() Store)) {
+	open := place(t)
+	j := open()
+	at := Next(Next(journal.Genesis(), batch("a", "b")), batch("c"))
+	if _, err := j.Read(t.Context(), nil, nil); err == nil {
+		t.Error("read what is not there")
+	}
+	state := string(bytes.Repeat([]byte("0123456789abcdef"), 100_000))
+	if err := j.Begin(t.Context(), at, []byte(state)); err != nil {
+		t.Fatal(err)
+	}
+	want := Content{Base: at, State: state, Head: at}
+	j.Close()
+	same(t, read(t, open()), want)
+	l := load(t, open())
+	l.append("d")
+	l.Close()
+	want.Head, want.Records = l.head, []journal.Record{record(4, "d")}
+	if err := open().Begin(t.Context(), at, []byte(state)); !errors.Is(err, journal.ErrConflict) {
+		t.Errorf("begin where there is something: %v, want ErrConflict", err)
+	}
+	j = open()
+	for range 2 {
+		var got Content
+		head, err := j.Read(t.Context(), func(at journal.Head, state []byte) error {
+			got.Base, got.State = at, string(state)
+			return nil
+		}, func(r journal.Record) error {
+			got.Records = append(got.Records, r)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got.Head = head
+		same(t, got, want)
+	}
+	same(t, read(t, open()), want)
+
+	again := place(t)
+	load(t, again()).Close() // a journal that holds nothing yet
+	if err := again().Begin(t.Context(), at, []byte("s")); err != nil {
+		t.Fatal(err)
+	}
+	same(t, read(t, again()), Content{Base: at, State: "s", Head: at})
+}
+
 // Content is what a Load returned and told.
 type Content struct {
 	Base    journal.Head // zero if there is no snapshot

@@ -216,12 +216,12 @@ func TestReplacedFilesAreRefused(t *testing.T) {
 func acceptLossOf(t *testing.T, path string) {
 	t.Helper()
 	if _, err := os.Stat(path); err != nil {
-		if _, err := AcceptLoss(t.Context(), path); !errors.Is(err, os.ErrNotExist) {
+		if _, err := New(path).AcceptLoss(t.Context()); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("accept loss of a database that is not there: %v", err)
 		}
 		return
 	}
-	head, err := AcceptLoss(t.Context(), path)
+	head, err := New(path).AcceptLoss(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +244,7 @@ func TestAcceptLoss(t *testing.T) {
 	newer := readFiles(t, j.path)
 	j.Close()
 	files{"": older[""], "-wal": older["-wal"], ".head": newer[".head"]}.write(t, j.path)
-	head, err := AcceptLoss(t.Context(), j.path)
+	head, err := New(j.path).AcceptLoss(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,19 +27,39 @@ func (j *Journal) Load(ctx context.Context, onSnapshot func(journal.Head, []byte
 
 // AcceptLoss makes a journal usable that verifies but is not what its head file says: an older copy, a
 // backup put back, a WAL cut short by damage. It starts a new lineage and returns its head. No other
-// process may have the journal open. Errors: as Load.
-func AcceptLoss(ctx context.Context, path string) (head journal.Head, err error) {
-	j := New(path)
+// process may have the journal open. Errors: as Load; os.ErrNotExist, wrapped, where there is none.
+func (j *Journal) AcceptLoss(ctx context.Context) (head journal.Head, err error) {
 	defer func() { err = errors.Join(err, j.Close()) }()
-	if _, err := os.Stat(path); err != nil {
+	if _, err := os.Stat(j.path); err != nil {
 		return head, err
 	}
-	onSnapshot := func(journal.Head, []byte) error { return nil }
-	onRecord := func(journal.Record) error { return nil }
-	if err := j.load(ctx, onSnapshot, onRecord, true); err != nil {
+	if err := j.load(ctx, ignoreState, ignoreRecord, true); err != nil {
 		return head, err
 	}
 	return j.NewLineage(ctx, j.head)
+}
+
+func ignoreState(journal.Head, []byte) error { return nil }
+func ignoreRecord(journal.Record) error      { return nil }
+
+// Read verifies and replays the journal like Load, but changes no file and leaves j as it was. No other
+// process may have the journal open. Errors: as Load; os.ErrNotExist, wrapped, where there is none.
+func (j *Journal) Read(ctx context.Context, onSnapshot func(journal.Head, []byte) error, onRecord func(journal.Record) error) (journal.Head, error) {
+	said, err := readHeadFile(j.path + ".head")
+	if err != nil {
+		return journal.Head{}, err
+	}
+	found, err := verify(ctx, j.path, said.head, onSnapshot, onRecord)
+	if err == nil && !found.fresh {
+		err = found.compare(j.path, said)
+	}
+	if err == nil && found.fresh {
+		err = &os.PathError{Op: "read journal", Path: j.path, Err: os.ErrNotExist}
+	}
+	if err != nil {
+		return journal.Head{}, err
+	}
+	return found.head, nil
 }
 
 // load verifies the journal on a connection that cannot write, and only then opens it for writing. The

@@ -49,6 +49,36 @@ func (j *Journal) Snapshot(ctx context.Context, at journal.Head, state []byte) e
 	return j.sweep(ctx)
 }
 
+// Begin makes a new journal, or one that holds nothing yet, begin at a snapshot: that of another journal. Errors:
+// ErrConflict where the journal holds something; otherwise as Load and Snapshot.
+func (j *Journal) Begin(ctx context.Context, at journal.Head, state []byte) error {
+	head, err := j.Load(ctx, ignoreState, ignoreRecord)
+	if err != nil {
+		return err
+	}
+	if head.Revision > 0 {
+		return fmt.Errorf("journal %s is at %v: %w", j.path, head, journal.ErrConflict)
+	}
+	j.whole.Lock()
+	defer j.whole.Unlock()
+	first, last, err := j.writeState(ctx, state)
+	if err != nil {
+		return err
+	}
+	seal := at.Seal(state)
+	return j.write(ctx, func(ctx context.Context) error {
+		// The head file must not name the empty journal when that is gone, nor what is not there yet: a crash
+		// in between leaves an empty one, or one without a mark, which is refused.
+		if err := j.mark.Truncate(0); err != nil {
+			return err
+		}
+		j.base, j.head = at, at
+		_, err := j.db.ExecContext(ctx, "UPDATE base SET lineage = ?, revision = ?, hash = ?, first = ?, last = ?, seal = ?",
+			at.Lineage, int64(at.Revision), at.Hash[:], first, last, seal[:])
+		return errors.Join(err, j.mark.write(at), j.mark.Sync())
+	})
+}
+
 // locate finds at in the journal.
 func (j *Journal) locate(ctx context.Context, at journal.Head) error {
 	if at == j.base || at == j.head {

@@ -73,6 +73,22 @@ func TestConformance(t *testing.T) {
 	})
 }
 
+func TestStore(t *testing.T) {
+	t.Parallel()
+	journaltest.RunStore(t, func(t testing.TB) func() journaltest.Store {
+		path := filepath.Join(t.TempDir(), "j")
+		var last *Journal
+		t.Cleanup(func() { last.Close() })
+		return func() journaltest.Store {
+			if last != nil {
+				last.Close()
+			}
+			last = New(path)
+			return last
+		}
+	})
+}
+
 // history makes a journal and appends rounds batches to it, with a snapshot after the first half.
 func history(t testing.TB, path string, rounds int) *Journal {
 	t.Helper()

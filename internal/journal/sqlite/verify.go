@@ -161,13 +161,9 @@ func (v *verifier) records(ctx context.Context, onRecord func(journal.Record) er
 		if err := rows.Scan(&revision, &hash, &encoded); err != nil {
 			return err
 		}
-		events, err := journal.Decode(encoded)
+		next, events, err := v.head.Follow(revision, hash, encoded)
 		if err != nil {
-			return v.refuse(remedyDamage, "record %d: %v", revision, err)
-		}
-		next := v.head.Next(len(events), encoded)
-		if next.Revision != revision || !bytes.Equal(next.Hash[:], hash) {
-			return v.refuse(remedyDamage, "record %d does not continue %v", revision, v.head)
+			return v.refuse(remedyDamage, "%v", err)
 		}
 		v.pass(next)
 		if v.callback = onRecord(journal.Record{Revision: revision, Events: events}); v.callback != nil {

@@ -1,0 +1,179 @@
+package broker
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/identity/atomicfile"
+	"github.com/bourse-dev/bourse/internal/journal"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// Backup is all that a broker must not lose, at one point of its market's history. It is the same whatever the
+// market is kept in. It is a secret: whoever has the CA's key can pose as any member.
+type Backup struct {
+	// Taken is when.
+	Taken time.Time `json:"taken"`
+	// Head is where the journal stood, and State the whole market there.
+	Head  journal.Head `json:"head"`
+	State []byte       `json:"state"`
+	// CA are the files of the built-in CA by name; none where the broker has its certificate from elsewhere.
+	CA map[string][]byte `json:"ca"`
+}
+
+// caFiles are what makes a broker the one that its members know. The operator's certificate is made again.
+var caFiles = []string{"ca.key", "ca.crt"}
+
+// What a backup begins with: its format, and the SHA-256 of all that follows the line.
+const backupLine = "bourse backup 1 %x\n"
+
+// Encode returns a backup as it is kept in a file.
+func (b *Backup) Encode() ([]byte, error) {
+	body, err := json.Marshal(b)
+	if err != nil {
+		return nil, err
+	}
+	return append(fmt.Appendf(nil, backupLine, sha256.Sum256(body)), body...), nil
+}
+
+// DecodeBackup reads and verifies a backup, down to that its market can be used.
+func DecodeBackup(data []byte) (b *Backup, state *market.State, err error) {
+	line, body, _ := bytes.Cut(data, []byte("\n"))
+	var version int
+	if _, err := fmt.Sscanf(string(line), "bourse backup %d", &version); err != nil {
+		return nil, nil, errors.New("it is not a backup of a broker")
+	}
+	if version != 1 {
+		return nil, nil, fmt.Errorf("its format is %d, this version knows 1", version)
+	}
+	if string(line)+"\n" != fmt.Sprintf(backupLine, sha256.Sum256(body)) {
+		return nil, nil, errors.New("it is damaged or not whole: its checksum does not match")
+	}
+	b = new(Backup)
+	if err := json.Unmarshal(body, b); err != nil {
+		return nil, nil, err
+	}
+	state, err = exchange.Fold(func(onSnapshot func(journal.Head, []byte) error, _ func(journal.Record) error) (journal.Head, error) {
+		return b.Head, onSnapshot(b.Head, b.State)
+	})
+	return b, state, err
+}
+
+// takeBackup takes one of a running market.
+func takeBackup(ctx context.Context, o Options, x *exchange.Exchange) (*Backup, error) {
+	at, state, err := x.Snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return withCA(o.Dir, &Backup{Taken: time.Now().UTC(), Head: at, State: state})
+}
+
+// BackupStore takes one of a store, beside its broker or without one. dir is the broker's folder.
+func BackupStore(ctx context.Context, dir string, store Store) (*Backup, error) {
+	state, head, err := ReadStore(ctx, store)
+	if err != nil {
+		return nil, err
+	}
+	data, err := state.Snapshot()()
+	if err != nil {
+		return nil, err
+	}
+	return withCA(dir, &Backup{Taken: time.Now().UTC(), Head: head, State: data})
+}
+
+// ReadStore verifies a store and folds it into its market. Errors: NotFound where no journal is there; the store's.
+func ReadStore(ctx context.Context, store Store) (state *market.State, head journal.Head, err error) {
+	state, err = exchange.Fold(func(onSnapshot func(journal.Head, []byte) error, onRecord func(journal.Record) error) (journal.Head, error) {
+		head, err = store.Read(ctx, onSnapshot, onRecord)
+		return head, err
+	})
+	return state, head, missing(err)
+}
+
+func withCA(dir string, b *Backup) (*Backup, error) {
+	b.CA = map[string][]byte{}
+	for _, name := range caFiles {
+		data, err := os.ReadFile(filepath.Join(dir, "ca", name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		b.CA[name] = data
+	}
+	return b, nil
+}
+
+// Restore puts a backup into a store that holds nothing yet, as a new lineage, and its CA into dir. Agents see the
+// lineage and say what they hold. It returns where the journal goes on. Errors: Conflict where something is there
+// already, which is left as it is.
+func (b *Backup) Restore(ctx context.Context, dir string, store Store) (journal.Head, error) {
+	for name, data := range b.CA {
+		if there, err := os.ReadFile(filepath.Join(dir, "ca", name)); err == nil && !bytes.Equal(there, data) {
+			return journal.Head{}, api.Errorf(api.CodeConflict, "%s is of another federation", filepath.Join(dir, "ca", name)).At("--dir").Fix("name an empty folder")
+		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return journal.Head{}, err
+		}
+	}
+	if _, head, err := ReadStore(ctx, store); err == nil && head.Revision > 0 {
+		return journal.Head{}, notEmpty(fmt.Errorf("it is at %v", head))
+	} else if err != nil && api.CodeOf(err) != api.CodeNotFound {
+		return journal.Head{}, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return journal.Head{}, err
+	}
+	for _, name := range caFiles { // the key first: without it the certificate is refused
+		if data, ok := b.CA[name]; ok {
+			if err := atomicfile.Write(filepath.Join(dir, "ca", name), data); err != nil {
+				return journal.Head{}, err
+			}
+		}
+	}
+	at := b.Head.Renew()
+	err := store.Begin(ctx, at, b.State)
+	if errors.Is(err, journal.ErrConflict) {
+		err = notEmpty(err)
+	}
+	return at, errors.Join(err, store.Close())
+}
+
+func notEmpty(found error) error {
+	return api.Errorf(api.CodeConflict, "the store is not empty: %s", found).At("--store").
+		Fix("name an empty one: another --dir, or another database or schema; what is there is not overwritten")
+}
+
+// serveBackup hands backups out on the operators' socket, and nowhere else: the CA's key never crosses a network.
+func serveBackup(o Options, x *exchange.Exchange, operators http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", operators)
+	mux.HandleFunc("GET "+api.Prefix+"/backup", func(w http.ResponseWriter, r *http.Request) {
+		backup, err := takeBackup(r.Context(), o, x)
+		var data []byte
+		if err == nil {
+			data, err = backup.Encode()
+		}
+		if err != nil {
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_ = json.NewEncoder(w).Encode(api.Errorf(api.CodeUnavailable, "no backup: %s", err))
+			return
+		}
+		w.Header().Set("Content-Type", "application/octet-stream")
+		_, _ = io.Copy(w, bytes.NewReader(data))
+	})
+	return mux
+}

@@ -1,0 +1,249 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/broker"
+	"github.com/bourse-dev/bourse/internal/identity/atomicfile"
+	"github.com/bourse-dev/bourse/internal/journal"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// storeFlags say where a broker keeps its market.
+type storeFlags struct{ dir, store string }
+
+func (s *storeFlags) addStore(f *pflag.FlagSet) {
+	f.StringVar(&s.store, "store", "", "where the market is kept: sqlite, a file in --dir, or postgres://USER@HOST/DATABASE (also BOURSE_STORE, which ps does not show; default: sqlite)")
+}
+
+func (s *storeFlags) add(f *pflag.FlagSet) {
+	f.StringVar(&s.dir, "dir", "bourse-broker", "the broker's folder")
+	s.addStore(f)
+}
+
+func (s *storeFlags) open() (broker.Store, error) {
+	store := s.store
+	if store == "" {
+		store = os.Getenv("BOURSE_STORE")
+	}
+	return broker.OpenStore(s.dir, store)
+}
+
+func (sh *shell) backupCommand() *cobra.Command {
+	var place storeFlags
+	cmd := &cobra.Command{
+		Use: "backup FILE", Short: "Back up a broker, also while it runs", Args: cobra.ExactArgs(1),
+		Long: "What a broker must not lose is written to FILE (- is standard output): its whole market at one point of time, and the CA\n" +
+			"by which its members know it. FILE holds the CA's key: whoever can read it can pose as any member. It is made readable\n" +
+			"by its owner only. The running broker is asked by its socket; with --dir or --store what it left behind is read instead,\n" +
+			"and with PostgreSQL that may be done while it runs.",
+		Example: "  bourse broker backup /backup/bourse-$(date +%F)\n" +
+			"  bourse broker backup - | age -r KEY > bourse.age\n" +
+			"  bourse broker backup --dir /var/lib/bourse bourse.backup",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var data []byte
+			var err error
+			if cmd.Flags().Changed("dir") || cmd.Flags().Changed("store") {
+				data, err = place.backup(cmd.Context())
+			} else {
+				data, err = sh.askBackup(cmd.Context())
+			}
+			if err != nil {
+				return err
+			}
+			backup, state, err := broker.DecodeBackup(data) // one that cannot be restored is none
+			if err != nil {
+				return api.Errorf(api.CodeInternal, "the backup is not usable: %s", err).Fix("check the store: bourse broker verify")
+			}
+			if args[0] == "-" {
+				_, err = sh.out.Write(data)
+			} else {
+				err = atomicfile.Write(args[0], data)
+			}
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(sh.progress, "backed up: %d reservations of %d members, at %v\n", reservationsIn(state), len(state.Members()), backup.Head)
+			if len(backup.CA) == 0 {
+				fmt.Fprintln(sh.progress, "There is no CA in it: the broker's folder has none. Keep what is in its --tls-cert-dir, or name its --dir.")
+			}
+			return nil
+		},
+	}
+	place.add(cmd.Flags())
+	return cmd
+}
+
+func (s *storeFlags) backup(ctx context.Context) ([]byte, error) {
+	store, err := s.open()
+	if err != nil {
+		return nil, err
+	}
+	defer store.Close()
+	backup, err := broker.BackupStore(ctx, s.dir, store)
+	if err != nil {
+		return nil, err
+	}
+	return backup.Encode()
+}
+
+func (sh *shell) askBackup(ctx context.Context) ([]byte, error) {
+	if strings.HasPrefix(sh.server, "https://") || strings.HasPrefix(sh.server, "http://") {
+		return nil, api.Invalid("--server", "a backup holds the CA's key, which crosses no network").Fix("run it on the broker's machine")
+	}
+	c, err := sh.operator()
+	if err != nil {
+		return nil, err
+	}
+	var data bytes.Buffer
+	err = c.Backup(ctx, &data)
+	return data.Bytes(), err
+}
+
+func (sh *shell) restoreCommand() *cobra.Command {
+	var place storeFlags
+	cmd := &cobra.Command{
+		Use: "restore FILE", Short: "Make a new broker of a backup", Args: cobra.ExactArgs(1),
+		Long: "The market of a backup is put into a store that holds nothing yet, of any kind, and the CA into --dir. What was\n" +
+			"acknowledged after the backup is not in it, so the market goes on as a new lineage: agents see that and say what\n" +
+			"they hold, which counts, though the broker does not know it. They tear nothing down. The broker that the backup is of\n" +
+			"must be stopped for good.",
+		Example: "  bourse broker restore /backup/bourse-2026-11-21 --dir /var/lib/bourse\n" +
+			"  bourse broker restore bourse.backup --dir /var/lib/bourse --store postgres://bourse@db.example.org/bourse",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			backup, state, err := readBackup(args[0])
+			if err != nil {
+				return err
+			}
+			store, err := place.open()
+			if err != nil {
+				return err
+			}
+			defer store.Close()
+			head, err := backup.Restore(cmd.Context(), place.dir, store)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(sh.out, "restored: %d reservations of %d members, as of %s; the journal goes on at %v\n",
+				reservationsIn(state), len(state.Members()), backup.Taken.Format("2006-01-02 15:04:05 MST"), head)
+			return err
+		},
+	}
+	place.add(cmd.Flags())
+	return cmd
+}
+
+func reservationsIn(state *market.State) (n int) {
+	for _, of := range state.Count() {
+		n += of
+	}
+	return n
+}
+
+func readBackup(file string) (*broker.Backup, *market.State, error) {
+	data, err := os.ReadFile(file)
+	if file == "-" {
+		data, err = io.ReadAll(os.Stdin)
+	}
+	if err != nil {
+		return nil, nil, api.Invalid("FILE", "%s", err).Fix("name a file that bourse broker backup wrote")
+	}
+	backup, state, err := broker.DecodeBackup(data)
+	if err != nil {
+		return nil, nil, api.Invalid("FILE", "%s: %s", file, err).Fix("name another file that bourse broker backup wrote")
+	}
+	return backup, state, nil
+}
+
+// verified is what verify says.
+type verified struct {
+	Lineage      string       `json:"lineage"`
+	Revision     uint64       `json:"revision"`
+	Hash         journal.Hash `json:"hash"`
+	Members      int          `json:"members"`
+	Tokens       int          `json:"tokens"`
+	Reservations int          `json:"reservations"`
+}
+
+func (sh *shell) verifyCommand() *cobra.Command {
+	var place storeFlags
+	cmd := &cobra.Command{
+		Use: "verify [FILE]", Short: "Verify what a broker keeps, or a backup", Args: cobra.MaximumNArgs(1),
+		Long: "Reads the whole journal, or the backup FILE, recomputes its hash chain, makes a market of it and checks that its books\n" +
+			"agree with themselves. Nothing is changed. A file in --dir can be verified while its broker is stopped; PostgreSQL at\n" +
+			"any time. The exit code is not 0 where something is damaged.",
+		Example: "  bourse broker verify --dir /var/lib/bourse\n" +
+			"  bourse broker verify --store postgres://bourse@db.example.org/bourse\n" +
+			"  bourse broker verify /backup/bourse-2026-11-21",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			state, head, err := place.read(cmd.Context(), args)
+			if err != nil {
+				return err
+			}
+			if wrong := state.Imbalance(); wrong > 0 {
+				return api.Errorf(api.CodeInternal, "the books of %d pools do not agree with their reservations", wrong).Fix("report it; restore a backup that verifies")
+			}
+			v := verified{head.Lineage, head.Revision, head.Hash, len(state.Members()), len(state.Tokens()), reservationsIn(state)}
+			if sh.output == "json" || sh.output == "yaml" {
+				return sh.encode(v)
+			}
+			_, err = fmt.Fprintf(sh.out, "lineage       %s\nrevision      %d\nhash          %v\nmembers       %d\ntokens        %d\nreservations  %d\n",
+				v.Lineage, v.Revision, v.Hash, v.Members, v.Tokens, v.Reservations)
+			return err
+		},
+	}
+	place.add(cmd.Flags())
+	return cmd
+}
+
+func (s *storeFlags) read(ctx context.Context, args []string) (*market.State, journal.Head, error) {
+	if len(args) > 0 {
+		backup, state, err := readBackup(args[0])
+		if err != nil {
+			return nil, journal.Head{}, err
+		}
+		return state, backup.Head, nil
+	}
+	store, err := s.open()
+	if err != nil {
+		return nil, journal.Head{}, err
+	}
+	defer store.Close()
+	return broker.ReadStore(ctx, store)
+}
+
+func (sh *shell) journalCommand() *cobra.Command {
+	var place storeFlags
+	accept := &cobra.Command{
+		Use: "accept-loss", Short: "Go on from a journal that was put back or damaged, as a new lineage", Args: cobra.NoArgs,
+		Long: "A broker refuses a journal that is not the one it last wrote: something that it acknowledged may be missing.\n" +
+			"When there is no better copy, accept-loss makes what is there the truth, as a new lineage, so that agents can tell.\n" +
+			"The broker must be stopped.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			store, err := place.open()
+			if err != nil {
+				return err
+			}
+			defer store.Close()
+			head, err := broker.AcceptLoss(cmd.Context(), store)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(sh.out, "the journal goes on at", head)
+			return err
+		},
+	}
+	place.add(accept.Flags())
+	cmd := &cobra.Command{Use: "journal", Short: "Care for the broker's journal"}
+	cmd.AddCommand(accept)
+	return cmd
+}

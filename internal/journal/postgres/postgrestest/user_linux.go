@@ -1,0 +1,5 @@
+package postgrestest
+
+import "syscall"
+
+func endWithParent(a *syscall.SysProcAttr) { a.Pdeathsig = syscall.SIGQUIT }
