@@ -30,6 +30,7 @@ type lend struct {
 	inventory *inventory.Inventory
 	peering   *peering.Provider
 	network   *network.Network
+	places    *placeholders
 	policies  *posture.Policies
 	sharing   func() *api.Sharing
 	reader    client.Reader // from the API server

@@ -65,7 +65,8 @@ func (a *agent) useLiqo(ctx context.Context, h *halves, post *letters, news *sta
 		reader: a.mgr.GetAPIReader(), graces: a.graces(), log: h.log, isOpen: map[string]bool{}, proofs: map[string]proof{}, network: net,
 		policies: &posture.Policies{Reader: a.mgr.GetAPIReader(), Writer: c, Namespace: a.Namespace},
 	}
-	l.peering = &peering.Provider{Client: c}
+	l.peering, l.places = &peering.Provider{Client: c}, a.newPlaceholders(l)
+	h.sharing.came = l.places.tell
 	p := &peerings{
 		Client: c, cluster: h.cluster, namespace: a.Namespace, market: post.market, letters: post, standings: news, linger: a.Linger, abandon: a.Abandon, log: h.log,
 		poke: make(chan event.GenericEvent, 1024), lend: l, paces: map[string]pace{}, network: net,

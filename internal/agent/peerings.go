@@ -100,6 +100,7 @@ func (p *peerings) follow(ctx context.Context, r *market.Reservation) error {
 	if peer == "" || r.State == api.Held {
 		return nil
 	}
+	p.lend.places.tell()
 	object := &api.Peering{
 		ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: api.PeeringName(peer, role)},
 		Spec:       api.PeeringSpec{Cluster: peer, Role: role},
