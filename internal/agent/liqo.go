@@ -80,6 +80,7 @@ func (a *agent) useLiqo(ctx context.Context, h *halves, post *letters, news *sta
 			graces:     a.graces(),
 			inventory:  inv,
 			looked:     map[string]time.Time{},
+			making:     map[string]time.Time{},
 		},
 	}
 	post.came = func(peer string, role api.PeeringRole) { p.look(ctx, peer, role) }

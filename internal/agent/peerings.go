@@ -52,7 +52,7 @@ type side interface {
 }
 
 const (
-	quick = 10 * time.Millisecond  // how soon Liqo mostly has answered,
+	quick = 3 * time.Millisecond   // how soon Liqo mostly has answered,
 	soon  = 300 * time.Millisecond // and how often one looks when it has not
 	later = 15 * time.Second       // how often an open peering is looked at that no event was about
 )
