@@ -196,6 +196,23 @@ type PoolPolicy struct {
 	// +kubebuilder:validation:items:MaxLength=253
 	// +optional
 	LoadBalancerClasses []string `json:"loadBalancerClasses,omitempty"`
+	// Placeholders hold, on the pool's nodes, what is reserved and not used yet, so that this cluster's own pods cannot take
+	// it. Nil: nothing does, and `ReservedNotCovered` says when they have. Needs config/placeholders.
+	// +optional
+	Placeholders *Placeholders `json:"placeholders,omitempty"`
+}
+
+// Placeholders are pods that do nothing. They make room as soon as a consumer's pod waits for it. They are taken by pods of
+// a higher priority, so they hold against pods of their own priority and below.
+type Placeholders struct {
+	// PriorityClass is theirs. Default bourse-placeholder, the one of config/placeholders: the priority of pods that name none.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	PriorityClass string `json:"priorityClass,omitempty"`
+	// Image is what they run. Default registry.k8s.io/pause:3.10.
+	// +kubebuilder:validation:MaxLength=512
+	// +optional
+	Image string `json:"image,omitempty"`
 }
 
 // Pool is what is shared of the pool of a name; nil if nothing is.

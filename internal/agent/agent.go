@@ -272,8 +272,8 @@ func (a *agent) lead(ctx context.Context) error {
 func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string, m *membership, ledger *exchange.Exchange, k kubernetes.Interface, log *slog.Logger) error {
 	broker := transport.NewHTTP(cluster, m.broker)
 	engine := match.New()
-	sharing := &policy{Client: a.mgr.GetClient(), engine: engine, changed: make(chan struct{}, 1)}
-	inv := inventory.New(k, inventory.Options{Logger: log, Owner: liqo.Creator, Consumer: consumerOf(ledger)})
+	sharing := &policy{Client: a.mgr.GetClient(), engine: engine, changed: make(chan struct{}, 1), came: func() {}}
+	inv := inventory.New(k, inventory.Options{Logger: log, Owner: liqo.Creator, Consumer: consumerOf(ledger), Nothing: placeholder})
 	var shop transport.Broker
 	if a.ConnectorListen != "" {
 		var err error
@@ -365,6 +365,10 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 		return err
 	}
 	d := a.newDoctor(cluster, m, ledger, broker, sharing, here)
+	if halves.peerings != nil {
+		d.places = halves.peerings.lend.places
+		group.Go(func() error { return d.places.run(ctx) })
+	}
 	group.Go(func() error { return d.run(ctx, shown.health) })
 	group.Go(func() error { return advertiser.Run(ctx) })
 	group.Go(func() error { offers.LookAtAll(ctx); return nil })

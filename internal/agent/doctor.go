@@ -35,6 +35,7 @@ type doctor struct {
 	broker     transport.Broker
 	sharing    *policy
 	here       *installed          // nil without a Liqo that can be used
+	places     *placeholders       // likewise
 	inspection *posture.Inspection // nil where the admin says that Liqo is not wanted
 
 	mu   sync.Mutex
@@ -147,9 +148,14 @@ func (d *doctor) ofSharing(lends bool) (found []api.Problem) {
 	if !lends {
 		return []api.Problem{health.NothingShared.Of("", "to lend, make one: docs/objects/sharingpolicy.yaml", "no SharingPolicy named default is in force")}
 	}
+	if d.places != nil {
+		for pool, why := range d.places.missing() {
+			found = append(found, health.PlaceholdersMissing.Of("pool "+pool, "kubectl apply -k config/placeholders, and name a PriorityClass that is there", "%s", why))
+		}
+	}
 	l := d.market.View().Listing(d.cluster)
 	if l == nil {
-		return nil
+		return found
 	}
 	for _, p := range l.Pools {
 		if !p.Available.Negative() {

@@ -30,6 +30,7 @@ type lend struct {
 	inventory *inventory.Inventory
 	peering   *peering.Provider
 	network   *network.Network
+	places    *placeholders
 	policies  *posture.Policies
 	sharing   func() *api.Sharing
 	suspends  func(ctx context.Context, consumer string) (suspension, error) // the admin's word
@@ -108,9 +109,10 @@ func (l *lend) peer(ctx context.Context, peer string, heard *api.Handshake) (pee
 		}
 	}
 	progress, err := l.peering.Open(ctx, peer, heard)
-	if err != nil || !progress.Open || progress.ByHand {
+	if err != nil || progress.ByHand || !progress.Open && heard == nil {
 		return progress, err
 	}
+	// Before it is open, too: Liqo takes a while to certify the consumer, who can have no slice until then.
 	slices, err := l.slices(ctx, peer)
 	if err != nil {
 		return progress, err

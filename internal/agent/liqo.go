@@ -67,6 +67,8 @@ func (a *agent) useLiqo(ctx context.Context, h *halves, gate *provider.Gate, pos
 		policies: &posture.Policies{Reader: a.mgr.GetAPIReader(), Writer: c, Namespace: a.Namespace},
 	}
 	l.peering, l.suspends = &peering.Provider{Client: c, Access: l.access}, known.suspends
+	l.places = a.newPlaceholders(l)
+	h.sharing.came = l.places.tell
 	p := &peerings{
 		Client: c, cluster: h.cluster, namespace: a.Namespace, market: post.market, letters: post, standings: news, linger: a.Linger, abandon: a.Abandon, log: h.log,
 		poke: make(chan event.GenericEvent, 1024), lend: l, paces: map[string]pace{}, network: net,
@@ -81,6 +83,7 @@ func (a *agent) useLiqo(ctx context.Context, h *halves, gate *provider.Gate, pos
 			inventory:  inv,
 			looked:     map[string]time.Time{},
 			suspended:  map[string]suspension{},
+			making:     map[string]time.Time{},
 		},
 	}
 	post.came = func(peer string, role api.PeeringRole) { p.look(ctx, peer, role) }

@@ -54,7 +54,7 @@ type side interface {
 }
 
 const (
-	quick = 10 * time.Millisecond  // how soon Liqo mostly has answered,
+	quick = 3 * time.Millisecond   // how soon Liqo mostly has answered,
 	soon  = 300 * time.Millisecond // and how often one looks when it has not
 	later = 15 * time.Second       // how often an open peering is looked at that no event was about
 )
@@ -102,6 +102,7 @@ func (p *peerings) follow(ctx context.Context, r *market.Reservation) error {
 	if peer == "" || r.State == api.Held {
 		return nil
 	}
+	p.lend.places.tell()
 	object := &api.Peering{
 		ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: api.PeeringName(peer, role)},
 		Spec:       api.PeeringSpec{Cluster: peer, Role: role},

@@ -22,6 +22,8 @@ type policy struct {
 	engine  *match.Engine
 	current atomic.Pointer[api.Sharing]
 	changed chan struct{}
+	// came tells of each change besides.
+	came func()
 }
 
 // Reconcile takes in the policy. One that is not valid shares nothing, and says why.
@@ -74,6 +76,7 @@ func (p *policy) check(s *api.Sharing) error {
 func (p *policy) set(s *api.Sharing) {
 	if !equality.Semantic.DeepEqual(p.current.Swap(s), s) {
 		p.tell()
+		p.came()
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -51,7 +52,7 @@ func Uninstall(ctx context.Context, config *rest.Config, r Removal) error {
 	}
 	for _, list := range []client.ObjectList{
 		&admissionv1.ValidatingAdmissionPolicyBindingList{}, &admissionv1.ValidatingAdmissionPolicyList{},
-		&rbacv1.ClusterRoleBindingList{}, &rbacv1.ClusterRoleList{},
+		&rbacv1.ClusterRoleBindingList{}, &rbacv1.ClusterRoleList{}, &schedulingv1.PriorityClassList{},
 	} {
 		if err := u.removeNamed(ctx, list); err != nil {
 			return err
@@ -69,7 +70,12 @@ func Uninstall(ctx context.Context, config *rest.Config, r Removal) error {
 	if err := u.removeKinds(ctx); err != nil {
 		return err
 	}
-	return u.remove(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.Namespace}})
+	for _, name := range []string{placesNamespace, r.Namespace} {
+		if err := u.remove(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 type removal struct {

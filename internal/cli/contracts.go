@@ -71,11 +71,11 @@ func (sh *shell) deals(cmd *cobra.Command) (items []deal, self string, err error
 
 func (sh *shell) contractCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "contract", GroupID: "use", Short: "Verify what two clusters signed"}
-	cmd.AddCommand(sh.verifyCommand())
+	cmd.AddCommand(sh.verifyContractCommand())
 	return cmd
 }
 
-func (sh *shell) verifyCommand() *cobra.Command {
+func (sh *shell) verifyContractCommand() *cobra.Command {
 	seller, buyer := "", ""
 	cmd := &cobra.Command{
 		Use: "verify FILE|CONTRACT", Short: "Check the signatures of a contract, and that its documents agree; a file needs no agent and no broker",

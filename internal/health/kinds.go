@@ -24,12 +24,13 @@ var (
 	WouldOffloadOthers = Kind{"WouldOffloadOthers", warn, "A NamespaceOffloading that nobody narrowed would take in each new provider, and send it the namespace's Secrets."}
 
 	// Lending.
-	PoliciesMissing   = Kind{"PoliciesMissing", bad, "The admission policies that keep consumers to what they reserved are not in force: nothing is granted until they are."}
-	ClusterIDCollides = Kind{"ClusterIDCollides", bad, "A consumer's cluster ID is a user or group that has rights here; Liqo would give them to that cluster. It is not peered with."}
-	APIServerProxy    = Kind{"ApiServerProxyMissing", bad, "Consumers are to reach this cluster's API server through the network only (`apiServerAccess: network`), and there is no way: nobody can borrow here."}
-	NothingShared     = Kind{"NothingShared", info, "There is no SharingPolicy in force: the cluster only borrows."}
-	Overcommitted     = Kind{"Overcommitted", warn, "More is reserved of this cluster than it has. Nothing new is placed here; what is reserved stays."}
-	NotCovered        = Kind{"ReservedNotCovered", bad, "The cluster's own pods use what others have reserved: their pods may hang Pending."}
+	PoliciesMissing     = Kind{"PoliciesMissing", bad, "The admission policies that keep consumers to what they reserved are not in force: nothing is granted until they are."}
+	ClusterIDCollides   = Kind{"ClusterIDCollides", bad, "A consumer's cluster ID is a user or group that has rights here; Liqo would give them to that cluster. It is not peered with."}
+	APIServerProxy      = Kind{"ApiServerProxyMissing", bad, "Consumers are to reach this cluster's API server through the network only (`apiServerAccess: network`), and there is no way: nobody can borrow here."}
+	NothingShared       = Kind{"NothingShared", info, "There is no SharingPolicy in force: the cluster only borrows."}
+	Overcommitted       = Kind{"Overcommitted", warn, "More is reserved of this cluster than it has. Nothing new is placed here; what is reserved stays."}
+	NotCovered          = Kind{"ReservedNotCovered", bad, "The cluster's own pods use what others have reserved: their pods may hang Pending."}
+	PlaceholdersMissing = Kind{"PlaceholdersMissing", warn, "The SharingPolicy wants placeholders to hold what is reserved, and they cannot be made."}
 
 	// Other clusters.
 	KeyChanged     = Kind{"KeyChanged", bad, "A cluster shows another key than the one that was pinned or confirmed: it was reinstalled, or somebody poses as it."}
@@ -51,7 +52,7 @@ var (
 var Kinds = []Kind{
 	LiqoMissing, LiqoUntested, LiqoUnknown, LiqoWebhookDown, LimitsNotEnforced, DefaultClassOpen, APIServerLocal, APIServerUnknown,
 	APIServerSilent, TolerationSeconds, WouldOffloadOthers,
-	PoliciesMissing, ClusterIDCollides, APIServerProxy, NothingShared, Overcommitted, NotCovered,
+	PoliciesMissing, ClusterIDCollides, APIServerProxy, NothingShared, Overcommitted, NotCovered, PlaceholdersMissing,
 	KeyChanged, KeyUnconfirmed, VersionSkew, MixedPeering, PeeringStuck,
 	BrokerUnreachable, CertificateExpiring, CertificateExpired, ClockSkew, RightsMissing, NotChecked,
 }

@@ -10,7 +10,7 @@
 //	           remembered)          always current)
 //
 // Files: follow.go talks to the API server, kept.go remembers, node.go and pod.go
-// say what counts, amount.go calculates, measure.go and properties.go answer.
+// say what counts, amount.go calculates, measure.go, room.go and properties.go answer.
 //
 // It is made for clusters of 30,000 pods and more: objects are reduced to what
 // counts before they are stored, an event costs what its pod requests, and a
@@ -41,6 +41,9 @@ type Options struct {
 	// allocated like the cluster's own. It is asked anew in each Measure, because what was
 	// granted comes and goes while pods stay. Default: an owner is a consumer.
 	Consumer func(owner string) string
+	// Nothing says that a pod counts for nothing, whatever it requests, for its whole life: it stands for what is counted
+	// elsewhere. Default: every pod counts.
+	Nothing func(pod *metav1.ObjectMeta) bool
 	// Logger takes problems: what is absurd in an object, watches that break. Default: slog.Default().
 	Logger *slog.Logger
 }
@@ -69,6 +72,9 @@ func New(client kubernetes.Interface, options Options) *Inventory {
 	}
 	if options.Consumer == nil {
 		options.Consumer = func(owner string) string { return owner }
+	}
+	if options.Nothing == nil {
+		options.Nothing = func(*metav1.ObjectMeta) bool { return false }
 	}
 	if options.Logger == nil {
 		options.Logger = slog.Default()

@@ -111,6 +111,11 @@ func Creator(pod *metav1.ObjectMeta) string {
 	return pod.Labels[consts.CreatorLabelKey]
 }
 
+// FromShadowPods are the labels of the pods that run here for consumers.
+func FromShadowPods() labels.Set {
+	return labels.Set{consts.ManagedByLabelKey: consts.ManagedByShadowPodValue}
+}
+
 // Peer is the cluster that an object is about, by Liqo's label.
 func Peer(o client.Object) string { return o.GetLabels()[consts.RemoteClusterID] }
 
