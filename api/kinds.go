@@ -19,6 +19,8 @@ const (
 	ConditionPodsComply = "PodsComply"
 	// ConditionUpToDate says whether a bound reservation is what its request asks for now.
 	ConditionUpToDate = "UpToDate"
+	// ConditionAwaitsApproval of a ProviderInstruction and of the ResourceRequest that it answers: a person at the provider has to approve it.
+	ConditionAwaitsApproval = "AwaitsApproval"
 	// ConditionOffloaded of a ReservationInstruction: its namespaces are offloaded.
 	ConditionOffloaded = "Offloaded"
 	// ConditionCovered of a ProviderInstruction: the cluster really has free what it reserved.

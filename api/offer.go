@@ -45,6 +45,10 @@ type OfferSpec struct {
 	// +kubebuilder:validation:MaxLength=2048
 	// +optional
 	Accept string `json:"accept,omitempty"`
+	// ApproveWithin says that a person here approves each sale (bourse approve), and how long a buyer waits for that: a minute to
+	// 24 h. What waits is held for it. Absent: the agent answers at once.
+	// +optional
+	ApproveWithin *metav1.Duration `json:"approveWithin,omitempty"`
 	// Plans are what can be bought, each by its name.
 	// +listType=map
 	// +listMapKey=name

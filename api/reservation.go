@@ -57,6 +57,7 @@ const (
 	ReasonKeyUnconfirmed    Reason = "KeyUnconfirmed"       // its key was not confirmed, which the other's SharingPolicy demands
 	ReasonUnreachable       Reason = "ApiServerUnreachable" // refusal by the consumer: the API server that the card names
 	ReasonNoNetwork         Reason = "NoNetwork"            // refusal by the consumer: the network that was asked for cannot be made with it
+	ReasonNotApproved       Reason = "NotApproved"          // refusal: nobody at the provider approved it, or somebody said no
 	ReasonMemberRemoved     Reason = "MemberRemoved"        // an operator closed the books of a member that is gone
 )
 
@@ -82,6 +83,9 @@ type Reservation struct {
 	HeldUntil metav1.Time `json:"heldUntil,omitzero"`
 	Deadline  metav1.Time `json:"deadline,omitzero"`
 	Until     metav1.Time `json:"until,omitzero"`
+	// ApproveBy is until when a person at the provider may approve it: what the consumer signs as the assignment's Expires. Empty:
+	// nobody need approve it, and HeldUntil is.
+	ApproveBy metav1.Time `json:"approveBy,omitzero"`
 	// Change is what it is to become, or last was to become and will not.
 	Change *Change `json:"change,omitempty"`
 
@@ -116,6 +120,14 @@ type Change struct {
 	// Reason and Message say why it will not be. Empty while the answer is awaited.
 	Reason  Reason `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
+}
+
+// Expires is when the provider's answer must have come: what the consumer signs.
+func (r *Reservation) Expires() metav1.Time {
+	if r.ApproveBy.IsZero() {
+		return r.HeldUntil
+	}
+	return r.ApproveBy
 }
 
 // Pending says whether a change awaits its answer.

@@ -58,6 +58,16 @@ func (c *Client) Contracts(ctx context.Context) ([]api.Envelope[api.Deal], error
 	return list[api.Deal](ctx, c, "/contracts", nil)
 }
 
+// Approvals lists what waits for a person of the agent's cluster.
+func (c *Client) Approvals(ctx context.Context) ([]api.Envelope[api.Approval], error) {
+	return list[api.Approval](ctx, c, "/approvals", nil)
+}
+
+// Answer is a person's word on one.
+func (c *Client) Answer(ctx context.Context, id string, word api.Answer) error {
+	return c.call(ctx, http.MethodPost, "/approvals/"+url.PathEscape(id), nil, word, nil)
+}
+
 // ReleaseLocally deletes the ResourceRequest behind a reservation.
 func (c *Client) ReleaseLocally(ctx context.Context, id string) error {
 	return c.call(ctx, http.MethodPost, "/reservations/"+url.PathEscape(id)+"/release", nil, nil, nil)

@@ -152,6 +152,7 @@ func (sh *shell) showOffer(l listing) error {
 	}
 	for _, line := range [][2]string{
 		{"type", o.Type}, {"region", l.Payload.Properties.Region}, {"for buyers where", o.Accept}, {"on sale until", timeText(o.ValidUntil)},
+		{"a person there approves each sale, within", approvalText(o.ApproveWithin)},
 	} {
 		if line[1] != "" {
 			fmt.Fprintf(sh.out, "%s: %s\n", line[0], line[1])

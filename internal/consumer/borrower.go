@@ -122,7 +122,7 @@ func (b *Borrower) recover(ctx context.Context, theirs *transport.Reservation, w
 	t := theirs.Payload
 	switch err := b.bound(ctx, t, ours); {
 	case err == nil: // it is, or was, bound: from here on only signatures and time count
-		ours.State, ours.Acceptance, ours.HeldUntil = api.Reserved, t.Acceptance, 0
+		ours.State, ours.Acceptance, ours.HeldUntil, ours.ApproveBy = api.Reserved, t.Acceptance, 0, 0
 		if _, err := b.Market.Do(ctx, market.Note{Reservation: ours}); err != nil {
 			return err
 		}

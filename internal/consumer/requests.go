@@ -158,6 +158,13 @@ func (r *Requests) show(ctx context.Context, object *api.ResourceRequest, ours *
 			Type: condition, Status: bound, Reason: reason, Message: status.Message, ObservedGeneration: object.Generation,
 		})
 	}
+	if awaits := ours.AwaitsApproval(); awaits || meta.FindStatusCondition(status.Conditions, api.ConditionAwaitsApproval) != nil {
+		c := metav1.Condition{Type: api.ConditionAwaitsApproval, Status: metav1.ConditionFalse, Reason: reason, ObservedGeneration: object.Generation}
+		if awaits {
+			c.Status, c.Message = metav1.ConditionTrue, status.Message
+		}
+		meta.SetStatusCondition(&status.Conditions, c)
+	}
 	kind := corev1.EventTypeNormal
 	if ours.State.Over() && ours.State != api.Released {
 		kind = corev1.EventTypeWarning
@@ -202,6 +209,9 @@ func sentence(r *market.Reservation) string {
 	switch r.State {
 	case api.Held:
 		s = fmt.Sprintf("held on %s, which is asked to accept", r.Provider)
+		if r.AwaitsApproval() {
+			s = fmt.Sprintf("waits for the approval of %s's admin until %s", r.Provider, r.ApproveBy.Go().Format(time.RFC3339))
+		}
 		if r.Assignment == "" {
 			s = fmt.Sprintf("held on %s until %s, for you to confirm (annotation %s: \"true\")", r.Provider, r.HeldUntil.Go().Format(time.TimeOnly), ConfirmAnnotation)
 		}

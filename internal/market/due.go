@@ -48,7 +48,7 @@ func (s *State) next(r *Reservation) Time {
 		}
 		return r.Until.plus(SkewGrace)
 	case s.Self != "" && r.State == api.Held: // a consumer's own, of which nothing more is heard: nobody can accept it any more
-		return r.HeldUntil.plus(DecideTime)
+		return max(r.HeldUntil, r.ApproveBy).plus(DecideTime)
 	case s.Self == "" && r.Changing() != nil:
 		return min(r.Until, r.Change.HeldUntil)
 	default:

@@ -169,6 +169,9 @@ func (o *Offer) read() error {
 	if s.Version < 1 {
 		return api.Invalid("version", "%d", s.Version).Fix("count from 1, and up")
 	}
+	if err := checkApproval("approveWithin", s.Offer.ApproveWithin); err != nil {
+		return err
+	}
 	if n := len(s.Offer.Plans); n < 1 || n > api.MaxPlans {
 		return api.Invalid("plans", "%d of them", n).Fix("give 1 to %d plans", api.MaxPlans)
 	}

@@ -92,6 +92,8 @@ type Reservation struct {
 	Created   Time `json:"created"`
 	Changed   Time `json:"changed"`
 	HeldUntil Time `json:"heldUntil,omitempty"`
+	// ApproveBy is until when a person at the provider may approve it; 0: nobody need.
+	ApproveBy Time `json:"approveBy,omitempty"`
 	Deadline  Time `json:"deadline,omitempty"`
 	Until     Time `json:"until,omitempty"`
 	// Ended is when it began to end.

@@ -194,7 +194,7 @@ func (a *Advertiser) measure(ctx context.Context) (api.Measurement, error) {
 	}
 	a.card = api.Card{Cluster: a.Cluster, Key: a.Key.Public().String(), Properties: measured.Properties, Endorsement: a.Endorsement, Rotations: a.Rotations}
 	if sharing != nil {
-		a.card.Properties.Labels = sharing.Labels
+		a.card.Properties.Labels, a.card.ApproveWithin = sharing.Labels, sharing.ApproveWithin
 	}
 	if a.Liqo != nil {
 		a.Liqo(&a.card.Properties, sharing)
