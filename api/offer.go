@@ -89,6 +89,10 @@ type Plan struct {
 	MinDuration *metav1.Duration `json:"minDuration,omitempty"`
 	// +optional
 	MaxDuration *metav1.Duration `json:"maxDuration,omitempty"`
+	// Dedicated says that the pool is the buyer's alone: it is sold while no other consumer has anything of the pool here, and as long
+	// as the contract counts no other gets any. Default false.
+	// +optional
+	Dedicated bool `json:"dedicated,omitempty"`
 }
 
 // Units are how many units of a plan a contract may have: Min, and Step more each, up to Max.

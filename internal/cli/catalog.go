@@ -174,6 +174,9 @@ func (sh *shell) showOffer(l listing) error {
 		if pool == "" {
 			pool = api.GeneralPool
 		}
+		if p.Dedicated {
+			pool += " (yours alone)"
+		}
 		rows = append(rows, []string{p.Name, sizes(p.Resources), priceText(p.Price), leftText(l.Payload.Plans[p.Name].Remaining), units, lasts(p), pool})
 	}
 	return sh.table(rows)

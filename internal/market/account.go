@@ -80,6 +80,8 @@ type book struct {
 	accounts map[string]*account
 	// reserved is the sum of the accounts' totals.
 	reserved Amounts
+	// tenants is how many accounts have something.
+	tenants int
 }
 
 // change does something to a consumer's account and keeps the sum right.
@@ -89,9 +91,14 @@ func (b *book) change(consumer string, do func(*account)) {
 		a = newAccount()
 		b.accounts[consumer] = a
 	}
-	before := a.total()
+	before, had := a.total(), a.has()
 	do(a)
 	b.reserved = b.reserved.Swap(before, a.total())
+	if has := a.has(); has && !had {
+		b.tenants++
+	} else if had && !has {
+		b.tenants--
+	}
 	if a.empty() {
 		delete(b.accounts, consumer)
 	}

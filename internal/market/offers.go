@@ -401,6 +401,9 @@ func (s *State) count(r *Reservation, sign int64) {
 	if p.sold[of] += sign * r.Units(); p.sold[of] == 0 {
 		delete(p.sold, of)
 	}
+	if plan := o.Plan(r.Sale.Plan); plan != nil && plan.Dedicated {
+		p.dedicate(share{r.Pool, r.Consumer}, sign)
+	}
 	s.touch(p)
 }
 

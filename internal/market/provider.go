@@ -17,6 +17,8 @@ type provider struct {
 	books    map[string]*book
 	onSale   []*Offer // by name
 	sold     sold
+	// dedicated counts, by who has it, what makes a pool one consumer's alone.
+	dedicated map[share]int64
 }
 
 func (s *State) provider(cluster string) *provider {

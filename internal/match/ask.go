@@ -33,6 +33,8 @@ type Ask struct {
 	Size     market.Amounts
 	Duration time.Duration
 
+	// alone says that it is for a plan that makes the pool its consumer's alone.
+	alone bool
 	where *program
 }
 
