@@ -89,6 +89,10 @@ type Plan struct {
 	MinDuration *metav1.Duration `json:"minDuration,omitempty"`
 	// +optional
 	MaxDuration *metav1.Duration `json:"maxDuration,omitempty"`
+	// Notice lets the seller take a contract back before its end, so long after it said so (spot): a minute to 720 h. Absent: a contract
+	// lasts to its end, and a seller who ends it before breaks it.
+	// +optional
+	Notice *metav1.Duration `json:"notice,omitempty"`
 	// Dedicated says that the pool is the buyer's alone: it is sold while no other consumer has anything of the pool here, and as long
 	// as the contract counts no other gets any. Default false.
 	// +optional

@@ -44,6 +44,7 @@ const (
 	ReasonCancelled         Reason = "CancelledByConsumer" // before the provider was bound
 	ReasonEnded             Reason = "EndReached"          // its time is over
 	ReasonRevokedByProvider Reason = "RevokedByProvider"
+	ReasonReclaimed         Reason = "ReclaimedByProvider"  // with the notice that its plan has
 	ReasonNotConfirmed      Reason = "NotConfirmed"         // the hold ended before the consumer signed
 	ReasonNotAccepted       Reason = "NotAccepted"          // no provider accepted before the deadline
 	ReasonAcceptanceDropped Reason = "AcceptanceDropped"    // accepted, but the commit never reached the provider
@@ -106,6 +107,8 @@ type Reservation struct {
 	Assignment string `json:"assignment,omitempty"`
 	Acceptance string `json:"acceptance,omitempty"`
 	End        string `json:"end,omitempty"`
+	// Reclaim is the seller's signed word (JWS) that it takes the contract back before its end.
+	Reclaim string `json:"reclaim,omitempty"`
 }
 
 // Change is another size or end of a bound reservation, as a newer assignment that its consumer signed.

@@ -98,6 +98,12 @@ func approval(r *market.Reservation) api.Envelope[api.Approval] {
 	return api.Envelope[api.Approval]{ID: r.ID, Revision: r.Revision, Payload: a}
 }
 
+// Reclaim has the gate take a contract back.
+func (h *home) Reclaim(ctx context.Context, id string) (api.Reclaimed, error) {
+	at, err := h.gate.Reclaim(ctx, id)
+	return api.Reclaimed{At: metav1.NewTime(at)}, err
+}
+
 // Answer hands a person's word to the gate.
 func (h *home) Answer(ctx context.Context, id string, word api.Answer) error {
 	if word.Approve {

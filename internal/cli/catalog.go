@@ -177,7 +177,11 @@ func (sh *shell) showOffer(l listing) error {
 		if p.Dedicated {
 			pool += " (yours alone)"
 		}
-		rows = append(rows, []string{p.Name, sizes(p.Resources), priceText(p.Price), leftText(l.Payload.Plans[p.Name].Remaining), units, lasts(p), pool})
+		length := lasts(p)
+		if p.Notice != nil {
+			length += " (or taken back, " + approvalText(p.Notice) + " before)"
+		}
+		rows = append(rows, []string{p.Name, sizes(p.Resources), priceText(p.Price), leftText(l.Payload.Plans[p.Name].Remaining), units, length, pool})
 	}
 	return sh.table(rows)
 }

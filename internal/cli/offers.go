@@ -99,7 +99,7 @@ func (sh *shell) offerCreateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "create NAME", Short: "Make an offer, from flags or from a file",
 		Long: "A plan is written NAME:KEY=VALUE,... with any resources of a unit (cpu=2, memory=4Gi, nvidia.com/gpu=1) and price=0.35EUR/hour,\n" +
-			"quantity=5, units=1-8, min=1h, max=720h, pool=general, dedicated=true. Without a price it is free.",
+			"quantity=5, units=1-8, min=1h, max=720h, pool=general, notice=10m, dedicated=true. Without a price it is free.",
 		Example: "  bourse offer create web --type compute --plan small:cpu=2,memory=4Gi,price=0.10EUR/hour,quantity=5\n  bourse offer create web -f offer.yaml",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -350,6 +350,8 @@ func parsePlan(text string) (api.Plan, error) {
 			p.MinDuration, err = parseDuration(value)
 		case "max":
 			p.MaxDuration, err = parseDuration(value)
+		case "notice":
+			p.Notice, err = parseDuration(value)
 		case "dedicated":
 			p.Dedicated, err = strconv.ParseBool(value)
 		case "pool":

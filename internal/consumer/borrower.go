@@ -141,6 +141,9 @@ func (b *Borrower) Sync(ctx context.Context, theirs *transport.Reservation, ours
 		return nil
 	}
 	b.Trust.Greet(ctx, b.Market, theirs.Payload.ProviderCard, ours.Provider)
+	if heard, err := b.reclaimed(ctx, theirs, ours); heard || err != nil {
+		return err // its change brings us here again
+	}
 	switch t := theirs.Payload; {
 	case !slices.Contains(api.States, t.State):
 		return nil // of a later version, or nonsense

@@ -142,7 +142,7 @@ func (r *Requests) show(ctx context.Context, object *api.ResourceRequest, ours *
 			status.Message += "; " + asAsked.Message
 		}
 	}
-	if until := ours.Until.Meta(); !until.IsZero() && (ours.State.Counts() || ours.State == api.Released) {
+	if until := ours.EndsAt().Meta(); !until.IsZero() && (ours.State.Counts() || ours.State == api.Released) {
 		status.Until = &until
 	}
 	bound := metav1.ConditionFalse
@@ -216,7 +216,10 @@ func sentence(r *market.Reservation) string {
 			s = fmt.Sprintf("held on %s until %s, for you to confirm (annotation %s: \"true\")", r.Provider, r.HeldUntil.Go().Format(time.TimeOnly), ConfirmAnnotation)
 		}
 	case api.Reserved:
-		s = fmt.Sprintf("%s is bound until %s", r.Provider, r.Until.Go().Format(time.RFC3339))
+		s = fmt.Sprintf("%s is bound until %s", r.Provider, r.EndsAt().Go().Format(time.RFC3339))
+		if r.EndsAt() == r.ReclaimAt {
+			s += ", when it takes it back"
+		}
 	case api.Releasing:
 		s = fmt.Sprintf("ending; %s frees it", r.Provider)
 	case api.Rejected:

@@ -21,7 +21,7 @@ import (
 func Spec(r *market.Reservation) api.Instruction {
 	i := api.Instruction{
 		Reservation: r.ID, Generation: r.Generation, Consumer: r.Consumer, Provider: r.Provider,
-		Pool: r.Pool, Slice: r.Slice(), Resources: r.Size.Resources(), Until: r.Until.Meta(),
+		Pool: r.Pool, Slice: r.Slice(), Resources: r.Size.Resources(), Until: r.EndsAt().Meta(),
 	}
 	if r.Assignment != "" {
 		i.Assignment = clusterkey.Digest(r.Assignment).String()

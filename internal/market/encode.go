@@ -85,6 +85,8 @@ func (w *encoder) reservation(r *ReservationEvent) {
 	w.textIfAny("assignment", r.Assignment)
 	w.textIfAny("acceptance", r.Acceptance)
 	w.textIfAny("end", r.End)
+	w.textIfAny("reclaim", r.Reclaim)
+	w.numberIfAny("reclaimAt", int64(r.ReclaimAt))
 	if r.Change != nil {
 		w.value("change", r.Change)
 	}

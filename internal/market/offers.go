@@ -214,6 +214,9 @@ func readPlan(p *api.Plan) (Plan, error) {
 	if u := p.Units; u != nil {
 		out.Min, out.Max, out.Step = u.Min, u.Max, max(u.Step, 1)
 	}
+	if err := checkNotice(at+".notice", p.Notice); err != nil {
+		return Plan{}, err
+	}
 	switch {
 	case out.Min < 1 || out.Max < out.Min || out.Max > maxUnits:
 		return Plan{}, api.Invalid(at+".units", "%d to %d", out.Min, out.Max).Fix("give 1 <= min <= max <= %d", int64(maxUnits))

@@ -109,6 +109,9 @@ type Reservation struct {
 	Assignment string `json:"assignment,omitempty"`
 	Acceptance string `json:"acceptance,omitempty"`
 	End        string `json:"end,omitempty"`
+	// Reclaim is the seller's word that it takes it back at ReclaimAt.
+	Reclaim   string `json:"reclaim,omitempty"`
+	ReclaimAt Time   `json:"reclaimAt,omitempty"`
 	// Change is what it is to become, Shrunk what it lost when it last became smaller.
 	Change *Change `json:"change,omitempty"`
 	Shrunk *Shrunk `json:"shrunk,omitempty"`

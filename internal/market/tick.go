@@ -20,11 +20,14 @@ func (Tick) decide(s *State, now Time) (Outcome, error) {
 		return forget(s.forgetting(r), now), nil
 	case r.State == api.Held:
 		return s.holdEnded(r, now), nil
-	case s.Self == "" && r.Changing() != nil && now < r.Until:
+	case s.Self == "" && r.Changing() != nil && now < r.EndsAt():
 		r.refuse(api.ReasonNoAnswer, "")
 		return changed(r, now), nil
 	}
 	r.State, r.Reason, r.Message = api.Releasing, api.ReasonEnded, ""
+	if r.EndsAt() == r.ReclaimAt {
+		r.Reason = api.ReasonReclaimed
+	}
 	return changed(r, now), nil
 }
 

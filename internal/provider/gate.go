@@ -202,6 +202,9 @@ var refusals = map[api.Code]api.Reason{
 // follow keeps up with a reservation that both sides are bound by.
 func (g *Gate) follow(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
 	t, pending := theirs.Payload, ours.Changing()
+	if err := g.reclaimed(ctx, theirs, ours); err != nil {
+		return err
+	}
 	switch {
 	case ours.AwaitsApproval() && ours.Generation == t.Generation:
 		return g.recall(ctx, theirs, ours)
