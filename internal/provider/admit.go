@@ -45,17 +45,20 @@ func (g *Gate) admit(ctx context.Context, theirs *transport.Reservation, ours *m
 		return "", err
 	}
 	bound := ours != nil && ours.Bound()
-	byHand := false
+	var byHand *metav1.Duration
 	if less := bound && ours.Size.Fits(size) && !a.Until.After(ours.Until.Go()); !adopting && !less {
 		if err := g.allowed(a, offer, !bound, card); err != nil {
 			return "", err
 		}
-		if byHand, err = g.byHand(a, offer, bound); err != nil {
+		if byHand, err = g.byHand(offer, bound); err != nil {
 			return "", err
 		}
 	}
+	if late := g.late(a, byHand); late != "" && !adopting {
+		return "", api.Errorf(api.CodeBadSignature, "the assignment %s", late)
+	}
 	acceptance, approveBy, expires := "", market.Time(0), binds(a)
-	if byHand {
+	if byHand != nil {
 		approveBy = market.At(a.Expires.Time)
 	} else {
 		if acceptance, err = g.accept(a.Reservation, a.Generation, a.Consumer, theirs.Payload.Assignment, expires); err != nil {
@@ -105,7 +108,7 @@ func (g *Gate) assignment(theirs *transport.Reservation, card *api.Card, keys ..
 		{a.Until.Sub(now) <= longest, "is for longer than anything is lent"},
 		{theirs.Payload.State != api.Held || now.Before(a.Expires.Add(market.SkewGrace)), "has expired"},
 		{a.Expires.Sub(now) <= market.MaxApproval+market.DecideTime+market.SkewGrace, "expires too late"},
-		{a.Sale == nil || theirs.Payload.State != api.Held || a.Begins.Sub(now).Abs() <= market.DecideTime+market.SkewGrace, "begins at another time"},
+		{a.Sale == nil || theirs.Payload.State != api.Held || a.Begins.Sub(now) <= market.DecideTime+market.SkewGrace, "begins at another time"},
 	} {
 		if !demand.holds {
 			return a, api.Errorf(api.CodeBadSignature, "the assignment %s", demand.what)

@@ -24,23 +24,31 @@ const (
 )
 
 // byHand says whether a person here has to approve an assignment: as its offer says or, where it is from none, the SharingPolicy.
-// Such an assignment may wait so much longer. What is bound already does not grow where a person would have to say so.
-// Errors: BadSignature for one that waits longer; Forbidden.
-func (g *Gate) byHand(a api.Assignment, offer *market.Offer, bound bool) (bool, error) {
-	var within *metav1.Duration
+// It returns how long that may take, nil where nobody need. What is bound already does not grow where a person would have to say so.
+// Errors: Forbidden.
+func (g *Gate) byHand(offer *market.Offer, bound bool) (within *metav1.Duration, err error) {
 	if l := g.Market.View().Listing(g.Cluster); offer != nil {
 		within = offer.Signed.Offer.ApproveWithin
 	} else if l != nil && l.Measured != nil && l.Measured.Terms != nil {
 		within = l.Measured.Terms.ApproveWithin
 	}
-	if a.Expires.Sub(g.Market.Now().Go()) > market.Patience(within) {
-		return false, api.Errorf(api.CodeBadSignature, "the assignment expires too late")
-	}
 	if within != nil && bound {
-		return false, api.Errorf(api.CodeForbidden, "a person at %s approves what is lent here, and what is bound grows without one", g.Cluster).
+		return nil, api.Errorf(api.CodeForbidden, "a person at %s approves what is lent here, and what is bound grows without one", g.Cluster).
 			Fix("make another reservation for what is to be more")
 	}
-	return within != nil, nil
+	return within, nil
+}
+
+// late says in what an assignment waits for longer, or begins longer ago, than it may, where a person may take so long to approve it;
+// empty if in nothing.
+func (g *Gate) late(a api.Assignment, within *metav1.Duration) string {
+	switch now, patience := g.Market.Now().Go(), market.Patience(within); {
+	case a.Expires.Sub(now) > patience:
+		return "expires too late"
+	case a.Sale != nil && now.Sub(a.Begins.Time) > patience:
+		return "begins at another time"
+	}
+	return ""
 }
 
 // Approve is the word of a person here: what waits for it is accepted. generation is that of what they saw; 0: whatever it is.

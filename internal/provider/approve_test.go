@@ -20,6 +20,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
 	"github.com/bourse-dev/bourse/internal/transport"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
+	"github.com/bourse-dev/bourse/internal/trust"
 )
 
 // byHand is milan's gate where a person approves, within an hour.
@@ -231,5 +232,37 @@ func TestApprovalByAnnotation(t *testing.T) {
 	var i api.ProviderInstruction
 	if err := c.Get(t.Context(), types.NamespacedName{Namespace: api.Namespace, Name: "r-4"}, &i); err != nil || i.Annotations[provider.ApproveAnnotation] != "" {
 		t.Errorf("what was said of another stays: %v, %v", i.Annotations, err)
+	}
+}
+
+// A gate that was away while a purchase waited asks its people all the same; where a machine answers, what was signed long ago is none.
+func TestBoughtLongAgo(t *testing.T) {
+	for _, within := range []*metav1.Duration{nil, {Duration: 2 * time.Hour}} {
+		g := newGate(t, "8")
+		offer, err := trust.Offer(g.milan.Sign(api.DocumentOffer, api.SignedOffer{Protocol: api.Protocol, Seller: "milan", Name: "web", Version: 1, Offer: api.OfferSpec{
+			ApproveWithin: within, Plans: []api.Plan{{Name: "small", Resources: transporttest.CPU("2")}},
+		}}), g.milan.Key.Public())
+		if err == nil {
+			_, err = g.Market.Do(t.Context(), market.Publish{Offer: offer})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := g.deal("r-1", "2")
+		theirs := d.ByHand(time.Hour)
+		if within == nil {
+			theirs.Payload.ApproveBy = transporttest.Seconds(g.now().Add(time.Minute))
+		}
+		a := g.rome.Assignment(*theirs)
+		a.Sale, a.Begins = &api.Sale{Offer: offer.Digest, Plan: "small", Units: 1}, transporttest.Seconds(g.now().Add(-20*time.Minute))
+		theirs.Payload.Assignment = g.rome.Sign(api.DocumentAssignment, a)
+		if g.broker.OnRefuse = func(string, api.Refusal) (transport.Reservation, error) { return transport.Reservation{}, nil }; within == nil {
+			g.heard(theirs, "Refuse r-1 BadAssignment")
+			continue
+		}
+		g.heard(theirs)
+		if r := g.ours("r-1"); r == nil || !r.AwaitsApproval() || r.Sale == nil {
+			t.Errorf("it does not wait: %+v", r)
+		}
 	}
 }
