@@ -64,3 +64,19 @@ func TestALyingBrokerMakesItWait(t *testing.T) {
 		b.refusesToAsk(api.CodeBadSignature)
 	}
 }
+
+// What has no notice, nobody takes back: not the seller, and not the broker in its name.
+func TestNotReclaimed(t *testing.T) {
+	b := newBorrower(t)
+	d := b.bound()
+	shown := *d.Shown()
+	word := api.Reclaim{Protocol: api.Protocol, Reservation: "r-1", Consumer: "rome", Provider: "milan",
+		Issued: transporttest.Seconds(b.now()), Effective: transporttest.Seconds(b.now().Add(10 * time.Minute))}
+	for _, document := range []string{b.milan.Sign(api.DocumentReclaim, word), b.rome.Sign(api.DocumentReclaim, word), "nonsense"} {
+		shown.Payload.Reclaim = document
+		b.hears(&shown)
+		if r := b.ours(); r.Reclaim != "" || r.State != api.Reserved {
+			t.Errorf("it is taken back: %+v", r)
+		}
+	}
+}
