@@ -19,6 +19,8 @@ type Card struct {
 	Endorsement string `json:"endorsement,omitempty"`
 	// Rotations (JWS) lead from the keys that the cluster had to Key, oldest first: each signed the next. At most [MaxRotations].
 	Rotations []string `json:"rotations,omitempty"`
+	// ApproveWithin is the SharingPolicy's: so long a consumer's assignment may wait for a person here. Absent: a few minutes.
+	ApproveWithin *metav1.Duration `json:"approveWithin,omitempty"`
 }
 
 // Properties describe a cluster. Each is a variable of `where` under its JSON name; one

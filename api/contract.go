@@ -61,7 +61,7 @@ type Contract struct {
 
 // ContractStatus is what the documents say, and what became of it.
 type ContractStatus struct {
-	// Conditions: Ready says that it is in force.
+	// Conditions: Ready says that it is in force, Breached that a side ended it otherwise than the contract lets it.
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
@@ -70,6 +70,8 @@ type ContractStatus struct {
 	Terms      ContractTerms      `json:"terms,omitzero"`
 	// Ended is when it began to end, if it did.
 	Ended *metav1.Time `json:"ended,omitempty"`
+	// Reclaimed is when the seller takes it back before its end, with the notice that the plan has.
+	Reclaimed *metav1.Time `json:"reclaimed,omitempty"`
 	// Cost is what it comes to from its first day to its end, or to Ended, with all that was resized on the way ("12.50 EUR").
 	// Empty: it is free.
 	Cost string `json:"cost,omitempty"`
@@ -92,6 +94,12 @@ type Deal struct {
 	Due string `json:"due,omitempty"`
 	// Used is what the buyer's pods request now of what was bought, where a namespace binds it to this contract.
 	Used Resources `json:"used,omitempty"`
+}
+
+// Reclaimed is what became of taking a contract back.
+type Reclaimed struct {
+	// At is when it ends.
+	At metav1.Time `json:"at"`
 }
 
 // OwnOffer is an Offer as its own agent's listener shows it; its ID is its name.

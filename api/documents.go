@@ -13,6 +13,7 @@ const (
 	DocumentAssignment = "assignment" // [Assignment], by the consumer
 	DocumentAcceptance = "acceptance" // [Acceptance], by the provider
 	DocumentEnd        = "end"        // [End], by either
+	DocumentReclaim    = "reclaim"    // [Reclaim], by the seller
 	DocumentHandshake  = "handshake"  // [Handshake], by either
 	DocumentOffer      = "offer"      // [SignedOffer], by the seller
 
@@ -76,6 +77,18 @@ type End struct {
 	Consumer   string `json:"consumer"`
 	Provider   string `json:"provider"`
 	Reason     Reason `json:"reason"`
+}
+
+// Reclaim is a seller's word that it takes a contract back before its end, as the notice period of its plan lets it. It is no End: a
+// party that does not know it goes on until the seller ends it, which is not before Effective.
+type Reclaim struct {
+	Protocol    int    `json:"protocol"`
+	Reservation string `json:"reservation"`
+	Consumer    string `json:"consumer"`
+	Provider    string `json:"provider"`
+	// Issued is when it was said, Effective when the contract ends: at least the notice later.
+	Issued    metav1.Time `json:"issued"`
+	Effective metav1.Time `json:"effective"`
 }
 
 // Differs says in which field another assignment differs from this one, nil when in none. Quantities and

@@ -19,6 +19,10 @@ const (
 	ConditionPodsComply = "PodsComply"
 	// ConditionUpToDate says whether a bound reservation is what its request asks for now.
 	ConditionUpToDate = "UpToDate"
+	// ConditionAwaitsApproval of a ProviderInstruction and of the ResourceRequest that it answers: a person at the provider has to approve it.
+	ConditionAwaitsApproval = "AwaitsApproval"
+	// ConditionBreached of a Contract: its seller ended it before its time, without the notice that the plan has.
+	ConditionBreached = "Breached"
 	// ConditionOffloaded of a ReservationInstruction: its namespaces are offloaded.
 	ConditionOffloaded = "Offloaded"
 	// ConditionCovered of a ProviderInstruction: the cluster really has free what it reserved.

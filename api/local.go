@@ -61,6 +61,31 @@ type Suspension struct {
 	Reason string `json:"reason,omitempty" maxLength:"256"`
 }
 
+// Approval is what waits for a person of this cluster to approve it; its ID is the reservation's.
+type Approval struct {
+	Consumer   string    `json:"consumer"`
+	Generation int64     `json:"generation"`
+	Resources  Resources `json:"resources"`
+	Pool       string    `json:"pool"`
+	// Offer and Plan are names, Units how many of the plan; empty: it is from no offer.
+	Offer string `json:"offer,omitempty"`
+	Plan  string `json:"plan,omitempty"`
+	Units int64  `json:"units,omitempty"`
+	// Asked is when it came, By until when it waits, Until when it is to end.
+	Asked metav1.Time `json:"asked"`
+	By    metav1.Time `json:"by"`
+	Until metav1.Time `json:"until"`
+}
+
+// Answer is a person's word on what waits for approval.
+type Answer struct {
+	Approve bool `json:"approve"`
+	// Generation is that of what they saw. 0: whatever waits now.
+	Generation int64 `json:"generation,omitempty"`
+	// Reason is what the other side reads of a no.
+	Reason string `json:"reason,omitempty" maxLength:"512"`
+}
+
 // KnownPeer is a Peer as an agent's listener shows it; its ID is the cluster's.
 type KnownPeer struct {
 	Spec   PeerSpec   `json:"spec"`

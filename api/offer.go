@@ -45,6 +45,10 @@ type OfferSpec struct {
 	// +kubebuilder:validation:MaxLength=2048
 	// +optional
 	Accept string `json:"accept,omitempty"`
+	// ApproveWithin says that a person here approves each sale (bourse approve), and how long a buyer waits for that: a minute to
+	// 24 h. What waits is held for it. Absent: the agent answers at once.
+	// +optional
+	ApproveWithin *metav1.Duration `json:"approveWithin,omitempty"`
 	// Plans are what can be bought, each by its name.
 	// +listType=map
 	// +listMapKey=name
@@ -85,6 +89,14 @@ type Plan struct {
 	MinDuration *metav1.Duration `json:"minDuration,omitempty"`
 	// +optional
 	MaxDuration *metav1.Duration `json:"maxDuration,omitempty"`
+	// Notice lets the seller take a contract back before its end, so long after it said so (spot): a minute to 720 h. Absent: a contract
+	// lasts to its end, and a seller who ends it before breaks it.
+	// +optional
+	Notice *metav1.Duration `json:"notice,omitempty"`
+	// Dedicated says that the pool is the buyer's alone: it is sold while no other consumer has anything of the pool here, and as long
+	// as the contract counts no other gets any. Default false.
+	// +optional
+	Dedicated bool `json:"dedicated,omitempty"`
 }
 
 // Units are how many units of a plan a contract may have: Min, and Step more each, up to Max.

@@ -44,6 +44,7 @@ const (
 	ReasonCancelled         Reason = "CancelledByConsumer" // before the provider was bound
 	ReasonEnded             Reason = "EndReached"          // its time is over
 	ReasonRevokedByProvider Reason = "RevokedByProvider"
+	ReasonReclaimed         Reason = "ReclaimedByProvider"  // with the notice that its plan has
 	ReasonNotConfirmed      Reason = "NotConfirmed"         // the hold ended before the consumer signed
 	ReasonNotAccepted       Reason = "NotAccepted"          // no provider accepted before the deadline
 	ReasonAcceptanceDropped Reason = "AcceptanceDropped"    // accepted, but the commit never reached the provider
@@ -58,6 +59,7 @@ const (
 	ReasonKeyUnconfirmed    Reason = "KeyUnconfirmed"       // its key was not confirmed, which the other's SharingPolicy demands
 	ReasonUnreachable       Reason = "ApiServerUnreachable" // refusal by the consumer: the API server that the card names
 	ReasonNoNetwork         Reason = "NoNetwork"            // refusal by the consumer: the network that was asked for cannot be made with it
+	ReasonNotApproved       Reason = "NotApproved"          // refusal: nobody at the provider approved it, or somebody said no
 	ReasonMemberRemoved     Reason = "MemberRemoved"        // an operator closed the books of a member that is gone
 )
 
@@ -83,6 +85,9 @@ type Reservation struct {
 	HeldUntil metav1.Time `json:"heldUntil,omitzero"`
 	Deadline  metav1.Time `json:"deadline,omitzero"`
 	Until     metav1.Time `json:"until,omitzero"`
+	// ApproveBy is until when a person at the provider may approve it: what the consumer signs as the assignment's Expires. Empty:
+	// nobody need approve it, and HeldUntil is.
+	ApproveBy metav1.Time `json:"approveBy,omitzero"`
 	// Change is what it is to become, or last was to become and will not.
 	Change *Change `json:"change,omitempty"`
 
@@ -103,6 +108,8 @@ type Reservation struct {
 	Assignment string `json:"assignment,omitempty"`
 	Acceptance string `json:"acceptance,omitempty"`
 	End        string `json:"end,omitempty"`
+	// Reclaim is the seller's signed word (JWS) that it takes the contract back before its end.
+	Reclaim string `json:"reclaim,omitempty"`
 }
 
 // Change is another size or end of a bound reservation, as a newer assignment that its consumer signed.
@@ -117,6 +124,14 @@ type Change struct {
 	// Reason and Message say why it will not be. Empty while the answer is awaited.
 	Reason  Reason `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
+}
+
+// Expires is when the provider's answer must have come: what the consumer signs.
+func (r *Reservation) Expires() metav1.Time {
+	if r.ApproveBy.IsZero() {
+		return r.HeldUntil
+	}
+	return r.ApproveBy
 }
 
 // Pending says whether a change awaits its answer.

@@ -81,6 +81,10 @@ type Terms struct {
 	// OnlyOffers lends nothing but what is bought from this cluster's offers. Default false.
 	// +optional
 	OnlyOffers bool `json:"onlyOffers,omitempty"`
+	// ApproveWithin says that a person here approves each reservation that is from no offer (bourse approve), and how long a consumer
+	// waits for that: a minute to 24 h. What waits is held for it. Absent: the agent answers at once. Of what is sold, the Offer says it.
+	// +optional
+	ApproveWithin *metav1.Duration `json:"approveWithin,omitempty"`
 	// MaxPerReservation is the most that one reservation may take, for the resources it names.
 	// +optional
 	MaxPerReservation Resources `json:"maxPerReservation,omitempty"`

@@ -58,6 +58,21 @@ func (c *Client) Contracts(ctx context.Context) ([]api.Envelope[api.Deal], error
 	return list[api.Deal](ctx, c, "/contracts", nil)
 }
 
+// Reclaim takes back what the agent's cluster sold, with the notice of its plan.
+func (c *Client) Reclaim(ctx context.Context, id string) (r api.Reclaimed, err error) {
+	return r, c.call(ctx, http.MethodPost, "/contracts/"+url.PathEscape(id)+"/reclaim", nil, nil, &r)
+}
+
+// Approvals lists what waits for a person of the agent's cluster.
+func (c *Client) Approvals(ctx context.Context) ([]api.Envelope[api.Approval], error) {
+	return list[api.Approval](ctx, c, "/approvals", nil)
+}
+
+// Answer is a person's word on one.
+func (c *Client) Answer(ctx context.Context, id string, word api.Answer) error {
+	return c.call(ctx, http.MethodPost, "/approvals/"+url.PathEscape(id), nil, word, nil)
+}
+
 // ReleaseLocally deletes the ResourceRequest behind a reservation.
 func (c *Client) ReleaseLocally(ctx context.Context, id string) error {
 	return c.call(ctx, http.MethodPost, "/reservations/"+url.PathEscape(id)+"/release", nil, nil, nil)

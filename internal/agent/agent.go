@@ -316,7 +316,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	offers := &provider.Offers{Client: a.mgr.GetClient(), Cluster: cluster, Namespace: a.Namespace, Key: m.key, Market: ledger, Engine: engine, Broker: everywhere, Poke: make(chan event.GenericEvent, 1024)}
 	halves := &halves{offers: offers, contracts: contracts,
 		cluster: cluster, reader: a.mgr.GetClient(), sharing: sharing, wishes: wishes, log: log,
-		instructions: &provider.Instructions{Client: a.mgr.GetClient(), Namespace: a.Namespace},
+		instructions: &provider.Instructions{Client: a.mgr.GetClient(), Namespace: a.Namespace, Events: a.mgr.GetEventRecorder("bourse-agent")},
 	}
 	post := &letters{cluster: cluster, key: m.key, former: m.former(), market: ledger, broker: reach, trust: demand, log: log, heard: map[string]*api.Handshake{}, said: map[string]said{}}
 	post.came = func(string, api.PeeringRole) {}
@@ -345,7 +345,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 		open.add(&feed{via: cluster, broker: shop, gate: &own, borrower: borrower, link: &link{}, says: map[string]*transport.Reservation{}})
 	}
 	direct := &sellers{cluster: cluster, key: m.key, market: ledger, follow: follow, main: main, log: log, open: map[string]*seller{}}
-	if err := a.control(sharing, known, &consumer.Requests{Client: a.mgr.GetClient(), Borrower: direct.borrower, Market: ledger, Cluster: cluster, Events: a.mgr.GetEventRecorder("bourse-agent")}, offers, wishes); err != nil {
+	if err := a.control(sharing, known, &consumer.Requests{Client: a.mgr.GetClient(), Borrower: direct.borrower, Market: ledger, Cluster: cluster, Events: a.mgr.GetEventRecorder("bourse-agent")}, offers, &provider.Approvals{Client: a.mgr.GetClient(), Gate: gate}, wishes); err != nil {
 		return err
 	}
 	group.Go(func() error { return inv.Run(ctx) })
@@ -380,7 +380,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 }
 
 // control starts the controllers of the objects that people write.
-func (a *agent) control(sharing *policy, known *peers, requests *consumer.Requests, offers *provider.Offers, wishes chan event.GenericEvent) error {
+func (a *agent) control(sharing *policy, known *peers, requests *consumer.Requests, offers *provider.Offers, approvals *provider.Approvals, wishes chan event.GenericEvent) error {
 	err := ctrl.NewControllerManagedBy(a.mgr).Named("sharingpolicy").For(&api.SharingPolicy{}).Complete(sharing)
 	if err != nil {
 		return err
@@ -392,6 +392,10 @@ func (a *agent) control(sharing *policy, known *peers, requests *consumer.Reques
 	}
 	err = ctrl.NewControllerManagedBy(a.mgr).Named("offer").For(&api.Offer{}).
 		WatchesRawSource(source.Channel(offers.Poke, &handler.EnqueueRequestForObject{})).Complete(offers)
+	if err != nil {
+		return err
+	}
+	err = ctrl.NewControllerManagedBy(a.mgr).Named("approval").For(&api.ProviderInstruction{}).Complete(approvals)
 	if err != nil {
 		return err
 	}

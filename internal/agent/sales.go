@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -70,6 +72,44 @@ func (h *home) DeleteOffer(ctx context.Context, name string) error {
 		return kubernetesError(err)
 	}
 	return nil
+}
+
+// Approvals reads what waits for a person here, longest first.
+func (h *home) Approvals(ctx context.Context) (out []api.Envelope[api.Approval], err error) {
+	err = h.ledger.Read(ctx, func(s *market.State) {
+		for _, r := range s.Of(h.cluster, 0) {
+			if r.Provider == h.cluster && r.AwaitsApproval() {
+				out = append(out, approval(r))
+			}
+		}
+	})
+	slices.SortFunc(out, func(a, b api.Envelope[api.Approval]) int {
+		return cmp.Or(a.Payload.Asked.Compare(b.Payload.Asked.Time), cmp.Compare(a.ID, b.ID))
+	})
+	return out, err
+}
+
+func approval(r *market.Reservation) api.Envelope[api.Approval] {
+	a := api.Approval{Consumer: r.Consumer, Generation: r.Generation, Resources: r.Size.Resources(), Pool: r.Pool,
+		Asked: r.Created.Meta(), By: r.ApproveBy.Meta(), Until: r.Until.Meta()}
+	if r.Sale != nil && r.Offer != nil {
+		a.Offer, a.Plan, a.Units = r.Offer.Signed.Name, r.Sale.Plan, r.Sale.Units
+	}
+	return api.Envelope[api.Approval]{ID: r.ID, Revision: r.Revision, Payload: a}
+}
+
+// Reclaim has the gate take a contract back.
+func (h *home) Reclaim(ctx context.Context, id string) (api.Reclaimed, error) {
+	at, err := h.gate.Reclaim(ctx, id)
+	return api.Reclaimed{At: metav1.NewTime(at)}, err
+}
+
+// Answer hands a person's word to the gate.
+func (h *home) Answer(ctx context.Context, id string, word api.Answer) error {
+	if word.Approve {
+		return h.gate.Approve(ctx, id, word.Generation)
+	}
+	return h.gate.Deny(ctx, id, word.Generation, word.Reason)
 }
 
 // Deals reads the contracts of this cluster, with what they have come to so far.

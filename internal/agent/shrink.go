@@ -22,7 +22,7 @@ func (b *borrow) shrink(ctx context.Context, accounts map[string][]loan) (waits 
 	for slice, loans := range accounts {
 		var stay, near, late, overdue []loan
 		for _, l := range loans {
-			if l.Until.Go().Sub(now) < b.graces.shrink {
+			if l.EndsAt().Go().Sub(now) < b.graces.shrink {
 				near = append(near, l)
 			} else {
 				stay = append(stay, l)

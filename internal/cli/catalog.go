@@ -152,6 +152,7 @@ func (sh *shell) showOffer(l listing) error {
 	}
 	for _, line := range [][2]string{
 		{"type", o.Type}, {"region", l.Payload.Properties.Region}, {"for buyers where", o.Accept}, {"on sale until", timeText(o.ValidUntil)},
+		{"a person there approves each sale, within", approvalText(o.ApproveWithin)},
 	} {
 		if line[1] != "" {
 			fmt.Fprintf(sh.out, "%s: %s\n", line[0], line[1])
@@ -173,7 +174,14 @@ func (sh *shell) showOffer(l listing) error {
 		if pool == "" {
 			pool = api.GeneralPool
 		}
-		rows = append(rows, []string{p.Name, sizes(p.Resources), priceText(p.Price), leftText(l.Payload.Plans[p.Name].Remaining), units, lasts(p), pool})
+		if p.Dedicated {
+			pool += " (yours alone)"
+		}
+		length := lasts(p)
+		if p.Notice != nil {
+			length += " (or taken back, " + approvalText(p.Notice) + " before)"
+		}
+		rows = append(rows, []string{p.Name, sizes(p.Resources), priceText(p.Price), leftText(l.Payload.Plans[p.Name].Remaining), units, length, pool})
 	}
 	return sh.table(rows)
 }

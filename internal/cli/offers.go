@@ -94,12 +94,12 @@ func onSale(o api.OwnOffer) string {
 }
 
 func (sh *shell) offerCreateCommand() *cobra.Command {
-	file, plans := "", []string(nil)
+	file, plans, within := "", []string(nil), time.Duration(0)
 	spec := api.OfferSpec{}
 	cmd := &cobra.Command{
 		Use: "create NAME", Short: "Make an offer, from flags or from a file",
 		Long: "A plan is written NAME:KEY=VALUE,... with any resources of a unit (cpu=2, memory=4Gi, nvidia.com/gpu=1) and price=0.35EUR/hour,\n" +
-			"quantity=5, units=1-8, min=1h, max=720h, pool=general. Without a price it is free.",
+			"quantity=5, units=1-8, min=1h, max=720h, pool=general, notice=10m, dedicated=true. Without a price it is free.",
 		Example: "  bourse offer create web --type compute --plan small:cpu=2,memory=4Gi,price=0.10EUR/hour,quantity=5\n  bourse offer create web -f offer.yaml",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -109,6 +109,9 @@ func (sh *shell) offerCreateCommand() *cobra.Command {
 			}
 			if _, err := ownOfferOf(cmd.Context(), c, args[0]); err == nil {
 				return api.Errorf(api.CodeConflict, "offer %s exists", args[0]).Fix("change it: bourse offer edit %s", args[0])
+			}
+			if within != 0 {
+				spec.ApproveWithin = &metav1.Duration{Duration: within}
 			}
 			for _, text := range plans {
 				plan, err := parsePlan(text)
@@ -136,6 +139,7 @@ func (sh *shell) offerCreateCommand() *cobra.Command {
 	f.StringVar(&spec.Description, "description", "", "what people read")
 	f.StringToStringVar(&spec.Labels, "label", nil, "NAME=VALUE that buyers search by, may be repeated")
 	f.StringVar(&spec.Accept, "accept", "", "CEL expression over consumer and request that must be true for a sale")
+	f.DurationVar(&within, "approve-within", 0, "you approve each sale (bourse approve), and buyers wait so long for that, for example 8h")
 	f.StringSliceVar(&spec.VisibleTo.Clusters, "to", nil, "the only clusters to which it is shown")
 	f.StringArrayVar(&plans, "plan", nil, "a plan, may be repeated: NAME:cpu=2,memory=4Gi,price=0.10EUR/hour,quantity=5")
 	f.BoolVar(&spec.Draft, "draft", false, "do not put it on sale yet")
@@ -346,6 +350,10 @@ func parsePlan(text string) (api.Plan, error) {
 			p.MinDuration, err = parseDuration(value)
 		case "max":
 			p.MaxDuration, err = parseDuration(value)
+		case "notice":
+			p.Notice, err = parseDuration(value)
+		case "dedicated":
+			p.Dedicated, err = strconv.ParseBool(value)
 		case "pool":
 			p.Pool = value
 		default:

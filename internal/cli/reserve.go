@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -228,13 +229,13 @@ func (sh *shell) place(ctx context.Context, c *client.Client, w *wish, r api.Req
 func hopeless(code api.Code) bool { return code == api.CodeInvalid || code == api.CodeTooLarge }
 
 // done says whether there is nothing more to wait for: it is bound, or Active where it is to be used, or over, or
-// waits for its user.
+// waits for a person, here or at the provider.
 func (w *wish) done(r client.RequestStatus) bool {
 	switch r.Payload.Status.State {
 	case "":
 		return false
 	case api.Held:
-		return w.confirm
+		return w.confirm || meta.IsStatusConditionTrue(r.Payload.Status.Conditions, api.ConditionAwaitsApproval)
 	case api.Reserved:
 		return len(w.offload) == 0 && w.network != string(api.NetworkWireGuard)
 	}

@@ -124,7 +124,7 @@ func (b *Borrower) recover(ctx context.Context, theirs *transport.Reservation, w
 	t := theirs.Payload
 	switch err := b.bound(ctx, t, ours); {
 	case err == nil: // it is, or was, bound: from here on only signatures and time count
-		ours.State, ours.Acceptance, ours.HeldUntil, ours.Via = api.Reserved, t.Acceptance, 0, b.Via
+		ours.State, ours.Acceptance, ours.HeldUntil, ours.ApproveBy, ours.Via = api.Reserved, t.Acceptance, 0, 0, b.Via
 		if _, err := b.Market.Do(ctx, market.Note{Reservation: ours}); err != nil {
 			return err
 		}
@@ -143,6 +143,9 @@ func (b *Borrower) Sync(ctx context.Context, theirs *transport.Reservation, ours
 		return nil
 	}
 	b.Trust.Greet(ctx, b.Market, theirs.Payload.ProviderCard, ours.Provider)
+	if heard, err := b.reclaimed(ctx, theirs, ours); heard || err != nil {
+		return err // its change brings us here again
+	}
 	switch t := theirs.Payload; {
 	case !slices.Contains(api.States, t.State):
 		return nil // of a later version, or nonsense

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
@@ -24,8 +25,16 @@ func record(theirs *transport.Reservation) (*market.Reservation, error) {
 	}
 	return &market.Reservation{
 		From: from, Provider: t.Provider, Pool: t.Pool, Size: size, Generation: t.Generation, Sale: t.Sale,
-		Created: market.At(t.Created.Time), HeldUntil: market.At(t.HeldUntil.Time), Until: market.At(t.Until.Time),
+		Created: market.At(t.Created.Time), HeldUntil: market.At(t.HeldUntil.Time), ApproveBy: approveBy(t, t.ApproveBy), Until: market.At(t.Until.Time),
 	}, err
+}
+
+// approveBy is until when a person at the provider may approve a reservation; 0 where nobody need.
+func approveBy(t api.Reservation, by metav1.Time) market.Time {
+	if t.ApproveBy.IsZero() {
+		return 0
+	}
+	return market.At(by.Time)
 }
 
 // signed is the record of what this cluster signed, by the assignment that the broker relays: by the key that it has or, where
@@ -67,7 +76,7 @@ func (b *Borrower) signedBy(theirs *transport.Reservation, keys ...clusterkey.Pu
 	return &market.Reservation{
 		ID: a.Reservation, State: api.Held, Consumer: a.Consumer, Provider: a.Provider, Pool: a.Pool, Size: size,
 		Generation: a.Generation, Assignment: theirs.Payload.Assignment, Sale: a.Sale, From: begins(a),
-		Created: market.At(theirs.Payload.Created.Time), HeldUntil: market.At(theirs.Payload.HeldUntil.Time), Until: market.At(a.Until.Time),
+		Created: market.At(theirs.Payload.Created.Time), HeldUntil: market.At(theirs.Payload.HeldUntil.Time), ApproveBy: approveBy(theirs.Payload, a.Expires), Until: market.At(a.Until.Time),
 	}, err
 }
 
@@ -103,7 +112,7 @@ func (b *Borrower) note(ctx context.Context, theirs *transport.Reservation, ours
 	}
 	switch {
 	case t.State == api.Reserved || t.State == api.Active:
-		next.Acceptance, next.HeldUntil = t.Acceptance, 0
+		next.Acceptance, next.HeldUntil, next.ApproveBy = t.Acceptance, 0, 0
 	case t.End != "":
 		next.End = t.End
 	}

@@ -163,7 +163,7 @@ func (r *Requests) show(ctx context.Context, object *api.ResourceRequest, ours *
 			status.Message += "; " + asAsked.Message
 		}
 	}
-	if until := ours.Until.Meta(); !until.IsZero() && (ours.State.Counts() || ours.State == api.Released) {
+	if until := ours.EndsAt().Meta(); !until.IsZero() && (ours.State.Counts() || ours.State == api.Released) {
 		status.Until = &until
 	}
 	bound := metav1.ConditionFalse
@@ -178,6 +178,13 @@ func (r *Requests) show(ctx context.Context, object *api.ResourceRequest, ours *
 		meta.SetStatusCondition(&status.Conditions, metav1.Condition{
 			Type: condition, Status: bound, Reason: reason, Message: status.Message, ObservedGeneration: object.Generation,
 		})
+	}
+	if awaits := ours.AwaitsApproval(); awaits || meta.FindStatusCondition(status.Conditions, api.ConditionAwaitsApproval) != nil {
+		c := metav1.Condition{Type: api.ConditionAwaitsApproval, Status: metav1.ConditionFalse, Reason: reason, ObservedGeneration: object.Generation}
+		if awaits {
+			c.Status, c.Message = metav1.ConditionTrue, status.Message
+		}
+		meta.SetStatusCondition(&status.Conditions, c)
 	}
 	kind := corev1.EventTypeNormal
 	if ours.State.Over() && ours.State != api.Released {
@@ -223,11 +230,17 @@ func sentence(r *market.Reservation) string {
 	switch r.State {
 	case api.Held:
 		s = fmt.Sprintf("held on %s, which is asked to accept", r.Provider)
+		if r.AwaitsApproval() {
+			s = fmt.Sprintf("waits for the approval of %s's admin until %s", r.Provider, r.ApproveBy.Go().Format(time.RFC3339))
+		}
 		if r.Assignment == "" {
 			s = fmt.Sprintf("held on %s until %s, for you to confirm (annotation %s: \"true\")", r.Provider, r.HeldUntil.Go().Format(time.TimeOnly), ConfirmAnnotation)
 		}
 	case api.Reserved:
-		s = fmt.Sprintf("%s is bound until %s", r.Provider, r.Until.Go().Format(time.RFC3339))
+		s = fmt.Sprintf("%s is bound until %s", r.Provider, r.EndsAt().Go().Format(time.RFC3339))
+		if r.EndsAt() == r.ReclaimAt {
+			s += ", when it takes it back"
+		}
 	case api.Releasing:
 		s = fmt.Sprintf("ending; %s frees it", r.Provider)
 	case api.Rejected:

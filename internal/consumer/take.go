@@ -36,8 +36,12 @@ func (b *Borrower) take(ctx context.Context, theirs *transport.Reservation, ours
 	if err := answers(t, asked, b.Cluster, b.Market.Now().Go()); err != nil {
 		return err
 	}
-	if err := b.usable(ctx, theirs, w.Request); err != nil {
+	card, err := b.usable(ctx, theirs, w.Request)
+	if err != nil {
 		return b.passOver(ctx, theirs, w, err)
+	}
+	if err := patient(t, offer, card, b.Market.Now().Go()); err != nil {
+		return err
 	}
 	provider, err := trust.Key(ctx, b.Market, t.Provider)
 	if err != nil {
@@ -65,7 +69,7 @@ func (b *Borrower) take(ctx context.Context, theirs *transport.Reservation, ours
 			Consumer: b.Cluster, ConsumerKey: b.Key.Public().Fingerprint().String(),
 			Provider: t.Provider, ProviderKey: provider.Fingerprint().String(),
 			Pool: t.Pool, Slice: t.Slice, Resources: t.Resources,
-			Until: utc(t.Until), Expires: utc(t.HeldUntil), Sale: t.Sale, Begins: next.From.Meta(),
+			Until: utc(t.Until), Expires: utc(t.Expires()), Sale: t.Sale, Begins: next.From.Meta(),
 		})
 		if err != nil {
 			return err
@@ -90,12 +94,27 @@ func (b *Borrower) stands(assignment string, provider clusterkey.PublicKey) bool
 func utc(t metav1.Time) metav1.Time { return metav1.NewTime(t.UTC().Truncate(time.Second)) }
 
 // usable says why nothing is agreed with a provider, or nil.
-func (b *Borrower) usable(ctx context.Context, theirs *transport.Reservation, asked api.Request) error {
+func (b *Borrower) usable(ctx context.Context, theirs *transport.Reservation, asked api.Request) (*api.Card, error) {
 	card, err := b.meet(ctx, theirs)
 	if err != nil || b.Reach == nil || theirs.Payload.Assignment != "" {
-		return err
+		return card, err
 	}
-	return b.Reach(ctx, card, asked)
+	return card, b.Reach(ctx, card, asked)
+}
+
+// patient says why a hold waits for longer than its provider says, signed, that a person there takes to approve it; nil if it
+// does not. The offer says it or, where there is none, the card.
+func patient(t api.Reservation, offer *market.Offer, card *api.Card, now time.Time) error {
+	within := card.ApproveWithin
+	if offer != nil {
+		within = offer.Signed.Offer.ApproveWithin
+	}
+	for _, end := range []metav1.Time{t.HeldUntil, t.ApproveBy} {
+		if end.Sub(now) > market.Patience(within) {
+			return api.Errorf(api.CodeBadSignature, "the broker answers with a hold held for longer than anyone decides").Fix("nothing was signed; ask the broker's operator")
+		}
+	}
+	return nil
 }
 
 // passOver lets the broker hold on the next best provider, where the one it holds on is of no use to this cluster.
@@ -138,7 +157,6 @@ func answers(t api.Reservation, r api.Request, cluster string, now time.Time) er
 		{t.Slice == market.SliceName(cluster, t.Provider, t.Pool), "in a wrong slice"},
 		{t.Until.After(now) && t.Until.Sub(now) <= duration+time.Minute, "for another time"},
 		{t.Created.Sub(now) <= market.SkewGrace && (t.Until.Sub(t.Created.Time)-duration).Abs() <= time.Minute, "from another time"},
-		{t.HeldUntil.Sub(now) <= market.DecideTime+market.SkewGrace, "held for longer than anyone decides"},
 	} {
 		if !demand.holds {
 			return api.Errorf(api.CodeBadSignature, "the broker answers with a hold %s", demand.what).

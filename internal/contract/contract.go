@@ -45,7 +45,7 @@ func begun(r *market.Reservation) market.Time {
 // Cost is what a contract comes to up to a time: each stretch of it by its units, at the price of the day on which it was bought.
 // What has ended costs nothing more.
 func Cost(r *market.Reservation, at time.Time) *big.Rat {
-	end := min(r.Until, market.At(at))
+	end := min(r.EndsAt(), market.At(at))
 	if r.Ended != 0 {
 		end = min(end, r.Ended)
 	}

@@ -2,6 +2,7 @@ package contract
 
 import (
 	"context"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -68,6 +69,14 @@ func (b *Book) signer(ctx context.Context, cluster, kind, document string) strin
 
 func show(s *api.ContractStatus, r *market.Reservation, generation int64) {
 	s.State, s.Reason, s.Terms, s.Cost = r.State, r.Reason, Terms(r), CostText(r, r.Until.Go())
+	if s.Reclaimed = nil; r.ReclaimAt != 0 {
+		at := r.ReclaimAt.Meta()
+		s.Reclaimed = &at
+	}
+	if r.Breached() {
+		meta.SetStatusCondition(&s.Conditions, metav1.Condition{Type: api.ConditionBreached, Status: metav1.ConditionTrue, Reason: string(r.Reason),
+			Message: r.Provider + " ended it before its time, otherwise than the contract lets it", ObservedGeneration: generation})
+	}
 	if s.Ended = nil; r.Ended != 0 {
 		ended := r.Ended.Meta()
 		s.Ended = &ended
@@ -76,6 +85,9 @@ func show(s *api.ContractStatus, r *market.Reservation, generation int64) {
 	switch {
 	case r.Bound():
 		c.Status, c.Message = metav1.ConditionTrue, "both sides are bound"
+		if r.ReclaimAt != 0 {
+			c.Message += "; the seller takes it back at " + r.ReclaimAt.Go().Format(time.RFC3339)
+		}
 	case r.State == api.Releasing:
 		c.Message = "it is ending"
 	}

@@ -4,6 +4,8 @@ package instruction
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -19,7 +21,7 @@ import (
 func Spec(r *market.Reservation) api.Instruction {
 	i := api.Instruction{
 		Reservation: r.ID, Generation: r.Generation, Consumer: r.Consumer, Provider: r.Provider,
-		Pool: r.Pool, Slice: r.Slice(), Resources: r.Size.Resources(), Until: r.Until.Meta(),
+		Pool: r.Pool, Slice: r.Slice(), Resources: r.Size.Resources(), Until: r.EndsAt().Meta(),
 	}
 	if r.Assignment != "" {
 		i.Assignment = clusterkey.Digest(r.Assignment).String()
@@ -39,6 +41,13 @@ func Show(ctx context.Context, c client.Client, object client.Object, status *ap
 		ready.Status = metav1.ConditionTrue
 	}
 	meta.SetStatusCondition(&next.Conditions, ready)
+	awaits := metav1.Condition{Type: api.ConditionAwaitsApproval, Status: metav1.ConditionFalse, Reason: string(r.State), ObservedGeneration: generation}
+	if r.AwaitsApproval() {
+		awaits.Status, awaits.Message = metav1.ConditionTrue, fmt.Sprintf("%s waits until %s for: bourse approve %s, or bourse refuse %s", r.Consumer, r.ApproveBy.Go().Format(time.RFC3339), r.ID, r.ID)
+	}
+	if awaits.Message != "" || meta.FindStatusCondition(next.Conditions, awaits.Type) != nil {
+		meta.SetStatusCondition(&next.Conditions, awaits)
+	}
 	if equality.Semantic.DeepEqual(*status, *next) {
 		return nil
 	}

@@ -82,6 +82,8 @@ type book struct {
 	reserved Amounts
 	// used is the sum of what they use.
 	used Amounts
+	// tenants is how many accounts have something.
+	tenants int
 }
 
 // change does something to a consumer's account and keeps the sum right.
@@ -91,9 +93,14 @@ func (b *book) change(consumer string, do func(*account)) {
 		a = newAccount()
 		b.accounts[consumer] = a
 	}
-	before, used := a.total(), a.used
+	before, used, had := a.total(), a.used, a.has()
 	do(a)
 	b.reserved, b.used = b.reserved.Swap(before, a.total()), b.used.Swap(used, a.used)
+	if has := a.has(); has && !had {
+		b.tenants++
+	} else if had && !has {
+		b.tenants--
+	}
 	if a.empty() {
 		delete(b.accounts, consumer)
 	}

@@ -11,7 +11,7 @@ func AssignmentOf(r *Reservation, consumerKey, providerKey string) api.Assignmen
 		Consumer: r.Consumer, ConsumerKey: consumerKey, Provider: r.Provider, ProviderKey: providerKey,
 		Pool: r.Pool, Slice: r.Slice(), Resources: r.Size.Resources(),
 		// Documents have whole seconds: RFC 3339 as metav1.Time writes it.
-		Until: (r.Until / 1000 * 1000).Meta(), Expires: (r.HeldUntil / 1000 * 1000).Meta(), Sale: r.Sale, Begins: (r.From / 1000 * 1000).Meta(),
+		Until: (r.Until / 1000 * 1000).Meta(), Expires: (r.answerBy() / 1000 * 1000).Meta(), Sale: r.Sale, Begins: (r.From / 1000 * 1000).Meta(),
 	}
 }
 
@@ -37,7 +37,7 @@ func (c Confirm) decide(s *State, now Time) (Outcome, error) {
 		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is %s at generation %d, not held at %d", r.ID, r.State, r.Generation, c.Generation)
 	}
 	r.Assignment = c.Document
-	r.HeldUntil = min(now.plus(HoldTime), r.Deadline)
+	r.HeldUntil = max(min(now.plus(HoldTime), r.Deadline), r.ApproveBy)
 	return changed(r, now), nil
 }
 
@@ -64,7 +64,7 @@ func (c Accept) decide(s *State, now Time) (Outcome, error) {
 	case r.Provider != c.Provider || r.State != api.Held || r.Generation != c.Generation || r.Assignment == "":
 		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is %s at generation %d: it is no longer held for this acceptance", r.ID, r.State, r.Generation)
 	}
-	r.State, r.Acceptance, r.Next, r.HeldUntil = api.Reserved, c.Document, nil, 0
+	r.State, r.Acceptance, r.Next, r.HeldUntil, r.ApproveBy = api.Reserved, c.Document, nil, 0, 0
 	return changed(r, now), nil
 }
 

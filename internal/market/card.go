@@ -21,6 +21,9 @@ func validCard(c api.Card) error {
 			return api.Invalid("rotations", "one has %d characters", len(rotation)).Fix("use at most %d", maxRotation)
 		}
 	}
+	if err := checkApproval("approveWithin", c.ApproveWithin); err != nil {
+		return err
+	}
 	p := c.Properties
 	for name, list := range map[string][]string{
 		"zones": p.Zones, "architectures": p.Architectures, "gpus": p.GPUs, "storageClasses": p.StorageClasses,

@@ -217,5 +217,8 @@ func (s *State) roomToBecome(r *Reservation, size Amounts, units int64, until, n
 	if !grows {
 		return nil
 	}
+	if err := s.alone(r.Provider, r.Pool, r.Consumer, r.Sale); err != nil {
+		return err
+	}
 	return s.roomBeside(r.Size, r.Provider, r.Pool, r.Consumer, size, now)
 }

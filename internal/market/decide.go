@@ -60,6 +60,9 @@ func (s *State) room(provider string, r *Reservation, now Time) error {
 	if err := s.unsold(r.Sale, r.Units(), 0, now); err != nil {
 		return err
 	}
+	if err := s.alone(provider, r.Pool, r.Consumer, r.Sale); err != nil {
+		return err
+	}
 	return s.roomBeside(nil, provider, r.Pool, r.Consumer, r.Size, now)
 }
 

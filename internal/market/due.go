@@ -44,15 +44,15 @@ func (s *State) next(r *Reservation) Time {
 		return r.HeldUntil
 	case s.Self != "" && provider:
 		if c := r.Changing(); c != nil { // accepted, and perhaps recorded: it may last longer
-			return max(r.Until, c.Until).plus(SkewGrace)
+			return r.endOf(max(r.Until, c.Until)).plus(SkewGrace)
 		}
-		return r.Until.plus(SkewGrace)
+		return r.EndsAt().plus(SkewGrace)
 	case s.Self != "" && r.State == api.Held: // a consumer's own, of which nothing more is heard: nobody can accept it any more
-		return r.HeldUntil.plus(DecideTime)
+		return max(r.HeldUntil, r.ApproveBy).plus(DecideTime)
 	case s.Self == "" && r.Changing() != nil:
-		return min(r.Until, r.Change.HeldUntil)
+		return min(r.EndsAt(), r.Change.HeldUntil)
 	default:
-		return r.Until
+		return r.EndsAt()
 	}
 }
 

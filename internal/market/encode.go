@@ -75,6 +75,7 @@ func (w *encoder) reservation(r *ReservationEvent) {
 	w.number("created", int64(r.Created))
 	w.number("changed", int64(r.Changed))
 	w.numberIfAny("heldUntil", int64(r.HeldUntil))
+	w.numberIfAny("approveBy", int64(r.ApproveBy))
 	w.numberIfAny("deadline", int64(r.Deadline))
 	w.numberIfAny("until", int64(r.Until))
 	w.numberIfAny("ended", int64(r.Ended))
@@ -91,6 +92,8 @@ func (w *encoder) reservation(r *ReservationEvent) {
 	w.textIfAny("assignment", r.Assignment)
 	w.textIfAny("acceptance", r.Acceptance)
 	w.textIfAny("end", r.End)
+	w.textIfAny("reclaim", r.Reclaim)
+	w.numberIfAny("reclaimAt", int64(r.ReclaimAt))
 	if r.Change != nil {
 		w.value("change", r.Change)
 	}

@@ -112,7 +112,7 @@ func latest(r *market.Reservation) market.Time {
 	case r.State.Over():
 		return after(r.Changed, market.Retention)
 	case r.State == api.Held:
-		return after(r.HeldUntil, market.DecideTime)
+		return after(max(r.HeldUntil, r.ApproveBy), market.DecideTime)
 	}
 	if r.Changing() != nil { // which a gate may have promised to last longer
 		return after(max(r.Until, r.Change.Until), market.SkewGrace)
@@ -152,6 +152,9 @@ func (f *federation) advertise(provider string) {
 		m.Terms = &api.Terms{}
 		if f.rarely("limits") {
 			m.Terms.MaxPerConsumer = resources("cpu", "6")
+		}
+		if f.rarely("by hand") || f.rarely("by hand, too") {
+			m.Terms.ApproveWithin = &metav1.Duration{Duration: rapid.SampledFrom([]time.Duration{time.Minute, 2 * time.Hour, market.MaxApproval}).Draw(f.t, "within")}
 		}
 	}
 	if !f.rarely("the same again") {

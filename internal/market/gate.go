@@ -16,7 +16,9 @@ type Admit struct {
 	// Document is the assignment's JWS, Acceptance our answer to it; it binds until BindsUntil.
 	Document, Acceptance string
 	BindsUntil           Time
-	Fence                api.Fence
+	// ApproveBy is until when a person here may approve it, who has not yet ([Approve]): there is no Acceptance. 0: it is accepted.
+	ApproveBy Time
+	Fence     api.Fence
 	// Adopt takes back what this gate accepted before and its Ledger lost: whether it fits is
 	// no longer the question.
 	Adopt bool
@@ -41,7 +43,7 @@ func (c Admit) decide(s *State, now Time) (Outcome, error) {
 	}
 	r := &Reservation{
 		ID: a.Reservation, State: api.Held, Consumer: a.Consumer, Provider: a.Provider, Pool: a.Pool, Size: c.Size,
-		Generation: a.Generation, Created: now, HeldUntil: c.BindsUntil, Until: At(a.Until.Time),
+		Generation: a.Generation, Created: now, HeldUntil: c.BindsUntil, ApproveBy: c.ApproveBy, Until: At(a.Until.Time),
 		Assignment: c.Document, Acceptance: c.Acceptance, Fence: c.Fence, Sale: a.Sale, Via: c.Via,
 	}
 	if a.Sale != nil {
@@ -76,7 +78,7 @@ func (c Admit) change(s *State, r *Reservation, now Time) (Outcome, error) {
 	if c.Adopt {
 		r.Become(next, now)
 		if r.State == api.Held { // of which the commit was lost, too
-			r.State, r.HeldUntil = api.Reserved, 0
+			r.State, r.HeldUntil, r.ApproveBy = api.Reserved, 0, 0
 		}
 		r.Fence = c.Fence
 		return changed(r, now), nil
@@ -86,7 +88,7 @@ func (c Admit) change(s *State, r *Reservation, now Time) (Outcome, error) {
 }
 
 // Commit tells a gate that its acceptance was recorded by the broker: it binds for the whole reservation.
-// Errors: NotFound; Conflict when the acceptance was dropped meanwhile.
+// Errors: NotFound; Conflict when the acceptance was dropped meanwhile, or never given.
 type Commit struct {
 	ID         string
 	Generation int64
@@ -108,8 +110,10 @@ func (c Commit) decide(s *State, now Time) (Outcome, error) {
 		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is %s here at generation %d", r.ID, r.State, r.Generation)
 	case r.State != api.Held:
 		return unchanged(r)
+	case r.AwaitsApproval(): // the broker's word is no person's
+		return Outcome{}, api.Errorf(api.CodeConflict, "nobody here has approved reservation %s", r.ID)
 	}
-	r.State, r.HeldUntil, r.Fence = api.Reserved, 0, c.Fence
+	r.State, r.HeldUntil, r.ApproveBy, r.Fence = api.Reserved, 0, 0, c.Fence
 	return changed(r, now), nil
 }
 

@@ -104,6 +104,9 @@ func (s *State) holdOn(r *Reservation, provider string, next []string, now Time)
 	r.Provider, r.Next = provider, next
 	r.Generation++
 	r.Assignment, r.Acceptance = "", ""
+	if r.ApproveBy = s.approveBy(r, now); r.ApproveBy > r.Deadline {
+		r.Deadline = r.ApproveBy
+	}
 	r.HeldUntil = min(now.plus(HoldTime), r.Deadline)
 }
 
@@ -111,7 +114,7 @@ func (s *State) holdOn(r *Reservation, provider string, next []string, now Time)
 func (s *State) moveOn(r *Reservation, tried api.Tried, now Time) Outcome {
 	r.Tried = append(r.Tried[:len(r.Tried):len(r.Tried)], tried)
 	i := s.first(r.Next, r, now)
-	if i < 0 || now >= r.Deadline {
+	if i < 0 || now >= r.Deadline || now >= r.Until {
 		return over(r, api.Failed, api.ReasonNotAccepted, "no provider accepted: "+lastWord(tried), now)
 	}
 	s.holdOn(r, r.Next[i], r.Next[i+1:], now)

@@ -15,9 +15,9 @@ var ways = map[string]string{
 	" -> Held":           "Hold Admit",
 	" -> Rejected":       "Hold",
 	" -> Reserved":       "Admit", // a gate takes back what its Ledger lost
-	"Held -> Held":       "Confirm Refuse Tick",
+	"Held -> Held":       "Confirm Refuse Tick Approve",
 	"Held -> Reserved":   "Accept Commit Admit", // the last where the gate's Ledger lost that it is bound
-	"Held -> Failed":     "Release Refuse Tick SetMember",
+	"Held -> Failed":     "Release Refuse Tick SetMember Deny",
 	"Held -> Expired":    "Tick",
 	"Held -> Released":   "Tick", // at a gate: the commit did not come
 	"Held -> Releasing":  "Release SetMember",
@@ -32,6 +32,8 @@ var ways = map[string]string{
 	// Only the provider, or the operator who removes the provider, gives capacity back.
 	"Releasing -> Released":  "Free SetMember",
 	"Releasing -> Releasing": "Release",
+	"Failed -> Held":         "Admit", // nobody approved one generation, and the next waits
+	"Failed -> Reserved":     "Admit",
 	"Released -> Held":       "Admit", // a gate dropped one generation and accepts the next
 	"Released -> Reserved":   "Admit", // one generation dropped, the next lost and taken back
 	"Released -> ":           "Tick",

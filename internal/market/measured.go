@@ -81,6 +81,9 @@ func MeasureTerms(t *api.Terms) (*Terms, error) {
 	if t == nil {
 		return nil, nil
 	}
+	if err := checkApproval("terms.approveWithin", t.ApproveWithin); err != nil {
+		return nil, err
+	}
 	perReservation, err := Have("terms.maxPerReservation", t.MaxPerReservation)
 	if err != nil {
 		return nil, err

@@ -169,6 +169,9 @@ func (o *Offer) read() error {
 	if s.Version < 1 {
 		return api.Invalid("version", "%d", s.Version).Fix("count from 1, and up")
 	}
+	if err := checkApproval("approveWithin", s.Offer.ApproveWithin); err != nil {
+		return err
+	}
 	if n := len(s.Offer.Plans); n < 1 || n > api.MaxPlans {
 		return api.Invalid("plans", "%d of them", n).Fix("give 1 to %d plans", api.MaxPlans)
 	}
@@ -210,6 +213,9 @@ func readPlan(p *api.Plan) (Plan, error) {
 	}
 	if u := p.Units; u != nil {
 		out.Min, out.Max, out.Step = u.Min, u.Max, max(u.Step, 1)
+	}
+	if err := checkNotice(at+".notice", p.Notice); err != nil {
+		return Plan{}, err
 	}
 	switch {
 	case out.Min < 1 || out.Max < out.Min || out.Max > maxUnits:
@@ -393,6 +399,9 @@ func (s *State) count(r *Reservation, sign int64) {
 		p.sold.hold(r.ID, Units{plan{o.Signed.Name, r.Sale.Plan}, r.Units()})
 	} else {
 		p.sold.hold(r.ID, Units{})
+	}
+	if plan := o.Plan(r.Sale.Plan); plan != nil && plan.Dedicated {
+		p.dedicate(share{r.Pool, r.Consumer}, sign)
 	}
 	s.touch(p)
 }

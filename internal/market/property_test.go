@@ -17,7 +17,7 @@ func TestAnythingInAnyOrder(t *testing.T) {
 		f := newFederation(t)
 		acts := []func(*rapid.T){
 			f.hold, f.step, f.step, f.step, f.hold, f.step, f.step, f.timePasses, f.refuse, f.release, f.free, f.confirm, f.accept,
-			f.change, f.step, f.change, f.activate, f.advertiseAny, f.admit, f.commit, f.gateReleases, f.gateFrees, f.note, f.conditional, f.members, f.restartAny,
+			f.change, f.step, f.change, f.activate, f.advertiseAny, f.admit, f.commit, f.gateReleases, f.gateFrees, f.note, f.conditional, f.members, f.restartAny, f.approve,
 		}
 		for range rapid.IntRange(20, 200).Draw(t, "acts") {
 			rapid.SampledFrom(acts).Draw(t, "act")(t)
@@ -135,6 +135,24 @@ func (f *federation) commit(*rapid.T) {
 	f.do(gate, market.Commit{ID: r.ID, Generation: f.generation(r), Fence: api.Fence{Lineage: "l", Revision: f.broker.state.Revision}})
 }
 
+// approve is what people at a gate say, in time or not, of what waits for them or not.
+func (f *federation) approve(t *rapid.T) {
+	gate := f.gates[f.cluster()]
+	r := f.some(gate)
+	before := api.State("")
+	if known := gate.state.Reservation(r.ID); known != nil {
+		before = known.State
+	}
+	if rapid.Bool().Draw(t, "yes") {
+		f.do(gate, market.Approve{ID: r.ID, Generation: f.generation(r), Acceptance: "yes"})
+	} else {
+		f.do(gate, market.Deny{ID: r.ID, Generation: f.generation(r), Message: "no"})
+	}
+	if after := gate.state.Reservation(r.ID); after != nil && after.State != before && !(before == api.Held && after.Denied()) {
+		t.Fatalf("a person made %s of %s", dump(after), dump(r))
+	}
+}
+
 func (f *federation) gateReleases(t *rapid.T) {
 	gate := f.gates[f.cluster()]
 	f.do(gate, f.ending(t, f.some(gate)))
@@ -198,9 +216,13 @@ func (f *federation) step(*rapid.T) {
 	case r.State == api.Held && r.Assignment == "":
 		f.do(f.broker, market.Confirm{ID: r.ID, Consumer: r.Consumer, Generation: r.Generation, Document: documentOf(a)})
 	case r.State == api.Held:
-		if _, err := f.do(gate, market.Admit{Assignment: a, Size: r.Size, Document: r.Assignment, Acceptance: "yes", BindsUntil: r.HeldUntil + 30_000}); err != nil {
+		admit := market.Admit{Assignment: a, Size: r.Size, Document: r.Assignment, Acceptance: "yes", BindsUntil: r.HeldUntil + 30_000}
+		if r.ApproveBy != 0 { // the gate asks a person first
+			admit.Acceptance, admit.ApproveBy = "", r.ApproveBy
+		}
+		if out, err := f.do(gate, admit); err != nil {
 			f.do(f.broker, market.Refuse{ID: r.ID, By: r.Provider, Generation: r.Generation, Reason: api.ReasonInsufficient})
-		} else {
+		} else if out.Reservation.Acceptance != "" {
 			f.do(f.broker, market.Accept{ID: r.ID, Provider: r.Provider, Generation: r.Generation, Document: "yes"})
 		}
 	case r.State == api.Reserved:

@@ -18,6 +18,8 @@ type provider struct {
 	books    map[string]*book
 	onSale   []*Offer // by name
 	sold     sales
+	// dedicated counts, by who has it, what makes a pool one consumer's alone.
+	dedicated map[share]int64
 }
 
 func (s *State) provider(cluster string) *provider {

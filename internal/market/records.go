@@ -96,6 +96,8 @@ type Reservation struct {
 	Created   Time `json:"created"`
 	Changed   Time `json:"changed"`
 	HeldUntil Time `json:"heldUntil,omitempty"`
+	// ApproveBy is until when a person at the provider may approve it; 0: nobody need.
+	ApproveBy Time `json:"approveBy,omitempty"`
 	Deadline  Time `json:"deadline,omitempty"`
 	Until     Time `json:"until,omitempty"`
 	// Ended is when it began to end.
@@ -111,6 +113,9 @@ type Reservation struct {
 	Assignment string `json:"assignment,omitempty"`
 	Acceptance string `json:"acceptance,omitempty"`
 	End        string `json:"end,omitempty"`
+	// Reclaim is the seller's word that it takes it back at ReclaimAt.
+	Reclaim   string `json:"reclaim,omitempty"`
+	ReclaimAt Time   `json:"reclaimAt,omitempty"`
 	// Change is what it is to become, Shrunk what it lost when it last became smaller.
 	Change *Change `json:"change,omitempty"`
 	Shrunk *Shrunk `json:"shrunk,omitempty"`

@@ -19,6 +19,9 @@ const (
 	HoldTime = 60 * time.Second
 	// DecideTime is the longest from a request to Reserved, over all providers tried.
 	DecideTime = 5 * time.Minute
+	// MaxApproval is the longest that a person at a provider may take to approve; MinApproval the shortest that can be promised.
+	MaxApproval = 24 * time.Hour
+	MinApproval = time.Minute
 	// Lease is how long an advertisement is fresh.
 	Lease = 90 * time.Second
 	// SkewGrace is how much later than the consumer a provider ends a reservation whose time is

@@ -20,11 +20,14 @@ func (Tick) decide(s *State, now Time) (Outcome, error) {
 		return forget(s.forgetting(r), now), nil
 	case r.State == api.Held:
 		return s.holdEnded(r, now), nil
-	case s.Self == "" && r.Changing() != nil && now < r.Until:
+	case s.Self == "" && r.Changing() != nil && now < r.EndsAt():
 		r.refuse(api.ReasonNoAnswer, "")
 		return changed(r, now), nil
 	}
 	r.State, r.Reason, r.Message = api.Releasing, api.ReasonEnded, ""
+	if r.EndsAt() == r.ReclaimAt {
+		r.Reason = api.ReasonReclaimed
+	}
 	return changed(r, now), nil
 }
 
@@ -33,12 +36,16 @@ func (s *State) holdEnded(r *Reservation, now Time) Outcome {
 	switch {
 	case s.Self == "" && r.Assignment == "":
 		return over(r, api.Expired, api.ReasonNotConfirmed, "the consumer did not sign in time", now)
+	case s.Self != r.Provider && s.Self != "":
+		return over(r, api.Expired, api.ReasonNotAccepted, "nothing more was heard of it", now)
+	case r.AwaitsApproval() && s.Self == "":
+		return s.moveOn(r, api.Tried{Provider: r.Provider, Reason: api.ReasonNotApproved, Message: notApproved}, now)
+	case r.AwaitsApproval():
+		return over(r, api.Failed, api.ReasonNotApproved, notApproved, now)
 	case s.Self == "":
 		return s.moveOn(r, api.Tried{Provider: r.Provider, Reason: api.ReasonNoAnswer}, now)
-	case s.Self == r.Provider: // the gate was never told that its acceptance was committed
+	default: // the gate was never told that its acceptance was committed
 		return over(r, api.Released, api.ReasonAcceptanceDropped, "the commit did not come in time", now)
-	default:
-		return over(r, api.Expired, api.ReasonNotAccepted, "nothing more was heard of it", now)
 	}
 }
 

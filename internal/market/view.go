@@ -32,6 +32,11 @@ type PoolListing struct {
 	Reserved, Available Amounts
 	// Unfilled is what is reserved and not yet used, where the pool says what its nodes have free.
 	Unfilled Amounts
+	// Owner is the consumer whose alone the pool is, empty if it is nobody's; Tenants is how many consumers have something of it,
+	// Tenant the only one.
+	Owner   string
+	Tenants int
+	Tenant  string
 	// Accounts are the consumers' totals. Nil when the terms have no limit per consumer.
 	Accounts map[string]Amounts
 }
@@ -133,7 +138,7 @@ func (s *State) listing(p *provider) *Listing {
 	l.Pools = make([]PoolListing, 0, len(names))
 	for _, name := range names {
 		b := p.books[name]
-		pool := PoolListing{Name: name, Reserved: b.reserved}
+		pool := PoolListing{Name: name, Reserved: b.reserved, Owner: p.owner(name, ""), Tenants: b.tenants, Tenant: b.tenant()}
 		if p.measured != nil { // what is reserved of the unknown is no overcommitment
 			pool.Available = b.available()
 		}

@@ -35,6 +35,8 @@ type Ask struct {
 	// Pod is the shape that some node must have free; empty: none is asked for.
 	Pod market.Amounts
 
+	// alone says that it is for a plan that makes the pool its consumer's alone.
+	alone bool
 	where *program
 }
 

@@ -53,6 +53,7 @@ func (e *Engine) Buy(v *market.View, consumer string, r api.Request, now market.
 	if err != nil {
 		return Ask{}, nil, err
 	}
+	ask.alone = plan.Dedicated
 	card := cardOf(v, consumer)
 	if ok, err := e.Allows(offered.Signed.Offer.Accept, card, ask); err != nil || !ok {
 		return Ask{}, nil, api.Errorf(api.CodeForbidden, "offer %s is not for this buyer, or not for this request", offered.Key()).At("purchase.offer").

@@ -37,6 +37,8 @@ const (
 	tooMuch
 	notAllowed
 	onlyOffers
+	othersAlone
+	notAlone
 	overcommitted
 	tooLittle
 	noShapes
@@ -65,6 +67,8 @@ var reasonNames = [reasons]string{
 	tooMuch:        "TooMuch",        // more than its terms allow
 	notAllowed:     "NotAllowed",     // the CEL of its terms does not allow it
 	onlyOffers:     "OnlyOffers",     // its terms lend by offers only, and the request is no purchase
+	othersAlone:    "Dedicated",      // the pool is another consumer's alone
+	notAlone:       "NotAlone",       // others have something of the pool, and the plan is sold for one alone
 	overcommitted:  "Overcommitted",  // its reservations exceed what it has: nothing new is placed there
 	tooLittle:      "TooLittle",      // it does not fit
 	noShapes:       "NoShapes",       // it does not say what its nodes have free
@@ -109,6 +113,7 @@ var filters = []filter{
 	{name: "properties", check: properties, moot: noProperties, explain: explainProperties},
 	{name: "where", check: where, moot: noWhere, explain: explainWhere},
 	{name: "policy", check: policy, settled: noPolicy, explain: explainPolicy},
+	{name: "dedicated", check: undivided, explain: explainUndivided},
 	{name: "overcommitted", check: notOvercommitted, settled: alone(notOvercommitted), explain: explainOvercommitted},
 	{name: "fits", check: fits, explain: explainFits, short: shortfall},
 	{name: "shape", check: hosts, moot: noShapeAsked, explain: explainShape, short: shapeShortfall},

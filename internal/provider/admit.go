@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -15,7 +17,7 @@ import (
 )
 
 // admit checks an assignment from end to end and puts it into the gate's books. It returns
-// the signed acceptance. ours is what it is to replace, nil if nothing. adopting is for one that was accepted before:
+// the signed acceptance, or none where a person has to approve it first. ours is what it is to replace, nil if nothing. adopting is for one that was accepted before:
 // that it fits is no longer asked. Errors with a code in refusals are the answer to the consumer.
 func (g *Gate) admit(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation, adopting bool) (string, error) {
 	if theirs.Payload.Consumer == g.Cluster {
@@ -43,26 +45,33 @@ func (g *Gate) admit(ctx context.Context, theirs *transport.Reservation, ours *m
 	if err != nil {
 		return "", err
 	}
-	if less := ours != nil && ours.Size.Fits(size) && !a.Until.After(ours.Until.Go()); !adopting && !less {
+	bound := ours != nil && ours.Bound()
+	var byHand *metav1.Duration
+	if less := bound && ours.Size.Fits(size) && !a.Until.After(ours.Until.Go()); !adopting && !less {
 		if err := g.mayGrow(ctx, card.Cluster); err != nil {
 			return "", err
 		}
-		if err := g.allowed(a, offer, ours == nil, card); err != nil {
+		if err := g.allowed(a, offer, !bound, card); err != nil {
+			return "", err
+		}
+		if byHand, err = g.byHand(offer, bound); err != nil {
 			return "", err
 		}
 	}
-	expires := binds(a)
-	acceptance, err := g.Key.Sign(api.DocumentAcceptance, api.Acceptance{
-		Protocol: api.Protocol, Reservation: a.Reservation, Generation: a.Generation,
-		Consumer: a.Consumer, Provider: g.Cluster,
-		Assignment: clusterkey.Digest(theirs.Payload.Assignment).String(), Expires: expires,
-	})
-	if err != nil {
-		return "", err
+	if late := g.late(a, byHand); late != "" && !adopting {
+		return "", api.Errorf(api.CodeBadSignature, "the assignment %s", late)
+	}
+	acceptance, approveBy, expires := "", market.Time(0), binds(a)
+	if byHand != nil {
+		approveBy = market.At(a.Expires.Time)
+	} else {
+		if acceptance, err = g.accept(a.Reservation, a.Generation, a.Consumer, theirs.Payload.Assignment, expires); err != nil {
+			return "", err
+		}
 	}
 	out, err := g.Market.Do(ctx, market.Admit{
 		Assignment: a, Size: size, Document: theirs.Payload.Assignment, Acceptance: acceptance,
-		BindsUntil: market.At(expires.Time), Fence: theirs.Payload.Fence, Adopt: adopting, Via: g.Via, Offer: offer,
+		BindsUntil: market.At(expires.Time), ApproveBy: approveBy, Fence: theirs.Payload.Fence, Adopt: adopting, Via: g.Via, Offer: offer,
 	})
 	if err != nil {
 		return "", err
@@ -80,6 +89,14 @@ func (g *Gate) mayGrow(ctx context.Context, consumer string) error {
 		err = api.Errorf(api.CodeSuspended, "the admin of %s has suspended %s: %s", g.Cluster, consumer, cmp.Or(why, "no reason was given"))
 	}
 	return err
+}
+
+// accept signs the acceptance of an assignment, which binds until expires.
+func (g *Gate) accept(id string, generation int64, consumer, assignment string, expires metav1.Time) (string, error) {
+	return g.Key.Sign(api.DocumentAcceptance, api.Acceptance{
+		Protocol: api.Protocol, Reservation: id, Generation: generation, Consumer: consumer, Provider: g.Cluster,
+		Assignment: clusterkey.Digest(assignment).String(), Expires: expires,
+	})
 }
 
 // longest is how long anything is lent, with some room for clocks that differ.
@@ -106,8 +123,8 @@ func (g *Gate) assignment(theirs *transport.Reservation, card *api.Card, keys ..
 		{now.Before(a.Until.Time), "is for a time that is over"},
 		{a.Until.Sub(now) <= longest, "is for longer than anything is lent"},
 		{theirs.Payload.State != api.Held || now.Before(a.Expires.Add(market.SkewGrace)), "has expired"},
-		{a.Expires.Sub(now) <= market.DecideTime+market.SkewGrace, "expires too late"},
-		{a.Sale == nil || theirs.Payload.State != api.Held || a.Begins.Sub(now).Abs() <= market.DecideTime+market.SkewGrace, "begins at another time"},
+		{a.Expires.Sub(now) <= market.MaxApproval+market.DecideTime+market.SkewGrace, "expires too late"},
+		{a.Sale == nil || theirs.Payload.State != api.Held || a.Begins.Sub(now) <= market.DecideTime+market.SkewGrace, "begins at another time"},
 	} {
 		if !demand.holds {
 			return a, api.Errorf(api.CodeBadSignature, "the assignment %s", demand.what)

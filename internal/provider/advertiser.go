@@ -196,7 +196,7 @@ func (a *Advertiser) measure(ctx context.Context) (api.Measurement, error) {
 	}
 	a.card = api.Card{Cluster: a.Cluster, Key: a.Key.Public().String(), Properties: measured.Properties, Endorsement: a.Endorsement, Rotations: a.Rotations}
 	if sharing != nil {
-		a.card.Properties.Labels = sharing.Labels
+		a.card.Properties.Labels, a.card.ApproveWithin = sharing.Labels, sharing.ApproveWithin
 	}
 	a.card.Properties.Connector = a.Connector
 	if a.Liqo != nil {

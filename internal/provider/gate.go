@@ -129,11 +129,22 @@ func (g *Gate) answer(ctx context.Context, theirs *transport.Reservation, ours *
 	if ours != nil && ours.State == api.Held && ours.Generation < theirs.Payload.Generation {
 		return g.drop(ctx, theirs.ID) // it was signed anew; the drop brings us here again
 	}
+	if ours != nil && ours.Assignment == theirs.Payload.Assignment {
+		switch {
+		case ours.AwaitsApproval():
+			return nil // a person here has yet to say
+		case ours.Denied():
+			return g.deny(ctx, theirs, ours)
+		}
+	}
 	acceptance := ours.AnswerTo(theirs.Payload.Assignment) // where it was lost
 	if acceptance == "" {
 		var err error
 		if acceptance, err = g.admit(ctx, theirs, ours, false); err != nil {
 			return g.refuse(ctx, theirs, err)
+		}
+		if acceptance == "" {
+			return nil // a person here has yet to say
 		}
 	}
 	committed, err := g.Broker.Accept(ctx, theirs.ID, acceptance)
@@ -196,7 +207,12 @@ var refusals = map[api.Code]api.Reason{
 // follow keeps up with a reservation that both sides are bound by.
 func (g *Gate) follow(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
 	t, pending := theirs.Payload, ours.Changing()
+	if err := g.reclaimed(ctx, theirs, ours); err != nil {
+		return err
+	}
 	switch {
+	case ours.AwaitsApproval() && ours.Generation == t.Generation:
+		return g.recall(ctx, theirs, ours)
 	case pending != nil && pending.Generation == t.Generation:
 		return g.commit(ctx, theirs, ours)
 	case t.Generation > ours.Generation:

@@ -46,6 +46,12 @@ type Home interface {
 	DeleteOffer(ctx context.Context, name string) error
 	// Deals reads the contracts of this cluster, as buyer and as seller.
 	Deals(ctx context.Context) ([]api.Envelope[api.Deal], error)
+	// Reclaim takes back what this cluster sold, with its notice. Errors: NotFound, Forbidden, Conflict.
+	Reclaim(ctx context.Context, id string) (api.Reclaimed, error)
+	// Approvals reads what waits for a person of this cluster to approve it, longest first.
+	Approvals(ctx context.Context) ([]api.Envelope[api.Approval], error)
+	// Answer is a person's word on one. Repeating it is harmless. Errors: NotFound; Conflict where it does not wait, or is not what they saw.
+	Answer(ctx context.Context, id string, word api.Answer) error
 	// Diagnose looks for whatever is wrong, worst first.
 	Diagnose(ctx context.Context) api.Diagnosis
 	// Audit lists what another cluster can do in this one. Errors: NotFound where it can do nothing.
@@ -124,6 +130,19 @@ func (l *local) routes(a huma.API) {
 	huma.Register(a, operation("list-contracts", http.MethodGet, "/contracts", "What this cluster bought and sold"), func(ctx context.Context, in *struct{ Page }) (*body[api.List[api.Deal]], error) {
 		items, err := l.home.Deals(ctx)
 		return answered(cut(items, in.Page), err)
+	})
+	huma.Register(a, operation("reclaim", http.MethodPost, "/contracts/{id}/reclaim", "Take back what this cluster sold, with its notice"), func(ctx context.Context, in *ReservationPath) (*body[api.Reclaimed], error) {
+		return answered(l.home.Reclaim(ctx, in.ID))
+	})
+	huma.Register(a, operation("list-approvals", http.MethodGet, "/approvals", "What waits for a person of this cluster"), func(ctx context.Context, in *struct{ Page }) (*body[api.List[api.Approval]], error) {
+		items, err := l.home.Approvals(ctx)
+		return answered(cut(items, in.Page), err)
+	})
+	huma.Register(a, operation("answer", http.MethodPost, "/approvals/{id}", "A person's yes or no", noContent), func(ctx context.Context, in *struct {
+		ReservationPath
+		Body api.Answer
+	}) (*struct{}, error) {
+		return nil, wrap(l.home.Answer(ctx, in.ID, in.Body))
 	})
 	huma.Register(a, operation("evaluate", http.MethodPost, "/evaluations", "Decide without reserving"), func(ctx context.Context, in *struct{ Body api.ReservationCreate }) (*body[api.Evaluation], error) {
 		return answered(l.away.Evaluate(ctx, in.Body.Request))

@@ -77,6 +77,18 @@ func (h *house) Deals(context.Context) ([]api.Envelope[api.Deal], error) {
 	return []api.Envelope[api.Deal]{{ID: "default/r-1"}}, h.found("contracts")
 }
 
+func (h *house) Reclaim(_ context.Context, id string) (api.Reclaimed, error) {
+	return api.Reclaimed{}, h.found("reclaim " + id)
+}
+
+func (h *house) Approvals(context.Context) ([]api.Envelope[api.Approval], error) {
+	return []api.Envelope[api.Approval]{{ID: "r-1"}}, h.found("approvals")
+}
+
+func (h *house) Answer(_ context.Context, id string, word api.Answer) error {
+	return h.found("answer " + word.Reason + id)
+}
+
 func (h *house) Diagnose(context.Context) api.Diagnosis {
 	h.asked = "diagnose"
 	return api.Diagnosis{Problems: []api.Problem{{Code: "LiqoMissing"}}}
@@ -155,10 +167,13 @@ func TestLocal(t *testing.T) {
 			r, err := c.ChangeLocally(ctx, "r-1", api.ReservationChange{Resources: transporttest.CPU("3"), For: &metav1.Duration{Duration: time.Hour}})
 			return r.ID, err
 		},
-		"diagnose": func() (string, error) { d, err := c.Diagnose(ctx); return d.Problems[0].Code, err },
-		"audit":    func() (string, error) { a, err := c.Audit(ctx, "milan"); return a.Cluster, err },
-		"evict":    func() (string, error) { e, err := c.Evict(ctx, "milan"); return e.Reservations[0], err },
-		"peers":    func() (string, error) { p, err := c.Peers(ctx); return p[0].ID, err },
+		"reclaim":   func() (string, error) { _, err := c.Reclaim(ctx, "r-1"); return "", err },
+		"approvals": func() (string, error) { a, err := c.Approvals(ctx); return a[0].ID, err },
+		"answer no": func() (string, error) { return "", c.Answer(ctx, "r-1", api.Answer{Reason: "no"}) },
+		"diagnose":  func() (string, error) { d, err := c.Diagnose(ctx); return d.Problems[0].Code, err },
+		"audit":     func() (string, error) { a, err := c.Audit(ctx, "milan"); return a.Cluster, err },
+		"evict":     func() (string, error) { e, err := c.Evict(ctx, "milan"); return e.Reservations[0], err },
+		"peers":     func() (string, error) { p, err := c.Peers(ctx); return p[0].ID, err },
 		"trust": func() (string, error) {
 			p, err := c.Trust(ctx, "milan", "SHA256:k")
 			return p.ID + p.Payload.Spec.Fingerprint, err
@@ -167,7 +182,7 @@ func TestLocal(t *testing.T) {
 		"resume":  func() (string, error) { p, err := c.Resume(ctx, "milan"); return p.ID, err },
 		"rotate":  func() (string, error) { r, err := c.RotateKey(ctx, "SHA256:k"); return r.Fingerprint, err },
 	} {
-		want := map[string]string{"status": "rome", "requests": "default/adefault/b", "release": "", "change": "r-131h0m0s", "peers": "milan", "audit": "milan", "evict": "r-1", "diagnose": "LiqoMissing", "trust": "milanSHA256:k", "suspend": "milanbills", "resume": "milan", "rotate": "SHA256:k+1"}
+		want := map[string]string{"status": "rome", "requests": "default/adefault/b", "release": "", "approvals": "r-1", "reclaim": "", "answer no": "", "change": "r-131h0m0s", "peers": "milan", "audit": "milan", "evict": "r-1", "diagnose": "LiqoMissing", "trust": "milanSHA256:k", "suspend": "milanbills", "resume": "milan", "rotate": "SHA256:k+1"}
 		got, err := call()
 		if expected, special := want[name]; err != nil || special && got != expected || !special && got != "default/r" {
 			t.Errorf("%s: %q, %v", name, got, err)

@@ -15,9 +15,9 @@ func (s *Server) reservation(r *market.Reservation, decision *api.Decision, call
 		State: r.State, Reason: r.Reason, Message: r.Message,
 		Consumer: r.Consumer, Provider: r.Provider, Pool: r.Pool, Slice: r.Slice(),
 		Resources: r.Size.Resources(), Generation: r.Generation,
-		Created: r.Created.Meta(), HeldUntil: r.HeldUntil.Meta(), Deadline: r.Deadline.Meta(), Until: r.Until.Meta(),
+		Created: r.Created.Meta(), HeldUntil: r.HeldUntil.Meta(), ApproveBy: r.ApproveBy.Meta(), Deadline: r.Deadline.Meta(), Until: r.Until.Meta(),
 		Fence:      api.Fence{Lineage: lineage, Revision: r.Revision},
-		Assignment: r.Assignment, Acceptance: r.Acceptance, End: r.End,
+		Assignment: r.Assignment, Acceptance: r.Acceptance, End: r.End, Reclaim: r.Reclaim,
 	}
 	if c := r.Change; c != nil {
 		p.Change = &api.Change{Generation: c.Generation, Resources: c.Size.Resources(), Until: c.Until.Meta(), HeldUntil: c.HeldUntil.Meta(),

@@ -51,7 +51,7 @@ func (s *Server) reservationRoutes() {
 	huma.Register(s.api, operation("accept-reservation", http.MethodPost, "/reservations/{id}/accept", "The provider's signed acceptance"), s.accept)
 	huma.Register(s.api, operation("refuse-reservation", http.MethodPost, "/reservations/{id}/refuse", "The provider's no, or the consumer's before it signs", large), s.refuse)
 	huma.Register(s.api, operation("adopt-reservation", http.MethodPost, "/reservations/{id}/adopt", "What both parties signed of a reservation that this broker does not know", large), s.adopt)
-	huma.Register(s.api, operation("release-reservation", http.MethodPost, "/reservations/{id}/release", "Either party's signed end"), s.release)
+	huma.Register(s.api, operation("release-reservation", http.MethodPost, "/reservations/{id}/release", "Either party's signed end, or the seller's word that it takes a contract back"), s.release)
 	huma.Register(s.api, operation("report-progress", http.MethodPost, "/reservations/{id}/progress", "Active (the consumer) or Released (the provider)"), s.progress)
 }
 
@@ -332,6 +332,9 @@ func (s *Server) refuse(ctx context.Context, in *struct {
 
 func (s *Server) release(ctx context.Context, in *signedCall) (*tagged[api.Reservation], error) {
 	return s.act(ctx, in.Conditional, func(r *market.Reservation, l *market.Listing) (market.Command, error) {
+		if header, err := clusterkey.Peek(in.Body.Document); err == nil && header.Kind == api.DocumentReclaim {
+			return s.reclaim(in, r, l)
+		}
 		var e api.End
 		if err := s.verify(in.Body.Document, api.DocumentEnd, l.Member.Key, &e); err != nil {
 			return nil, err
@@ -344,6 +347,18 @@ func (s *Server) release(ctx context.Context, in *signedCall) (*tagged[api.Reser
 		}
 		return market.Release{ID: in.ID, By: l.Cluster, Generation: e.Generation, Reason: e.Reason, Document: in.Body.Document}, nil
 	})
+}
+
+// reclaim is the command of a seller's word that a contract ends, later.
+func (s *Server) reclaim(in *signedCall, r *market.Reservation, l *market.Listing) (market.Command, error) {
+	key, err := clusterkey.ParsePublicKey(l.Member.Key)
+	if err != nil {
+		return nil, err
+	}
+	if r.Provider != l.Cluster {
+		return nil, api.Errorf(api.CodeForbidden, "only the seller takes a contract back").Fix("sign the end of %s", in.ID)
+	}
+	return trust.Reclaimed(in.Body.Document, r, key)
 }
 
 // checkReason refuses what is not in the closed list: others read it.

@@ -3,6 +3,8 @@ package transporttest
 import (
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport"
@@ -26,6 +28,15 @@ func NewDeal(consumer, provider *Party, id, cpu string, now time.Time) *Deal {
 		Fence:        api.Fence{Lineage: "first", Revision: 10},
 		ConsumerCard: consumer.Card(api.Properties{Region: "eu"}), ProviderCard: provider.Card(api.Properties{Region: "eu"}),
 	}}}
+}
+
+// ByHand is the hold where a person at the provider approves it, within so long, as the provider's card says.
+func (d *Deal) ByHand(within time.Duration) *transport.Reservation {
+	return d.step(func(r *api.Reservation) {
+		r.ApproveBy = Seconds(r.Created.Add(within))
+		r.ProviderCard = d.Provider.Sign(api.DocumentCard, api.Card{Cluster: d.Provider.ID, Key: d.Provider.Key.Public().String(),
+			Number: time.Now().UnixMicro(), ApproveWithin: &metav1.Duration{Duration: within}})
+	})
 }
 
 // Shown is what the broker shows now.

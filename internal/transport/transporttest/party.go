@@ -77,7 +77,7 @@ func (p *Party) Assignment(r transport.Reservation) api.Assignment {
 		Protocol: api.Protocol, Reservation: r.ID, Generation: t.Generation,
 		Consumer: t.Consumer, ConsumerKey: p.Key.Public().Fingerprint().String(),
 		Provider: t.Provider, ProviderKey: provider.Fingerprint().String(),
-		Pool: t.Pool, Slice: t.Slice, Resources: t.Resources, Until: Seconds(t.Until.Time), Expires: Seconds(t.HeldUntil.Time),
+		Pool: t.Pool, Slice: t.Slice, Resources: t.Resources, Until: Seconds(t.Until.Time), Expires: Seconds(t.Expires().Time),
 	}
 }
 

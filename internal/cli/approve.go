@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
+)
+
+type waiting = api.Envelope[api.Approval]
+
+func (sh *shell) approvalsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "approvals", GroupID: "use", Short: "List what waits for your approval: what others want of your cluster", Args: cobra.NoArgs,
+		Long: "An offer, or the SharingPolicy, can say that a person approves (approveWithin). What is asked for is then held, and waits here.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := sh.person()
+			if err != nil {
+				return err
+			}
+			items, err := c.Approvals(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return show(sh, items, "Nothing waits for your approval.",
+				column[api.Approval]{"RESERVATION", false, func(w waiting) string { return w.ID }},
+				column[api.Approval]{"CONSUMER", false, func(w waiting) string { return w.Payload.Consumer }},
+				column[api.Approval]{"PLAN", false, func(w waiting) string { return soldAs(w.Payload) }},
+				column[api.Approval]{"UNITS", false, func(w waiting) string {
+					if w.Payload.Units == 0 {
+						return ""
+					}
+					return strconv.FormatInt(w.Payload.Units, 10)
+				}},
+				column[api.Approval]{"RESOURCES", false, func(w waiting) string { return sizes(w.Payload.Resources) }},
+				column[api.Approval]{"ENDS IN", false, func(w waiting) string { return until(w.Payload.Until) }},
+				column[api.Approval]{"WAITS FOR", false, func(w waiting) string { return until(w.Payload.By) }},
+				column[api.Approval]{"POOL", true, func(w waiting) string { return w.Payload.Pool }},
+			)
+		},
+	}
+}
+
+func soldAs(a api.Approval) string {
+	if a.Offer == "" {
+		return ""
+	}
+	return a.Offer + "/" + a.Plan
+}
+
+// approvalText is how long a person may take; empty where none need.
+func approvalText(within *metav1.Duration) string {
+	if within == nil {
+		return ""
+	}
+	return duration.HumanDuration(within.Duration)
+}
+
+func waitingNames(ctx context.Context, c *client.Client) ([]string, error) {
+	items, err := c.Approvals(ctx)
+	return ids(items), err
+}
+
+func (sh *shell) approveCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "approve RESERVATION...", GroupID: "use", Short: "Approve what waits for it: your cluster accepts",
+		Args: cobra.MinimumNArgs(1), ValidArgsFunction: sh.complete(waitingNames),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return sh.answer(cmd.Context(), args, api.Answer{Approve: true}, "is approved")
+		},
+	}
+}
+
+func (sh *shell) refuseCommand() *cobra.Command {
+	word := api.Answer{}
+	cmd := &cobra.Command{
+		Use: "refuse RESERVATION...", GroupID: "use", Short: "Refuse what waits for approval: it moves on to another provider, or fails",
+		Args: cobra.MinimumNArgs(1), ValidArgsFunction: sh.complete(waitingNames),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return sh.answer(cmd.Context(), args, word, "is refused")
+		},
+	}
+	cmd.Flags().StringVar(&word.Reason, "reason", "", "what the other side reads")
+	return cmd
+}
+
+// answer says a person's word on what waits. What was answered before is said again, which is harmless.
+func (sh *shell) answer(ctx context.Context, reservations []string, word api.Answer, done string) error {
+	c, err := sh.person()
+	if err != nil {
+		return err
+	}
+	for _, id := range reservations {
+		if err := c.Answer(ctx, id, word); err != nil {
+			return err
+		}
+		fmt.Fprintln(sh.progress, id, done)
+	}
+	return nil
+}

@@ -1,0 +1,76 @@
+package market
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// MaxNotice and MinNotice bound the notice of a plan.
+const (
+	MaxNotice = 720 * time.Hour
+	MinNotice = time.Minute
+)
+
+// Notice is how long before the end of a contract its seller has to say that it takes it back; 0: it may not.
+func (r *Reservation) Notice() time.Duration {
+	if r.Sale == nil || r.Offer == nil {
+		return 0
+	}
+	if p := r.Offer.Plan(r.Sale.Plan); p != nil && p.Notice != nil {
+		return p.Notice.Duration
+	}
+	return 0
+}
+
+// EndsAt is when the reservation ends: at its time, or when its seller takes it back.
+func (r *Reservation) EndsAt() Time { return r.endOf(r.Until) }
+
+func (r *Reservation) endOf(until Time) Time {
+	if r.ReclaimAt != 0 {
+		return min(until, r.ReclaimAt)
+	}
+	return until
+}
+
+// Breached says whether the provider ended a contract otherwise than the contract lets it.
+func (r *Reservation) Breached() bool {
+	return r.Sale != nil && r.Reason == api.ReasonRevokedByProvider
+}
+
+// checkNotice says what of a notice cannot be. Errors: Invalid with the field.
+func checkNotice(field string, notice *metav1.Duration) error {
+	if notice == nil || notice.Duration >= MinNotice && notice.Duration <= MaxNotice {
+		return nil
+	}
+	return api.Invalid(field, "%s", notice.Duration).Fix("give %s to %s, or nothing where contracts last to their end", MinNotice, MaxNotice)
+}
+
+// Reclaim is a seller's word that it takes a contract back: it ends at At, if not before. Signature and notice were verified. The first
+// word stands. Errors: NotFound; Forbidden for anyone but the seller, and where the plan has no notice; Conflict when it is not bound.
+type Reclaim struct {
+	ID, By   string
+	At       Time
+	Document string
+}
+
+func (c Reclaim) decide(s *State, now Time) (Outcome, error) {
+	r, err := s.find(c.ID, c.By)
+	switch {
+	case err != nil:
+		return Outcome{}, err
+	case r.Provider != c.By:
+		return Outcome{}, api.Errorf(api.CodeForbidden, "only the seller takes a contract back").Fix("end it: bourse release %s", r.ID)
+	case r.Notice() == 0:
+		return Outcome{}, api.Errorf(api.CodeForbidden, "reservation %s has no notice: it lasts to its end", r.ID).
+			Fix("to break it all the same, with all that the consumer has here: bourse evict %s", r.Consumer)
+	case r.Reclaim != "":
+		return unchanged(r)
+	case !r.Bound():
+		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is %s: only what is bound is taken back", r.ID, r.State)
+	}
+	r.Reclaim, r.ReclaimAt = c.Document, c.At
+	return changed(r, now), nil
+}

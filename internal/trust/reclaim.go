@@ -1,0 +1,29 @@
+package trust
+
+import (
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// Reclaimed is the command of a seller's word that it takes a contract back, if one of the keys, which are its, signed it, and it leaves
+// the notice that the contract's plan has. Errors: BadSignature.
+func Reclaimed(document string, r *market.Reservation, keys ...clusterkey.PublicKey) (market.Reclaim, error) {
+	var word api.Reclaim
+	if _, err := Verified(document, api.DocumentReclaim, &word, keys...); err != nil {
+		return market.Reclaim{}, err
+	}
+	for _, demand := range []struct {
+		holds bool
+		what  string
+	}{
+		{word.Protocol >= 1 && word.Protocol <= api.Protocol, "in a protocol that we do not speak"},
+		{word.Reservation == r.ID && word.Consumer == r.Consumer && word.Provider == r.Provider, "of another contract"},
+		{r.Notice() > 0 && word.Effective.Sub(word.Issued.Time) >= r.Notice(), "with less notice than the plan has"},
+	} {
+		if !demand.holds {
+			return market.Reclaim{}, api.Errorf(api.CodeBadSignature, "the reclaim is %s", demand.what).At("document")
+		}
+	}
+	return market.Reclaim{ID: r.ID, By: r.Provider, At: market.At(word.Effective.Time), Document: document}, nil
+}
