@@ -44,6 +44,9 @@ type Properties struct {
 	// +kubebuilder:validation:MaxLength=16
 	Network NetworkMode `json:"network,omitempty"`
 	Gateway bool        `json:"gateway,omitempty"`
+	// Connector is the URL at which those who know this cluster by its key deal with it without a broker. Empty: they do not.
+	// +kubebuilder:validation:MaxLength=512
+	Connector string `json:"connector,omitempty"`
 	// StorageClasses are the names of the storage classes, sorted.
 	StorageClasses []string `json:"storageClasses,omitempty"`
 	// Labels are free, set by the admin in the SharingPolicy; `properties` of a request matches them.
@@ -89,8 +92,18 @@ type Pool struct {
 type AccountUse struct {
 	// Commitments are the sizes of the reservations that the provider has accepted, by ID.
 	Commitments map[string]Resources `json:"commitments,omitempty"`
+	// Sold are the units of plans that those of them are which were bought, by ID.
+	Sold map[string]SoldUnits `json:"sold,omitempty"`
 	// Used is what the consumer's pods request.
 	Used Resources `json:"used,omitempty"`
+}
+
+// SoldUnits are units of a plan that are sold.
+type SoldUnits struct {
+	// Offer and Plan are names.
+	Offer string `json:"offer"`
+	Plan  string `json:"plan"`
+	Units int64  `json:"units"`
 }
 
 // MeasurementDelta changes the advertisement that the broker has: what is named

@@ -79,6 +79,9 @@ type Options struct {
 	// (JWS) in which one confirms this cluster's, shown on its card.
 	Roots       []string
 	Endorsement string
+	// ConnectorListen is the address at which those who know this cluster by its key deal with it without a broker, ConnectorURL
+	// the URL at which they reach it, for the card. Empty: they do not.
+	ConnectorListen, ConnectorURL string
 	// LeaderElect lets one of several replicas lead.
 	LeaderElect bool
 	// Socket and Listen are where people reach the agent: a unix socket, and an address on loopback
@@ -156,6 +159,9 @@ func run(ctx context.Context, o Options) error {
 	}
 	gateway, err := network.Parse(o.NetworkGateway)
 	if err != nil {
+		return err
+	}
+	if err := checkConnector(o); err != nil {
 		return err
 	}
 	a := &agent{Options: o, mgr: mgr, link: &link{}, gateway: gateway}
@@ -268,9 +274,17 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	engine := match.New()
 	sharing := &policy{Client: a.mgr.GetClient(), engine: engine, changed: make(chan struct{}, 1)}
 	inv := inventory.New(k, inventory.Options{Logger: log, Owner: liqo.Creator, Consumer: consumerOf(ledger)})
+	var shop transport.Broker
+	if a.ConnectorListen != "" {
+		var err error
+		if shop, err = a.openShop(ctx, group, cluster, m.key, ledger, log); err != nil {
+			return err
+		}
+	}
+	everywhere := stalls{broker, shop}
 	shown := &picture{a.mgr.GetClient(), a.Namespace}
 	advertiser := &provider.Advertiser{
-		Cluster: cluster, Key: m.key, Market: ledger, Inventory: inv, Broker: broker, Log: log,
+		Cluster: cluster, Key: m.key, Market: ledger, Inventory: inv, Broker: everywhere, Log: log, Connector: a.ConnectorURL,
 		Sharing: sharing.current.Load, Changed: sharing.changed, Interval: a.Interval,
 		Show: shown.show, Endorsement: a.Endorsement, Rotations: m.rotations,
 	}
@@ -285,19 +299,20 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 		}
 		demand.Roots = append(demand.Roots, root)
 	}
+	open := &feeds{}
+	reach := relay{broker, open}
 	gate := &provider.Gate{Cluster: cluster, Key: m.key, Former: m.former(), Market: ledger, Engine: engine, Broker: broker, Log: log, Trust: demand, Fresh: advertiser.Fresh}
 	borrower := &consumer.Borrower{Cluster: cluster, Key: m.key, Market: ledger, Broker: broker, Trust: demand, Log: log}
+	main := &feed{broker: broker, gate: gate, borrower: borrower, link: a.link, says: map[string]*transport.Reservation{}}
+	open.add(main)
 	wishes := make(chan event.GenericEvent, 1024)
 	contracts := &contract.Book{Client: a.mgr.GetClient(), Cluster: cluster, Key: m.key, Market: ledger}
-	offers := &provider.Offers{Client: a.mgr.GetClient(), Cluster: cluster, Namespace: a.Namespace, Key: m.key, Market: ledger, Engine: engine, Broker: broker, Poke: make(chan event.GenericEvent, 1024)}
-	if err := a.control(sharing, known, &consumer.Requests{Client: a.mgr.GetClient(), Borrower: borrower, Events: a.mgr.GetEventRecorder("bourse-agent")}, offers, wishes); err != nil {
-		return err
-	}
+	offers := &provider.Offers{Client: a.mgr.GetClient(), Cluster: cluster, Namespace: a.Namespace, Key: m.key, Market: ledger, Engine: engine, Broker: everywhere, Poke: make(chan event.GenericEvent, 1024)}
 	halves := &halves{offers: offers, contracts: contracts,
-		cluster: cluster, reader: a.mgr.GetClient(), sharing: sharing, gate: gate, borrower: borrower, wishes: wishes, log: log,
+		cluster: cluster, reader: a.mgr.GetClient(), sharing: sharing, wishes: wishes, log: log,
 		instructions: &provider.Instructions{Client: a.mgr.GetClient(), Namespace: a.Namespace},
 	}
-	post := &letters{cluster: cluster, key: m.key, former: m.former(), market: ledger, broker: broker, trust: demand, log: log, heard: map[string]*api.Handshake{}, said: map[string]said{}}
+	post := &letters{cluster: cluster, key: m.key, former: m.former(), market: ledger, broker: reach, trust: demand, log: log, heard: map[string]*api.Handshake{}, said: map[string]said{}}
 	post.came = func(string, api.PeeringRole) {}
 	here, err := a.findLiqo(ctx, log)
 	if err != nil {
@@ -306,18 +321,27 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	if here != nil {
 		advertiser.Liqo, borrower.Reach, borrower.Joins = here.card, here.reach, a.gateway.Joins()
 		group.Go(func() error { return here.follow(ctx, sharing.tell) })
-		if err := a.useLiqo(ctx, halves, post, news, inv); err != nil {
+		if err := a.useLiqo(ctx, halves, gate, post, news, inv); err != nil {
 			return err
 		}
 	}
 	letter := func(document string) { post.receive(ctx, document) }
-	follow := &follower{cluster: cluster, market: ledger, broker: broker, log: log, sync: halves.sync, letter: letter, standing: news.hear, heard: func(err error) {
-		if a.link.heard(err) {
+	follow := &follower{cluster: cluster, market: ledger, feeds: open, log: log, sync: halves.sync, letter: letter, standing: news.hear, heard: func(from *feed, err error) {
+		if from.link.heard(err) && from == main {
 			sharing.tell() // while it was away it may have forgotten what we have
 			go offers.LookAtAll(ctx)
 		}
 	}}
-	halves.forget = follow.forget
+	follow.prepare()
+	if shop != nil {
+		own := *gate
+		own.Broker, own.Via = shop, cluster
+		open.add(&feed{via: cluster, broker: shop, gate: &own, borrower: borrower, link: &link{}, says: map[string]*transport.Reservation{}})
+	}
+	direct := &sellers{cluster: cluster, key: m.key, market: ledger, follow: follow, main: main, log: log, open: map[string]*seller{}}
+	if err := a.control(sharing, known, &consumer.Requests{Client: a.mgr.GetClient(), Borrower: direct.borrower, Market: ledger, Cluster: cluster, Events: a.mgr.GetEventRecorder("bourse-agent")}, offers, wishes); err != nil {
+		return err
+	}
 	group.Go(func() error { return inv.Run(ctx) })
 	select {
 	case <-inv.Synced():
@@ -339,9 +363,10 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	group.Go(func() error { return advertiser.Run(ctx) })
 	group.Go(func() error { offers.LookAtAll(ctx); return nil })
 	group.Go(func() error { return follow.run(ctx) })
+	group.Go(func() error { return direct.run(ctx) })
 	return a.listen(ctx, &home{
 		Client: a.mgr.GetClient(), cluster: cluster, namespace: a.Namespace, member: m, policy: sharing, ledger: ledger, borrower: borrower, link: a.link, broker: m.url, doctor: d, gate: gate,
-	}, broker, log)
+	}, away{reach, direct}, log)
 }
 
 // control starts the controllers of the objects that people write.

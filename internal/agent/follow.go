@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -22,20 +23,18 @@ import (
 type follower struct {
 	cluster string
 	market  *exchange.Exchange
-	broker  transport.Broker
+	feeds   *feeds
 	log     *slog.Logger
-	// sync acts on one reservation.
-	sync func(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error
+	// sync acts on one reservation, as one feed shows it.
+	sync func(ctx context.Context, f *feed, theirs *transport.Reservation, ours *market.Reservation) error
 	// letter is given what another cluster says on the way to a peering.
 	letter func(document string)
 	// standing is given what the broker says of another's membership.
 	standing func(api.Standing)
-	// heard is told of each success and failure of the connection to the broker.
-	heard func(error)
+	// heard is told of each success and failure of the connection to a broker.
+	heard func(*feed, error)
 
 	queue workqueue.TypedRateLimitingInterface[string]
-	mu    sync.Mutex
-	says  map[string]*transport.Reservation // what the broker says, by ID
 }
 
 const (
@@ -45,9 +44,12 @@ const (
 	notYet   = time.Second // how soon one looks again whether something is gone
 )
 
-func (f *follower) run(ctx context.Context) error {
-	f.says = map[string]*transport.Reservation{}
+// prepare makes it ready to hear. It comes before run.
+func (f *follower) prepare() {
 	f.queue = workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstTry, lastTry))
+}
+
+func (f *follower) run(ctx context.Context) error {
 	var all sync.WaitGroup
 	for range workers {
 		all.Go(func() {
@@ -55,7 +57,9 @@ func (f *follower) run(ctx context.Context) error {
 			}
 		})
 	}
-	all.Go(func() { f.followBroker(ctx) })
+	for _, feed := range f.feeds.open() {
+		all.Go(func() { f.followBroker(ctx, feed) })
+	}
 	all.Go(func() { f.followLedger(ctx) })
 	<-ctx.Done()
 	f.queue.ShutDown()
@@ -70,14 +74,7 @@ func (f *follower) next(ctx context.Context) bool {
 		return false
 	}
 	defer f.queue.Done(id)
-	f.mu.Lock()
-	theirs := f.says[id]
-	f.mu.Unlock()
-	var ours *market.Reservation
-	err := f.market.Read(ctx, func(s *market.State) { ours = s.Reservation(id) })
-	if err == nil && (theirs != nil || ours != nil) {
-		err = f.sync(ctx, theirs, ours)
-	}
+	err := f.settle(ctx, id)
 	switch {
 	case err == nil || ctx.Err() != nil:
 		f.queue.Forget(id)
@@ -91,28 +88,92 @@ func (f *follower) next(ctx context.Context) bool {
 	return true
 }
 
-// followBroker watches the broker for as long as it takes, coming back politely.
-func (f *follower) followBroker(ctx context.Context) {
+// settle lets each feed that says something of a reservation act on it, and the first where none does. That one cannot be reached
+// does not keep the others waiting.
+func (f *follower) settle(ctx context.Context, id string) (failed error) {
+	all, spoken := f.feeds.open(), false
+	for _, feed := range all {
+		ours, err := f.ours(ctx, id)
+		if err != nil {
+			return err
+		}
+		if feed.misses(ours) {
+			if err := feed.show(ctx, ours); err != nil && !final(err) {
+				failed = err
+			}
+		}
+		if theirs := feed.said(id); theirs != nil {
+			spoken = true
+			failed = cmp.Or(f.sync(ctx, feed, theirs, ours), failed)
+		}
+	}
+	ours, err := f.ours(ctx, id)
+	if err == nil && ours != nil && !spoken {
+		err = f.sync(ctx, all[0], nil, ours)
+	}
+	return cmp.Or(err, failed)
+}
+
+// final says that to show it again changes nothing.
+func final(err error) bool {
+	switch api.CodeOf(err) {
+	case api.CodeUnavailable, api.CodeTooManyRequests, api.CodeInternal:
+		return false
+	}
+	return true
+}
+
+func (f *follower) ours(ctx context.Context, id string) (ours *market.Reservation, err error) {
+	err = f.market.Read(ctx, func(s *market.State) { ours = s.Reservation(id) })
+	return ours, err
+}
+
+// lookAgain queues what is bound, or ending: a feed has said all that it knows, and may miss some of it.
+func (f *follower) lookAgain(ctx context.Context) {
+	_ = f.market.Read(ctx, func(s *market.State) {
+		for _, r := range s.Of(f.cluster, 0) {
+			if r.Bound() || r.State == api.Releasing {
+				f.queue.Add(r.ID)
+			}
+		}
+	})
+}
+
+// followBroker watches a broker for as long as it takes, coming back politely.
+func (f *follower) followBroker(ctx context.Context, from *feed) {
 	token, wait := "", firstTry
 	for ctx.Err() == nil {
-		err := f.broker.Watch(ctx, token, func(e api.WatchEvent) error {
-			switch e.Type {
-			case api.WatchReservation:
-				f.hear(e.Object)
-			case api.WatchHandshake:
-				f.letter(e.Document)
-			case api.WatchStanding:
-				f.standing(*e.Standing)
-			case api.WatchBookmark:
-				token, wait = e.Token, firstTry
-				f.heard(nil)
-			}
-			return nil
-		})
+		var err error
+		if from.greet != nil {
+			err = from.greet(ctx)
+		}
+		if err == nil {
+			err = from.broker.Watch(ctx, token, func(e api.WatchEvent) error {
+				switch e.Type {
+				case api.WatchSnapshot:
+					from.began(e.Complete)
+				case api.WatchReservation:
+					from.hear(e.Object)
+					f.queue.Add(e.Object.ID)
+				case api.WatchHandshake:
+					f.letter(e.Document)
+				case api.WatchStanding:
+					f.standing(*e.Standing)
+				case api.WatchBookmark:
+					token, wait = e.Token, firstTry
+					f.heard(from, nil)
+					if from.ended() {
+						f.lookAgain(ctx)
+					}
+				}
+				return nil
+			})
+		}
 		if ctx.Err() != nil {
 			return
 		}
-		f.heard(err)
+		from.lost()
+		f.heard(from, err)
 		if code := api.CodeOf(err); code == api.CodeInvalid {
 			token = ""
 		}
@@ -122,14 +183,6 @@ func (f *follower) followBroker(ctx context.Context) {
 		}
 		wait = min(2*wait, 30*time.Second)
 	}
-}
-
-// hear takes in what the broker says of one reservation. What is over everywhere is not kept.
-func (f *follower) hear(r *transport.Reservation) {
-	f.mu.Lock()
-	f.says[r.ID] = r
-	f.mu.Unlock()
-	f.queue.Add(r.ID)
 }
 
 // followLedger syncs what changes in the Ledger, beginning with all that is in it.
@@ -146,11 +199,4 @@ func (f *follower) followLedger(ctx context.Context) {
 		}
 		changed, _, err = w.Next(ctx)
 	}
-}
-
-// forget drops what the broker said of reservations that are over on both sides.
-func (f *follower) forget(id string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.says, id)
 }

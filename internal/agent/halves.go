@@ -19,19 +19,16 @@ import (
 type halves struct {
 	cluster      string
 	reader       client.Reader
-	gate         *provider.Gate
-	borrower     *consumer.Borrower
 	instructions *provider.Instructions
 	offers       *provider.Offers
 	contracts    *contract.Book
 	peerings     *peerings // nil without Liqo
 	sharing      *policy
 	wishes       chan<- event.GenericEvent
-	forget       func(id string)
 	log          *slog.Logger
 }
 
-func (h *halves) sync(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
+func (h *halves) sync(ctx context.Context, f *feed, theirs *transport.Reservation, ours *market.Reservation) error {
 	if h.peerings != nil && ours != nil {
 		if err := h.peerings.follow(ctx, ours); err != nil {
 			return err
@@ -52,7 +49,7 @@ func (h *halves) sync(ctx context.Context, theirs *transport.Reservation, ours *
 				h.offers.Look(ctx, ours.Offer.Signed.Name)
 			}
 		}
-		if err := h.gate.Sync(ctx, theirs, ours); err != nil {
+		if err := f.gate.Sync(ctx, theirs, ours); err != nil {
 			return err
 		}
 	case ours == nil:
@@ -65,12 +62,12 @@ func (h *halves) sync(ctx context.Context, theirs *transport.Reservation, ours *
 		if err != nil {
 			return err
 		}
-		if err := h.borrower.Sync(ctx, theirs, ours, wish); err != nil {
+		if err := f.borrower.Sync(ctx, theirs, ours, wish); err != nil {
 			return err
 		}
 	}
 	if theirs != nil && theirs.Payload.State.Over() && (ours == nil || ours.State.Over()) {
-		h.forget(theirs.ID)
+		f.forget(theirs.ID)
 	}
 	return nil
 }

@@ -23,6 +23,13 @@ func (l *link) heard(err error) (back bool) {
 	return back
 }
 
+// away says that the last call failed, and that nothing was heard for so long.
+func (l *link) away(long time.Duration) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err != nil && time.Since(l.last) >= long
+}
+
 // state says whether the broker is connected, and when it was last heard.
 func (l *link) state() (bool, time.Time) {
 	l.mu.Lock()

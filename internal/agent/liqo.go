@@ -27,6 +27,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo/peering"
 	"github.com/bourse-dev/bourse/internal/liqo/posture"
 	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/provider"
 )
 
 // findLiqo looks whether the cluster has a Liqo that can be used; nil if not.
@@ -57,7 +58,7 @@ func (a *agent) findLiqo(ctx context.Context, log *slog.Logger) (*installed, err
 }
 
 // useLiqo turns reservations into virtual nodes.
-func (a *agent) useLiqo(ctx context.Context, h *halves, post *letters, news *standings, inv *inventory.Inventory) error {
+func (a *agent) useLiqo(ctx context.Context, h *halves, gate *provider.Gate, post *letters, news *standings, inv *inventory.Inventory) error {
 	c := a.mgr.GetClient()
 	net := &network.Network{Client: c, Reader: a.mgr.GetAPIReader(), Cluster: h.cluster, LiqoNamespace: a.LiqoNamespace, Gateway: a.gateway}
 	l := &lend{
@@ -86,7 +87,7 @@ func (a *agent) useLiqo(ctx context.Context, h *halves, post *letters, news *sta
 		p.look(ctx, peer, api.RoleProvider)
 		p.look(ctx, peer, api.RoleConsumer)
 	})
-	h.peerings, h.gate.Freed = p, l.freed
+	h.peerings, gate.Freed = p, l.freed
 	if err := a.controlPeerings(p); err != nil {
 		return err
 	}

@@ -77,6 +77,8 @@ func (sh *shell) agentCommand() *cobra.Command {
 	f.DurationVar(&o.Interval, "advertisement-requeue-interval", 30*time.Second, "how often to advertise without a change")
 	f.BoolVar(&o.LeaderElect, "leader-elect", false, "let one of several replicas lead")
 	f.StringVar(&o.Socket, "socket", agentSocket(), "socket for the people of the cluster")
+	f.StringVar(&o.ConnectorListen, "connector-listen", "", "address at which clusters that know this one by its key deal with it without a broker, such as 0.0.0.0:7444 (default: off)")
+	f.StringVar(&o.ConnectorURL, "connector-url", "", "URL at which they reach that address, for the card, such as https://bourse.milan.example:7444")
 	f.StringVar(&o.Listen, "listen", "", "address on loopback for people who show the token, such as 127.0.0.1:7080 (default: off)")
 	f.StringVar(&o.TokenFile, "token-file", "", "file for that token; it is made if absent")
 	f.StringVar(&o.HealthAddress, "health-probe-bind-address", "", "address for /livez and /readyz, such as :8081 (default: off)")

@@ -19,7 +19,9 @@ type Borrower struct {
 	Key     *clusterkey.Key
 	Market  *exchange.Exchange
 	Broker  transport.Broker
-	Trust   trust.Demand
+	// Via is the cluster whose connector Broker is; empty: it is a broker.
+	Via   string
+	Trust trust.Demand
 	// Reach says why this cluster could not use what a provider lends, before anything is signed. Nil: it could.
 	// Errors that are an answer have a code in refusals.
 	Reach func(ctx context.Context, provider *api.Card, asked api.Request) error
@@ -122,7 +124,7 @@ func (b *Borrower) recover(ctx context.Context, theirs *transport.Reservation, w
 	t := theirs.Payload
 	switch err := b.bound(ctx, t, ours); {
 	case err == nil: // it is, or was, bound: from here on only signatures and time count
-		ours.State, ours.Acceptance, ours.HeldUntil = api.Reserved, t.Acceptance, 0
+		ours.State, ours.Acceptance, ours.HeldUntil, ours.Via = api.Reserved, t.Acceptance, 0, b.Via
 		if _, err := b.Market.Do(ctx, market.Note{Reservation: ours}); err != nil {
 			return err
 		}

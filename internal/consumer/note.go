@@ -94,6 +94,9 @@ func (b *Borrower) note(ctx context.Context, theirs *transport.Reservation, ours
 	t := theirs.Payload
 	next := *ours
 	next.ID, next.Consumer, next.Fence = theirs.ID, b.Cluster, t.Fence
+	if ours.Revision == 0 {
+		next.Via = b.Via
+	}
 	next.State, next.Reason, next.Message = t.State, trust.Reason(t.Reason), trust.Text(t.Message)
 	if t.State == api.Rejected && t.Decision != nil {
 		next.Message = trust.Text(explain(t.Decision))

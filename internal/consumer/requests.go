@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/trust"
 )
@@ -28,7 +29,11 @@ const retryAfter = 5 * time.Second
 // Requests is the controller of ResourceRequests.
 type Requests struct {
 	client.Client
-	Borrower *Borrower
+	Cluster string
+	Market  *exchange.Exchange
+	// Borrower is who asks for a request, or goes on with what has become of it (nil: nothing yet). Errors: Unavailable where
+	// nobody can be asked now.
+	Borrower func(context.Context, api.Request, *market.Reservation) (*Borrower, error)
 	Events   events.EventRecorder
 }
 
@@ -52,8 +57,15 @@ func (r *Requests) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result,
 	if ours != nil {
 		wish.Reservation = ours.ID
 	}
+	borrower, err := r.Borrower(ctx, wish.Request, ours)
+	if err != nil && ours == nil {
+		return r.failed(ctx, &object, err)
+	}
+	if err != nil {
+		return ctrl.Result{RequeueAfter: retryAfter}, r.show(ctx, &object, ours, nil)
+	}
 	if ours == nil || ours.State == api.Held && ours.Assignment == "" && wish.Confirmed {
-		if err := r.Borrower.Ask(ctx, wish); err != nil {
+		if err := borrower.Ask(ctx, wish); err != nil {
 			return r.failed(ctx, &object, err)
 		}
 		if ours, err = r.records(ctx, at, string(object.UID), true); err != nil || ours == nil {
@@ -63,7 +75,7 @@ func (r *Requests) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result,
 	if !ours.Bound() {
 		return ctrl.Result{}, r.show(ctx, &object, ours, nil)
 	}
-	again, cannot := r.Borrower.Change(ctx, ours, wish)
+	again, cannot := borrower.Change(ctx, ours, wish)
 	if cannot != nil && api.CodeOf(cannot) != api.CodeInvalid {
 		again = retryAfter
 	}
@@ -87,8 +99,8 @@ func WishOf(o *api.ResourceRequest) Wish {
 func (r *Requests) records(ctx context.Context, at ctrl.Request, uid string, there bool) (*market.Reservation, error) {
 	var ours *market.Reservation
 	var gone []*market.Reservation
-	err := r.Borrower.Market.Read(ctx, func(s *market.State) {
-		for _, record := range s.Of(r.Borrower.Cluster, 0) {
+	err := r.Market.Read(ctx, func(s *market.State) {
+		for _, record := range s.Of(r.Cluster, 0) {
 			o := record.Object
 			switch {
 			case o == nil || o.Namespace != at.Namespace || o.Name != at.Name:
@@ -101,10 +113,19 @@ func (r *Requests) records(ctx context.Context, at ctrl.Request, uid string, the
 	})
 	for _, record := range gone {
 		if err == nil {
-			err = r.Borrower.End(ctx, record)
+			err = r.end(ctx, record)
 		}
 	}
 	return ours, err
+}
+
+// end ends what a request that is gone has become: by whom it was asked for is told in time.
+func (r *Requests) end(ctx context.Context, record *market.Reservation) error {
+	borrower, err := r.Borrower(ctx, api.Request{}, nil)
+	if err != nil {
+		return err
+	}
+	return borrower.End(ctx, record)
 }
 
 // failed shows why a request got no answer, and says whether to ask again.

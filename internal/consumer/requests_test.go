@@ -1,6 +1,7 @@
 package consumer_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/consumer"
+	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
 	"github.com/bourse-dev/bourse/internal/transport"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
@@ -42,7 +44,10 @@ func newDesk(t *testing.T) *desk {
 		t.Fatal(err)
 	}
 	b, recorder := newBorrower(t), events.NewFakeRecorder(100)
-	return &desk{borrower: b, recorder: recorder, Requests: consumer.Requests{Client: c, Borrower: b.Borrower, Events: recorder}}
+	return &desk{borrower: b, recorder: recorder, Requests: consumer.Requests{Client: c, Cluster: b.Borrower.Cluster, Market: b.Market, Events: recorder,
+		Borrower: func(context.Context, api.Request, *market.Reservation) (*consumer.Borrower, error) {
+			return b.Borrower, nil
+		}}}
 }
 
 // create makes the request, as its user does.

@@ -24,7 +24,7 @@ func validCard(c api.Card) error {
 	p := c.Properties
 	for name, list := range map[string][]string{
 		"zones": p.Zones, "architectures": p.Architectures, "gpus": p.GPUs, "storageClasses": p.StorageClasses,
-		"region": {p.Region}, "kubernetes": {p.Kubernetes}, "liqo": {p.Liqo}, "network": {string(p.Network)},
+		"region": {p.Region}, "kubernetes": {p.Kubernetes}, "liqo": {p.Liqo}, "network": {string(p.Network)}, "connector": {p.Connector},
 	} {
 		if err := bounded(name, len(list), list...); err != nil {
 			return err

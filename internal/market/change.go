@@ -205,7 +205,7 @@ func (c Reassign) decide(s *State, now Time) (Outcome, error) {
 func (s *State) roomToBecome(r *Reservation, size Amounts, units int64, until, now Time) error {
 	grows := len(size.Beyond(r.Size)) > 0
 	if r.Sale != nil && (grows || until > r.Until) {
-		if err := s.unsold(r.Sale, units, r.Sale.Units, now); err != nil {
+		if err := s.unsold(r.Sale, units, s.provider(r.Provider).sold.of(r.ID), now); err != nil {
 			return err
 		}
 	}

@@ -93,6 +93,7 @@ func (w *encoder) reservation(r *ReservationEvent) {
 	if r.Shrunk != nil {
 		w.value("shrunk", r.Shrunk)
 	}
+	w.textIfAny("via", r.Via)
 	if r.Object != nil {
 		w.value("object", r.Object)
 	}

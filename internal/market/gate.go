@@ -20,6 +20,8 @@ type Admit struct {
 	// Adopt takes back what this gate accepted before and its Ledger lost: whether it fits is
 	// no longer the question.
 	Adopt bool
+	// Via is the cluster by whose connector it came: this one, or none.
+	Via string
 	// Offer is the one that the assignment is from, to be remembered with it; nil: none.
 	Offer *Offer
 }
@@ -40,7 +42,7 @@ func (c Admit) decide(s *State, now Time) (Outcome, error) {
 	r := &Reservation{
 		ID: a.Reservation, State: api.Held, Consumer: a.Consumer, Provider: a.Provider, Pool: a.Pool, Size: c.Size,
 		Generation: a.Generation, Created: now, HeldUntil: c.BindsUntil, Until: At(a.Until.Time),
-		Assignment: c.Document, Acceptance: c.Acceptance, Fence: c.Fence, Sale: a.Sale,
+		Assignment: c.Document, Acceptance: c.Acceptance, Fence: c.Fence, Sale: a.Sale, Via: c.Via,
 	}
 	if a.Sale != nil {
 		r.From = At(a.Begins.Time)

@@ -65,6 +65,8 @@ type Pin struct {
 	// it has said so of a former one.
 	Endorsed  Time
 	Inherited bool
+	// Connector is what the cluster's card says of its connector.
+	Connector string
 }
 
 func (c Pin) decide(s *State, now Time) (Outcome, error) {
@@ -77,11 +79,12 @@ func (c Pin) decide(s *State, now Time) (Outcome, error) {
 	switch {
 	case m.had(c.Key), !heir && m.Key != "" && !confirmed, m.Trusted != "" && !confirmed:
 		return Outcome{}, keyChanged(c.Cluster)
-	case m.Key == c.Key && m.Confirmed == confirmed && m.Endorsed >= c.Endorsed && slices.Equal(m.Former, former):
+	case m.Key == c.Key && m.Confirmed == confirmed && m.Endorsed >= c.Endorsed && m.Connector == c.Connector && slices.Equal(m.Former, former):
 		return Outcome{Member: m}, nil
 	}
 	next := *m
 	next.Key, next.Former, next.Confirmed, next.Endorsed, next.Changed = c.Key, former, confirmed, max(m.Endorsed, c.Endorsed), now
+	next.Connector = c.Connector
 	return Outcome{Member: &next, Events: []Event{{Time: now, Member: &next}}}, nil
 }
 

@@ -34,6 +34,14 @@ type MeasuredPool struct {
 type MeasuredAccount struct {
 	Commitments map[string]Amounts
 	Used        Amounts
+	// Sold are the units of plans that commitments are, by ID.
+	Sold map[string]Units
+}
+
+// Units are units of a plan.
+type Units struct {
+	of    plan
+	Units int64
 }
 
 const (
@@ -160,6 +168,18 @@ func measureAccount(field string, a api.AccountUse) (out *MeasuredAccount, err e
 	out = &MeasuredAccount{}
 	if out.Used, err = Have(field+".used", a.Used); err != nil {
 		return out, err
+	}
+	if len(a.Sold) > len(a.Commitments) {
+		return out, api.Invalid(field+".sold", "more is sold than there are commitments").Fix("list what each is")
+	}
+	for id, s := range a.Sold {
+		if s.Units < 0 || s.Units > maxUnits {
+			return out, api.Invalid(field+".sold."+id, "%d units", s.Units).Fix("give 0 to %d", int64(maxUnits))
+		}
+		if out.Sold == nil {
+			out.Sold = make(map[string]Units, len(a.Sold))
+		}
+		out.Sold[id] = Units{plan{s.Offer, s.Plan}, s.Units}
 	}
 	out.Commitments = make(map[string]Amounts, len(a.Commitments))
 	for _, id := range slices.Sorted(maps.Keys(a.Commitments)) {

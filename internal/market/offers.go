@@ -228,9 +228,6 @@ func readPlan(p *api.Plan) (Plan, error) {
 
 const maxUnits = 1_000_000
 
-// sold counts the units of the plans of one seller that are sold, by the offer's name and the plan's.
-type sold map[plan]int64
-
 type plan struct{ offer, plan string }
 
 // Publish puts a version of an offer on sale, in the place of the one before it. The signature was verified.
@@ -391,12 +388,11 @@ func (s *State) count(r *Reservation, sign int64) {
 	if o == nil || !r.State.Counts() || r.Provider != o.Signed.Seller {
 		return
 	}
-	p, of := s.provider(r.Provider), plan{o.Signed.Name, r.Sale.Plan}
-	if p.sold == nil {
-		p.sold = sold{}
-	}
-	if p.sold[of] += sign * r.Units(); p.sold[of] == 0 {
-		delete(p.sold, of)
+	p := s.provider(r.Provider)
+	if sign > 0 {
+		p.sold.hold(r.ID, Units{plan{o.Signed.Name, r.Sale.Plan}, r.Units()})
+	} else {
+		p.sold.hold(r.ID, Units{})
 	}
 	s.touch(p)
 }
@@ -421,7 +417,7 @@ func (s *State) unsold(sale *api.Sale, units, has int64, now Time) error {
 	if err := o.valid(now); err != nil {
 		return err
 	}
-	left := p.Quantity - s.provider(o.Signed.Seller).sold[plan{o.Signed.Name, p.Name}] + has
+	left := p.Quantity - s.provider(o.Signed.Seller).sold.units[plan{o.Signed.Name, p.Name}] + has
 	if p.Quantity > 0 && units > left {
 		return api.Errorf(api.CodeInsufficient, "of plan %s/%s %d are left, of %d", o.Key(), p.Name, max(left, 0), p.Quantity).Fix("buy fewer, or another plan")
 	}

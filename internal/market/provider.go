@@ -16,7 +16,7 @@ type provider struct {
 	observed Time
 	books    map[string]*book
 	onSale   []*Offer // by name
-	sold     sold
+	sold     sales
 }
 
 func (s *State) provider(cluster string) *provider {
@@ -43,6 +43,7 @@ func (p *provider) book(pool string) *book {
 // observe takes in a measurement: pools and accounts that it no longer names are empty.
 func (p *provider) observe(m *Measured) {
 	p.measured = m
+	p.sold.list(m)
 	for name := range m.Pools {
 		p.book(name)
 	}

@@ -46,6 +46,8 @@ type Member struct {
 	// Trusted is, in an agent, the fingerprint that its own admin says the cluster has; Confirmed says that Key has it.
 	Trusted   string `json:"trusted,omitempty"`
 	Confirmed bool   `json:"confirmed,omitempty"`
+	// Connector is, in an agent, the URL of the cluster's connector, as its card last said; empty: it has none.
+	Connector string `json:"connector,omitempty"`
 	// Endorsed is when the newest endorsement of it that was believed was issued.
 	Endorsed Time `json:"endorsed,omitempty"`
 	// Card is its newest card, Signed the document (JWS) that it came in.
@@ -111,6 +113,8 @@ type Reservation struct {
 	Change *Change `json:"change,omitempty"`
 	Shrunk *Shrunk `json:"shrunk,omitempty"`
 
+	// Via is, in an agent, the cluster by whose connector it was made; empty: by the broker.
+	Via string `json:"via,omitempty"`
 	// Object is, in a consumer's agent, the ResourceRequest that this answers.
 	Object *Object `json:"object,omitempty"`
 	// Fence is, in an agent, the newest instruction that it has seen.

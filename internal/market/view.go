@@ -21,7 +21,7 @@ type Listing struct {
 	Pools      []PoolListing
 	// Offers are those on sale, by name; Sold is how many units of their plans are sold.
 	Offers []*Offer
-	Sold   sold
+	Sold   map[plan]int64
 }
 
 // PoolListing is what is left of a pool.
@@ -119,9 +119,7 @@ func (s *State) listing(p *provider) *Listing {
 	if p.observed != 0 {
 		l.FreshUntil = p.observed.plus(Lease)
 	}
-	if l.Offers = p.onSale; len(p.sold) > 0 {
-		l.Sold = maps.Clone(p.sold)
-	}
+	l.Offers, l.Sold = p.onSale, p.sold.units
 	limited := p.measured != nil && p.measured.Terms != nil && p.measured.Terms.MaxPerConsumer != nil
 	names := make([]string, 0, len(p.books))
 	for name := range p.books {

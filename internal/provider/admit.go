@@ -58,7 +58,7 @@ func (g *Gate) admit(ctx context.Context, theirs *transport.Reservation, ours *m
 	}
 	out, err := g.Market.Do(ctx, market.Admit{
 		Assignment: a, Size: size, Document: theirs.Payload.Assignment, Acceptance: acceptance,
-		BindsUntil: market.At(expires.Time), Fence: theirs.Payload.Fence, Adopt: adopting, Offer: offer,
+		BindsUntil: market.At(expires.Time), Fence: theirs.Payload.Fence, Adopt: adopting, Via: g.Via, Offer: offer,
 	})
 	if err != nil {
 		return "", err

@@ -33,9 +33,11 @@ type Advertiser struct {
 	// Endorsement is a root's word on the cluster's key, for the card. May be empty.
 	Endorsement string
 	// Liqo puts into the card which Liqo the cluster has, how peers reach it, and what network they may have. Nil: it has none.
-	Liqo   func(*api.Properties, *api.Sharing)
-	Broker transport.Broker
-	Log    *slog.Logger
+	Liqo func(*api.Properties, *api.Sharing)
+	// Connector is the URL at which others reach this cluster's connector, for the card. May be empty.
+	Connector string
+	Broker    transport.Broker
+	Log       *slog.Logger
 	// Sharing is the SharingPolicy's spec, nil without one. Changed tells that it changed.
 	Sharing func() *api.Sharing
 	Changed <-chan struct{}
@@ -196,6 +198,7 @@ func (a *Advertiser) measure(ctx context.Context) (api.Measurement, error) {
 	if sharing != nil {
 		a.card.Properties.Labels = sharing.Labels
 	}
+	a.card.Properties.Connector = a.Connector
 	if a.Liqo != nil {
 		a.Liqo(&a.card.Properties, sharing)
 	}
@@ -222,6 +225,12 @@ func (a *Advertiser) commitments(ctx context.Context, m *api.Measurement) error 
 				account.Commitments = map[string]api.Resources{}
 			}
 			account.Commitments[r.ID] = r.Takes().Resources()
+			if r.Offer != nil {
+				if account.Sold == nil {
+					account.Sold = map[string]api.SoldUnits{}
+				}
+				account.Sold[r.ID] = api.SoldUnits{Offer: r.Offer.Signed.Name, Plan: r.Sale.Plan, Units: r.Units()}
+			}
 			pool.Accounts[r.Consumer] = account
 			if m.Pools == nil {
 				m.Pools = map[string]api.Pool{}

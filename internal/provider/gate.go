@@ -25,8 +25,10 @@ type Gate struct {
 	Market *exchange.Exchange
 	Engine *match.Engine
 	Broker transport.Broker
-	Log    *slog.Logger
-	Trust  trust.Demand
+	// Via is this cluster, where Broker is its own connector; empty: it is a broker.
+	Via   string
+	Log   *slog.Logger
+	Trust trust.Demand
 	// Freed takes down what a reservation that ends still has here, and says whether nothing of it is left. Nil where
 	// there never is anything: without Liqo.
 	Freed func(ctx context.Context, ours *market.Reservation) (bool, error)

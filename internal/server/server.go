@@ -25,7 +25,7 @@ import (
 type Options struct {
 	Exchange *exchange.Exchange
 	Engine   *match.Engine
-	// Authority says who calls, and issues certificates.
+	// Authority says who calls, and issues certificates; nil: nobody joins here, and For says who calls.
 	Authority *tlsid.Authority
 	// URL is where members reach this broker; it is put into join tokens.
 	URL string
@@ -61,8 +61,10 @@ func New(o Options) *Server {
 	s.reservationRoutes()
 	s.watchRoutes()
 	s.mailRoutes()
-	s.memberRoutes()
-	s.joinRoutes()
+	if s.Authority != nil {
+		s.memberRoutes()
+		s.joinRoutes()
+	}
 	s.handler = routed(mux)
 	return s
 }
@@ -90,6 +92,9 @@ func (s *Server) OpenAPI() ([]byte, error) { return s.api.OpenAPI().YAML() }
 
 // Members is the handler for the TLS listener.
 func (s *Server) Members() http.Handler { return s.identified(s.byCertificate) }
+
+// For is the handler for callers of whom who says which they are.
+func (s *Server) For(who func(*http.Request) (Caller, error)) http.Handler { return s.identified(who) }
 
 // Operators is the handler for the local socket: whoever can open it is an operator.
 func (s *Server) Operators() http.Handler {

@@ -43,7 +43,7 @@ func (d Demand) Meet(ctx context.Context, m *exchange.Exchange, signed, cluster 
 	former := Former(cluster, key, card.Rotations)
 	endorsed, inherited := d.endorsed(card, key, former, m.Now())
 	out, err := m.Do(ctx, market.Pin{
-		Cluster: cluster, Key: card.Key, Fingerprint: key.Fingerprint().String(), Former: former, Endorsed: endorsed, Inherited: inherited,
+		Cluster: cluster, Key: card.Key, Fingerprint: key.Fingerprint().String(), Former: former, Endorsed: endorsed, Inherited: inherited, Connector: card.Properties.Connector,
 	})
 	if err == nil && d.Pinned != nil && d.Pinned() && !out.Member.Confirmed {
 		err = api.Errorf(api.CodeKeyUnconfirmed, "nobody has confirmed that cluster %s has the key %s", cluster, key.Fingerprint()).

@@ -7,7 +7,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -28,6 +30,8 @@ type Member struct {
 	sim.Options
 	// Sharing is its SharingPolicy; nil: it is only a consumer.
 	Sharing *api.Sharing
+	// Connector lets others deal with it without the broker.
+	Connector bool
 	// Offers are what it sells, by name.
 	Offers map[string]api.OfferSpec
 	// Socket is where its people reach its agent. Default: DIR/NAME.sock.
@@ -46,8 +50,12 @@ type Federation struct {
 	Members map[string]*Member
 	// Operator acts as the broker's operator.
 	Operator *client.Client
-	group    *errgroup.Group
-	stop     context.CancelFunc
+	// StopBroker stops the broker alone, and waits for its end: the members go on. StartBroker starts it again.
+	StopBroker func()
+	group      *errgroup.Group
+	stop       context.CancelFunc
+	ctx        context.Context
+	log        *slog.Logger
 }
 
 // Kinds are our kinds, for a simulated API.
@@ -73,8 +81,8 @@ func Kinds() []kubeapi.Type {
 // been started with a token of its own.
 func Start(ctx context.Context, dir string, log *slog.Logger, members ...*Member) (*Federation, error) {
 	ctx, stop := context.WithCancel(ctx)
-	f := &Federation{Dir: dir, Members: map[string]*Member{}, group: &errgroup.Group{}, stop: stop}
-	if err := f.startBroker(ctx, log); err != nil {
+	f := &Federation{Dir: dir, Members: map[string]*Member{}, group: &errgroup.Group{}, stop: stop, ctx: ctx, log: log}
+	if err := f.StartBroker(); err != nil {
 		return nil, f.failed(err)
 	}
 	for i, m := range members {
@@ -92,23 +100,30 @@ func (f *Federation) failed(err error) error {
 	return err
 }
 
-func (f *Federation) startBroker(ctx context.Context, log *slog.Logger) error {
-	socket := filepath.Join(f.Dir, "broker.sock")
-	ready := make(chan string, 1)
-	ended := make(chan error, 1)
+// StartBroker starts the broker, where it was if it was stopped.
+func (f *Federation) StartBroker() error {
+	ctx, stop := context.WithCancel(f.ctx)
+	socket, address := filepath.Join(f.Dir, "broker.sock"), "127.0.0.1:0"
+	if f.URL != "" {
+		address = strings.TrimPrefix(f.URL, "https://")
+	}
+	ready, ended := make(chan string, 1), make(chan error, 1)
 	f.group.Go(func() error {
 		err := broker.Run(ctx, broker.Options{
-			Dir: filepath.Join(f.Dir, "broker"), Listen: "127.0.0.1:0", Socket: socket,
-			Log: log.With("part", "broker"), Ready: func(url string) { ready <- url },
+			Dir: filepath.Join(f.Dir, "broker"), Listen: address, Socket: socket,
+			Log: f.log.With("part", "broker"), Ready: func(url string) { ready <- url },
 		})
 		ended <- err
+		close(ended)
 		return err
 	})
 	f.Operator = client.New("unix://"+socket, nil)
 	select {
 	case f.URL = <-ready:
+		f.StopBroker = func() { stop(); <-ended }
 		return nil
 	case err := <-ended:
+		stop()
 		return fmt.Errorf("the broker did not start: %w", err)
 	}
 }
@@ -142,13 +157,30 @@ func (f *Federation) startMember(ctx context.Context, m *Member, log *slog.Logge
 	}
 	m.People = client.New("unix://"+m.Socket, nil)
 	f.Members[m.Name] = m
+	connector, url := "", ""
+	if m.Connector {
+		if connector, err = freeAddress(); err != nil {
+			return err
+		}
+		url = "https://" + connector
+	}
 	f.group.Go(func() error {
 		return agent.Run(ctx, agent.Options{
+			ConnectorListen: connector, ConnectorURL: url,
 			Kubernetes: m.Cluster.API.Config(), ClusterID: m.Name, Join: token.Token,
 			Identity: store.InDir(filepath.Join(f.Dir, m.Name)), Socket: m.Socket, Log: log.With("part", "agent"),
 		})
 	})
 	return nil
+}
+
+// freeAddress is one on loopback that nobody listens at.
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
 }
 
 // Live makes pods and nodes come and go in all clusters, one thing every interval each.

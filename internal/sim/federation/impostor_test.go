@@ -202,16 +202,32 @@ func (s *stage) isNoticed(pinned map[string]string) {
 	s.moveTo(i.url)
 	s.refuses("another")
 	s.knows(s.rome, "milan", pinned["milan"], string(api.CodeKeyChanged))
-	if signed := i.signed("rome", api.DocumentAssignment); len(signed) > 0 {
-		s.t.Errorf("rome signed %d assignments", len(signed))
+	had := s.bound()
+	for _, document := range i.signed("rome", api.DocumentAssignment) { // what was signed before, a broker that does not know it is shown
+		var a api.Assignment
+		if err := clusterkey.Verify(document.versions["rome"], api.DocumentAssignment, i.real["rome"], &a); err != nil || a.Reservation != had {
+			s.t.Errorf("rome signed an assignment of %s, %v", a.Reservation, err)
+		}
 	}
 	if r := i.borrows(); r.State != api.Failed || len(r.Tried) != 1 || r.Tried[0].Reason != api.ReasonKeyChanged {
 		s.t.Errorf("what the impostor asked in rome's name is %+v", r)
 	}
 	s.knows(s.milan, "rome", pinned["rome"], string(api.CodeKeyChanged))
-	if signed := i.signed("milan", api.DocumentAcceptance); len(signed) > 0 {
-		s.t.Errorf("milan signed %d acceptances", len(signed))
+	for _, document := range i.signed("milan", api.DocumentAcceptance) {
+		var a api.Acceptance
+		if err := clusterkey.Verify(document.versions["milan"], api.DocumentAcceptance, i.real["milan"], &a); err != nil || a.Reservation != had {
+			s.t.Errorf("milan accepted %s, %v", a.Reservation, err)
+		}
 	}
+}
+
+// bound is the reservation that rome has of what was agreed before, if there is one.
+func (s *stage) bound() string {
+	r, err := s.rome.People.Request(s.t.Context(), "default", "first")
+	if err != nil {
+		return ""
+	}
+	return r.Payload.Status.Reservation
 }
 
 // agreed demands that each has really signed its part, and was shown that the impostor signed the other's.

@@ -30,6 +30,7 @@ func newFair(t *testing.T) *fair {
 		oslo:  &federation.Member{Options: sim.Options{Name: "oslo", Region: "eu", Nodes: 1}},
 		milan: &federation.Member{Options: sim.Options{Name: "milan", Region: "eu", Nodes: 2, CPU: 8, Memory: 32}, Sharing: &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}}},
 	}
+	f.milan.Connector = true
 	f.milan.Offers = map[string]api.OfferSpec{"web": webOffer("0.10")}
 	var err error
 	if f.Federation, err = federation.Start(ctx, t.TempDir(), slog.New(slog.DiscardHandler), f.rome, f.milan, f.oslo); err != nil {
@@ -54,9 +55,9 @@ func webOffer(price string) api.OfferSpec {
 
 func (f *fair) until(what string, holds func() bool) {
 	f.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !holds(); {
+	for deadline := time.Now().Add(90 * time.Second); !holds(); {
 		if time.Now().After(deadline) {
-			f.t.Fatalf("not within 30 s: %s", what)
+			f.t.Fatalf("not within 90 s: %s", what)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -165,5 +166,74 @@ func TestTrade(t *testing.T) {
 			}
 		}
 		return false
+	})
+}
+
+// While the broker is away, clusters that know each other go on trading: by the seller's connector. When it is back, the books agree.
+func TestTradeWithoutBroker(t *testing.T) {
+	f := newFair(t)
+	before := f.buys(f.rome, "before", api.Purchase{MaxPrice: webOffer("0.10").Plans[0].Price})
+	if before.State != api.Reserved {
+		t.Fatalf("%+v", before)
+	}
+	f.StopBroker()
+	f.until("rome sees that the broker is away", func() bool { return !must(f.rome.People.Status(t.Context()))(t).Connected })
+
+	left := func(n int64) func() bool {
+		return func() bool {
+			l, err := f.rome.People.Offer(t.Context(), "milan", "web")
+			return err == nil && l.Payload.Plans["small"].Remaining == n
+		}
+	}
+	f.until("milan's connector shows what is left, with what was sold through the broker", left(2))
+	offer := must(f.rome.People.Offer(t.Context(), "milan", "web"))(t)
+	direct := f.buys(f.rome, "direct", api.Purchase{Units: 2, Digest: offer.Payload.Digest})
+	if direct.State != api.Reserved {
+		t.Fatalf("%+v", direct)
+	}
+	if more := f.buys(f.rome, "more", api.Purchase{Units: 1, Digest: offer.Payload.Digest}); more.State.Counts() && more.State != "" {
+		t.Errorf("sold out, and rome got %+v", more)
+	}
+	if stranger := f.buys(f.oslo, "stranger", api.Purchase{Units: 1, Digest: offer.Payload.Digest}); stranger.State != "" {
+		t.Errorf("oslo, which milan has never met, got %+v", stranger)
+	}
+	f.until("both have the contract, directly", func() bool {
+		bought, sold := f.contractsOf(f.rome)[direct.Reservation], f.contractsOf(f.milan)[direct.Reservation]
+		return bought.Spec.Assignment != "" && bought.Spec == sold.Spec
+	})
+
+	// What was bought through the broker ends without it, too, and what was bought without it changes.
+	if err := f.rome.People.ReleaseLocally(t.Context(), before.Reservation); err != nil {
+		t.Fatal(err)
+	}
+	f.until("what was bought through the broker is over", func() bool {
+		return f.contractsOf(f.rome)[before.Reservation].Status.State == api.Released && f.contractsOf(f.milan)[before.Reservation].Status.State == api.Released
+	})
+	f.until("its unit is on sale again", left(1))
+	if _, err := f.rome.People.ChangeLocally(t.Context(), direct.Reservation, api.ReservationChange{Units: 3}); err != nil {
+		t.Fatal(err)
+	}
+	f.until("it has three units on both sides", func() bool {
+		bought, sold := f.contractsOf(f.rome)[direct.Reservation], f.contractsOf(f.milan)[direct.Reservation]
+		return bought.Status.Terms.Units == 3 && sold.Status.Terms.Units == 3 && bought.Spec == sold.Spec
+	})
+
+	if err := f.StartBroker(); err != nil {
+		t.Fatal(err)
+	}
+	f.until("the broker's books agree: one is over, the other takes all that is sold", func() bool {
+		old, err := f.Operator.Reservation(t.Context(), before.Reservation)
+		if err != nil || old.Payload.State != api.Released {
+			return false
+		}
+		milan, err := f.Operator.Cluster(t.Context(), "milan")
+		reserved := milan.Payload.Pools[api.GeneralPool].Reserved
+		return err == nil && reserved.Cpu().Value() == 6
+	})
+	if err := f.rome.People.ReleaseLocally(t.Context(), direct.Reservation); err != nil {
+		t.Fatal(err)
+	}
+	f.until("it is over on both", func() bool {
+		return f.contractsOf(f.rome)[direct.Reservation].Status.State == api.Released && f.contractsOf(f.milan)[direct.Reservation].Status.State == api.Released
 	})
 }

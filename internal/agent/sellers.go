@@ -1,0 +1,215 @@
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/consumer"
+	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/transport"
+)
+
+// sellers are the connectors of others that this cluster deals with directly: where something was bought there and lives, and,
+// while the broker is away, of all with whom there is something, so that it can change and end meanwhile.
+type sellers struct {
+	cluster string
+	key     *clusterkey.Key
+	market  *exchange.Exchange
+	follow  *follower
+	main    *feed
+	log     *slog.Logger
+
+	mu   sync.Mutex
+	open map[string]*seller
+	ctx  context.Context // of what is open
+	all  sync.WaitGroup
+}
+
+// seller is an open one.
+type seller struct {
+	*feed
+	close context.CancelFunc
+	asked time.Time // when somebody last wanted to buy there
+}
+
+const (
+	// lookAtSellers is how often it is looked whom to deal with directly.
+	lookAtSellers = 2 * time.Second
+	// patience is how long the broker is waited for before others are dealt with directly, and how long one stays
+	// that was asked and did not answer yet.
+	patience = 5 * time.Second
+)
+
+// run opens and closes what is needed, until ctx ends.
+func (s *sellers) run(ctx context.Context) error {
+	s.mu.Lock()
+	s.ctx = ctx
+	s.mu.Unlock()
+	defer s.all.Wait()
+	ticker := time.NewTicker(lookAtSellers)
+	defer ticker.Stop()
+	for {
+		s.look(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+func (s *sellers) look(ctx context.Context) {
+	away := s.main.link.away(patience)
+	needed := map[string]bool{}
+	_ = s.market.Read(ctx, func(m *market.State) {
+		for _, r := range m.Of(s.cluster, 0) {
+			if r.Consumer == s.cluster && r.Provider != "" && r.State.Counts() && (r.Via != "" || away && r.Acceptance != "") {
+				needed[r.Provider] = true
+			}
+		}
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, one := range s.open {
+		if !needed[name] && time.Since(one.asked) > time.Minute {
+			one.close()
+			s.follow.feeds.remove(one.feed)
+			delete(s.open, name)
+		}
+	}
+	for name := range needed {
+		if _, err := s.feed(name); err != nil {
+			s.log.Debug("a seller cannot be dealt with directly", "seller", name, "error", err)
+		}
+	}
+}
+
+// feed is the one of a seller, opened if it is not. The lock is held.
+func (s *sellers) feed(name string) (*seller, error) {
+	if one := s.open[name]; one != nil {
+		return one, nil
+	}
+	if s.ctx == nil || s.ctx.Err() != nil {
+		return nil, api.Errorf(api.CodeUnavailable, "the agent is starting, or ending")
+	}
+	broker, err := callConnector(s.ctx, s.cluster, s.key, s.market, name)
+	if err != nil {
+		return nil, err
+	}
+	gate, borrower := *s.main.gate, *s.main.borrower
+	gate.Broker, borrower.Broker, borrower.Via = broker, broker, name
+	ctx, cancel := context.WithCancel(s.ctx)
+	one := &seller{close: cancel, feed: &feed{via: name, broker: broker, gate: &gate, borrower: &borrower, link: &link{}, says: map[string]*transport.Reservation{},
+		greet: func(ctx context.Context) error { return s.introduce(ctx, broker) }}}
+	s.open[name] = one
+	s.follow.feeds.add(one.feed)
+	s.all.Go(func() { s.follow.followBroker(ctx, one.feed) })
+	return one, nil
+}
+
+// introduce shows a seller this cluster's card, by which it knows it.
+func (s *sellers) introduce(ctx context.Context, to transport.Broker) error {
+	var own *market.Member
+	if err := s.market.Read(ctx, func(m *market.State) { own = m.Member(s.cluster) }); err != nil {
+		return err
+	}
+	if own == nil || own.Signed == "" {
+		return api.Errorf(api.CodeUnavailable, "this cluster has no card yet")
+	}
+	if err := to.PutCard(ctx, own.Signed); err != nil && api.CodeOf(err) != api.CodeConflict {
+		return err
+	}
+	return nil
+}
+
+// borrower is the half that asks for a request: at the broker or, while that is away, at the seller that a purchase names. What has
+// been asked for somewhere stays there.
+func (s *sellers) borrower(ctx context.Context, r api.Request, ours *market.Reservation) (*consumer.Borrower, error) {
+	name := ""
+	switch {
+	case ours != nil:
+		name = ours.Via
+	case r.Purchase != nil && s.main.link.away(0):
+		name = r.Purchase.Seller
+	}
+	if name == "" {
+		return s.main.borrower, nil
+	}
+	s.mu.Lock()
+	one, err := s.feed(name)
+	if err == nil {
+		one.asked = time.Now()
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	return one.feed.borrower, s.introduce(ctx, one.broker)
+}
+
+// shown is what the connectors of all whom this cluster knows show, as long as the broker is away.
+func (s *sellers) shown(ctx context.Context, q api.CatalogQuery) (all []api.Envelope[api.Listing]) {
+	var names []string
+	_ = s.market.Read(ctx, func(m *market.State) {
+		for _, known := range m.Members() {
+			if known.Connector != "" && known.Cluster != s.cluster && (q.Seller == "" || q.Seller == known.Cluster) {
+				names = append(names, known.Cluster)
+			}
+		}
+	})
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	found := make([][]api.Envelope[api.Listing], len(names))
+	var asked sync.WaitGroup
+	for i, name := range names {
+		asked.Go(func() {
+			broker, err := callConnector(ctx, s.cluster, s.key, s.market, name)
+			if err == nil && s.introduce(ctx, broker) == nil {
+				found[i], _ = broker.Catalog(ctx, q)
+			}
+		})
+	}
+	asked.Wait()
+	for _, one := range found {
+		all = append(all, one...)
+	}
+	return all
+}
+
+// away is the broker as the people of this cluster see it; while it is not there, those who sell and are known here show
+// their offers themselves.
+type away struct {
+	relay
+	sellers *sellers
+}
+
+// Catalog implements server.Away.
+func (a away) Catalog(ctx context.Context, q api.CatalogQuery) ([]api.Envelope[api.Listing], error) {
+	found, err := a.relay.Catalog(ctx, q)
+	if api.CodeOf(err) != api.CodeUnavailable || err == nil {
+		return found, err
+	}
+	if direct := a.sellers.shown(ctx, q); len(direct) > 0 {
+		return direct, nil
+	}
+	return nil, err
+}
+
+// Offer implements server.Away.
+func (a away) Offer(ctx context.Context, seller, name string) (api.Envelope[api.Listing], error) {
+	offer, err := a.relay.Offer(ctx, seller, name)
+	if api.CodeOf(err) != api.CodeUnavailable || err == nil {
+		return offer, err
+	}
+	for _, l := range a.sellers.shown(ctx, api.CatalogQuery{Seller: seller}) {
+		if l.Payload.Name == name {
+			return l, nil
+		}
+	}
+	return offer, err
+}

@@ -1,0 +1,202 @@
+package agent
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	runtimeclient "sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
+	"github.com/bourse-dev/bourse/internal/identity/tlsid"
+	"github.com/bourse-dev/bourse/internal/journal/kube"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/match"
+	"github.com/bourse-dev/bourse/internal/server"
+	"github.com/bourse-dev/bourse/internal/transport"
+	"github.com/bourse-dev/bourse/internal/trust"
+)
+
+// ConnectorName is the object in which an agent's connector keeps its market.
+const ConnectorName = "connector"
+
+// shop is this cluster's connector: a broker for this cluster alone, in its own agent. Whoever is known here by its cluster key is a
+// member; there is no CA and no operator. What it sells, the gate accepts or refuses, as with any broker.
+type shop struct {
+	cluster string
+	key     *clusterkey.Key
+	ledger  *exchange.Exchange // whom this cluster knows
+	market  *exchange.Exchange
+	server  *server.Server
+	log     *slog.Logger
+}
+
+// openShop loads the connector's market, and serves its own cluster in memory and others at the address.
+func (a *agent) openShop(ctx context.Context, group *errgroup.Group, cluster string, key *clusterkey.Key, ledger *exchange.Exchange, log *slog.Logger) (transport.Broker, error) {
+	listener, err := net.Listen("tcp", a.ConnectorListen)
+	if err != nil {
+		return nil, api.Invalid("--connector-listen", "%s", err).Fix("give a free address of this machine: HOST:PORT")
+	}
+	journal := kube.New(a.mgr.GetClient(), runtimeclient.ObjectKey{Namespace: a.Namespace, Name: ConnectorName})
+	books, err := exchange.Open(ctx, journal, exchange.Options{Resume: true, SnapshotEvery: ledgerTail, Log: log.With("part", "connector")})
+	if err != nil {
+		_ = listener.Close()
+		return nil, err
+	}
+	s := &shop{cluster: cluster, key: key, ledger: ledger, market: books, log: log}
+	s.server = server.New(server.Options{Exchange: books, Engine: match.New(), URL: a.ConnectorURL, Log: log})
+	config, err := key.ServerTLS(cluster, s.known(ctx))
+	if err != nil {
+		return nil, err
+	}
+	inside := newPipes()
+	group.Go(func() error { return books.Run(ctx) })
+	group.Go(func() error {
+		stop := context.AfterFunc(ctx, books.EndWatches)
+		defer stop()
+		return server.Serve(ctx, tls.NewListener(listener, config), s.server.For(s.caller(ctx)))
+	})
+	group.Go(func() error {
+		own := func(*http.Request) (server.Caller, error) {
+			return server.Caller{Role: tlsid.RoleCluster, Name: cluster}, s.admit(ctx, cluster)
+		}
+		return server.Serve(ctx, inside, s.server.For(own))
+	})
+	log.Info("the connector serves", "address", listener.Addr(), "url", a.ConnectorURL)
+	return transport.NewHTTP(cluster, client.New("http://connector", &http.Client{Transport: &http.Transport{DialContext: inside.dial}})), nil
+}
+
+// known are the keys that the Ledger has of a cluster.
+func (s *shop) known(ctx context.Context) clusterkey.Known {
+	return func(cluster string) []clusterkey.PublicKey {
+		keys, _ := trust.Keys(ctx, s.ledger, cluster)
+		return keys
+	}
+}
+
+// caller is who calls, by the key that its connection has proven.
+func (s *shop) caller(ctx context.Context) func(*http.Request) (server.Caller, error) {
+	known := s.known(ctx)
+	return func(r *http.Request) (server.Caller, error) {
+		if r.TLS == nil {
+			return server.Caller{}, api.Errorf(api.CodeUnauthenticated, "the call is not over TLS")
+		}
+		cluster, err := clusterkey.TLSPeer(*r.TLS, known) // again: it may have another key by now
+		if err != nil {
+			return server.Caller{}, api.Errorf(api.CodeUnauthenticated, "%s", err).Fix("become known first: by a reservation through a broker, or by bourse trust")
+		}
+		return server.Caller{Role: tlsid.RoleCluster, Name: cluster}, s.admit(r.Context(), cluster)
+	}
+}
+
+// admit makes a cluster that is known a member.
+func (s *shop) admit(ctx context.Context, cluster string) error {
+	if l := s.market.View().Listing(cluster); l != nil && l.Active() {
+		return nil
+	}
+	key := s.key.Public()
+	if cluster != s.cluster {
+		var err error
+		if key, err = trust.Key(ctx, s.ledger, cluster); err != nil {
+			return err
+		}
+	}
+	if _, err := s.market.Do(ctx, market.Enroll{Cluster: cluster, Key: key.String(), Source: "connector"}); err != nil && api.CodeOf(err) != api.CodeConflict {
+		return err
+	}
+	_, err := s.market.Do(ctx, market.SetMember{Cluster: cluster, State: api.MemberActive})
+	return err
+}
+
+// pipes is a listener in memory: the agent calls its own connector like any other.
+type pipes struct {
+	calls  chan net.Conn
+	closed chan struct{}
+}
+
+func newPipes() *pipes { return &pipes{make(chan net.Conn), make(chan struct{})} }
+
+func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	here, there := net.Pipe()
+	select {
+	case p.calls <- there:
+		return here, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Accept implements net.Listener.
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.calls:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener.
+func (p *pipes) Close() error {
+	select {
+	case <-p.closed:
+	default:
+		close(p.closed)
+	}
+	return nil
+}
+
+// Addr implements net.Listener.
+func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "connector", Net: "unix"} }
+
+// callConnector is another cluster's connector as a broker.
+func callConnector(ctx context.Context, cluster string, key *clusterkey.Key, ledger *exchange.Exchange, seller string) (transport.Broker, error) {
+	var at string
+	err := ledger.Read(ctx, func(s *market.State) {
+		if m := s.Member(seller); m != nil {
+			at = m.Connector
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	if at == "" {
+		return nil, api.Errorf(api.CodeUnavailable, "cluster %s has no connector that is known here, and the broker is away", seller).Fix("try again when the broker is back")
+	}
+	known := func(cluster string) []clusterkey.PublicKey {
+		keys, _ := trust.Keys(ctx, ledger, cluster)
+		return keys
+	}
+	config, err := key.ClientTLS(cluster, seller, known)
+	if err != nil {
+		return nil, err
+	}
+	return transport.NewHTTP(cluster, client.New(at, &http.Client{Transport: &http.Transport{
+		TLSClientConfig: config, MaxIdleConnsPerHost: 4, IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second,
+	}})), nil
+}
+
+// checkConnector says what is wrong with how the connector is to be reached. Errors: Invalid with the flag.
+func checkConnector(o Options) error {
+	if (o.ConnectorListen == "") != (o.ConnectorURL == "") {
+		return api.Invalid("--connector-listen", "it and --connector-url go together").Fix("say both: where the agent listens, and the URL at which others reach that")
+	}
+	if o.ConnectorURL == "" {
+		return nil
+	}
+	at, err := url.Parse(o.ConnectorURL)
+	if err != nil || at.Scheme != "https" || at.Host == "" || at.Path != "" && at.Path != "/" || at.User != nil {
+		return api.Invalid("--connector-url", "%.80q is not the URL of a connector", o.ConnectorURL).Fix("write https://HOST:PORT")
+	}
+	return nil
+}
