@@ -73,10 +73,23 @@ func (n *node) check() {
 		if live, replayed := dump(l.Pools), dump(n.other.Listing(l.Cluster).Pools); live != replayed {
 			n.t.Fatalf("cluster %s is listed as\n%s\nbut replayed\n%s", l.Cluster, live, replayed)
 		}
+		if live, replayed := sells(l), sells(n.other.Listing(l.Cluster)); live != replayed {
+			n.t.Fatalf("cluster %s sells\n%s\nbut replayed\n%s", l.Cluster, live, replayed)
+		}
 	}
+	n.remembers()
 	if n.state.Revision != uint64(len(n.journal)) {
 		n.t.Fatalf("revision %d after %d events", n.state.Revision, len(n.journal))
 	}
+}
+
+// sells is what is on sale of a cluster, and sold.
+func sells(l *market.Listing) string {
+	said := fmt.Sprint(l.Sold)
+	for _, o := range l.Offers {
+		said += " " + o.Digest
+	}
+	return said
 }
 
 // observe takes in a measurement on both.

@@ -248,7 +248,7 @@ func (c Publish) decide(s *State, now Time) (Outcome, error) {
 	switch {
 	case old != nil && old.Signed.Version >= o.Signed.Version:
 		return Outcome{}, api.Errorf(api.CodeConflict, "offer %s is at version %d", o.Key(), old.Signed.Version).At("version").Fix("sign a newer one")
-	case old == nil && s.provider(o.Signed.Seller).offers() >= api.MaxOffers:
+	case old == nil && s.providers[o.Signed.Seller].offers() >= api.MaxOffers:
 		return Outcome{}, api.Errorf(api.CodeTooLarge, "%s has %d offers on sale", o.Signed.Seller, api.MaxOffers).Fix("withdraw one first")
 	}
 	next := *o
@@ -335,7 +335,13 @@ func (s *State) forgetOffer(digest string) {
 	delete(s.offers, digest)
 }
 
-func (p *provider) offers() int { return len(p.onSale) }
+// offers is how many are on sale; p may be nil.
+func (p *provider) offers() int {
+	if p == nil {
+		return 0
+	}
+	return len(p.onSale)
+}
 
 // sell puts an offer among those on sale, which are sorted by name. The slice is replaced: views share it.
 func (p *provider) sell(o *Offer) {
