@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport"
 )
@@ -26,6 +27,13 @@ func NewDeal(consumer, provider *Party, id, cpu string, now time.Time) *Deal {
 		Fence:        api.Fence{Lineage: "first", Revision: 10},
 		ConsumerCard: consumer.Card(api.Properties{Region: "eu"}), ProviderCard: provider.Card(api.Properties{Region: "eu"}),
 	}}}
+}
+
+// From makes it a purchase: of so many units of a plan of an offer, of which the broker shows this document.
+func (d *Deal) From(offer, plan string, units int64) *Deal {
+	d.shown.Payload.Offer = offer
+	d.shown.Payload.Sale = &api.Sale{Offer: clusterkey.Digest(offer).String(), Plan: plan, Units: units}
+	return d
 }
 
 // Shown is what the broker shows now.
