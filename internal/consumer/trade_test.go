@@ -21,7 +21,7 @@ func newBuyer(t testing.TB) (b *borrower, offer string) {
 		Duration: &metav1.Duration{Duration: time.Hour},
 		Purchase: &api.Purchase{Seller: "milan", Offer: "web", Plan: "small", Units: 2, MaxPrice: &api.Price{Amount: "0.10", Currency: "EUR", Period: api.PeriodHour}},
 	}
-	return b, b.milan.Offer("web", 1, transporttest.WebOffer("0.10"))
+	return b, b.milan.SignOffer("web", 1, transporttest.WebOffer("0.10"))
 }
 
 func digestOf(offer string) string { return clusterkey.Digest(offer).String() }
@@ -63,7 +63,7 @@ func TestALyingBrokerSells(t *testing.T) {
 		"an offer that nobody signed": {func(_ *borrower, r *api.Reservation) { r.Offer = "x" }, api.CodeBadSignature},
 		"no offer":                    {func(_ *borrower, r *api.Reservation) { r.Offer = "" }, api.CodeBadSignature},
 		"an offer of another seller": {func(b *borrower, r *api.Reservation) {
-			sell(r, transporttest.NewParty(b.t, "oslo").Offer("web", 1, transporttest.WebOffer("0.10")))
+			sell(r, transporttest.NewParty(b.t, "oslo").SignOffer("web", 1, transporttest.WebOffer("0.10")))
 		}, api.CodeBadSignature},
 		"an offer that it rewrote": {func(b *borrower, r *api.Reservation) {
 			sell(r, transporttest.NewParty(b.t, "oslo").Sign(api.DocumentOffer, api.SignedOffer{Protocol: 1, Seller: "milan", Name: "web", Version: 1, Offer: transporttest.WebOffer("0.10")}))
@@ -72,13 +72,13 @@ func TestALyingBrokerSells(t *testing.T) {
 			sell(r, b.milan.Sign(api.DocumentOffer, api.SignedOffer{Protocol: 1, Seller: "oslo", Name: "web", Version: 1, Offer: transporttest.WebOffer("0.10")}))
 		}, api.CodeBadSignature},
 		"one offer, and shows another": {func(b *borrower, r *api.Reservation) {
-			r.Offer = b.milan.Offer("web", 2, transporttest.WebOffer("0.10"))
+			r.Offer = b.milan.SignOffer("web", 2, transporttest.WebOffer("0.10"))
 		}, api.CodeBadSignature},
 		"a dearer version": {func(b *borrower, r *api.Reservation) {
-			sell(r, b.milan.Offer("web", 2, transporttest.WebOffer("0.11")))
+			sell(r, b.milan.SignOffer("web", 2, transporttest.WebOffer("0.11")))
 		}, api.CodeConflict},
 		"another offer of milan's": {func(b *borrower, r *api.Reservation) {
-			sell(r, b.milan.Offer("gold", 1, transporttest.WebOffer("0.10")))
+			sell(r, b.milan.SignOffer("gold", 1, transporttest.WebOffer("0.10")))
 		}, api.CodeConflict},
 		"another plan": {func(_ *borrower, r *api.Reservation) {
 			r.Sale = &api.Sale{Offer: r.Sale.Offer, Plan: "large", Units: 1}
@@ -94,7 +94,7 @@ func TestALyingBrokerSells(t *testing.T) {
 		"of another provider": {func(b *borrower, r *api.Reservation) {
 			oslo := transporttest.NewParty(b.t, "oslo")
 			r.Provider, r.ProviderCard = "oslo", oslo.Card(api.Properties{})
-			sell(r, oslo.Offer("web", 1, transporttest.WebOffer("0.10")))
+			sell(r, oslo.SignOffer("web", 1, transporttest.WebOffer("0.10")))
 		}, api.CodeBadSignature},
 		"what has run for most of its time": {func(b *borrower, r *api.Reservation) {
 			r.Created, r.Until = later(r.Created, -50*time.Minute), later(r.Until, -50*time.Minute)
@@ -120,7 +120,7 @@ func sell(r *api.Reservation, offer string) {
 func TestALyingBrokerSellsAnotherVersion(t *testing.T) {
 	b, offer := newBuyer(t)
 	b.wish.Request.Purchase.Digest = digestOf(offer)
-	d := b.deal().From(b.milan.Offer("web", 2, transporttest.WebOffer("0.01")), "small", 2)
+	d := b.deal().From(b.milan.SignOffer("web", 2, transporttest.WebOffer("0.01")), "small", 2)
 	b.offers(d.Shown)
 	b.refusesToAsk(api.CodeConflict)
 
@@ -139,7 +139,7 @@ func TestALyingBrokerSwapsTheOfferLater(t *testing.T) {
 	b.asked("Reserve uid-1")
 	b.holds(api.Held, "")
 	b.wish.Confirmed = true
-	theirs := d.From(b.milan.Offer("web", 2, transporttest.WebOffer("0.05")), "small", 2).Again()
+	theirs := d.From(b.milan.SignOffer("web", 2, transporttest.WebOffer("0.05")), "small", 2).Again()
 	if err := b.Sync(context.Background(), theirs, b.ours(), b.wish); api.CodeOf(err) != api.CodeConflict {
 		t.Errorf("%v", err)
 	}
@@ -167,7 +167,7 @@ func TestTakesUpWhatItBought(t *testing.T) {
 	d := b.deal().From(offer, "small", 2)
 	d.Signed()
 	theirs := d.Reserved("")
-	for _, other := range []string{b.milan.Offer("web", 2, transporttest.WebOffer("9.99")), "", "x"} {
+	for _, other := range []string{b.milan.SignOffer("web", 2, transporttest.WebOffer("9.99")), "", "x"} {
 		b := again(t, b.rome, b.milan, b.clock)
 		b.wish.Request.Purchase = &api.Purchase{Seller: "milan", Offer: "web", Plan: "small"}
 		lie := *theirs

@@ -176,7 +176,7 @@ func bought(t *testing.T, price string, units int64, past ...market.Stretch) *ma
 	if price == "" {
 		spec.Plans[0].Price = nil
 	}
-	offer, err := trust.Offer(s.milan.Offer("web", 1, spec), s.milan.Key.Public())
+	offer, err := trust.Offer(s.milan.SignOffer("web", 1, spec), s.milan.Key.Public())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 // publishes puts an offer of milan's on sale at its gate, and returns the document.
 func (g *gate) publishes(version int64, spec api.OfferSpec) string {
 	g.t.Helper()
-	document := g.milan.Offer("web", version, spec)
+	document := g.milan.SignOffer("web", version, spec)
 	offer, err := trust.Offer(document, g.milan.Key.Public())
 	if err == nil {
 		_, err = g.Market.Do(context.Background(), market.Publish{Offer: offer})
@@ -82,9 +82,9 @@ func TestSellsWhatIsOnSale(t *testing.T) {
 func TestHostileBuyer(t *testing.T) {
 	g, offer := sells(t)
 	oslo := transporttest.NewParty(t, "oslo")
-	foreign := oslo.Offer("web", 1, transporttest.WebOffer("0.01"))
+	foreign := oslo.SignOffer("web", 1, transporttest.WebOffer("0.01"))
 	forged := oslo.Sign(api.DocumentOffer, api.SignedOffer{Protocol: api.Protocol, Seller: "milan", Name: "web", Version: 9, Offer: transporttest.WebOffer("0.01")})
-	unpublished := g.milan.Offer("other", 1, transporttest.WebOffer("0.01"))
+	unpublished := g.milan.SignOffer("other", 1, transporttest.WebOffer("0.01"))
 	sale := func(change func(*api.Sale)) func(*api.Assignment) {
 		return func(a *api.Assignment) {
 			s := *a.Sale
@@ -278,7 +278,7 @@ func TestAdoptsWhatItSold(t *testing.T) {
 	again.heard(&hidden)
 	again.holds("r-1", "", "") // of an offer that it cannot see it does not know what it sold
 	rewritten := *theirs
-	rewritten.Payload.Offer = again.milan.Offer("web", 1, transporttest.WebOffer("9.99"))
+	rewritten.Payload.Offer = again.milan.SignOffer("web", 1, transporttest.WebOffer("9.99"))
 	again.heard(&rewritten)
 	again.holds("r-1", "", "")
 	again.heard(theirs)

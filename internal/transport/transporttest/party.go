@@ -91,8 +91,8 @@ func (p *Party) Assign(r transport.Reservation) string {
 	return p.Sign(api.DocumentAssignment, p.Assignment(r))
 }
 
-// Offer signs a version of an offer.
-func (p *Party) Offer(name string, version int64, spec api.OfferSpec) string {
+// SignOffer signs a version of an offer.
+func (p *Party) SignOffer(name string, version int64, spec api.OfferSpec) string {
 	p.t.Helper()
 	return p.Sign(api.DocumentOffer, api.SignedOffer{Protocol: api.Protocol, Seller: p.ID, Name: name, Version: version, Offer: spec})
 }
