@@ -303,6 +303,28 @@ func TestAContractGrowsAsItWasBought(t *testing.T) {
 	}
 }
 
+// What a buyer makes both sides remember has an end.
+func TestAContractChangesOnlySoOften(t *testing.T) {
+	d := newDesk(t)
+	d.must(version(t, 1))
+	d.must(bought("r", 1, 1))
+	d.must(market.Confirm{ID: "r", Consumer: "paris", Generation: 1, Document: "assignment"})
+	d.must(market.Accept{ID: "r", Provider: "rome", Generation: 1, Document: "acceptance"})
+	become := func(generation int64) market.Reassign {
+		units := 2 - generation%2
+		return market.Reassign{ID: "r", Consumer: "paris", Generation: generation, Size: cpu(units), Units: units, From: d.now, Until: d.state.Reservation("r").Until, Document: fmt.Sprint("assignment ", generation)}
+	}
+	generation := int64(2)
+	for ; generation < 2+market.MaxStretches; generation++ {
+		d.must(become(generation))
+		d.must(market.Accept{ID: "r", Provider: "rome", Generation: generation, Document: fmt.Sprint("acceptance ", generation)})
+	}
+	d.fails(api.CodeConflict, become(generation))
+	later := become(generation - 1)
+	later.Generation, later.Document, later.Until = generation, "for longer", later.Until+60_000
+	d.must(later) // another end is no stretch
+}
+
 func TestOffersHaveTheirTime(t *testing.T) {
 	d := newDesk(t)
 	spec := webPlans(2)
