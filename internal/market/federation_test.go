@@ -75,7 +75,13 @@ func (f *federation) do(n *node, c market.Command) (market.Outcome, error) {
 	return out, err
 }
 
-func adopts(c market.Command) bool { a, ok := c.(market.Admit); return ok && a.Adopt }
+func adopts(c market.Command) bool {
+	if _, ok := c.(market.Adopt); ok {
+		return true
+	}
+	a, ok := c.(market.Admit)
+	return ok && a.Adopt
+}
 
 // available is what is left of each resource of each provider.
 func available(n *node) map[string]int64 {

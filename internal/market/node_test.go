@@ -3,6 +3,7 @@ package market_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"pgregory.net/rapid"
 
@@ -19,6 +20,8 @@ type node struct {
 	journal  [][]byte
 	snapshot []byte
 	folded   int
+	// torn are the offers that a crash left between the two events of one command.
+	torn map[string]bool
 }
 
 func newNode(t rapid.TB, self string) *node {
@@ -127,6 +130,15 @@ func (n *node) restart(keep int) {
 			n.state.Apply(decode(n.t, data))
 		}
 		n.twin.Apply(decode(n.t, data))
+	}
+	n.tear()
+}
+
+// tear remembers what nothing refers to after a crash.
+func (n *node) tear() {
+	n.torn = map[string]bool{}
+	for _, o := range n.state.Offers() {
+		n.torn[o.Digest] = !slices.ContainsFunc(n.state.All(), func(r *market.Reservation) bool { return r.Sale != nil && r.Sale.Offer == o.Digest })
 	}
 }
 

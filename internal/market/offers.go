@@ -257,10 +257,11 @@ func (c Publish) decide(s *State, now Time) (Outcome, error) {
 	}
 	next := *o
 	next.OnSale, next.Changed = true, now
-	out := Outcome{Offer: &next, Events: []Event{{Time: now, Offer: &next}}}
-	if old != nil {
+	out := Outcome{Offer: &next}
+	if old != nil { // first, so that two are never on sale, also where a journal ends between the two
 		out.Events = append(out.Events, s.takenOff(old, now))
 	}
+	out.Events = append(out.Events, Event{Time: now, Offer: &next})
 	return out, nil
 }
 

@@ -18,7 +18,7 @@ func TestAnythingInAnyOrder(t *testing.T) {
 		acts := []func(*rapid.T){
 			f.hold, f.step, f.step, f.step, f.hold, f.step, f.step, f.timePasses, f.refuse, f.release, f.free, f.confirm, f.accept,
 			f.change, f.step, f.change, f.activate, f.advertiseAny, f.admit, f.commit, f.gateReleases, f.gateFrees, f.note, f.conditional, f.members, f.restartAny,
-			f.publish, f.buy, f.step, f.buy, f.withdraw,
+			f.publish, f.buy, f.step, f.buy, f.withdraw, f.adopt,
 		}
 		for range rapid.IntRange(20, 200).Draw(t, "acts") {
 			rapid.SampledFrom(acts).Draw(t, "act")(t)
@@ -133,6 +133,14 @@ func (f *federation) admit(t *rapid.T) {
 	}
 	f.do(f.gates[a.Provider], market.Admit{Assignment: a, Size: size, Document: documentOf(a), Acceptance: "yes of " + a.Provider,
 		BindsUntil: r.HeldUntil + 30_000, Adopt: f.rarely("adopt"), Offer: f.offerOf(r)})
+}
+
+// adopt tells the broker what a gate accepted, which it may have lost.
+func (f *federation) adopt(t *rapid.T) {
+	gate := f.gates[rapid.SampledFrom(providers).Draw(t, "provider")]
+	if r := f.some(gate); r.Provider == gate.state.Self && r.Bound() {
+		f.do(f.broker, market.Adopt{Assignment: market.AssignmentOf(r, "ck", "pk"), Size: r.Size, Document: r.Assignment, Acceptance: r.Acceptance, Offer: f.offerOf(r)})
+	}
 }
 
 func (f *federation) commit(*rapid.T) {
