@@ -11,7 +11,7 @@ func (s *State) Imbalance() int { return s.Audit()() }
 func (s *State) Audit() func() int {
 	kept := make([]audited, len(s.slots))
 	for i, p := range s.slots {
-		kept[i] = audited{p.cluster, p.measured, make(map[string]Amounts, len(p.books)), maps.Clone(p.sold)}
+		kept[i] = audited{p.cluster, p.measured, make(map[string]Amounts, len(p.books)), p.sold.units}
 		for name, b := range p.books {
 			kept[i].reserved[name] = b.reserved
 		}
@@ -47,12 +47,12 @@ type audited struct {
 	cluster  string
 	measured *Measured
 	reserved map[string]Amounts
-	sold     sold
+	sold     map[plan]int64
 }
 
 // differs counts the pools that are not as they should be, or should not be, and one more if that is so of what is sold.
 func (k audited) differs(right *provider) (wrong int) {
-	if !maps.Equal(k.sold, right.sold) {
+	if !maps.Equal(k.sold, right.sold.units) {
 		wrong++
 	}
 	for name := range k.reserved {
