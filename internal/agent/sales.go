@@ -62,7 +62,7 @@ func (h *home) sells(name string, spec api.OfferSpec) error {
 	if err := market.CheckOffer(signed); err != nil {
 		return err
 	}
-	return h.gate.Engine.CheckAllow(spec.Accept)
+	return h.gate.Engine.CheckAccept(spec.Accept)
 }
 
 // DeleteOffer deletes one.

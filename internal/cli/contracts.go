@@ -156,7 +156,7 @@ func (sh *shell) usageCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if !asCSV && sh.output != "" && sh.output != "wide" {
+			if !asCSV && sh.output != "table" && sh.output != "wide" {
 				return show(sh, items, "")
 			}
 			rows := [][]string{{"CONTRACT", "ROLE", "OTHER", "PLAN", "UNITS", "RESERVED", "USED", "BEGINS", "UNTIL", "STATE", "DUE", "IN ALL"}}

@@ -124,6 +124,11 @@ func (sh *shell) offerCreateCommand() *cobra.Command {
 			case file != "" && len(plans) > 0:
 				return api.Invalid("--file", "and --plan exclude each other").Fix("write the plans into the file")
 			case file != "":
+				for _, flag := range []string{"type", "description", "label", "accept", "to", "draft"} {
+					if cmd.Flags().Changed(flag) {
+						return api.Invalid("--"+flag, "says what the file says").Fix("write it into the file")
+					}
+				}
 				if spec, err = readOffer(file); err != nil {
 					return err
 				}
@@ -223,8 +228,8 @@ func (sh *shell) offerEditCommand() *cobra.Command {
 
 // edited lets a person edit an offer, and returns the file.
 func edited(ctx context.Context, spec api.OfferSpec) (string, error) {
-	editor := os.Getenv("EDITOR")
-	if editor == "" {
+	words := strings.Fields(os.Getenv("EDITOR"))
+	if len(words) == 0 {
 		return "", api.Invalid("$EDITOR", "is empty").Fix("set it, or give a file: -f")
 	}
 	data, err := yaml.Marshal(spec)
@@ -241,7 +246,6 @@ func edited(ctx context.Context, spec api.OfferSpec) (string, error) {
 	if err != nil {
 		return f.Name(), err
 	}
-	words := strings.Fields(editor)
 	run := exec.CommandContext(ctx, words[0], append(words[1:], f.Name())...)
 	run.Stdin, run.Stdout, run.Stderr = os.Stdin, os.Stdout, os.Stderr
 	return f.Name(), run.Run()

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -16,7 +17,9 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
 
+	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/test/robustness/member"
 )
 
@@ -35,6 +38,7 @@ func TestScript(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "until": untilMatch, "keep": keep, "empty": empty, "private": private, "damage": damage,
+			"contract": contractOf,
 			// join NAME TOKEN lets a cluster join.
 			"join": func(ts *testscript.TestScript, _ bool, args []string) {
 				_, err := member.Join(t, args[0], args[1], time.Now())
@@ -86,6 +90,18 @@ func untilMatch(ts *testscript.TestScript, _ bool, args []string) {
 // keep NAME puts what the last program wrote into the environment.
 func keep(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
+}
+
+// contract FILE writes the first contract that the last program wrote, as JSON, into a file.
+func contractOf(ts *testscript.TestScript, _ bool, args []string) {
+	var deals []api.Envelope[api.Deal]
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &deals))
+	if len(deals) == 0 {
+		ts.Fatalf("no contract")
+	}
+	data, err := yaml.Marshal(api.Contract{Spec: deals[0].Payload.Spec})
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), data, 0o600))
 }
 
 // empty DIR... demands that nothing is in a folder.

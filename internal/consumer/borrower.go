@@ -117,7 +117,7 @@ func (b *Borrower) recover(ctx context.Context, theirs *transport.Reservation, w
 		return err
 	}
 	if ours.Sale != nil {
-		if ours.Offer, err = b.offer(ctx, theirs); err != nil {
+		if ours.Offer, err = b.offer(ctx, theirs, ours.Sale); err != nil {
 			return err
 		}
 	}

@@ -20,10 +20,13 @@ func (b *Borrower) bought(ctx context.Context, theirs *transport.Reservation, as
 	if asked.Purchase == nil {
 		return asked, nil, nil
 	}
+	if begun := b.Market.Now().Go().Sub(t.Created.Time); t.Assignment == "" && begun > market.DecideTime+market.SkewGrace { // it would be paid for
+		return asked, nil, api.Errorf(api.CodeBadSignature, "the broker answers with a hold that began %s ago", begun).Fix("nothing was signed; ask the broker's operator")
+	}
 	if _, err := b.meet(ctx, theirs); err != nil {
 		return asked, nil, err
 	}
-	offer, err := b.offer(ctx, theirs)
+	offer, err := b.offer(ctx, theirs, t.Sale)
 	if err != nil {
 		return asked, nil, err
 	}
@@ -38,14 +41,14 @@ func (b *Borrower) bought(ctx context.Context, theirs *transport.Reservation, as
 	return asked, offer, nil
 }
 
-// offer is the one that the broker shows with a reservation, if a key of the provider's signed it.
-func (b *Borrower) offer(ctx context.Context, theirs *transport.Reservation) (*market.Offer, error) {
+// offer is the one that the broker shows with a reservation, if a key of the provider's signed it and the sale names it.
+func (b *Borrower) offer(ctx context.Context, theirs *transport.Reservation, sale *api.Sale) (*market.Offer, error) {
 	keys, err := trust.Keys(ctx, b.Market, theirs.Payload.Provider)
 	if err != nil {
 		return nil, err
 	}
 	offer, err := trust.Offer(theirs.Payload.Offer, keys...)
-	if err == nil && (offer.Signed.Seller != theirs.Payload.Provider || theirs.Payload.Sale == nil || offer.Digest != theirs.Payload.Sale.Offer) {
+	if err == nil && (offer.Signed.Seller != theirs.Payload.Provider || offer.Digest != sale.Offer) {
 		err = api.Errorf(api.CodeBadSignature, "the broker shows another offer than the one that was bought")
 	}
 	return offer, err

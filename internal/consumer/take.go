@@ -30,8 +30,8 @@ func (b *Borrower) take(ctx context.Context, theirs *transport.Reservation, ours
 		}
 	}
 	asked, offer, err := b.bought(ctx, theirs, asked)
-	if err != nil {
-		return err
+	if err != nil { // perhaps that of the seller's key
+		return b.passOver(ctx, theirs, w, err)
 	}
 	if err := answers(t, asked, b.Cluster, b.Market.Now().Go()); err != nil {
 		return err

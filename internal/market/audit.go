@@ -1,7 +1,9 @@
 package market
 
-// Imbalance counts the pools in which what is reserved differs from the same
-// recomputed from all reservations and advertisements. It must be 0.
+import "maps"
+
+// Imbalance counts the pools in which what is reserved differs from the same recomputed from all reservations and
+// advertisements, and the sellers of whose plans another number of units is counted as sold. It must be 0.
 func (s *State) Imbalance() int { return s.Audit()() }
 
 // Audit collects what Imbalance is about. What it returns may be called on any goroutine,
@@ -9,7 +11,7 @@ func (s *State) Imbalance() int { return s.Audit()() }
 func (s *State) Audit() func() int {
 	kept := make([]audited, len(s.slots))
 	for i, p := range s.slots {
-		kept[i] = audited{p.cluster, p.measured, make(map[string]Amounts, len(p.books))}
+		kept[i] = audited{p.cluster, p.measured, make(map[string]Amounts, len(p.books)), p.sold.units}
 		for name, b := range p.books {
 			kept[i].reserved[name] = b.reserved
 		}
@@ -20,9 +22,10 @@ func (s *State) Audit() func() int {
 			counting = append(counting, r)
 		}
 	}
-	self := s.Self
+	self, offers := s.Self, maps.Clone(s.offers)
 	return func() (wrong int) {
 		fresh := New(self)
+		fresh.offers = offers
 		for _, k := range kept {
 			if k.measured != nil {
 				fresh.provider(k.cluster).observe(k.measured)
@@ -30,6 +33,7 @@ func (s *State) Audit() func() int {
 		}
 		for _, r := range counting {
 			fresh.account(r, r.Takes())
+			fresh.count(r, 1)
 		}
 		for _, k := range kept {
 			wrong += k.differs(fresh.provider(k.cluster))
@@ -43,10 +47,14 @@ type audited struct {
 	cluster  string
 	measured *Measured
 	reserved map[string]Amounts
+	sold     map[plan]int64
 }
 
-// differs counts the pools that are not as they should be, or should not be.
+// differs counts the pools that are not as they should be, or should not be, and one more if that is so of what is sold.
 func (k audited) differs(right *provider) (wrong int) {
+	if !maps.Equal(k.sold, right.sold.units) {
+		wrong++
+	}
 	for name := range k.reserved {
 		right.book(name)
 	}

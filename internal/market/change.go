@@ -29,6 +29,9 @@ type Change struct {
 // ShrinkTime is how long what a reservation lost is added to what it loses next: longer than pods may stay.
 const ShrinkTime = 5 * time.Minute
 
+// MaxStretches is how often a contract may change its units: each time is remembered by both sides, whose Ledgers are small.
+const MaxStretches = 256
+
 // Shrunk is what a reservation had more before it became smaller.
 type Shrunk struct {
 	By Amounts `json:"by"`
@@ -209,6 +212,9 @@ func (c Reassign) decide(s *State, now Time) (Outcome, error) {
 // plan grows, or lasts longer, as long as the plan is on sale as it was bought.
 func (s *State) roomToBecome(r *Reservation, size Amounts, units int64, until, now Time) error {
 	grows := len(size.Beyond(r.Size)) > 0
+	if r.Sale != nil && units != r.Sale.Units && len(r.Past) >= MaxStretches {
+		return api.Errorf(api.CodeConflict, "reservation %s has changed its units %d times", r.ID, MaxStretches).Fix("buy anew what it is to be")
+	}
 	if r.Sale != nil && (grows || until > r.Until) {
 		if err := s.unsold(r.Sale, units, s.provider(r.Provider).sold.of(r.ID), now); err != nil {
 			return err

@@ -31,7 +31,7 @@ func alone(t rapid.TB) *market.Offer {
 	return offer
 }
 
-func bought(id, consumer, plan string, units int64) *market.Hold {
+func buying(id, consumer, plan string, units int64) *market.Hold {
 	h := request(id, units)
 	h.Consumer, h.Candidates = consumer, []string{"rome"}
 	if plan != "" {
@@ -43,24 +43,24 @@ func bought(id, consumer, plan string, units int64) *market.Hold {
 func TestDedicated(t *testing.T) {
 	d := newDesk(t)
 	d.must(market.Publish{Offer: alone(t)})
-	d.must(bought("shared", "paris", "", 1))
-	d.fails(api.CodeInsufficient, bought("no", "milan", "alone", 1)) // somebody else is there
-	d.must(bought("own", "paris", "alone", 2))
-	d.fails(api.CodeInsufficient, bought("no", "milan", "shared", 1))
-	d.fails(api.CodeInsufficient, bought("no", "milan", "", 1))
+	d.must(buying("shared", "paris", "", 1))
+	d.fails(api.CodeInsufficient, buying("no", "milan", "alone", 1)) // somebody else is there
+	d.must(buying("own", "paris", "alone", 2))
+	d.fails(api.CodeInsufficient, buying("no", "milan", "shared", 1))
+	d.fails(api.CodeInsufficient, buying("no", "milan", "", 1))
 	if p := d.pool("rome"); p.Owner != "paris" || p.Tenants != 1 || p.Tenant != "paris" {
 		t.Errorf("listed as %+v", p)
 	}
-	d.must(bought("more", "paris", "shared", 1)) // what is its alone, it may have more of
+	d.must(buying("more", "paris", "shared", 1)) // what is its alone, it may have more of
 	d.must(market.Release{ID: "own", By: "paris", Generation: 1})
-	d.must(bought("again", "milan", "shared", 1))
-	d.must(bought("used up", "milan", "", 1))
+	d.must(buying("again", "milan", "shared", 1))
+	d.must(buying("used up", "milan", "", 1))
 	for _, id := range []string{"again", "used up", "shared"} {
 		d.must(market.Release{ID: id, By: d.state.Reservation(id).Consumer, Generation: 1})
 	}
 	all := resources("cpu", "8")
 	d.reports("rome", 2, all, map[string]api.AccountUse{"oslo": {Used: resources("cpu", "1")}})
-	d.fails(api.CodeInsufficient, bought("no", "paris", "alone", 1)) // somebody's pods are there, though nobody reserved anything
+	d.fails(api.CodeInsufficient, buying("no", "paris", "alone", 1)) // somebody's pods are there, though nobody reserved anything
 	if d.state.Imbalance() != 0 {
 		t.Error("the books are not right")
 	}
@@ -116,7 +116,7 @@ func TestAloneIsAlone(t *testing.T) {
 			}
 			switch act := rapid.IntRange(0, 8).Draw(t, "act"); {
 			case act < 3 || r == nil:
-				do(bought(fmt.Sprint("r", i), rapid.SampledFrom([]string{"milan", "paris", "lyon"}).Draw(t, "consumer"),
+				do(buying(fmt.Sprint("r", i), rapid.SampledFrom([]string{"milan", "paris", "lyon"}).Draw(t, "consumer"),
 					rapid.SampledFrom([]string{"alone", "shared", ""}).Draw(t, "plan"), rapid.Int64Range(1, 4).Draw(t, "units")))
 			case act == 3:
 				do(market.Confirm{ID: r.ID, Consumer: r.Consumer, Generation: r.Generation, Document: "doc"})

@@ -24,7 +24,10 @@ type federation struct {
 	// said is the newest sequence of each provider, listed what its gate held at some time, for lags.
 	said   map[string]int64
 	listed map[string][]map[string]api.AccountUse
-	serial int
+	// signed are all offers that were ever made, by digest; versions counts them.
+	signed   map[string]*market.Offer
+	versions int64
+	serial   int
 }
 
 var (
@@ -35,7 +38,7 @@ var (
 func newFederation(t *rapid.T) *federation {
 	f := &federation{t: t, now: market.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)), broker: newNode(t, ""),
 		gates: map[string]*node{}, lives: map[*node]map[string]market.Reservation{},
-		said: map[string]int64{}, listed: map[string][]map[string]api.AccountUse{}}
+		said: map[string]int64{}, listed: map[string][]map[string]api.AccountUse{}, signed: map[string]*market.Offer{}}
 	for _, p := range clusters {
 		f.gates[p] = newNode(t, p)
 	}
@@ -50,9 +53,10 @@ func newFederation(t *rapid.T) *federation {
 
 // do carries out a command, repeats it, and checks that what it changed it was allowed to change.
 func (f *federation) do(n *node, c market.Command) (market.Outcome, error) {
-	before := available(n)
+	before, unsold := available(n), left(n)
 	out, err := n.do(c, f.now)
 	f.lived(n, c)
+	f.sold(n, c, unsold)
 	for key, after := range available(n) {
 		if was := before[key]; after < 0 && after < was && !adopts(c) {
 			f.t.Fatalf("%T took %s from %d to %d", c, key, was, after)
@@ -71,7 +75,13 @@ func (f *federation) do(n *node, c market.Command) (market.Outcome, error) {
 	return out, err
 }
 
-func adopts(c market.Command) bool { a, ok := c.(market.Admit); return ok && a.Adopt }
+func adopts(c market.Command) bool {
+	if _, ok := c.(market.Adopt); ok {
+		return true
+	}
+	a, ok := c.(market.Admit)
+	return ok && a.Adopt
+}
 
 // available is what is left of each resource of each provider.
 func available(n *node) map[string]int64 {

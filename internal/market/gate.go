@@ -36,6 +36,8 @@ func (c Admit) decide(s *State, now Time) (Outcome, error) {
 		return Outcome{}, api.Errorf(api.CodeForbidden, "the assignment is of cluster %s for cluster %s", a.Consumer, a.Provider)
 	case old != nil && old.Assignment == c.Document && old.State.Counts():
 		return unchanged(old)
+	case old != nil && !samePlan(old.Sale, a.Sale):
+		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is from another plan", old.ID).Fix("make another reservation from that plan")
 	case old != nil && (old.Bound() || c.Adopt && old.State == api.Held) && old.Consumer == a.Consumer && old.Pool == a.Pool && a.Generation > old.Generation:
 		return c.change(s, clone(old), now)
 	case old != nil && (old.Generation >= a.Generation || old.Consumer != a.Consumer || old.State.Counts()):
@@ -58,12 +60,14 @@ func (c Admit) decide(s *State, now Time) (Outcome, error) {
 	return s.keep(c.Offer, changed(r, now), now), nil
 }
 
+// samePlan says whether two are from the same plan of the same version of an offer, or both from none.
+func samePlan(a, b *api.Sale) bool {
+	return (a == nil) == (b == nil) && (a == nil || a.Offer == b.Offer && a.Plan == b.Plan)
+}
+
 // change admits what a reservation that binds is to become.
 func (c Admit) change(s *State, r *Reservation, now Time) (Outcome, error) {
 	next := Change{Generation: c.Assignment.Generation, Size: c.Size, Until: At(c.Assignment.Until.Time), Assignment: c.Document, Acceptance: c.Acceptance}
-	if (r.Sale == nil) != (c.Assignment.Sale == nil) || r.Sale != nil && (r.Sale.Offer != c.Assignment.Sale.Offer || r.Sale.Plan != c.Assignment.Sale.Plan) {
-		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is from another plan", r.ID).Fix("make another reservation from that plan")
-	}
 	if r.Sale != nil {
 		next.Units, next.From = c.Assignment.Sale.Units, At(c.Assignment.Begins.Time)
 	}

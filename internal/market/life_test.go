@@ -14,7 +14,7 @@ import (
 var ways = map[string]string{
 	" -> Held":           "Hold Admit",
 	" -> Rejected":       "Hold",
-	" -> Reserved":       "Admit", // a gate takes back what its Ledger lost
+	" -> Reserved":       "Admit Adopt", // a gate takes back what its Ledger lost, a broker what its journal did
 	"Held -> Held":       "Confirm Refuse Tick Approve",
 	"Held -> Reserved":   "Accept Commit Admit", // the last where the gate's Ledger lost that it is bound
 	"Held -> Failed":     "Release Refuse Tick SetMember Deny",

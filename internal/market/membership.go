@@ -85,7 +85,7 @@ func (c Enroll) decide(s *State, now Time) (Outcome, error) {
 }
 
 // SetMember is an operator's word about a member. Removing one closes its books: what it
-// provides is Released, what it consumes is Releasing until its provider says that it is free.
+// provides is Released, what it consumes is Releasing until its provider says that it is free; its offers are off sale.
 // Errors: NotFound; Conflict for a step that makes no sense.
 type SetMember struct {
 	Cluster string
@@ -112,6 +112,11 @@ func (c SetMember) decide(s *State, now Time) (Outcome, error) {
 	if c.State == api.MemberRemoved {
 		for _, r := range s.with(c.Cluster) {
 			out.Events = append(out.Events, orphaned(clone(r), c.Cluster, now).Events...)
+		}
+		if p := s.providers[c.Cluster]; p != nil {
+			for _, o := range p.onSale {
+				out.Events = append(out.Events, s.takenOff(o, now))
+			}
 		}
 	}
 	return out, nil

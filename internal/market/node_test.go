@@ -3,6 +3,7 @@ package market_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"pgregory.net/rapid"
 
@@ -19,6 +20,8 @@ type node struct {
 	journal  [][]byte
 	snapshot []byte
 	folded   int
+	// torn are the offers that a crash left between the two events of one command.
+	torn map[string]bool
 }
 
 func newNode(t rapid.TB, self string) *node {
@@ -73,10 +76,23 @@ func (n *node) check() {
 		if live, replayed := dump(l.Pools), dump(n.other.Listing(l.Cluster).Pools); live != replayed {
 			n.t.Fatalf("cluster %s is listed as\n%s\nbut replayed\n%s", l.Cluster, live, replayed)
 		}
+		if live, replayed := sells(l), sells(n.other.Listing(l.Cluster)); live != replayed {
+			n.t.Fatalf("cluster %s sells\n%s\nbut replayed\n%s", l.Cluster, live, replayed)
+		}
 	}
+	n.remembers()
 	if n.state.Revision != uint64(len(n.journal)) {
 		n.t.Fatalf("revision %d after %d events", n.state.Revision, len(n.journal))
 	}
+}
+
+// sells is what is on sale of a cluster, and sold.
+func sells(l *market.Listing) string {
+	said := fmt.Sprint(l.Sold)
+	for _, o := range l.Offers {
+		said += " " + o.Digest
+	}
+	return said
 }
 
 // observe takes in a measurement on both.
@@ -119,6 +135,15 @@ func (n *node) restart(keep int) {
 			n.state.Apply(decode(n.t, data))
 		}
 		n.twin.Apply(decode(n.t, data))
+	}
+	n.tear()
+}
+
+// tear remembers what nothing refers to after a crash.
+func (n *node) tear() {
+	n.torn = map[string]bool{}
+	for _, o := range n.state.Offers() {
+		n.torn[o.Digest] = !slices.ContainsFunc(n.state.All(), func(r *market.Reservation) bool { return r.Sale != nil && r.Sale.Offer == o.Digest })
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -95,7 +96,10 @@ func (o *Offer) Fulfils(b api.Purchase, d time.Duration) (*api.Sale, *Plan, Amou
 		sale.Units = p.Min
 	}
 	size, err := p.Of(sale.Units)
-	return sale, p, size, err
+	if wrong, ok := errors.AsType[*api.Error](err); ok {
+		return nil, nil, nil, wrong.At("purchase.units")
+	}
+	return sale, p, size, nil
 }
 
 // Covers says why what a consumer signs is not what this offer sells, or nil. The size must be exactly that of the units.
@@ -167,7 +171,7 @@ func (o *Offer) read() error {
 		return err
 	}
 	if s.Version < 1 {
-		return api.Invalid("version", "%d", s.Version).Fix("count from 1, and up")
+		return api.Invalid("version", "an offer has no version %d", s.Version).Fix("count from 1, and up")
 	}
 	if err := checkApproval("approveWithin", s.Offer.ApproveWithin); err != nil {
 		return err
@@ -219,13 +223,13 @@ func readPlan(p *api.Plan) (Plan, error) {
 	}
 	switch {
 	case out.Min < 1 || out.Max < out.Min || out.Max > maxUnits:
-		return Plan{}, api.Invalid(at+".units", "%d to %d", out.Min, out.Max).Fix("give 1 <= min <= max <= %d", int64(maxUnits))
+		return Plan{}, api.Invalid(at+".units", "a contract cannot have %d to %d", out.Min, out.Max).Fix("give 1 <= min <= max <= %d", int64(maxUnits))
 	case p.Quantity < 0 || p.Quantity > maxUnits:
-		return Plan{}, api.Invalid(at+".quantity", "%d", p.Quantity).Fix("give 1 to %d, or nothing", int64(maxUnits))
+		return Plan{}, api.Invalid(at+".quantity", "%d cannot be sold", p.Quantity).Fix("give 1 to %d, or nothing", int64(maxUnits))
 	case p.Quantity > 0 && p.Quantity < out.Min:
 		return Plan{}, api.Invalid(at+".quantity", "%d is less than the fewest that one contract has: %d", p.Quantity, out.Min).Fix("give more, or lower units.min")
 	case p.MinDuration != nil && p.MinDuration.Duration < 0 || p.MaxDuration != nil && p.MaxDuration.Duration <= 0:
-		return Plan{}, api.Invalid(at+".maxDuration", "durations are more than 0")
+		return Plan{}, api.Invalid(at+".maxDuration", "durations are more than 0").Fix("give more, or nothing")
 	case p.MinDuration != nil && p.MaxDuration != nil && p.MaxDuration.Duration < p.MinDuration.Duration:
 		return Plan{}, api.Invalid(at+".maxDuration", "%s is less than minDuration", p.MaxDuration.Duration).Fix("give at least %s", p.MinDuration.Duration)
 	}
@@ -254,15 +258,16 @@ func (c Publish) decide(s *State, now Time) (Outcome, error) {
 	switch {
 	case old != nil && old.Signed.Version >= o.Signed.Version:
 		return Outcome{}, api.Errorf(api.CodeConflict, "offer %s is at version %d", o.Key(), old.Signed.Version).At("version").Fix("sign a newer one")
-	case old == nil && s.provider(o.Signed.Seller).offers() >= api.MaxOffers:
+	case old == nil && s.providers[o.Signed.Seller].offers() >= api.MaxOffers:
 		return Outcome{}, api.Errorf(api.CodeTooLarge, "%s has %d offers on sale", o.Signed.Seller, api.MaxOffers).Fix("withdraw one first")
 	}
 	next := *o
 	next.OnSale, next.Changed = true, now
-	out := Outcome{Offer: &next, Events: []Event{{Time: now, Offer: &next}}}
-	if old != nil {
+	out := Outcome{Offer: &next}
+	if old != nil { // first, so that two are never on sale, also where a journal ends between the two
 		out.Events = append(out.Events, s.takenOff(old, now))
 	}
+	out.Events = append(out.Events, Event{Time: now, Offer: &next})
 	return out, nil
 }
 
@@ -341,7 +346,13 @@ func (s *State) forgetOffer(digest string) {
 	delete(s.offers, digest)
 }
 
-func (p *provider) offers() int { return len(p.onSale) }
+// offers is how many are on sale; p may be nil.
+func (p *provider) offers() int {
+	if p == nil {
+		return 0
+	}
+	return len(p.onSale)
+}
 
 // sell puts an offer among those on sale, which are sorted by name. The slice is replaced: views share it.
 func (p *provider) sell(o *Offer) {

@@ -18,6 +18,7 @@ func TestAnythingInAnyOrder(t *testing.T) {
 		acts := []func(*rapid.T){
 			f.hold, f.step, f.step, f.step, f.hold, f.step, f.step, f.timePasses, f.refuse, f.release, f.free, f.confirm, f.accept,
 			f.change, f.step, f.change, f.activate, f.advertiseAny, f.admit, f.commit, f.gateReleases, f.gateFrees, f.note, f.conditional, f.members, f.restartAny, f.approve,
+			f.publish, f.buy, f.step, f.buy, f.withdraw, f.adopt,
 		}
 		for range rapid.IntRange(20, 200).Draw(t, "acts") {
 			rapid.SampledFrom(acts).Draw(t, "act")(t)
@@ -80,8 +81,13 @@ func (f *federation) change(t *rapid.T) {
 	if !f.rarely("not newer") {
 		a.Generation = r.Latest() + 1
 	}
+	cores, units := rapid.Int64Range(1, 7).Draw(t, "cpu"), int64(0)
+	if r.Sale != nil {
+		cores = min(cores, 4)
+		units = cores
+	}
 	f.do(f.broker, market.Reassign{ID: r.ID, Consumer: f.party(r.Consumer), Generation: a.Generation,
-		Size:     market.Amounts{{Resource: "cpu", Value: rapid.Int64Range(1, 7).Draw(t, "cpu") * 1000}},
+		Size: cpu(cores), Units: units, From: f.now / 1000 * 1000,
 		Until:    f.now + market.Time(rapid.SampledFrom([]int64{-1, 1, 60_000, 3_600_000, 7_200_000}).Draw(t, "until")),
 		Document: documentOf(a)})
 }
@@ -123,10 +129,18 @@ func (f *federation) admit(t *rapid.T) {
 	}
 	size := r.Size
 	if c := r.Changing(); c != nil && !f.rarely("what was") {
-		a.Generation, a.Until, size = c.Generation, c.Until.Meta(), c.Size
+		a, size = changed(a, r), c.Size
 	}
 	f.do(f.gates[a.Provider], market.Admit{Assignment: a, Size: size, Document: documentOf(a), Acceptance: "yes of " + a.Provider,
-		BindsUntil: r.HeldUntil + 30_000, Adopt: f.rarely("adopt")})
+		BindsUntil: r.HeldUntil + 30_000, Adopt: f.rarely("adopt"), Offer: f.offerOf(r)})
+}
+
+// adopt tells the broker what a gate accepted, which it may have lost.
+func (f *federation) adopt(t *rapid.T) {
+	gate := f.gates[rapid.SampledFrom(providers).Draw(t, "provider")]
+	if r := f.some(gate); r.Provider == gate.state.Self && r.Bound() {
+		f.do(f.broker, market.Adopt{Assignment: market.AssignmentOf(r, "ck", "pk"), Size: r.Size, Document: r.Assignment, Acceptance: r.Acceptance, Offer: f.offerOf(r)})
+	}
 }
 
 func (f *federation) commit(*rapid.T) {
@@ -206,8 +220,8 @@ func (f *federation) step(*rapid.T) {
 	gate := f.gates[r.Provider]
 	switch a := market.AssignmentOf(r, "ck", "pk"); {
 	case r.Changing() != nil:
-		a.Generation, a.Until = r.Change.Generation, r.Change.Until.Meta()
-		if _, err := f.do(gate, market.Admit{Assignment: a, Size: r.Change.Size, Document: r.Change.Assignment, Acceptance: "yes"}); err != nil {
+		a = changed(a, r)
+		if _, err := f.do(gate, market.Admit{Assignment: a, Size: r.Change.Size, Document: r.Change.Assignment, Acceptance: "yes", Offer: f.offerOf(r)}); err != nil {
 			f.do(f.broker, market.Refuse{ID: r.ID, By: r.Provider, Generation: a.Generation, Reason: api.ReasonInsufficient})
 		} else if _, err := f.do(f.broker, market.Accept{ID: r.ID, Provider: r.Provider, Generation: a.Generation, Document: documentOf(a)}); err != nil {
 			f.t.Fatalf("%s changes, and is not accepted: %v", dump(r), err)
@@ -216,7 +230,7 @@ func (f *federation) step(*rapid.T) {
 	case r.State == api.Held && r.Assignment == "":
 		f.do(f.broker, market.Confirm{ID: r.ID, Consumer: r.Consumer, Generation: r.Generation, Document: documentOf(a)})
 	case r.State == api.Held:
-		admit := market.Admit{Assignment: a, Size: r.Size, Document: r.Assignment, Acceptance: "yes", BindsUntil: r.HeldUntil + 30_000}
+		admit := market.Admit{Assignment: a, Size: r.Size, Document: r.Assignment, Acceptance: "yes", BindsUntil: r.HeldUntil + 30_000, Offer: f.offerOf(r)}
 		if r.ApproveBy != 0 { // the gate asks a person first
 			admit.Acceptance, admit.ApproveBy = "", r.ApproveBy
 		}

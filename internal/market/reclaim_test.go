@@ -35,7 +35,7 @@ func spot(t rapid.TB) *market.Offer {
 // sells takes a purchase to where both are bound.
 func (d *desk) sells(id, plan string) {
 	d.t.Helper()
-	d.must(bought(id, "paris", plan, 1))
+	d.must(buying(id, "paris", plan, 1))
 	d.must(market.Confirm{ID: id, Consumer: "paris", Generation: 1, Document: "doc"})
 	d.must(market.Accept{ID: id, Provider: "rome", Generation: 1, Document: "yes"})
 }
@@ -45,7 +45,7 @@ func TestReclaim(t *testing.T) {
 	d.must(market.Publish{Offer: spot(t)})
 	d.sells("spot", "spot")
 	d.sells("firm", "firm")
-	d.must(bought("held", "paris", "spot", 1))
+	d.must(buying("held", "paris", "spot", 1))
 	at := noon + 600_000
 	d.fails(api.CodeForbidden, market.Reclaim{ID: "firm", By: "rome", At: at, Document: "word"})
 	d.fails(api.CodeForbidden, market.Reclaim{ID: "spot", By: "paris", At: at, Document: "word"})
@@ -93,7 +93,7 @@ func TestReclaimedInTime(t *testing.T) {
 			}
 		}
 		measure(1)
-		for _, c := range []market.Command{market.Publish{Offer: spot(t)}, bought("r", "paris", "spot", 1),
+		for _, c := range []market.Command{market.Publish{Offer: spot(t)}, buying("r", "paris", "spot", 1),
 			market.Confirm{ID: "r", Consumer: "paris", Generation: 1, Document: "doc"}, market.Accept{ID: "r", Provider: "rome", Generation: 1, Document: "yes"}} {
 			if err := do(c); err != nil {
 				t.Fatal(err)

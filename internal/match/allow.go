@@ -1,6 +1,7 @@
 package match
 
 import (
+	"errors"
 	"github.com/bourse-dev/bourse/api"
 )
 
@@ -19,6 +20,15 @@ func (e *Engine) CheckAllow(allow string) error {
 		return nil
 	}
 	_, err := e.allow.compile(allow, "")
+	return err
+}
+
+// CheckAccept says the same of an offer's `accept`. Errors: Invalid at accept.
+func (e *Engine) CheckAccept(accept string) error {
+	err := e.CheckAllow(accept)
+	if wrong, ok := errors.AsType[*api.Error](err); ok {
+		return wrong.At("accept")
+	}
 	return err
 }
 

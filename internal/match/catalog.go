@@ -47,8 +47,7 @@ func (e *Engine) Catalog(v *market.View, to *api.Card, q api.CatalogQuery, now m
 	}
 	slices.SortFunc(found, func(a, b Found) int {
 		if s.ByPrice {
-			x, y := a.cheapest(), b.cheapest()
-			if by := cmp.Or(strings.Compare(x.Price.Currency, y.Price.Currency), cmp.Compare(x.Nanos, y.Nanos)); by != 0 {
+			if by := a.cheapest().compare(b.cheapest()); by != 0 {
 				return by
 			}
 		}
@@ -92,12 +91,18 @@ func (s *search) plans(o Offered) []FoundPlan {
 	return out
 }
 
+// cheapest is the plan that an offer is sorted by: of those in its first currency, as amounts of two are never compared.
 func (f *Found) cheapest() *FoundPlan {
 	best := &f.Plans[0]
 	for i := range f.Plans {
-		if p := &f.Plans[i]; p.Nanos < best.Nanos {
+		if p := &f.Plans[i]; p.compare(best) < 0 {
 			best = p
 		}
 	}
 	return best
+}
+
+// compare orders plans by price: free ones first, then currency by currency.
+func (p *FoundPlan) compare(q *FoundPlan) int {
+	return cmp.Or(strings.Compare(p.Price.Currency, q.Price.Currency), cmp.Compare(p.Nanos, q.Nanos))
 }

@@ -22,7 +22,13 @@ var update = flag.Bool("update", false, "write the evaluations that come out int
 // TestDecide reads the catalogue of decisions: each file is a federation (see cluster in
 // help_test.go), the request of one of its members, and the evaluation that comes out.
 func TestDecide(t *testing.T) {
-	files, err := filepath.Glob("testdata/decide/*.txtar")
+	golden(t, "testdata/decide", []string{"clusters.yaml", "request.yaml", "evaluation.yaml"}, evaluate)
+}
+
+// golden reads the files of a folder: of each, the first two parts and what comes of them, which must be the third.
+func golden(t *testing.T, dir string, parts []string, of func(t *testing.T, first, second []byte) []byte) {
+	t.Helper()
+	files, err := filepath.Glob(dir + "/*.txtar")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no files", err)
 	}
@@ -32,10 +38,12 @@ func TestDecide(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(archive.Files) != 3 || archive.Files[2].Name != "evaluation.yaml" {
-				t.Fatal("want the files clusters.yaml, request.yaml and evaluation.yaml")
+			for i, name := range parts {
+				if len(archive.Files) != len(parts) || archive.Files[i].Name != name {
+					t.Fatalf("want the files %v", parts)
+				}
 			}
-			got := evaluate(t, archive.Files[0].Data, archive.Files[1].Data)
+			got := of(t, archive.Files[0].Data, archive.Files[1].Data)
 			if *update {
 				archive.Files[2].Data = got
 				if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {

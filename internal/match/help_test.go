@@ -2,8 +2,11 @@ package match_test
 
 import (
 	"cmp"
+	"encoding/base64"
+	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,6 +39,9 @@ type cluster struct {
 	Terms         api.Terms `json:"terms,omitempty"`
 	// Pools may leave out capacity and allocatable; they are then what is shared.
 	Pools map[string]api.Pool `json:"pools,omitempty"`
+	// Offers are on sale, by name; Sold is how many units of a plan are sold, by "offer/plan".
+	Offers map[string]api.OfferSpec `json:"offers,omitempty"`
+	Sold   map[string]int64         `json:"sold,omitempty"`
 }
 
 // viewOf is a market with these clusters, in this order.
@@ -79,7 +85,35 @@ func put(tb testing.TB, s *market.State, id string, c cluster, number int64) {
 		s.Apply(market.Event{Time: now, Member: member})
 	}
 	advertise(tb, s, id, c, number)
+	for name, spec := range c.Offers {
+		o := offered(tb, id, name, spec)
+		o.OnSale = true
+		s.Apply(market.Event{Time: now, Offer: o})
+	}
+	for what, units := range c.Sold {
+		offer, plan, _ := strings.Cut(what, "/")
+		s.Apply(market.Event{Time: now, Reservation: &market.ReservationEvent{Reservation: &market.Reservation{
+			ID: "r-" + id + "-" + offer, State: api.Reserved, Consumer: "elsewhere", Provider: id, Pool: "sold",
+			Sale: &api.Sale{Offer: digestOf(id, offer), Plan: plan, Units: units}}}})
+	}
 }
+
+// offered is an offer as the market has it. That its seller signed it was checked before.
+func offered(tb testing.TB, seller, name string, spec api.OfferSpec) *market.Offer {
+	tb.Helper()
+	payload, err := json.Marshal(api.SignedOffer{Protocol: api.Protocol, Seller: seller, Name: name, Version: 1, Offer: spec})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	o, err := market.ReadOffer("x." + base64.RawURLEncoding.EncodeToString(payload) + ".y")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	o.Digest = digestOf(seller, name)
+	return o
+}
+
+func digestOf(seller, offer string) string { return "SHA256:" + seller + "/" + offer }
 
 func advertise(tb testing.TB, s *market.State, id string, c cluster, number int64) {
 	tb.Helper()

@@ -28,7 +28,7 @@ type Price struct {
 	Period   api.Period
 }
 
-// Parse takes in a price; nil is free. Errors: Invalid at a field under field.
+// Parse takes in a price; nil is free, as is an amount of 0. Errors: Invalid at a field under field.
 func Parse(field string, p *api.Price) (Price, error) {
 	if p == nil {
 		return Price{}, nil
@@ -43,6 +43,9 @@ func Parse(field string, p *api.Price) (Price, error) {
 	}
 	if _, known := seconds[p.Period]; !known && p.Period != api.PeriodMonth && p.Period != api.PeriodYear {
 		return Price{}, api.Invalid(field+".period", "%.40q is not a period", string(p.Period)).Fix("use minute, hour, day, week, month or year")
+	}
+	if out.Free() { // in any currency
+		return Price{}, nil
 	}
 	return out, nil
 }
@@ -177,7 +180,7 @@ func (p Price) Text() string {
 		return "free"
 	}
 	exact := new(big.Rat).SetFrac64(p.Nano, nano)
-	amount := strings.TrimRight(exact.FloatString(9), "0")
+	amount := strings.TrimSuffix(strings.TrimRight(exact.FloatString(9), "0"), ".")
 	if minor := Text(exact, p.Currency); len(amount) < len(minor) {
 		amount = minor
 	}

@@ -82,6 +82,11 @@ func TestText(t *testing.T) {
 			t.Errorf("%s is written %s, want %s", amount, got, want)
 		}
 	}
+	for amount, want := range map[string]string{"3": "3 JPY/day", "1500": "1500 JPY/day", "0.5": "0.5 JPY/day"} { // which has no minor unit
+		if got := price(t, amount, "JPY", api.PeriodDay).Text(); got != want {
+			t.Errorf("%s is written %s, want %s", amount, got, want)
+		}
+	}
 }
 
 func arbitrary(t *rapid.T) money.Price {

@@ -104,8 +104,8 @@ func (o *Offers) sell(ctx context.Context, object *api.Offer) (*market.Offer, er
 			return known, nil
 		}
 	}
-	if err := o.Engine.CheckAllow(object.Spec.Accept); err != nil {
-		return nil, api.Invalid("accept", "%s", err)
+	if err := o.Engine.CheckAccept(object.Spec.Accept); err != nil {
+		return nil, err
 	}
 	version := o.Market.Now().Go().UnixMilli()
 	if known != nil {

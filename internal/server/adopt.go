@@ -2,10 +2,12 @@ package server
 
 import (
 	"context"
+	"time"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/match"
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
@@ -38,16 +40,19 @@ func (s *Server) agreement(id, caller string, in api.Agreement) (market.Adopt, e
 	consumer, provider := s.keysOf(claimed.Consumer), s.keysOf(claimed.Provider)
 	var a api.Assignment
 	if _, err := trust.Verified(in.Assignment, api.DocumentAssignment, &a, consumer...); err != nil {
-		return market.Adopt{}, under("assignment", err)
+		return market.Adopt{}, unsigned("assignment", err)
 	}
 	var yes api.Acceptance
 	if _, err := trust.Verified(in.Acceptance, api.DocumentAcceptance, &yes, provider...); err != nil {
-		return market.Adopt{}, under("acceptance", err)
+		return market.Adopt{}, unsigned("acceptance", err)
 	}
 	if yes.Reservation != id || yes.Generation != a.Generation || yes.Assignment != clusterkey.Digest(in.Assignment).String() {
 		return market.Adopt{}, api.Invalid("acceptance", "it is of another assignment").Fix("send both as they were signed")
 	}
 	if err := market.ValidCluster("id", id); err != nil {
+		return market.Adopt{}, err
+	}
+	if err := s.adoptable(a); err != nil {
 		return market.Adopt{}, err
 	}
 	size, err := market.Need("assignment.resources", a.Resources)
@@ -59,9 +64,38 @@ func (s *Server) agreement(id, caller string, in api.Agreement) (market.Adopt, e
 		return out, nil
 	}
 	if out.Offer, err = trust.Offer(in.Offer, provider...); err != nil {
-		return market.Adopt{}, under("offer", err)
+		return market.Adopt{}, unsigned("offer", err)
 	}
 	return out, out.Offer.Covers(*a.Sale, a.Pool, size)
+}
+
+// unsigned is the error of a document that its party did not sign, or of what is wrong in it.
+func unsigned(field string, err error) error {
+	if api.CodeOf(err) != api.CodeBadSignature {
+		return under(field, err)
+	}
+	return api.Errorf(api.CodeBadSignature, "%s", err).At(field).Fix("send it as its party signed it")
+}
+
+// adoptable says what of an assignment cannot be, whoever signed it: two members may do so together.
+func (s *Server) adoptable(a api.Assignment) error {
+	if err := market.ValidCluster("assignment.pool", a.Pool); err != nil {
+		return err
+	}
+	for _, demand := range []struct {
+		holds bool
+		field string
+	}{
+		{a.Protocol >= 1 && a.Protocol <= api.Protocol, "protocol"},
+		{a.Generation >= 1, "generation"},
+		{a.Slice == market.SliceName(a.Consumer, a.Provider, a.Pool), "slice"},
+		{a.Until.Sub(s.Exchange.Now().Go()) <= match.LongestDuration+time.Hour, "until"},
+	} {
+		if !demand.holds {
+			return api.Invalid("assignment."+demand.field, "no provider accepts that").Fix("send what a provider accepted")
+		}
+	}
+	return nil
 }
 
 // keysOf are the keys that a member has and had.

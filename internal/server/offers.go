@@ -152,16 +152,20 @@ func (s *Server) publishOffer(ctx context.Context, in *struct {
 
 // offer reads a signed offer and checks all of it.
 func (s *Server) offer(document, key string) (*market.Offer, error) {
+	var signed api.SignedOffer
+	if err := s.verify(document, api.DocumentOffer, key, &signed); err != nil {
+		return nil, err
+	}
 	public, err := clusterkey.ParsePublicKey(key)
 	if err != nil {
 		return nil, err
 	}
 	offer, err := trust.Offer(document, public)
+	if err == nil {
+		err = s.Engine.CheckAccept(offer.Signed.Offer.Accept)
+	}
 	if err != nil {
 		return nil, under("document", err)
-	}
-	if err := s.Engine.CheckAllow(offer.Signed.Offer.Accept); err != nil {
-		return nil, api.Invalid("document.accept", "%s", err)
 	}
 	return offer, nil
 }

@@ -38,7 +38,7 @@ func TestEachKindHasAnExample(t *testing.T) {
 			shown[kind.Kind] = true
 		}
 	}
-	for _, kind := range []string{"SharingPolicy", "ResourceRequest", "ReservationInstruction", "ProviderInstruction", "Advertisement", "Ledger"} {
+	for _, kind := range []string{"SharingPolicy", "ResourceRequest", "ReservationInstruction", "ProviderInstruction", "Advertisement", "Ledger", "Offer", "Contract"} {
 		if !shown[kind] {
 			t.Errorf("no example of a %s in docs/objects", kind)
 		}

@@ -71,7 +71,7 @@ func TestAPIServerRefuses(t *testing.T) {
 // tests of the documentation.
 func TestExamplesApply(t *testing.T) {
 	w := start(t)
-	for _, name := range []string{"sharingpolicy.yaml", "resourcerequest.yaml"} {
+	for _, name := range []string{"sharingpolicy.yaml", "resourcerequest.yaml", "offer.yaml"} {
 		for _, o := range objects(t, w.Path(filepath.Join("docs/objects", name))) {
 			strict := kube.WithFieldValidation(w.rome.Objects, "Strict")
 			if err := strict.Create(t.Context(), o, kube.DryRunAll); err != nil {

@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport"
 )
@@ -37,6 +38,13 @@ func (d *Deal) ByHand(within time.Duration) *transport.Reservation {
 		r.ProviderCard = d.Provider.Sign(api.DocumentCard, api.Card{Cluster: d.Provider.ID, Key: d.Provider.Key.Public().String(),
 			Number: time.Now().UnixMicro(), ApproveWithin: &metav1.Duration{Duration: within}})
 	})
+}
+
+// From makes it a purchase: of so many units of a plan of an offer, of which the broker shows this document.
+func (d *Deal) From(offer, plan string, units int64) *Deal {
+	d.shown.Payload.Offer = offer
+	d.shown.Payload.Sale = &api.Sale{Offer: clusterkey.Digest(offer).String(), Plan: plan, Units: units}
+	return d
 }
 
 // Shown is what the broker shows now.

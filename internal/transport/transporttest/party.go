@@ -73,11 +73,15 @@ func (p *Party) Assignment(r transport.Reservation) api.Assignment {
 		p.t.Fatalf("card of %s: %v", r.Payload.Provider, err)
 	}
 	t := r.Payload
+	begins := metav1.Time{}
+	if t.Sale != nil {
+		begins = Seconds(t.Created.Time)
+	}
 	return api.Assignment{
 		Protocol: api.Protocol, Reservation: r.ID, Generation: t.Generation,
 		Consumer: t.Consumer, ConsumerKey: p.Key.Public().Fingerprint().String(),
 		Provider: t.Provider, ProviderKey: provider.Fingerprint().String(),
-		Pool: t.Pool, Slice: t.Slice, Resources: t.Resources, Until: Seconds(t.Until.Time), Expires: Seconds(t.Expires().Time),
+		Pool: t.Pool, Slice: t.Slice, Resources: t.Resources, Until: Seconds(t.Until.Time), Expires: Seconds(t.Expires().Time), Sale: t.Sale, Begins: begins,
 	}
 }
 
@@ -85,6 +89,24 @@ func (p *Party) Assignment(r transport.Reservation) api.Assignment {
 func (p *Party) Assign(r transport.Reservation) string {
 	p.t.Helper()
 	return p.Sign(api.DocumentAssignment, p.Assignment(r))
+}
+
+// SignOffer signs a version of an offer.
+func (p *Party) SignOffer(name string, version int64, spec api.OfferSpec) string {
+	p.t.Helper()
+	return p.Sign(api.DocumentOffer, api.SignedOffer{Protocol: api.Protocol, Seller: p.ID, Name: name, Version: version, Offer: spec})
+}
+
+// WebOffer has the plan small, of which a unit is one CPU and costs so much an hour: eight units, of which one contract may have
+// two, four or six, for a day at most; and the plan large, of two CPUs.
+func WebOffer(price string) api.OfferSpec {
+	per := func(amount string) *api.Price {
+		return &api.Price{Amount: amount, Currency: "EUR", Period: api.PeriodHour}
+	}
+	return api.OfferSpec{Type: "compute", Plans: []api.Plan{
+		{Name: "small", Resources: CPU("1"), Price: per(price), Quantity: 8, Units: &api.Units{Min: 2, Max: 6, Step: 2}, MaxDuration: &metav1.Duration{Duration: 24 * time.Hour}},
+		{Name: "large", Resources: CPU("2"), Price: per(price)},
+	}}
 }
 
 // Acceptance is the provider's yes to a reservation whose assignment is signed.
