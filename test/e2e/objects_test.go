@@ -37,7 +37,7 @@ func TestAPIServerRefuses(t *testing.T) {
 		{"a policy of another pool", policy("default", "GPUs"), "spec.pools[0].name"},
 		{"a policy without a pool", &api.SharingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, "spec.pools"},
 		{"an empty request", request(api.Request{Resources: api.Resources{}}), "ask for 1 to 64 resources"},
-		{"a request without resources", request(api.Request{}), "spec.resources"},
+		{"a request without resources", request(api.Request{}), "ask for 1 to 64 resources, or for a plan of an offer"},
 		{"an unknown strategy", request(api.Request{Resources: cpu("1"), Strategy: "greedy"}), "spec.strategy"},
 		{"an endless expression", request(api.Request{Resources: cpu("1"), Where: strings.Repeat("x", 2049)}), "spec.where"},
 	} {
@@ -57,7 +57,7 @@ func TestAPIServerRefuses(t *testing.T) {
 		"shape of pods":      `{"spec": {"podShape": {"cpu": "1"}}}`,
 	} {
 		err := w.rome.Objects.Patch(t.Context(), r.DeepCopy(), kube.RawPatch("application/merge-patch+json", []byte(change)))
-		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "only the resources and the duration of a request can change: delete it and make another") {
+		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "only the resources, the units and the duration of a request can change: delete it and make another") {
 			t.Errorf("a request changes its %s: %v", name, err)
 		}
 	}

@@ -106,8 +106,12 @@ func useAllRights(t *testing.T, w *world) {
 			t.Fatal(err)
 		}
 	}
+	trades(t, w)
 	namesItself(t, w.rome)
 	editInstructions(t, w)
+	if _, err := w.paris.People(0).Contracts(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	becomes(t, w.paris, ask(t, w.paris, "default", "of-an-older-api-server", api.Request{Resources: cpu("1"), Target: "milan"}), api.Reserved)
 }
 

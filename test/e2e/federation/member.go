@@ -34,6 +34,7 @@ type Member struct {
 
 	federation *Federation
 	token      string
+	connector  string     // address of the first replica's connector
 	agents     []*Process // by replica; the last life of each
 }
 
@@ -127,6 +128,15 @@ func (m *Member) StartAgent(replica int) (*Process, error) {
 		name = fmt.Sprintf("agent-%d", replica)
 	}
 	args := []string{"--cluster-id", m.Name, "--join", m.token, "--socket", m.Socket(replica)}
+	if m.connector == "" {
+		var err error
+		if m.connector, err = freeAddress(); err != nil {
+			return nil, err
+		}
+	}
+	if replica == 0 {
+		args = append(args, "--connector-listen", m.connector, "--connector-url", "https://"+m.connector)
+	}
 	p, err := m.RunAgent(name, append(args, m.AgentFlags...)...)
 	if err != nil {
 		return nil, err
