@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
@@ -40,16 +42,24 @@ func (h *home) PutOffer(ctx context.Context, name string, spec api.OfferSpec) (a
 	if err := h.sells(name, spec); err != nil {
 		return none, err
 	}
-	object := &api.Offer{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: name}}
-	err := h.Get(ctx, client.ObjectKeyFromObject(object), object)
-	if apierrors.IsNotFound(err) {
-		object.Spec = spec
-		err = h.Create(ctx, object)
-	} else if err == nil {
-		before := object.DeepCopy()
-		object.Spec = spec
-		err = h.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	}
+	var object *api.Offer
+	// Our cache may lag behind what was just written: then it is looked at again.
+	err := wait.PollUntilContextTimeout(ctx, 5*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
+		object = &api.Offer{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: name}}
+		err := h.Get(ctx, client.ObjectKeyFromObject(object), object)
+		if apierrors.IsNotFound(err) {
+			object.Spec = spec
+			err = h.Create(ctx, object)
+		} else if err == nil {
+			before := object.DeepCopy()
+			object.Spec = spec
+			err = h.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		}
+		if apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) {
+			return false, nil
+		}
+		return err == nil, err
+	})
 	if err != nil {
 		return none, kubernetesError(err)
 	}
