@@ -284,7 +284,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	everywhere := stalls{broker, shop}
 	shown := &picture{a.mgr.GetClient(), a.Namespace}
 	advertiser := &provider.Advertiser{
-		Cluster: cluster, Key: m.key, Market: ledger, Inventory: inv, Broker: everywhere, Log: log, Connector: a.ConnectorURL,
+		Cluster: cluster, Key: m.key, Market: ledger, Inventory: inv, Brokers: everywhere.all(), Log: log, Connector: a.ConnectorURL,
 		Sharing: sharing.current.Load, Changed: sharing.changed, Interval: a.Interval,
 		Show: shown.show, Endorsement: a.Endorsement, Rotations: m.rotations,
 	}

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -172,45 +173,34 @@ type stalls struct {
 	own transport.Broker // nil: none
 }
 
-func (s stalls) both(tell func(transport.Broker) error) error {
-	var own error
-	if s.own != nil {
-		own = tell(s.own)
+// all are those places.
+func (s stalls) all() []transport.Broker {
+	if s.own == nil {
+		return []transport.Broker{s.Broker}
 	}
-	if err := tell(s.Broker); err != nil {
-		return err
-	}
-	return own
+	return []transport.Broker{s.own, s.Broker}
 }
 
-// PutCard implements transport.Broker.
-func (s stalls) PutCard(ctx context.Context, signed string) error {
-	return s.both(func(b transport.Broker) error {
-		if err := b.PutCard(ctx, signed); err != nil && api.CodeOf(err) != api.CodeConflict {
-			return err
-		}
-		return nil
-	})
-}
-
-// Advertise implements transport.Broker.
-func (s stalls) Advertise(ctx context.Context, m api.Measurement) error {
-	return s.both(func(b transport.Broker) error { return b.Advertise(ctx, m) })
+func (s stalls) each(tell func(transport.Broker) error) (failed error) {
+	for _, b := range s.all() {
+		failed = cmp.Or(failed, tell(b))
+	}
+	return failed
 }
 
 // Publish implements transport.Broker.
 func (s stalls) Publish(ctx context.Context, name, signed string) error {
-	return s.both(func(b transport.Broker) error { return b.Publish(ctx, name, signed) })
+	return s.each(func(b transport.Broker) error { return b.Publish(ctx, name, signed) })
 }
 
 // Withdraw implements transport.Broker.
 func (s stalls) Withdraw(ctx context.Context, name string) error {
-	return s.both(func(b transport.Broker) error { return b.Withdraw(ctx, name) })
+	return s.each(func(b transport.Broker) error { return b.Withdraw(ctx, name) })
 }
 
 // Catalog is what either shows.
 func (s stalls) Catalog(ctx context.Context, q api.CatalogQuery) (all []api.Envelope[api.Listing], err error) {
-	err = s.both(func(b transport.Broker) error {
+	err = s.each(func(b transport.Broker) error {
 		found, err := b.Catalog(ctx, q)
 		all = append(all, found...)
 		return err

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"hash/fnv"
 	"log/slog"
@@ -36,8 +37,9 @@ type Advertiser struct {
 	Liqo func(*api.Properties, *api.Sharing)
 	// Connector is the URL at which others reach this cluster's connector, for the card. May be empty.
 	Connector string
-	Broker    transport.Broker
-	Log       *slog.Logger
+	// Brokers are told in this order; that one is away does not keep the others from hearing.
+	Brokers []transport.Broker
+	Log     *slog.Logger
 	// Sharing is the SharingPolicy's spec, nil without one. Changed tells that it changed.
 	Sharing func() *api.Sharing
 	Changed <-chan struct{}
@@ -140,27 +142,34 @@ func (a *Advertiser) advertise(ctx context.Context) error {
 	return err
 }
 
-func (a *Advertiser) publish(ctx context.Context, m api.Measurement) error {
+func (a *Advertiser) publish(ctx context.Context, m api.Measurement) (failed error) {
 	card, err := a.signedCard(ctx)
 	if err != nil {
 		return err
 	}
+	for _, b := range a.Brokers {
+		failed = cmp.Or(failed, a.tell(ctx, b, card, m))
+	}
+	return failed
+}
+
+func (a *Advertiser) tell(ctx context.Context, b transport.Broker, card string, m api.Measurement) error {
 	if card != "" {
-		if err := a.Broker.PutCard(ctx, card); err != nil && api.CodeOf(err) != api.CodeConflict {
+		if err := b.PutCard(ctx, card); err != nil && api.CodeOf(err) != api.CodeConflict {
 			return err
 		}
 	}
-	err = a.Broker.Advertise(ctx, m)
+	err := b.Advertise(ctx, m)
 	if api.CodeOf(err) == api.CodeStaleAdvertisement {
-		a.overtake(ctx)
+		a.overtake(ctx, b)
 	}
 	return err
 }
 
-// overtake begins an incarnation later than the one that the broker has, of an agent that started while this
+// overtake begins an incarnation later than the one that a broker has, of an agent that started while this
 // cluster's clock was ahead. Without it nothing would be believed until the clock is there again.
-func (a *Advertiser) overtake(ctx context.Context) {
-	own, err := a.Broker.Cluster(ctx, a.Cluster)
+func (a *Advertiser) overtake(ctx context.Context, b transport.Broker) {
+	own, err := b.Cluster(ctx, a.Cluster)
 	if theirs := own.Payload.Sequence.Incarnation; err == nil && theirs < farOff {
 		a.incarnate(theirs + 1)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/provider"
 	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
+	"github.com/bourse-dev/bourse/internal/transport"
 )
 
 // advertises runs milan's advertiser over a cluster of one node until the test ends; what it advertises comes
@@ -39,7 +40,7 @@ func (g *gate) advertises(take func(api.Measurement) error) <-chan api.Measureme
 	}
 	i := inventory.New(k, inventory.Options{Logger: silent})
 	a := &provider.Advertiser{
-		Cluster: g.milan.ID, Key: g.milan.Key, Rotations: g.milan.Rotations, Market: g.Market, Inventory: i, Broker: g.broker, Log: silent, Interval: 20 * time.Millisecond,
+		Cluster: g.milan.ID, Key: g.milan.Key, Rotations: g.milan.Rotations, Market: g.Market, Inventory: i, Brokers: []transport.Broker{g.broker}, Log: silent, Interval: 20 * time.Millisecond,
 		Sharing: func() *api.Sharing { return &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}} },
 		Show:    func(context.Context, api.AdvertisementStatus, error) {},
 	}

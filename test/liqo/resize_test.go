@@ -89,7 +89,7 @@ func TestResizeUpAndDown(t *testing.T) {
 	a.runs(1)
 	before := podsIn(t, w.milan, "resized-rome")
 	err := a.edit(func(s *api.ResourceRequestSpec) { s.Target = "paris" })
-	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "only the resources and the duration") {
+	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "only the resources, the units and the duration") {
 		t.Errorf("another target: %v", err)
 	}
 	if after := podsIn(t, w.milan, "resized-rome"); fmt.Sprint(before) != fmt.Sprint(after) {
