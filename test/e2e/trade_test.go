@@ -19,7 +19,7 @@ func TestTrade(t *testing.T) { trades(t, start(t)) }
 
 func trades(t *testing.T, w *world) {
 	t.Helper()
-	seller, buyer := w.milan.People(0), w.rome.People(0)
+	seller, buyer := w.paris.People(0), w.rome.People(0)
 	small := func(price string) api.OfferSpec {
 		return api.OfferSpec{Type: "compute", Plans: []api.Plan{{Name: "small", Resources: api.Resources{"cpu": resource.MustParse("500m")}, Quantity: 2,
 			Price: &api.Price{Amount: price, Currency: "EUR", Period: api.PeriodHour}}}}
@@ -30,8 +30,8 @@ func trades(t *testing.T, w *world) {
 		}
 	}
 	var offer api.Envelope[api.Listing]
-	eventually(t, "rome sees what milan sells", func(ctx context.Context) (err error) {
-		if offer, err = buyer.Offer(ctx, "milan", "web"); err != nil {
+	eventually(t, "rome sees what paris sells", func(ctx context.Context) (err error) {
+		if offer, err = buyer.Offer(ctx, "paris", "web"); err != nil {
 			return err
 		}
 		if p := offer.Payload.Offer.Plans[0].Price.Amount; p != "0.20" || offer.Payload.Plans["small"].Remaining != 2 {
@@ -40,7 +40,7 @@ func trades(t *testing.T, w *world) {
 		return nil
 	})
 	r := ask(t, w.rome, "default", "bought", api.Request{Duration: &metav1.Duration{Duration: 10 * time.Hour},
-		Purchase: &api.Purchase{Seller: "milan", Offer: "web", Plan: "small", Digest: offer.Payload.Digest}})
+		Purchase: &api.Purchase{Seller: "paris", Offer: "web", Plan: "small", Digest: offer.Payload.Digest}})
 	becomes(t, w.rome, r, api.Reserved)
 	of := func(m *federation.Member) (deal api.Deal, err error) {
 		all, err := m.People(0).Contracts(t.Context())
@@ -56,7 +56,7 @@ func trades(t *testing.T, w *world) {
 		if err != nil {
 			return err
 		}
-		sold, err := of(w.milan)
+		sold, err := of(w.paris)
 		if err == nil && (bought.Spec.Assignment == "" || bought.Spec != sold.Spec || bought.Status.Cost != "2.00 EUR" || sold.Status.Cost != bought.Status.Cost) {
 			err = fmt.Errorf("bought %+v, sold %+v", bought, sold)
 		}
@@ -66,7 +66,7 @@ func trades(t *testing.T, w *world) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if terms, err := contract.Verify(bought.Spec); err != nil || terms.Seller != "milan" || terms.Price.Amount != "0.20" {
+	if terms, err := contract.Verify(bought.Spec); err != nil || terms.Seller != "paris" || terms.Price.Amount != "0.20" {
 		t.Errorf("%+v, %v", terms, err)
 	}
 	if _, err := w.rome.People(0).ChangeLocally(t.Context(), bought.Spec.Reservation, api.ReservationChange{For: &metav1.Duration{Duration: 20 * time.Hour}}); err != nil {
@@ -77,7 +77,7 @@ func trades(t *testing.T, w *world) {
 		if err != nil {
 			return err
 		}
-		sold, err := of(w.milan)
+		sold, err := of(w.paris)
 		if err == nil && (longer.Spec.Assignment == bought.Spec.Assignment || longer.Spec != sold.Spec || sold.Status.Cost != longer.Status.Cost) {
 			err = fmt.Errorf("bought %+v, sold %+v", longer.Status, sold.Status)
 		}
@@ -87,19 +87,19 @@ func trades(t *testing.T, w *world) {
 		t.Fatal(err)
 	}
 	eventually(t, "it is over, and the record stays", func(ctx context.Context) error {
-		all, err := w.milan.People(0).Contracts(ctx)
+		all, err := w.paris.People(0).Contracts(ctx)
 		for _, d := range all {
 			if d.Payload.Spec.Reservation == bought.Spec.Reservation && d.Payload.Status.State == api.Released {
 				return err
 			}
 		}
-		return fmt.Errorf("milan has %d contracts, %v", len(all), err)
+		return fmt.Errorf("paris has %d contracts, %v", len(all), err)
 	})
 	if err := seller.DeleteOffer(t.Context(), "web"); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "nothing is on sale", func(ctx context.Context) error {
-		found, err := buyer.Catalog(ctx, api.CatalogQuery{Seller: "milan"})
+		found, err := buyer.Catalog(ctx, api.CatalogQuery{Seller: "paris"})
 		if err == nil && len(found) > 0 {
 			err = fmt.Errorf("%d offers", len(found))
 		}
