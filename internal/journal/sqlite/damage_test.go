@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"bytes"
+	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -319,4 +320,27 @@ func FuzzDecodeSlot(f *testing.F) {
 			t.Errorf("decoded to %v, %d, which encodes to something else", head, writes)
 		}
 	})
+}
+
+// A first start that was killed before there was a table leaves a rollback journal. Nothing was acknowledged: the next start begins.
+func TestARollbackJournalOfTheFirstStart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "market.db")
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec("CREATE TABLE t (x); DROP TABLE t; VACUUM"); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path+"-journal", bytes.Repeat([]byte{0xd9}, 512), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	j := New(path)
+	defer j.Close()
+	if head, err := j.Load(t.Context(), func(journal.Head, []byte) error { return nil }, func(journal.Record) error { return nil }); err != nil || head.Revision != 0 {
+		t.Errorf("%+v, %v", head, err)
+	}
 }

@@ -42,6 +42,11 @@ func verify(ctx context.Context, path string, said *journal.Head, onSnapshot fun
 		}
 		return &content{fresh: true}, nil
 	}
+	// A first start that was killed before it had switched to a WAL leaves what SQLite must roll back, which it cannot without writing.
+	// One page holds no table, and without a head nothing was ever acknowledged.
+	if said == nil && size(path) <= firstPage && size(path+"-journal") > 0 {
+		return &content{fresh: true}, nil
+	}
 	db, err := open(ctx, path, "ro")
 	if err != nil {
 		return nil, describe(path, err)
@@ -54,6 +59,9 @@ func verify(ctx context.Context, path string, said *journal.Head, onSnapshot fun
 	}
 	return &v.content, describe(path, err)
 }
+
+// firstPage is the size of a database that has nothing but its header.
+const firstPage = 4096
 
 func size(path string) int64 {
 	if info, err := os.Stat(path); err == nil {
