@@ -2,6 +2,7 @@ package match
 
 import (
 	"errors"
+
 	"github.com/bourse-dev/bourse/api"
 )
 

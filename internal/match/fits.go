@@ -12,21 +12,31 @@ import (
 // million is one, in the unit of scores and shortfalls.
 const million = 1_000_000
 
-// undivided passes a pool that is no other's alone, and that is not shared where it is to be the asker's.
-func undivided(q *question, c *candidate) reason {
-	switch {
-	case c.pool.Owner != "" && c.pool.Owner != q.Consumer:
+// nobodyElses passes a pool that is no other's alone.
+func nobodyElses(q *question, c *candidate) reason {
+	if c.pool.Owner != "" && c.pool.Owner != q.Consumer {
 		return othersAlone
-	case q.alone && c.pool.Tenants > 0 && c.pool.Tenant != q.Consumer:
+	}
+	return passes
+}
+
+func nobodys(c *candidate) bool { return c.pool != nil && c.pool.Owner == "" }
+
+func explainElses(q *question, _ *candidate, _ reason) string {
+	return fmt.Sprintf("has sold pool %q to another, for it alone", q.Request.Pool)
+}
+
+func notForOneAlone(q *question) bool { return !q.alone }
+
+// notShared passes a pool of which no other has anything.
+func notShared(q *question, c *candidate) reason {
+	if c.pool.Tenants > 0 && c.pool.Tenant != q.Consumer {
 		return notAlone
 	}
 	return passes
 }
 
-func explainUndivided(q *question, _ *candidate, r reason) string {
-	if r == othersAlone {
-		return fmt.Sprintf("has sold pool %q to another, for it alone", q.Request.Pool)
-	}
+func explainShared(q *question, _ *candidate, _ reason) string {
 	return fmt.Sprintf("lends of pool %q to others, and the plan is sold for one alone", q.Request.Pool)
 }
 

@@ -4,14 +4,26 @@ import "github.com/bourse-dev/bourse/api"
 
 // A network between two clusters has two gateways, of which one dials the other: so one of them must be reachable.
 
-// Some providers' API servers are reached through it only.
+func noNetworkAsked(q *question) bool { return q.Request.Network != api.NetworkWireGuard }
+
+// reachedDirectly passes who can be borrowed from without a network, where none is asked for: some API servers are reached
+// through one only.
+func reachedDirectly(q *question, c *candidate) reason {
+	if !noNetworkAsked(q) {
+		return passes
+	}
+	return directly(q, c)
+}
+
+func directly(_ *question, c *candidate) reason {
+	if c.card != nil && c.card.Properties.APIServerAccess == api.APIServerNetwork {
+		return noNetwork
+	}
+	return passes
+}
 
 func connects(q *question, c *candidate) reason {
 	switch theirs := &c.card.Properties; {
-	case q.Request.Network != api.NetworkWireGuard && theirs.APIServerAccess == api.APIServerNetwork:
-		return noNetwork
-	case q.Request.Network != api.NetworkWireGuard:
-		return passes
 	case theirs.Network != q.Request.Network:
 		return noNetwork
 	case !theirs.Gateway && !q.card.Properties.Gateway:
@@ -21,11 +33,8 @@ func connects(q *question, c *candidate) reason {
 }
 
 func explainNetwork(q *question, _ *candidate, r reason) string {
-	switch {
-	case r == noGateway:
+	if r == noGateway {
 		return "neither its network gateway nor the asker's can be reached by the other"
-	case q.Request.Network != api.NetworkWireGuard:
-		return "its API server is reached through a network only, which the request does not ask for"
 	}
 	return "has no network " + string(q.Request.Network) + " with consumers"
 }
