@@ -47,7 +47,8 @@ type placeholders struct {
 	news   chan struct{}
 	pods   cache.Cache
 	given  map[types.UID]place
-	busy   bool // a pod is on its way to its place: whatever else goes would have it tried too early
+	busy   bool      // a pod is on its way to its place: whatever else goes would have it tried too early, or might be its room
+	went   time.Time // when the last placeholder did
 
 	mu    sync.Mutex
 	wrong map[string]string // by pool, what keeps it without placeholders
@@ -62,6 +63,8 @@ const (
 	standsFor = api.Group + "/stands-for"
 	// placeLasts is how long the scheduler may take to agree with a place, until another is given.
 	placeLasts = 10 * time.Second
+	// quiet is how long after the last placeholder went the scheduler has tried again, in vain, the pods that wait.
+	quiet = 500 * time.Millisecond
 )
 
 // placeholder says whether a pod is one: it counts for nothing.
@@ -251,6 +254,9 @@ func (p *placeholders) hold(ctx context.Context, a *held, taking map[string]mark
 		}
 	}
 	missing, excess := compare(want.Only(a.reserved), unit(a.reserved, rooms), a.have)
+	if p.busy && len(excess) > 0 { // another pod may have taken the place of the one that is on its way
+		return nil
+	}
 	for _, pod := range excess {
 		if err := p.remove(ctx, a, pod); err != nil {
 			return err
@@ -295,6 +301,7 @@ func (p *placeholders) pools() []api.PoolPolicy {
 
 // remove deletes a placeholder at once, and takes it off its account, if that is known.
 func (p *placeholders) remove(ctx context.Context, a *held, pod *corev1.Pod) error {
+	p.went = time.Now()
 	if a != nil {
 		a.have = slices.DeleteFunc(slices.Clone(a.have), func(h *corev1.Pod) bool { return h.UID == pod.UID })
 	}

@@ -77,11 +77,12 @@ func (p *placeholders) standsIn(ctx context.Context, a *held, pod, stand *corev1
 		return false, nil
 	case node == "":
 		return false, p.remove(ctx, a, stand) // in vain
+	case time.Since(p.went) < quiet:
+		return false, errMoves
 	}
 	var both errgroup.Group
 	both.Go(func() error { return p.nominate(ctx, pod, node) })
-	both.Go(func() error { return p.remove(ctx, nil, stand) })
-	a.have = slices.DeleteFunc(slices.Clone(a.have), func(h *corev1.Pod) bool { return h.UID == stand.UID })
+	both.Go(func() error { return p.remove(ctx, a, stand) })
 	p.given[pod.UID] = place{node, time.Now(), true}
 	return true, both.Wait()
 }
