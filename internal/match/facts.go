@@ -22,9 +22,9 @@ const (
 // names, and the amounts of its asked pool.
 func whereLanguage() *language {
 	l := newLanguage("where", rememberWhere, append(cardVariables(""),
-		variable{"capacity", amountsType, func(f *facts) ref.Val { return amounts(f.pools[f.pool].Capacity) }},
-		variable{"allocatable", amountsType, func(f *facts) ref.Val { return amounts(f.pools[f.pool].Allocatable) }},
-		variable{"shared", amountsType, func(f *facts) ref.Val { return amounts(f.pools[f.pool].Shared) }},
+		variable{"capacity", amountsType, func(f *facts) ref.Val { return quantities(f.pools[f.pool].Capacity) }},
+		variable{"allocatable", amountsType, func(f *facts) ref.Val { return quantities(f.pools[f.pool].Allocatable) }},
+		variable{"shared", amountsType, func(f *facts) ref.Val { return quantities(f.pools[f.pool].Shared) }},
 		variable{"uptime", cel.DoubleType, func(f *facts) ref.Val { return share(f.uptime) }},
 	))
 	l.missing["uptime"] = errors.New("uptime is not known before the broker has seen a cluster for 24h")
@@ -34,7 +34,7 @@ func whereLanguage() *language {
 // allowLanguage is that of Terms.Allow: the same properties of the consumer, and what it asks for.
 func allowLanguage() *language {
 	return newLanguage("allow", rememberAllow, append(cardVariables("consumer."),
-		variable{"request.resources", amountsType, func(f *facts) ref.Val { return amounts(f.ask.Size) }},
+		variable{"request.resources", amountsType, func(f *facts) ref.Val { return quantities(f.ask.Size) }},
 		variable{"request.pool", cel.StringType, func(f *facts) ref.Val { return text(f.ask.Request.Pool) }},
 		variable{"request.seconds", cel.IntType, func(f *facts) ref.Val { return types.Int(f.ask.Duration.Seconds()) }},
 	))
@@ -117,16 +117,4 @@ func texts(list []string) ref.Val {
 		return nil
 	}
 	return types.NewStringList(types.DefaultTypeAdapter, list)
-}
-
-// amounts are by resource: cores of "cpu", units of every other.
-func amounts(a market.Amounts) ref.Val {
-	out := make(map[string]float64, len(a))
-	for _, x := range a {
-		out[x.Resource] = float64(x.Value)
-		if x.Resource == "cpu" {
-			out[x.Resource] /= 1000
-		}
-	}
-	return types.NewMap(types.DefaultTypeAdapter, out)
 }
