@@ -33,8 +33,8 @@ import (
 // Whatever goes leaves room that any pod may take that waits; but the scheduler keeps free, for a pod that says so in
 // status.nominatedNodeName, what it needs there, from all of its priority and below. So a pod that waits gets its place in two
 // steps. First a placeholder of just its size is nominated to a node, together with one for what is left, and those go that hold
-// its room there; being of a class that never preempts, the two keep their nomination for as long as that takes. Then, in one
-// step, the pod is nominated and its placeholder goes. The pod itself would lose the nomination at its first try in vain.
+// its room there; being of a class that never preempts, the two keep their nomination for as long as that takes. Then, when nothing has
+// gone for a moment, the pod is nominated and its placeholder goes. The pod itself would lose the nomination at its first try in vain.
 type placeholders struct {
 	client.Client
 	cluster   string

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -80,11 +79,12 @@ func (p *placeholders) standsIn(ctx context.Context, a *held, pod, stand *corev1
 	case time.Since(p.went) < quiet:
 		return false, errMoves
 	}
-	var both errgroup.Group
-	both.Go(func() error { return p.nominate(ctx, pod, node) })
-	both.Go(func() error { return p.remove(ctx, a, stand) })
+	// The scheduler hears of both in this order, and tries nobody between them while nothing else goes.
+	if err := p.nominate(ctx, pod, node); err != nil {
+		return false, err
+	}
 	p.given[pod.UID] = place{node, time.Now(), true}
-	return true, both.Wait()
+	return true, p.remove(ctx, a, stand)
 }
 
 // standIn puts a placeholder of just the size of a pod in the place of others.
