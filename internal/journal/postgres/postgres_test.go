@@ -20,9 +20,7 @@ import (
 var server *postgrestest.Server
 
 func TestMain(m *testing.M) {
-	if url := os.Getenv(victimEnv); url != "" {
-		victim(url)
-	}
+	journaltest.Victim(func(url string) (journal.Journal, error) { return postgres.New(url) })
 	flag.Parse()
 	if testing.Short() {
 		fmt.Fprintln(os.Stderr, "skipped: these tests run a real PostgreSQL")

@@ -15,9 +15,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if path := os.Getenv(victimEnv); path != "" {
-		victim(path)
-	}
+	journaltest.Victim(func(path string) (journal.Journal, error) { return New(path), nil })
 	flag.Set("rapid.checks", "15") // of the many steps that each takes
 	goleak.VerifyTestMain(m)
 }
