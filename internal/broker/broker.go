@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -60,11 +59,6 @@ type Options struct {
 
 // Run runs a broker until ctx ends, its journal fails or another broker takes over.
 func Run(ctx context.Context, o Options) error {
-	// The books are a large heap that lives long: to mark it as often as Go does by default holds up those who wait for an
-	// answer (docs/performance.md). Where GOGC is set, it decides.
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(300)
-	}
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}

@@ -8,7 +8,7 @@ import (
 
 // CollectRarely makes garbage collection rarer than Go's default, until undone: a market's heap is what it
 // must remember, and looking through all of it whenever it has doubled took a quarter of the cores under
-// load. It costs memory: up to four times what the market remembers. GOGC in the environment has precedence;
+// load, and held up who waits for an answer (docs/performance.md). It costs memory: up to four times what the market remembers. GOGC in the environment has precedence;
 // GOMEMLIMIT holds as ever.
 func CollectRarely() (undo func()) {
 	if os.Getenv("GOGC") != "" {

@@ -201,70 +201,74 @@ func (sh *shell) offerEditCommand() *cobra.Command {
 		Use: "edit NAME", Short: "Change an offer, in your editor ($EDITOR) or from a file; what is sold keeps its terms",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(ownOfferNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := sh.person()
-			if err != nil {
-				return err
-			}
-			now, err := ownOfferOf(cmd.Context(), c, args[0])
-			if err != nil {
-				return err
-			}
-			if file == "" {
-				if file, err = edited(cmd.Context(), now.Payload.Spec); err != nil {
+			return sh.changeOffer(cmd.Context(), args[0], func(spec *api.OfferSpec) (err error) {
+				if file != "" {
+					*spec, err = readOffer(file)
 					return err
 				}
-				defer os.Remove(file)
-			}
-			spec, err := readOffer(file)
-			if err != nil {
-				return err
-			}
-			return sh.putOffer(cmd.Context(), c, args[0], spec)
+				return editOffer(cmd.Context(), spec)
+			})
 		},
 	}
 	cmd.Flags().StringVarP(&file, "file", "f", "", "a file with an Offer, or its spec, as YAML; - is standard input")
 	return cmd
 }
 
-// edited lets a person edit an offer, and returns the file.
-func edited(ctx context.Context, spec api.OfferSpec) (string, error) {
+// editOffer lets a person edit an offer. What cannot be read is kept, for another try.
+func editOffer(ctx context.Context, spec *api.OfferSpec) error {
 	words := strings.Fields(os.Getenv("EDITOR"))
 	if len(words) == 0 {
-		return "", api.Invalid("$EDITOR", "is empty").Fix("set it, or give a file: -f")
+		return api.Invalid("$EDITOR", "is empty").Fix("set it, or give a file: -f")
 	}
-	data, err := yaml.Marshal(spec)
+	data, err := yaml.Marshal(*spec)
 	if err != nil {
-		return "", err
+		return err
 	}
 	f, err := os.CreateTemp("", "offer-*.yaml")
 	if err != nil {
-		return "", err
+		return err
 	}
 	if _, err = f.Write(data); err == nil {
 		err = f.Close()
 	}
-	if err != nil {
-		return f.Name(), err
+	if err == nil {
+		run := exec.CommandContext(ctx, words[0], append(words[1:], f.Name())...)
+		run.Stdin, run.Stdout, run.Stderr = os.Stdin, os.Stdout, os.Stderr
+		err = run.Run()
 	}
-	run := exec.CommandContext(ctx, words[0], append(words[1:], f.Name())...)
-	run.Stdin, run.Stdout, run.Stderr = os.Stdin, os.Stdout, os.Stderr
-	return f.Name(), run.Run()
+	if err != nil {
+		return err
+	}
+	if *spec, err = readOffer(f.Name()); err != nil {
+		return fmt.Errorf("%w; what you wrote is kept in %s: mend it, then give it with -f", err, f.Name())
+	}
+	return os.Remove(f.Name())
+}
+
+// changeOffer writes an offer of one's own as change makes it.
+func (sh *shell) changeOffer(ctx context.Context, name string, change func(*api.OfferSpec) error) error {
+	c, err := sh.person()
+	if err != nil {
+		return err
+	}
+	now, err := ownOfferOf(ctx, c, name)
+	if err == nil {
+		err = change(&now.Payload.Spec)
+	}
+	if err != nil {
+		return err
+	}
+	return sh.putOffer(ctx, c, name, now.Payload.Spec)
 }
 
 func (sh *shell) offerDraftCommand(use, short string, draft bool) *cobra.Command {
 	return &cobra.Command{
 		Use: use + " NAME", Short: short, Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(ownOfferNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := sh.person()
-			if err != nil {
-				return err
-			}
-			now, err := ownOfferOf(cmd.Context(), c, args[0])
-			if err != nil {
-				return err
-			}
-			now.Payload.Spec.Draft = draft
-			return sh.putOffer(cmd.Context(), c, args[0], now.Payload.Spec)
+			return sh.changeOffer(cmd.Context(), args[0], func(spec *api.OfferSpec) error {
+				spec.Draft = draft
+				return nil
+			})
 		},
 	}
 }

@@ -93,21 +93,7 @@ func TestAloneIsAlone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, now := newNode(t, ""), noon
 		do := func(c market.Command) { _, _ = n.do(c, now); n.check() }
-		for _, c := range clusters {
-			n.apply(market.Event{Time: now, Member: &market.Member{Cluster: c, State: api.MemberActive, Key: "k-" + c, Joined: now}})
-		}
-		measure := func(number int64) {
-			all := resources("cpu", "12")
-			m, err := market.Measure(api.Measurement{Sequence: api.Sequence{Incarnation: 1, Number: number}, Terms: &api.Terms{},
-				Pools: map[string]api.Pool{"general": {Capacity: all, Allocatable: all, Shared: all}}})
-			if err == nil {
-				err = n.observe("rome", m, now)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		measure(1)
+		measure := n.open(resources("cpu", "12"), now)
 		do(market.Publish{Offer: alone(t)})
 		for i := range int64(rapid.IntRange(5, 60).Draw(t, "acts")) {
 			var r *market.Reservation
@@ -131,10 +117,10 @@ func TestAloneIsAlone(t *testing.T) {
 				do(market.Free{ID: r.ID, Provider: r.Provider})
 			case rapid.Bool().Draw(t, "restart"):
 				n.restart(len(n.journal))
-				measure(i + 2)
+				measure(now)
 			default:
 				now += market.Time(rapid.SampledFrom([]time.Duration{time.Second, time.Minute, time.Hour}).Draw(t, "time").Milliseconds())
-				measure(i + 2)
+				measure(now)
 				do(market.Tick{})
 			}
 			owner, has := "", map[string]bool{}

@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
@@ -26,6 +27,27 @@ type node struct {
 
 func newNode(t rapid.TB, self string) *node {
 	return &node{t: t, state: market.New(self), twin: market.New(self)}
+}
+
+// open makes the clusters members, and rome one that has so much; that it says again with each measure.
+func (n *node) open(has api.Resources, now market.Time) (measure func(now market.Time)) {
+	for _, c := range clusters {
+		n.apply(market.Event{Time: now, Member: &market.Member{Cluster: c, State: api.MemberActive, Key: "k-" + c, Joined: now}})
+	}
+	number := int64(0)
+	measure = func(now market.Time) {
+		number++
+		m, err := market.Measure(api.Measurement{Sequence: api.Sequence{Incarnation: 1, Number: number}, Terms: &api.Terms{},
+			Pools: map[string]api.Pool{"general": {Capacity: has, Allocatable: has, Shared: has}}})
+		if err == nil {
+			err = n.observe("rome", m, now)
+		}
+		if err != nil {
+			n.t.Fatal(err)
+		}
+	}
+	measure(now)
+	return measure
 }
 
 // do decides a command, checks what must hold of every decision, and applies it.

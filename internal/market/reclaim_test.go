@@ -78,21 +78,7 @@ func TestReclaimedInTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, now := newNode(t, ""), noon
 		do := func(c market.Command) error { _, err := n.do(c, now); n.check(); return err }
-		for _, c := range clusters {
-			n.apply(market.Event{Time: now, Member: &market.Member{Cluster: c, State: api.MemberActive, Key: "k-" + c, Joined: now}})
-		}
-		measure := func(number int64) {
-			all := resources("cpu", "12")
-			m, err := market.Measure(api.Measurement{Sequence: api.Sequence{Incarnation: 1, Number: number}, Terms: &api.Terms{},
-				Pools: map[string]api.Pool{"general": {Capacity: all, Allocatable: all, Shared: all}}})
-			if err == nil {
-				err = n.observe("rome", m, now)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		measure(1)
+		measure := n.open(resources("cpu", "12"), now)
 		for _, c := range []market.Command{market.Publish{Offer: spot(t)}, buying("r", "paris", "spot", 1),
 			market.Confirm{ID: "r", Consumer: "paris", Generation: 1, Document: "doc"}, market.Accept{ID: "r", Provider: "rome", Generation: 1, Document: "yes"}} {
 			if err := do(c); err != nil {
@@ -125,7 +111,7 @@ func TestReclaimedInTime(t *testing.T) {
 					t.Fatalf("it goes on: %s", dump(r))
 				}
 			}
-			measure(i + 2)
+			measure(now)
 			r = n.state.Reservation("r")
 			if r.State == api.Releasing && r.Ended < r.EndsAt() {
 				t.Fatalf("it ended too soon: %s", dump(r))
