@@ -36,6 +36,7 @@ func (r right) String() string {
 // unused are the rights that an agent has without using them here, and why it has them all the same.
 var unused = map[string]string{
 	"update bourse.dev/resourcerequests/finalizers /": "asked about by the admission plugin OwnerReferencesPermissionEnforcement, which is on here, not by a request",
+	"patch bourse.dev/advertisements bourse/cluster":  "with --distributed-catalog, which is off here: what the cluster is called",
 	"patch events.k8s.io/events /":                    "for an Event that repeats itself",
 	"patch /events bourse/":                           "the same, of leading",
 }
