@@ -12,6 +12,7 @@ import (
 	"io"
 	"net/http"
 	"path"
+	"time"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
@@ -19,6 +20,9 @@ import (
 
 // maxBody bounds the body of a call, in bytes, as the prototype did.
 const maxBody = 100 << 10
+
+// bodyWait is how long a caller may take to send one.
+const bodyWait = 10 * time.Second
 
 // inside carries calls to Bourse's API in memory.
 type inside struct {
@@ -80,6 +84,9 @@ func serve(mux *http.ServeMux, next http.Handler) http.Handler {
 
 // readBody reads the JSON of a call. Errors: Invalid, TooLarge.
 func readBody(w http.ResponseWriter, r *http.Request, into any) error {
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(bodyWait))
+	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return api.Errorf(api.CodeTooLarge, "the body has more than %d bytes", maxBody).Fix("send less at once")
@@ -132,6 +139,9 @@ func failed(err error) (failure, int) {
 func answerJSON(w http.ResponseWriter, status int, payload any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if status == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", "1")
+	}
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(payload)
 }

@@ -346,7 +346,7 @@ func (b *broker) subscribe(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	b.subscribers.serve(w, r, m.cluster, feed{
-		first: catalog,
+		first: catalog, every: lookSoon,
 		look: func(ctx context.Context, soon bool) ([]Catalog, error) {
 			now := b.Revision()
 			if now == last && soon {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/server/distributedcatalog"
+	"github.com/bourse-dev/bourse/internal/server/distributedcatalog/catalogtest"
 	"github.com/bourse-dev/bourse/internal/server/servertest"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
@@ -56,7 +57,7 @@ const liqoToken = "251abe85708525fd9647669df63cc52de1a68bd63bb6ac0be421b31583851
 
 func (b *bazaar) authenticate(t *testing.T, m *servertest.Member) string {
 	t.Helper()
-	data, status := call(t, m.HTTP, "POST", b.URL+"/authenticate", credentials(m.ID))
+	data, status := catalogtest.Call(t, m.HTTP, "POST", b.URL+"/authenticate", credentials(m.ID))
 	var out struct{ Token string }
 	if err := json.Unmarshal(data, &out); err != nil || status != http.StatusOK || out.Token == "" {
 		t.Fatalf("%d %s", status, data)
@@ -67,44 +68,44 @@ func (b *bazaar) authenticate(t *testing.T, m *servertest.Member) string {
 // What the prototype's README, its reference and its connector send the broker, and what it answers.
 func TestDocumentedCallsOfTheBroker(t *testing.T) {
 	b := newBazaar(t)
-	s := &transcript{t: t, url: b.URL}
-	s.ask("rome", b.rome.HTTP, "POST", "/authenticate", credentials("rome"))
-	s.say("A customer authenticates with no arguments.")
-	s.ask("rome", b.rome.HTTP, "POST", "/authenticate", "")
+	s := &catalogtest.Transcript{T: t, URL: b.URL}
+	s.Ask("rome", b.rome.HTTP, "POST", "/authenticate", credentials("rome"))
+	s.Say("A customer authenticates with no arguments.")
+	s.Ask("rome", b.rome.HTTP, "POST", "/authenticate", "")
 	bearer := []string{"Authorization", "Bearer " + b.authenticate(t, b.rome)}
-	s.say("From here on rome shows its token, and no certificate.")
-	s.ask("rome", b.nobody, "GET", "/catalog", "", bearer...)
-	s.ask("rome", b.nobody, "GET", "/offer/milan_web", "", bearer...)
-	s.ask("rome", b.nobody, "GET", "/offer/offer1", "", bearer...)
-	s.say("The README's offer. Nobody has signed it.")
-	s.ask("oslo", b.oslo.HTTP, "POST", "/offer/offer1", readmeOffer)
-	s.ask("oslo", b.oslo.HTTP, "POST", "/offers", "["+readmeOffer+"]")
-	s.say("The same with the document that oslo's agent signed.")
+	s.Say("From here on rome shows its token, and no certificate.")
+	s.Ask("rome", b.nobody, "GET", "/catalog", "", bearer...)
+	s.Ask("rome", b.nobody, "GET", "/offer/milan_web", "", bearer...)
+	s.Ask("rome", b.nobody, "GET", "/offer/offer1", "", bearer...)
+	s.Say("The README's offer. Nobody has signed it.")
+	s.Ask("oslo", b.oslo.HTTP, "POST", "/offer/offer1", readmeOffer)
+	s.Ask("oslo", b.oslo.HTTP, "POST", "/offers", "["+readmeOffer+"]")
+	s.Say("The same with the document that oslo's agent signed.")
 	signed := b.oslo.SignOffer("offer1", 1, api.OfferSpec{Type: "offerType1", Description: "description1", Labels: map[string]string{
 		"distributed-catalog/id": "offer1", "distributed-catalog/pretty-name": "Cluster 1", "distributed-catalog/plan.plan1": "plan1", "distributed-catalog/created": "1598960000"},
 		Plans: []api.Plan{{Name: "plan1", Quantity: 1, Resources: api.Resources{"cpu": quantity("1"), "memory": quantity("1Gi"), "ephemeral-storage": quantity("1Gi")}}}})
-	data, status := call(t, b.oslo.HTTP, "POST", b.URL+"/offers", "["+strings.Replace(readmeOffer, "{", `{"document":"`+signed+`",`, 1)+"]")
+	data, status := catalogtest.Call(t, b.oslo.HTTP, "POST", b.URL+"/offers", "["+strings.Replace(readmeOffer, "{", `{"document":"`+signed+`",`, 1)+"]")
 	if status != http.StatusOK {
 		t.Fatalf("%d %s", status, data)
 	}
-	s.say("What is on sale already is so as often as it is said.")
-	s.ask("oslo", b.oslo.HTTP, "POST", "/offer/offer1", readmeOffer)
-	s.ask("oslo", b.oslo.HTTP, "POST", "/offers", "["+readmeOffer+"]")
-	s.ask("oslo", b.oslo.HTTP, "POST", "/offers", "[]")
-	s.ask("rome", b.nobody, "GET", "/offer/offer1", "", bearer...)
-	s.say("What has status false is off sale.")
-	s.ask("oslo", b.oslo.HTTP, "POST", "/offers", "["+strings.Replace(readmeOffer, `"status": true`, `"status": false`, 1)+"]")
-	s.ask("rome", b.nobody, "GET", "/offer/offer1", "", bearer...)
-	s.ask("oslo", b.oslo.HTTP, "DELETE", "/offer/offer1", "")
-	s.ask("milan", b.milan.HTTP, "DELETE", "/offer/milan_web", "")
+	s.Say("What is on sale already is so as often as it is said.")
+	s.Ask("oslo", b.oslo.HTTP, "POST", "/offer/offer1", readmeOffer)
+	s.Ask("oslo", b.oslo.HTTP, "POST", "/offers", "["+readmeOffer+"]")
+	s.Ask("oslo", b.oslo.HTTP, "POST", "/offers", "[]")
+	s.Ask("rome", b.nobody, "GET", "/offer/offer1", "", bearer...)
+	s.Say("What has status false is off sale.")
+	s.Ask("oslo", b.oslo.HTTP, "POST", "/offers", "["+strings.Replace(readmeOffer, `"status": true`, `"status": false`, 1)+"]")
+	s.Ask("rome", b.nobody, "GET", "/offer/offer1", "", bearer...)
+	s.Ask("oslo", b.oslo.HTTP, "DELETE", "/offer/offer1", "")
+	s.Ask("milan", b.milan.HTTP, "DELETE", "/offer/milan_web", "")
 	b.publish(t, 2, "0.10")
-	s.ask("milan", b.milan.HTTP, "DELETE", "/cluster", "")
-	s.ask("rome", b.nobody, "GET", "/catalog", "", bearer...)
-	s.ask("rome", b.rome.HTTP, "DELETE", "/cluster", "")
-	s.say("Its tokens have ended with that; it is still a member.")
-	s.ask("rome", b.nobody, "GET", "/catalog", "", bearer...)
-	s.ask("rome", b.rome.HTTP, "GET", "/catalog", "")
-	s.compare("broker.txt")
+	s.Ask("milan", b.milan.HTTP, "DELETE", "/cluster", "")
+	s.Ask("rome", b.nobody, "GET", "/catalog", "", bearer...)
+	s.Ask("rome", b.rome.HTTP, "DELETE", "/cluster", "")
+	s.Say("Its tokens have ended with that; it is still a member.")
+	s.Ask("rome", b.nobody, "GET", "/catalog", "", bearer...)
+	s.Ask("rome", b.rome.HTTP, "GET", "/catalog", "")
+	s.Compare("broker.txt")
 }
 
 func quantity(text string) resource.Quantity { return resource.MustParse(text) }
@@ -171,7 +172,7 @@ func TestHostileCallsOfTheBroker(t *testing.T) {
 		{"Bourse's own routes stay guarded, with a token of ours", b.nobody, "GET", api.Prefix + "/catalog", "", 401, "", []string{"Authorization", "Bearer " + b.authenticate(t, b.rome)}},
 		{"no such route", b.oslo.HTTP, "GET", "/clusters", "", 404, "", nil},
 	} {
-		data, status := call(t, c.by, c.method, b.URL+c.path, c.body, c.header...)
+		data, status := catalogtest.Call(t, c.by, c.method, b.URL+c.path, c.body, c.header...)
 		if status != c.want || !strings.Contains(string(data), c.says) {
 			t.Errorf("%s: %d %s, want %d and %q", c.name, status, data, c.want, c.says)
 		}
@@ -180,8 +181,8 @@ func TestHostileCallsOfTheBroker(t *testing.T) {
 		t.Errorf("the market was at revision %d and is at %d", before, now)
 	}
 	// A call with a token on a connection leaves no trace of it: the next without is nobody's.
-	call(t, b.nobody, "GET", b.URL+"/catalog", "", "Authorization", "Bearer "+b.authenticate(t, b.rome))
-	if data, status := call(t, b.nobody, "GET", b.URL+api.Prefix+"/catalog", ""); status != 401 {
+	catalogtest.Call(t, b.nobody, "GET", b.URL+"/catalog", "", "Authorization", "Bearer "+b.authenticate(t, b.rome))
+	if data, status := catalogtest.Call(t, b.nobody, "GET", b.URL+api.Prefix+"/catalog", ""); status != 401 {
 		t.Errorf("%d %s", status, data)
 	}
 }
@@ -190,7 +191,7 @@ func TestHostileCallsOfTheBroker(t *testing.T) {
 func TestTokens(t *testing.T) {
 	b := newBazaar(t)
 	with := func(token string) int {
-		_, status := call(t, b.nobody, "GET", b.URL+"/catalog", "", "Authorization", "Bearer "+token)
+		_, status := catalogtest.Call(t, b.nobody, "GET", b.URL+"/catalog", "", "Authorization", "Bearer "+token)
 		return status
 	}
 	first := b.authenticate(t, b.rome)
@@ -220,7 +221,7 @@ func TestLiqoTokensAreDropped(t *testing.T) {
 		t.Errorf("authenticating is in the journal: revision %d, before %d", now, before)
 	}
 	for _, path := range []string{"/catalog", "/offer/milan_web"} {
-		if data, _ := call(t, b.rome.HTTP, "GET", b.URL+path, ""); strings.Contains(string(data), liqoToken) {
+		if data, _ := catalogtest.Call(t, b.rome.HTTP, "GET", b.URL+path, ""); strings.Contains(string(data), liqoToken) {
 			t.Errorf("%s tells it: %s", path, data)
 		}
 	}

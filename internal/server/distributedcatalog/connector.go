@@ -404,7 +404,7 @@ func (c *connector) subscribe(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c.subscribers.serve(w, r, "the people of this cluster", feed{
-		first: first, quiet: true, away: err != nil,
+		first: first, quiet: true, every: lookAway, away: err != nil,
 		look: func(ctx context.Context, _ bool) ([]Catalog, error) { return c.others(ctx) },
 		write: func(payload any) any {
 			switch said := payload.(type) {

@@ -171,7 +171,7 @@ func (c *connector) purchase(r *http.Request, seller, offer, plan string) (api.P
 }
 
 // request makes the ResourceRequest of a purchase. There is one at a time for a plan: where one lives, it is that one. Two calls at
-// once make the same name, so that one of them is told that it exists.
+// once make up the same name, so that one of them finds the other's.
 func (c *connector) request(ctx context.Context, p api.Purchase, d time.Duration) (r client.RequestStatus, before bool, err error) {
 	all, err := c.Requests(ctx)
 	if err != nil {
@@ -189,8 +189,12 @@ func (c *connector) request(ctx context.Context, p api.Purchase, d time.Duration
 			}
 		}
 	}
-	r, err = c.MakeRequest(ctx, api.RequestCreate{Namespace: requests, Name: fmt.Sprintf("%s%d", prefix, last+1),
-		Request: api.Request{Purchase: &p, Duration: &metav1.Duration{Duration: d}}})
+	name := fmt.Sprintf("%s%d", prefix, last+1)
+	r, err = c.MakeRequest(ctx, api.RequestCreate{Namespace: requests, Name: name, Request: api.Request{Purchase: &p, Duration: &metav1.Duration{Duration: d}}})
+	if api.CodeOf(err) == api.CodeConflict && err != nil {
+		r, err = c.Request(ctx, requests, name)
+		return r, true, err
+	}
 	return r, false, err
 }
 

@@ -2,6 +2,7 @@ package distributedcatalog
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -17,15 +18,16 @@ func TestSlowSubscriber(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for a reader's time to end")
 	}
-	s := &subscribers{ctx: t.Context()}
+	s := &subscribers{ctx: t.Context(), log: slog.New(slog.DiscardHandler)}
 	ended, looks := make(chan time.Duration, 1), 0
 	huge := func() []Catalog {
 		looks++
-		return []Catalog{{Provider: Provider{ClusterID: "milan"}, Offers: []Offer{{Description: strings.Repeat("a", 32<<20) + strings.Repeat("b", looks)}}}}
+		return []Catalog{{Provider: Provider{ClusterID: "milan"}, Offers: []Offer{{Description: strings.Repeat("a", 16<<20) + strings.Repeat("b", looks)}}}}
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begun := time.Now()
 		s.serve(w, r, "rome", feed{
+			every: lookSoon,
 			look:  func(context.Context, bool) ([]Catalog, error) { return huge(), nil },
 			write: func(payload any) any { return payload },
 		})

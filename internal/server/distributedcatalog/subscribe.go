@@ -23,7 +23,8 @@ const (
 	// maxChatter is how many frames a subscriber may send between two pings.
 	maxChatter = 100
 
-	lookSoon  = 2 * time.Second  // how often it is looked whether something has changed
+	lookSoon  = 2 * time.Second  // how often it is looked whether something has changed, where that costs nothing
+	lookAway  = 5 * time.Second  // and where it is a call to the broker
 	lookOften = 30 * time.Second // how often it is looked at all, as silence changes nothing that is counted
 	pingEvery = 18 * time.Second
 	pongWait  = 20 * time.Second
@@ -40,6 +41,8 @@ type feed struct {
 	quiet bool
 	// look reads the catalog again; soon: it may say errSame.
 	look func(ctx context.Context, soon bool) ([]Catalog, error)
+	// every is how often.
+	every time.Duration
 	// away says that it could not be read.
 	away bool
 	// write makes a frame of the catalog, of one provider, of why it cannot be read, or of the text that it can again; nil: that is not told.
@@ -154,7 +157,7 @@ func (f feed) tell(ctx context.Context, c *websocket.Conn) error {
 	for i := range f.first {
 		known[f.first[i].ClusterID] = written(&f.first[i])
 	}
-	ticker := time.NewTicker(lookSoon)
+	ticker := time.NewTicker(f.every)
 	defer ticker.Stop()
 	looked, away := time.Now(), f.away
 	for {

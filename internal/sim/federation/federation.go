@@ -32,6 +32,8 @@ type Member struct {
 	Sharing *api.Sharing
 	// Connector lets others deal with it without the broker.
 	Connector bool
+	// DistributedCatalog serves that prototype's interface at Socket.
+	DistributedCatalog bool
 	// Offers are what it sells, by name.
 	Offers map[string]api.OfferSpec
 	// Socket is where its people reach its agent. Default: DIR/NAME.sock.
@@ -166,7 +168,7 @@ func (f *Federation) startMember(ctx context.Context, m *Member, log *slog.Logge
 	}
 	f.group.Go(func() error {
 		return agent.Run(ctx, agent.Options{
-			ConnectorListen: connector, ConnectorURL: url,
+			ConnectorListen: connector, ConnectorURL: url, DistributedCatalog: m.DistributedCatalog,
 			Kubernetes: m.Cluster.API.Config(), ClusterID: m.Name, Join: token.Token,
 			Identity: store.InDir(filepath.Join(f.Dir, m.Name)), Socket: m.Socket, Log: log.With("part", "agent"),
 		})
