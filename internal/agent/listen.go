@@ -27,6 +27,7 @@ func (a *agent) listen(ctx context.Context, home *home, away server.Away, log *s
 	handler := server.Local(away, home, localRate, log)
 	group, ctx := errgroup.WithContext(ctx)
 	if a.DistributedCatalog {
+		log.Info("the agent also answers clients of the Distributed Catalog", "socket", a.Socket, "listen", a.Listen, "under", "/api")
 		handler = distributedcatalog.Connector(ctx, handler, distributedcatalog.ConnectorOptions{Home: home, URL: a.ConnectorURL, Log: log})
 	}
 	if a.Socket != "" {

@@ -185,6 +185,9 @@ func serve(ctx context.Context, o Options, market *exchange.Exchange, authority 
 		listeners.Go(func() error { return server.Serve(ctx, socket, serveBackup(o, market, s.Operators())) })
 		return listeners.Wait()
 	})
+	if o.DistributedCatalog {
+		o.Log.Info("the broker also answers clients of the Distributed Catalog", "url", url)
+	}
 	o.Log.Info("broker serves", "url", url, "socket", o.Socket, "revision", market.View().Revision)
 	if o.Ready != nil {
 		o.Ready(url)

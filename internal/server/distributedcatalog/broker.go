@@ -144,6 +144,7 @@ func (b *broker) authenticate(w http.ResponseWriter, r *http.Request, m *member)
 		return nil, err
 	}
 	text := b.sessions.open(m.cluster, m.state)
+	b.Log.Info("a client of the Distributed Catalog authenticated", "cluster", m.cluster, "from", r.RemoteAddr)
 	http.SetCookie(w, &http.Cookie{Name: cookieName, Value: text, Path: "/subscribe", MaxAge: int(sessionEnds / time.Second), Secure: true, HttpOnly: true, SameSite: http.SameSiteStrictMode})
 	return map[string]string{"status": "OK", "brokerID": brokerID(b.URL), "token": text}, nil
 }

@@ -52,10 +52,12 @@ func (c *connector) peerings(_ http.ResponseWriter, r *http.Request) (any, error
 	for i := range made {
 		p := &made[i]
 		d := of(p.Spec.Cluster)
-		d.Authentication = "Established"
 		state := "Pending"
 		if p.Status.State == api.PeeringOpen || p.Status.State == api.PeeringLingering {
 			state = "Established"
+		}
+		if d.Authentication != "Established" {
+			d.Authentication = state
 		}
 		if p.Spec.Role == api.RoleProvider {
 			d.OutgoingPeering = state

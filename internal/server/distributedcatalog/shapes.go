@@ -112,7 +112,7 @@ type BrokerDocument struct {
 	JWTToken2 string `json:"jwt-token"`
 }
 
-// PeeringDocument is a peering, as the prototype meant to list it. Amounts are cores and bytes.
+// PeeringDocument is a peering, as the prototype meant to list it: each word is None, Pending or Established.
 type PeeringDocument struct {
 	ClusterID         string       `json:"clusterID"`
 	Name              string       `json:"name"`
@@ -125,7 +125,7 @@ type PeeringDocument struct {
 	Age               string       `json:"age"`
 }
 
-// PeeringUsage is what one cluster has of another by contracts, and what of that its pods request.
+// PeeringUsage is what one cluster has of another by contracts, and what of that its pods request, as Kubernetes writes amounts.
 type PeeringUsage struct {
 	UsedCPUs    string `json:"usedCpus"`
 	UsedMemory  string `json:"usedMemory"`

@@ -3,6 +3,8 @@ package federation_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +12,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -158,6 +162,46 @@ func TestOldClientsBuyOnce(t *testing.T) {
 	if got := must(f.rome.People.Requests(t.Context()))(t); bought != 1 || len(contracts) != 1 || len(got) != 1 {
 		t.Errorf("%d calls bought, contracts %v, %d requests", bought, contracts, len(got))
 	}
+}
+
+// A client of the prototype's broker shows the certificate that the cluster's agent got when it joined, and finds what is on sale now; what it
+// posts as its agent has it on sale is taken.
+func TestOldClientsOfTheBroker(t *testing.T) {
+	f := newFair(t, catalogs)
+	with := func(m *federation.Member) *http.Client {
+		var identity map[string]string
+		if err := json.Unmarshal(must(os.ReadFile(filepath.Join(f.Dir, m.Name, "identity.json")))(t), &identity); err != nil {
+			t.Fatal(err)
+		}
+		certificate := must(tls.X509KeyPair([]byte(identity["tls.crt"]), []byte(identity["tls.key"])))(t)
+		roots := x509.NewCertPool()
+		roots.AppendCertsFromPEM([]byte(identity["ca.crt"]))
+		transport := &http.Transport{TLSClientConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, RootCAs: roots}}
+		t.Cleanup(transport.CloseIdleConnections)
+		return &http.Client{Transport: transport}
+	}
+	rome, milan := with(f.rome), with(f.milan)
+	if data, status := catalogtest.Call(t, rome, "POST", f.URL+"/authenticate", `{"clusterID":"rome","clusterName":"rome","token":"x","endpoint":"x","clusterContractEndpoint":"x"}`); status != http.StatusOK {
+		t.Fatalf("%d %s", status, data)
+	}
+	var shown []distributedcatalog.Catalog
+	data, status := catalogtest.Call(t, rome, "GET", f.URL+"/catalog", "")
+	if err := json.Unmarshal(data, &shown); err != nil || status != http.StatusOK || len(shown) != 1 || shown[0].Offers[0].OfferID != "milan_web" {
+		t.Fatalf("%d %s", status, data)
+	}
+	if data, status := catalogtest.Call(t, milan, "POST", f.URL+"/offers", pagesOffer); status != http.StatusBadRequest {
+		t.Errorf("what is no array: %d %s", status, data)
+	}
+	if data, status := catalogtest.Call(t, milan, "POST", f.URL+"/offers", "["+pagesOffer+"]"); status != http.StatusConflict || !strings.Contains(string(data), "not signed") {
+		t.Errorf("what nobody signed: %d %s", status, data)
+	}
+	if answer, status := clientOf(t, f.milan).post("POST", "/api/offers", pagesOffer); status != http.StatusOK {
+		t.Fatalf("at milan's agent: %d %v", status, answer)
+	}
+	f.until("the broker takes what milan's agent signed", func() bool {
+		_, status := catalogtest.Call(t, milan, "POST", f.URL+"/offers", "["+pagesOffer+"]")
+		return status == http.StatusOK
+	})
 }
 
 // A plan that a person approves waits until the seller's side of the old interface says so; a contract is revoked by either side.
