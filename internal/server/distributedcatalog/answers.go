@@ -133,7 +133,8 @@ func failed(err error) (failure, int) {
 	if status == http.StatusUnprocessableEntity {
 		status = http.StatusBadRequest
 	}
-	return failure{Status: "error", Error: text, Message: text, Code: string(wrong.Code), Field: wrong.Field, Remedy: wrong.Remedy}, status
+	there, _ := errors.AsType[taken](err)
+	return failure{Status: "error", Error: text, Message: text, Code: string(wrong.Code), Field: wrong.Field, Remedy: wrong.Remedy, ContractID: there.contract}, status
 }
 
 func answerJSON(w http.ResponseWriter, status int, payload any) {

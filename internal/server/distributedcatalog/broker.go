@@ -16,6 +16,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/market"
 )
 
 // BrokerOptions say what the broker's interface stands before.
@@ -36,7 +37,7 @@ type BrokerOptions struct {
 //	GET    /catalog        what others sell, by provider
 //	GET    /offer/{id}     one offer
 //	POST   /offer/{id}     put on sale what the caller's agent signed
-//	POST   /offers         the same of several: all, or none where one is wrong
+//	POST   /offers         the same of several: none where one of them is wrong
 //	DELETE /offer/{id}     take the caller's off sale
 //	DELETE /cluster        take all of the caller's off sale, and end its tokens
 //	GET    /subscribe      WebSocket: the catalog, then each provider whose offers change
@@ -243,40 +244,55 @@ func (m *member) publish(ctx context.Context, field string, offers []Offer) erro
 	if err != nil {
 		return err
 	}
-	signed, off := map[string]string{}, []string{}
+	var changes []func() error
 	for i := range offers {
-		o := &offers[i]
-		var was *api.OfferSpec
-		known := find(own, o.OfferID)
-		if known != nil {
-			was = &known.Offer
-		}
-		name, spec, err := o.read(m.cluster, was)
-		switch {
-		case err != nil:
+		change, err := m.change(ctx, &offers[i], find(own, offers[i].OfferID))
+		if err != nil {
 			return within(field, i, err)
-		case spec.Draft:
-			if known != nil {
-				off = append(off, known.Name)
-			}
-		case o.Document != "":
-			signed[name] = o.Document
-		case was == nil || !sameSale(was, &spec):
-			return within(field, i, api.Errorf(api.CodeConflict, "offer %.80s is not signed by %s's cluster key, so nobody could buy it", o.OfferID, m.cluster).At("document").
-				Fix("post it at the agent of %s, which signs it and puts it on sale here: POST /api/offers there", m.cluster))
+		}
+		if change != nil {
+			changes = append(changes, change)
 		}
 	}
-	for name, document := range signed {
-		if err := m.PublishOffer(ctx, m.cluster, name, document); err != nil {
-			return err
-		}
-	}
-	for _, name := range off {
-		if err := m.WithdrawOffer(ctx, m.cluster, name); err != nil {
+	for _, change := range changes {
+		if err := change(); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// change is what an offer changes, nil if nothing; on is what is on sale by its ID, nil if nothing is.
+func (m *member) change(ctx context.Context, o *Offer, on *api.Listing) (func() error, error) {
+	var was *api.OfferSpec
+	if on != nil {
+		was = &on.Offer
+	}
+	if o.Document != "" {
+		signed, err := market.ReadOffer(o.Document)
+		if err != nil {
+			return nil, err
+		}
+		name, said, err := o.read(m.cluster, &signed.Signed.Offer)
+		if err != nil {
+			return nil, err
+		}
+		if name != signed.Signed.Name || !sameSale(&signed.Signed.Offer, &said) {
+			return nil, api.Invalid("document", "it is offer %s, and says something else", signed.Key()).Fix("send the document of what is said beside it")
+		}
+		return func() error { return m.PublishOffer(ctx, m.cluster, name, o.Document) }, nil
+	}
+	_, spec, err := o.read(m.cluster, was)
+	switch {
+	case err != nil:
+		return nil, err
+	case spec.Draft && on != nil:
+		return func() error { return m.WithdrawOffer(ctx, m.cluster, on.Name) }, nil
+	case spec.Draft, was != nil && sameSale(was, &spec):
+		return nil, nil
+	}
+	return nil, api.Errorf(api.CodeConflict, "offer %.80s is not signed by %s's cluster key, so nobody could buy it", o.OfferID, m.cluster).At("document").
+		Fix("post it at the agent of %s, which signs it and puts it on sale here: POST /api/offers there", m.cluster)
 }
 
 // sameSale says whether two say the same to buyers, but for when they were written.

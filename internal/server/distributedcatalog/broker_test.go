@@ -157,6 +157,8 @@ func TestHostileCallsOfTheBroker(t *testing.T) {
 		{"another ID than in the path", b.oslo.HTTP, "POST", "/offer/other", readmeOffer, 400, "offerID", nil},
 		{"an operator as ID", b.oslo.HTTP, "POST", "/offer/offer1", strings.Replace(readmeOffer, `"offer1"`, `{"$ne":""}`, 1), 400, "offerID", nil},
 		{"a document that milan signed", b.oslo.HTTP, "POST", "/offer/web", strings.Replace(strings.Replace(readmeOffer, `"offer1"`, `"web"`, 1), "{", `{"document":"`+b.milan.SignOffer("web", 9, transporttest.WebOffer("0.01"))+`",`, 1), 400, "", nil},
+		{"a document that says something else", b.oslo.HTTP, "POST", "/offer/offer1", strings.Replace(readmeOffer, "{", `{"document":"`+b.oslo.SignOffer("offer1", 9, transporttest.WebOffer("0.01"))+`",`, 1), 400, "something else", nil},
+		{"a document that is none", b.oslo.HTTP, "POST", "/offer/offer1", strings.Replace(readmeOffer, "{", `{"document":"a.b.c",`, 1), 400, "document", nil},
 		{"a document of another offer", b.oslo.HTTP, "POST", "/offer/offer1", strings.Replace(readmeOffer, "{", `{"document":"`+b.oslo.SignOffer("web", 9, transporttest.WebOffer("0.01"))+`",`, 1), 400, "", nil},
 		{"8GB", b.oslo.HTTP, "POST", "/offer/offer1", strings.Replace(readmeOffer, `"ram": "1Gi"`, `"ram": "8GB"`, 1), 400, "resources.ram", nil},
 		{"an exponent that takes for ever", b.oslo.HTTP, "POST", "/offer/offer1", strings.Replace(readmeOffer, `"ram": "1Gi"`, `"ram": "1e-999999999"`, 1), 400, "resources.ram", nil},

@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"net/http"
-	"strings"
 	"sync"
 
 	"github.com/bourse-dev/bourse/api"
@@ -87,9 +85,6 @@ func Connector(ctx context.Context, next http.Handler, o ConnectorOptions) http.
 		mux.HandleFunc(route, func(w http.ResponseWriter, r *http.Request) {
 			r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 			payload, err := handle(w, r)
-			if errors.Is(err, errAnswered) {
-				return
-			}
 			if err != nil {
 				why, status := failed(err)
 				answerJSON(w, status, inText(why))
@@ -101,9 +96,6 @@ func Connector(ctx context.Context, next http.Handler, o ConnectorOptions) http.
 	mux.HandleFunc("GET /api/subscribe", c.subscribe)
 	return serve(mux, next)
 }
-
-// errAnswered says that a handler has answered by itself.
-var errAnswered = errors.New("answered")
 
 type connector struct {
 	ConnectorOptions
@@ -135,94 +127,6 @@ func param(r *http.Request, most int, names ...string) (string, error) {
 		}
 	}
 	return "", api.Invalid(names[0], "it is missing").Fix("add ?%s=...", names[0])
-}
-
-// ready: an agent is set up when it has joined, before it listens.
-func (c *connector) ready(http.ResponseWriter, *http.Request) (any, error) {
-	return inText(map[string]string{"ready": "true"}), nil
-}
-
-// profile is the cluster's, with what it is where its admin said nothing.
-func (c *connector) profile(ctx context.Context) (api.AgentStatus, Profile, error) {
-	status, err := c.Status(ctx)
-	if err != nil {
-		return status, Profile{}, err
-	}
-	p, err := c.Home.Profile(ctx)
-	p.PrettyName = cmp.Or(p.PrettyName, status.Cluster)
-	p.ContractEndpoint = cmp.Or(p.ContractEndpoint, c.URL, status.Broker)
-	return status, p, err
-}
-
-// change changes what its admin said of the cluster.
-func (c *connector) change(ctx context.Context, change func(*Profile)) error {
-	p, err := c.Home.Profile(ctx)
-	if err != nil {
-		return err
-	}
-	before := p
-	change(&p)
-	if p == before {
-		return nil
-	}
-	return c.Home.SetProfile(ctx, p)
-}
-
-func (c *connector) setProfile(_ http.ResponseWriter, r *http.Request) (any, error) {
-	name, err := param(r, 256, "prettyname")
-	if err != nil {
-		return nil, err
-	}
-	endpoint, err := endpointIn(r, "endpoint")
-	if err != nil {
-		return nil, err
-	}
-	err = c.change(r.Context(), func(p *Profile) { p.PrettyName, p.ContractEndpoint = name, endpoint })
-	return inText(map[string]string{"message": "Catalog successfully initialized"}), err
-}
-
-func (c *connector) parameters(_ http.ResponseWriter, r *http.Request) (any, error) {
-	status, err := c.Status(r.Context())
-	return Provider{ClusterID: status.Cluster, ClusterName: status.Cluster, Endpoint: cmp.Or(c.URL, status.Broker), ClusterContractEndpoint: cmp.Or(c.URL, status.Broker)}, err
-}
-
-func (c *connector) prettyName(_ http.ResponseWriter, r *http.Request) (any, error) {
-	_, p, err := c.profile(r.Context())
-	return inText(map[string]string{"prettyName": p.PrettyName}), err
-}
-
-func (c *connector) setPrettyName(_ http.ResponseWriter, r *http.Request) (any, error) {
-	name, err := param(r, 256, "id", "prettyname")
-	if err != nil {
-		return nil, err
-	}
-	return said("Pretty name updated"), c.change(r.Context(), func(p *Profile) { p.PrettyName = name })
-}
-
-func (c *connector) contractEndpoint(_ http.ResponseWriter, r *http.Request) (any, error) {
-	_, p, err := c.profile(r.Context())
-	return inText(map[string]string{"contractEndpoint": p.ContractEndpoint, "endpoint": p.ContractEndpoint}), err
-}
-
-func (c *connector) setContractEndpoint(_ http.ResponseWriter, r *http.Request) (any, error) {
-	endpoint, err := endpointIn(r, "id", "endpoint")
-	if err != nil {
-		return nil, err
-	}
-	if err := c.change(r.Context(), func(p *Profile) { p.ContractEndpoint = endpoint }); err != nil {
-		return nil, err
-	}
-	status, err := c.Status(r.Context())
-	return said("Contract endpoint kept. Buyers still come to " + cmp.Or(c.URL, status.Broker) + ": another address is --connector-url of the agent"), err
-}
-
-// endpointIn is an address that an admin says. Nobody calls it.
-func endpointIn(r *http.Request, names ...string) (string, error) {
-	endpoint, err := param(r, 512, names...)
-	if err == nil && !strings.HasPrefix(endpoint, "https://") && !strings.HasPrefix(endpoint, "http://") {
-		err = api.Invalid(names[0], "%.80q is not a URL", endpoint).Fix("write https://HOST:PORT")
-	}
-	return endpoint, err
 }
 
 // catalog is what others sell; the versions of it are what is bought next.
@@ -319,80 +223,6 @@ func (c *connector) deleteOffer(_ http.ResponseWriter, r *http.Request) (any, er
 		return nil, err
 	}
 	return said("Offer deleted"), c.DeleteOffer(r.Context(), offer.ID)
-}
-
-func (c *connector) brokers(_ http.ResponseWriter, r *http.Request) (any, error) {
-	all, err := c.Home.Brokers(r.Context())
-	out := []BrokerDocument{}
-	for _, b := range all {
-		out = append(out, brokerDocument(b))
-	}
-	return out, err
-}
-
-func brokerDocument(b api.AgentStatus) BrokerDocument {
-	name := strings.TrimPrefix(b.Broker, "https://")
-	return BrokerDocument{BrokerID: brokerID(b.Broker), BrokerName: name, BrokerEndpoint: b.Broker, Subscribed: b.Connected}
-}
-
-// known is the broker of an ID or an address, nil if there is none.
-func (c *connector) known(ctx context.Context, what string) (*BrokerDocument, error) {
-	all, err := c.Home.Brokers(ctx)
-	for _, b := range all {
-		if d := brokerDocument(b); d.BrokerID == what || d.BrokerEndpoint == strings.TrimSuffix(what, "/") {
-			return &d, nil
-		}
-	}
-	return nil, err
-}
-
-// addBroker: a broker is joined with a token of its operator, and not by its address.
-func (c *connector) addBroker(_ http.ResponseWriter, r *http.Request) (any, error) {
-	at, err := param(r, 512, "path")
-	if err != nil {
-		return nil, err
-	}
-	switch known, err := c.known(r.Context(), at); {
-	case err != nil:
-		return nil, err
-	case known != nil:
-		return inText(map[string]string{"brokerID": known.BrokerID}), nil
-	}
-	return nil, api.Errorf(api.CodeForbidden, "a broker is joined with a token of its operator, not by its address").At("path").
-		Fix("ask the operator for one (bourse broker token create) and start the agent with --join")
-}
-
-// setBroker answers what is so already: an agent that has joined is subscribed.
-func (c *connector) setBroker(_ http.ResponseWriter, r *http.Request) (any, error) {
-	known, err := c.named(r)
-	if err != nil {
-		return nil, err
-	}
-	if want := r.URL.Query().Get("subscribe"); want != "1" && want != "true" {
-		return nil, api.Errorf(api.CodeForbidden, "an agent follows the broker that it has joined").At("subscribe").Fix("to leave %s: bourse uninstall", known.BrokerEndpoint)
-	}
-	return said("Broker subscribed"), nil
-}
-
-func (c *connector) removeBroker(_ http.ResponseWriter, r *http.Request) (any, error) {
-	known, err := c.named(r)
-	if err != nil {
-		return nil, err
-	}
-	return nil, api.Errorf(api.CodeForbidden, "what is bought and sold through %s binds this cluster", known.BrokerEndpoint).At("id").
-		Fix("leave it for good with bourse uninstall, or have its operator run: bourse broker remove")
-}
-
-func (c *connector) named(r *http.Request) (*BrokerDocument, error) {
-	id, err := param(r, 512, "id")
-	if err != nil {
-		return nil, err
-	}
-	known, err := c.known(r.Context(), id)
-	if known == nil && err == nil {
-		err = api.Errorf(api.CodeNotFound, "no broker %.80q", id).At("id").Fix("see: GET /api/brokers")
-	}
-	return known, err
 }
 
 // subscribe tells of each provider whose offers change, in the prototype's envelope, and when the broker is away.

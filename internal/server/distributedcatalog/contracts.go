@@ -115,10 +115,7 @@ func (c *connector) buy(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	if before && answer.State != api.Held {
-		why, _ := failed(api.Errorf(api.CodeConflict, "contract for this Offer Plan already exists").Fix("it is %s; to have more of it: bourse resize", answer.Reservation))
-		why.ContractID = answer.Reservation
-		answerJSON(w, http.StatusConflict, inText(why))
-		return nil, errAnswered
+		return nil, taken{answer.Reservation}
 	}
 	out := struct {
 		ContractID2 string `json:"contractId"`
@@ -132,6 +129,16 @@ func (c *connector) buy(w http.ResponseWriter, r *http.Request) (any, error) {
 	contract, err := c.awaitContract(r.Context(), func(d *api.Deal) bool { return d.Spec.Reservation == answer.Reservation })
 	out.ContractDocument = contract
 	return inText(out), err
+}
+
+// taken is why no second contract is made for a plan: there is one.
+type taken struct{ contract string }
+
+func (t taken) Error() string { return t.Unwrap().Error() }
+
+// Unwrap is the error by its code.
+func (t taken) Unwrap() error {
+	return api.Errorf(api.CodeConflict, "contract for this Offer Plan already exists").Fix("it is %s; to have more of it: bourse resize %s --units N", t.contract, t.contract)
 }
 
 // purchase is what is bought, and for how long.
@@ -191,9 +198,8 @@ func (c *connector) request(ctx context.Context, p api.Purchase, d time.Duration
 	}
 	name := fmt.Sprintf("%s%d", prefix, last+1)
 	r, err = c.MakeRequest(ctx, api.RequestCreate{Namespace: requests, Name: name, Request: api.Request{Purchase: &p, Duration: &metav1.Duration{Duration: d}}})
-	if api.CodeOf(err) == api.CodeConflict && err != nil {
-		r, err = c.Request(ctx, requests, name)
-		return r, true, err
+	if err != nil && api.CodeOf(err) == api.CodeConflict {
+		return client.RequestStatus{ID: requests + "/" + name}, true, nil // which our view of the cluster may not show yet
 	}
 	return r, false, err
 }
@@ -208,7 +214,7 @@ func (c *connector) await(ctx context.Context, r client.RequestStatus) (api.Reso
 	namespace, name, _ := strings.Cut(r.ID, "/")
 	for deadline := time.Now().Add(patience); ; {
 		now, err := c.Request(ctx, namespace, name)
-		if err != nil {
+		if err != nil && api.CodeOf(err) != api.CodeNotFound {
 			return api.ResourceRequestStatus{}, err
 		}
 		switch s := now.Payload.Status; {

@@ -293,6 +293,7 @@ func TestHostileCallsOfTheConnector(t *testing.T) {
 		{"no period", milan, "POST", "/api/offers", change(`"day"`, `"fortnight"`), 400, "period"},
 		{"a text that cannot be shown", milan, "POST", "/api/offers", change(`"Fast"`, `"\u0007"`), 400, "description"},
 		{"a long text", milan, "POST", "/api/offers", change(`Big machines`, strings.Repeat("x", 5000)), 400, "offerName"},
+		{"a huge body", milan, "POST", "/api/offers", strings.Repeat(" ", 200<<10), 413, "bytes"},
 		{"no offer's ID", milan, "DELETE", "/api/offers", "", 400, "id"},
 		{"an offer that is not", milan, "DELETE", "/api/offers?id=none", "", 404, "none"},
 		{"no pretty name", milan, "POST", "/api/cluster/prettyname", "", 400, "id"},
