@@ -7,10 +7,12 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/coder/websocket"
+	"golang.org/x/time/rate"
 
 	"github.com/bourse-dev/bourse/api"
 )
@@ -20,7 +22,7 @@ const (
 	maxSubscribers = 16
 	// maxFrame bounds what a subscriber may send, in bytes: nothing that it sends is looked at.
 	maxFrame = 4 << 10
-	// maxChatter is how many frames a subscriber may send between two pings.
+	// maxChatter is how many frames a subscriber may send at once, and in ten seconds.
 	maxChatter = 100
 
 	lookSoon  = 2 * time.Second  // how often it is looked whether something has changed, where that costs nothing
@@ -95,54 +97,52 @@ func (s *subscribers) serve(w http.ResponseWriter, r *http.Request, who string, 
 	ctx, cancel := context.WithCancel(s.ctx)
 	defer cancel()
 	c.SetReadLimit(maxFrame)
-	chatter := make(chan struct{}, 1)
 	go func() {
 		defer cancel()
-		for n := 0; ; n++ {
-			select {
-			case <-chatter:
-				n = 0
-			default:
-			}
-			if n > maxChatter {
-				_ = c.Close(websocket.StatusPolicyViolation, "subscribers listen")
-				return
-			}
-			if _, _, err := c.Read(ctx); err != nil {
-				return
-			}
-		}
+		hear(ctx, c)
 	}()
 	go func() {
 		defer cancel()
-		ticker := time.NewTicker(pingEvery)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-			}
-			wait, done := context.WithTimeout(ctx, pongWait)
-			err := c.Ping(wait)
-			done()
-			if err != nil {
-				return
-			}
-			select {
-			case chatter <- struct{}{}:
-			default:
-			}
-		}
+		ping(ctx, c)
 	}()
 	if err := f.tell(ctx, c); err != nil && ctx.Err() == nil {
 		s.log.Debug("a subscriber is not told any more", "who", who, "error", err)
 		why, _ := failed(err)
-		_ = c.Close(websocket.StatusPolicyViolation, why.Error[:min(len(why.Error), 120)])
+		_ = c.Close(websocket.StatusPolicyViolation, strings.ToValidUTF8(why.Error[:min(len(why.Error), 120)], ""))
 		return
 	}
 	if s.ctx.Err() != nil {
 		_ = c.Close(websocket.StatusGoingAway, "stopping")
+	}
+}
+
+// hear reads what a subscriber sends, which nobody looks at, until it goes or sends too much.
+func hear(ctx context.Context, c *websocket.Conn) {
+	chatter := rate.NewLimiter(maxChatter/10, maxChatter)
+	for chatter.Allow() {
+		if _, _, err := c.Read(ctx); err != nil {
+			return
+		}
+	}
+	_ = c.Close(websocket.StatusPolicyViolation, "subscribers listen")
+}
+
+// ping finds out that a subscriber has gone.
+func ping(ctx context.Context, c *websocket.Conn) {
+	ticker := time.NewTicker(pingEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		wait, done := context.WithTimeout(ctx, pongWait)
+		err := c.Ping(wait)
+		done()
+		if err != nil {
+			return
+		}
 	}
 }
 
