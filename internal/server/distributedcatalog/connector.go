@@ -7,6 +7,9 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
@@ -188,8 +191,20 @@ func (c *connector) putOffer(w http.ResponseWriter, r *http.Request) (any, error
 	if err != nil {
 		return nil, err
 	}
-	_, err = c.PutOffer(r.Context(), name, spec)
-	return said("Offer updated"), err
+	if _, err := c.PutOffer(r.Context(), name, spec); err != nil {
+		return nil, err
+	}
+	c.settles(r.Context(), func() bool {
+		now, err := c.ownOffer(r.Context(), status.Cluster, offer.OfferID)
+		return err == nil && equality.Semantic.DeepEqual(now.Payload.Spec, spec)
+	})
+	return said("Offer updated"), nil
+}
+
+// settles waits for a moment until our view of the cluster shows what was just written: whoever wrote it looks at it next.
+func (c *connector) settles(ctx context.Context, shown func() bool) {
+	for deadline := time.Now().Add(5 * time.Second); !shown() && pause(ctx, deadline) == nil; {
+	}
 }
 
 // ownOffer is the offer of this cluster that has an ID. Errors: NotFound.
@@ -203,7 +218,11 @@ func (c *connector) ownOffer(ctx context.Context, cluster, id string) (*api.Enve
 			return &own[i], nil
 		}
 	}
-	return nil, api.Errorf(api.CodeNotFound, "this cluster has no offer %.80q", id).Fix("see: GET /api/offers")
+	return nil, noOffer(id)
+}
+
+func noOffer(id string) error {
+	return api.Errorf(api.CodeNotFound, "this cluster has no offer %.80q", id).Fix("see: GET /api/offers")
 }
 
 func (c *connector) deleteOffer(_ http.ResponseWriter, r *http.Request) (any, error) {
@@ -222,7 +241,17 @@ func (c *connector) deleteOffer(_ http.ResponseWriter, r *http.Request) (any, er
 	if err != nil {
 		return nil, err
 	}
-	return said("Offer deleted"), c.DeleteOffer(r.Context(), offer.ID)
+	if err := c.DeleteOffer(r.Context(), offer.ID); err != nil {
+		if api.CodeOf(err) == api.CodeNotFound { // it has gone since
+			err = noOffer(id)
+		}
+		return nil, err
+	}
+	c.settles(r.Context(), func() bool {
+		_, err := c.ownOffer(r.Context(), status.Cluster, id)
+		return err != nil
+	})
+	return said("Offer deleted"), nil
 }
 
 // subscribe tells of each provider whose offers change, in the prototype's envelope, and when the broker is away.
