@@ -87,6 +87,8 @@ type Options struct {
 	// Socket and Listen are where people reach the agent: a unix socket, and an address on loopback
 	// with the token in TokenFile. Empty: not.
 	Socket, Listen, TokenFile string
+	// DistributedCatalog serves there, too, the interface of that prototype's connector.
+	DistributedCatalog bool
 	// HealthAddress and MetricsAddress serve /livez, /readyz and /metrics. "0" or empty: not.
 	HealthAddress, MetricsAddress string
 	Log                           *slog.Logger

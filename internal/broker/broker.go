@@ -23,6 +23,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/match"
 	"github.com/bourse-dev/bourse/internal/server"
+	"github.com/bourse-dev/bourse/internal/server/distributedcatalog"
 )
 
 // DefaultReservations is how many reservations one consumer may have.
@@ -47,6 +48,8 @@ type Options struct {
 	MetricsAddress string
 	// Rate is how many calls a second one member may make. Default 500.
 	Rate float64
+	// DistributedCatalog serves members, too, as that prototype's broker did.
+	DistributedCatalog bool
 	// Caps are the most that one consumer may have pending, held and reserved together. Default 10,000 reservations, and
 	// no bound on amounts.
 	Caps market.Caps
@@ -163,13 +166,22 @@ func serve(ctx context.Context, o Options, market *exchange.Exchange, authority 
 	if o.MetricsAddress != "" {
 		group.Go(func() error { return observe(ctx, o, market) })
 	}
+	members := s.Members()
+	if o.DistributedCatalog {
+		members = distributedcatalog.Broker(ctx, members, distributedcatalog.BrokerOptions{
+			URL: url, Cluster: authority.Member, Revision: func() uint64 { return market.View().Revision }, Log: o.Log,
+		})
+	}
 	group.Go(func() error {
 		defer stopMarket()
 		var listeners errgroup.Group
-		listeners.Go(func() error { return serveMembers(ctx, tls.NewListener(listener, config), s.Members(), market) })
+		listeners.Go(func() error { return serveMembers(ctx, tls.NewListener(listener, config), members, market) })
 		listeners.Go(func() error { return server.Serve(ctx, socket, serveBackup(o, market, s.Operators())) })
 		return listeners.Wait()
 	})
+	if o.DistributedCatalog {
+		o.Log.Info("the broker also answers clients of the Distributed Catalog", "url", url)
+	}
 	o.Log.Info("broker serves", "url", url, "socket", o.Socket, "revision", market.View().Revision)
 	if o.Ready != nil {
 		o.Ready(url)

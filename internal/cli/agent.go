@@ -81,6 +81,7 @@ func (sh *shell) agentCommand() *cobra.Command {
 	f.StringVar(&o.ConnectorURL, "connector-url", "", "URL at which they reach that address, for the card, such as https://bourse.milan.example:7444")
 	f.StringVar(&o.Listen, "listen", "", "address on loopback for people who show the token, such as 127.0.0.1:7080 (default: off)")
 	f.StringVar(&o.TokenFile, "token-file", "", "file for that token; it is made if absent")
+	f.BoolVar(&o.DistributedCatalog, "distributed-catalog", false, "at --socket and --listen, also answer as the connector of the Distributed Catalog did, under /api (docs/migrate-catalog.md)")
 	f.StringVar(&o.HealthAddress, "health-probe-bind-address", "", "address for /livez and /readyz, such as :8081 (default: off)")
 	f.StringVar(&o.MetricsAddress, "metrics-bind-address", "", "address for /metrics, such as :8080 (default: off)")
 	log.add(f)

@@ -57,6 +57,7 @@ func (sh *shell) brokerCommand() *cobra.Command {
 	f.StringVar(&o.Socket, "socket", brokerSocket(), "socket for operators")
 	f.StringVar(&o.MetricsAddress, "metrics-bind-address", "", "address for /metrics, /livez and /readyz, such as 127.0.0.1:8080 (default: off)")
 	f.Float64Var(&o.Rate, "rate-limit", 500, "calls a second that one member may make")
+	f.BoolVar(&o.DistributedCatalog, "distributed-catalog", false, "also answer as the broker of the Distributed Catalog did: /authenticate, /catalog, /offers, /subscribe ... (docs/migrate-catalog.md)")
 	caps.add(f, broker.DefaultReservations, "one member")
 	log.add(f)
 	cmd.PersistentFlags().StringVar(&sh.operatorCert, "operator-cert", "", "for the subcommands: folder with an operator's tls.crt, tls.key and ca.crt; the broker writes one, `operator`, into its --dir")

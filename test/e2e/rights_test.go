@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"slices"
@@ -107,12 +108,30 @@ func useAllRights(t *testing.T, w *world) {
 		}
 	}
 	trades(t, w)
+	callsItself(t, w.rome)
 	namesItself(t, w.rome)
 	editInstructions(t, w)
 	if _, err := w.paris.People(0).Contracts(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	becomes(t, w.paris, ask(t, w.paris, "default", "of-an-older-api-server", api.Request{Resources: cpu("1"), Target: "milan"}), api.Reserved)
+}
+
+// callsItself says what a cluster is called, by the Distributed Catalog's interface.
+func callsItself(t *testing.T, m *federation.Member) {
+	t.Helper()
+	socket := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", m.Socket(0))
+	}}}
+	defer socket.CloseIdleConnections()
+	answer, err := socket.Post("http://agent/api/cluster/prettyname?id=Roma", "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if said, err := io.ReadAll(answer.Body); err != nil || answer.StatusCode != http.StatusOK {
+		t.Errorf("%s, %v: %s", answer.Status, err, said)
+	}
 }
 
 // namesItself runs an agent that asks Liqo for its cluster's ID, and one that asks Kubernetes.

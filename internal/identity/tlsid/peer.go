@@ -86,6 +86,14 @@ func (a *Authority) Peer(state *tls.ConnectionState) (Peer, error) {
 	return ParsePeer(state.VerifiedChains[0][0], a.federation, a.now())
 }
 
+// Member is the cluster at the other end of such a connection, "" where there is none or its certificate is no member's.
+func (a *Authority) Member(state *tls.ConnectionState) string {
+	if peer, err := a.Peer(state); err == nil && peer.Role == RoleCluster {
+		return peer.Name
+	}
+	return ""
+}
+
 // Now is the time by which certificates are valid or not.
 func (a *Authority) Now() time.Time { return a.now() }
 

@@ -43,6 +43,8 @@ type Options struct {
 	Journal journal.Journal
 	// Now is the time of certificates; nil is the machine's.
 	Now func() time.Time
+	// Before, if set, stands before how members are served, until its context ends.
+	Before func(context.Context, *Federation, http.Handler) http.Handler
 }
 
 // Federation is a broker that serves until its test ends.
@@ -89,18 +91,22 @@ func Start(t testing.TB, o Options) *Federation {
 	})
 	config := f.Authority.ServerConfig()
 	config.NextProtos = []string{"http/1.1"}
-	f.run(tls.NewListener(listener, config))
+	f.run(tls.NewListener(listener, config), o.Before)
 	f.asOperator(filepath.Join(dir, "operator"))
 	return f
 }
 
 // run serves until the test ends; the market outlives the listener, as in a broker.
-func (f *Federation) run(l net.Listener) {
+func (f *Federation) run(l net.Listener, before func(context.Context, *Federation, http.Handler) http.Handler) {
 	serving, stopServing := context.WithCancel(context.Background())
 	trading, stopTrading := context.WithCancel(context.Background())
+	members := f.Server.Members()
+	if before != nil {
+		members = before(serving, f, members)
+	}
 	served, traded := make(chan error, 1), make(chan error, 1)
 	go func() { traded <- f.Exchange.Run(trading) }()
-	go func() { served <- server.Serve(serving, l, f.Server.Members()) }()
+	go func() { served <- server.Serve(serving, l, members) }()
 	f.t.Cleanup(func() {
 		f.Exchange.EndWatches()
 		stopServing()

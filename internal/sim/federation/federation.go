@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,6 +33,8 @@ type Member struct {
 	Sharing *api.Sharing
 	// Connector lets others deal with it without the broker.
 	Connector bool
+	// DistributedCatalog serves that prototype's interface at Socket; the broker serves its own, then.
+	DistributedCatalog bool
 	// Offers are what it sells, by name.
 	Offers map[string]api.OfferSpec
 	// Socket is where its people reach its agent. Default: DIR/NAME.sock.
@@ -56,6 +59,7 @@ type Federation struct {
 	stop       context.CancelFunc
 	ctx        context.Context
 	log        *slog.Logger
+	catalog    bool
 }
 
 // Kinds are our kinds, for a simulated API.
@@ -82,6 +86,7 @@ func Kinds() []kubeapi.Type {
 func Start(ctx context.Context, dir string, log *slog.Logger, members ...*Member) (*Federation, error) {
 	ctx, stop := context.WithCancel(ctx)
 	f := &Federation{Dir: dir, Members: map[string]*Member{}, group: &errgroup.Group{}, stop: stop, ctx: ctx, log: log}
+	f.catalog = slices.ContainsFunc(members, func(m *Member) bool { return m.DistributedCatalog })
 	if err := f.StartBroker(); err != nil {
 		return nil, f.failed(err)
 	}
@@ -110,7 +115,7 @@ func (f *Federation) StartBroker() error {
 	ready, ended := make(chan string, 1), make(chan error, 1)
 	f.group.Go(func() error {
 		err := broker.Run(ctx, broker.Options{
-			Dir: filepath.Join(f.Dir, "broker"), Listen: address, Socket: socket,
+			Dir: filepath.Join(f.Dir, "broker"), Listen: address, Socket: socket, DistributedCatalog: f.catalog,
 			Log: f.log.With("part", "broker"), Ready: func(url string) { ready <- url },
 		})
 		ended <- err
@@ -166,7 +171,7 @@ func (f *Federation) startMember(ctx context.Context, m *Member, log *slog.Logge
 	}
 	f.group.Go(func() error {
 		return agent.Run(ctx, agent.Options{
-			ConnectorListen: connector, ConnectorURL: url,
+			ConnectorListen: connector, ConnectorURL: url, DistributedCatalog: m.DistributedCatalog,
 			Kubernetes: m.Cluster.API.Config(), ClusterID: m.Name, Join: token.Token,
 			Identity: store.InDir(filepath.Join(f.Dir, m.Name)), Socket: m.Socket, Log: log.With("part", "agent"),
 		})

@@ -22,7 +22,7 @@ type fair struct {
 	rome, milan, oslo *federation.Member
 }
 
-func newFair(t *testing.T) *fair {
+func newFair(t *testing.T, change ...func(*fair)) *fair {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	f := &fair{t: t,
@@ -32,6 +32,9 @@ func newFair(t *testing.T) *fair {
 	}
 	f.milan.Connector = true
 	f.milan.Offers = map[string]api.OfferSpec{"web": webOffer("0.10")}
+	for _, c := range change {
+		c(f)
+	}
 	var err error
 	if f.Federation, err = federation.Start(ctx, t.TempDir(), slog.New(slog.DiscardHandler), f.rome, f.milan, f.oslo); err != nil {
 		t.Fatal(err)

@@ -127,7 +127,7 @@ func (m *Member) StartAgent(replica int) (*Process, error) {
 	if replica > 0 {
 		name = fmt.Sprintf("agent-%d", replica)
 	}
-	args := []string{"--cluster-id", m.Name, "--join", m.token, "--socket", m.Socket(replica)}
+	args := []string{"--cluster-id", m.Name, "--join", m.token, "--socket", m.Socket(replica), "--distributed-catalog"}
 	if m.connector == "" {
 		var err error
 		if m.connector, err = freeAddress(); err != nil {

@@ -1,0 +1,59 @@
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/coder/websocket"
+
+	"github.com/bourse-dev/bourse/internal/server"
+	"github.com/bourse-dev/bourse/internal/server/distributedcatalog"
+)
+
+// On loopback nobody gets in without the token, whatever they ask for: not at the interface of a prototype that asked nobody, either.
+func TestLoopbackAsksForTheToken(t *testing.T) {
+	a := &agent{Options: Options{Listen: "127.0.0.1:0", TokenFile: filepath.Join(t.TempDir(), "token")}}
+	log := slog.New(slog.DiscardHandler)
+	ctx, stop := context.WithCancel(t.Context())
+	inside := distributedcatalog.Connector(ctx, server.Local(nil, nil, localRate, log), distributedcatalog.ConnectorOptions{Log: log})
+	guarded, l, err := a.loopback(inside)
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ctx, l, guarded) }()
+	defer func() { stop(); <-served }()
+	token, err := os.ReadFile(a.TokenFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		path, authorization string
+		want                int
+	}{
+		{"/api/cluster/init", "", http.StatusUnauthorized},
+		{"/api/catalog", "Bearer x", http.StatusUnauthorized},
+		{"/api/subscribe", "", http.StatusUnauthorized},
+		{"/apis/bourse.dev/v1alpha1/status", "", http.StatusUnauthorized},
+		{"/api/cluster/init", "Bearer " + string(token), http.StatusOK},
+	} {
+		r, _ := http.NewRequestWithContext(t.Context(), "GET", "http://"+l.Addr().String()+c.path, nil)
+		r.Header.Set("Authorization", c.authorization)
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if answer.StatusCode != c.want {
+			t.Errorf("%s with %q: %s, want %d", c.path, c.authorization, answer.Status, c.want)
+		}
+	}
+	if _, _, err := websocket.Dial(t.Context(), "ws://"+l.Addr().String()+"/api/subscribe", nil); err == nil || !strings.Contains(err.Error(), "401") {
+		t.Errorf("subscribed without the token: %v", err)
+	}
+}

@@ -1,0 +1,154 @@
+package distributedcatalog
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path"
+	"time"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
+)
+
+// maxBody bounds the body of a call, in bytes, as the prototype did.
+const maxBody = 100 << 10
+
+// bodyWait is how long a caller may take to send one.
+const bodyWait = 10 * time.Second
+
+// inside carries calls to Bourse's API in memory.
+type inside struct {
+	next   http.Handler
+	state  *tls.ConnectionState
+	remote string
+}
+
+// api is a client that calls as whoever has that connection. The context of a call is not handed on but for its end, as what is
+// known of the connection that it came by is not about who it is for.
+func (i inside) api() *client.Client {
+	return client.New("http://inside", &http.Client{Transport: i})
+}
+
+// RoundTrip implements http.RoundTripper.
+func (i inside) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	stop := context.AfterFunc(r.Context(), cancel)
+	defer stop()
+	call := r.Clone(ctx)
+	call.TLS, call.RemoteAddr, call.RequestURI = i.state, i.remote, r.URL.RequestURI()
+	if call.Body == nil {
+		call.Body = http.NoBody
+	}
+	answer := &answer{header: http.Header{}, status: http.StatusOK}
+	i.next.ServeHTTP(answer, call)
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	return &http.Response{
+		StatusCode: answer.status, Status: fmt.Sprintf("%d %s", answer.status, http.StatusText(answer.status)), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: answer.header, Body: io.NopCloser(&answer.body), ContentLength: int64(answer.body.Len()), Request: r,
+	}, nil
+}
+
+// answer is what such a call is answered with.
+type answer struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (a *answer) Header() http.Header                { return a.header }
+func (a *answer) WriteHeader(status int)             { a.status = status }
+func (a *answer) Write(data []byte) (n int, _ error) { return a.body.Write(data) }
+
+// serve serves the prototype's routes, and by next all others. A path that is not written plainly is not one of them.
+func serve(mux *http.ServeMux, next http.Handler) http.Handler {
+	mux.Handle("/", next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if path.Clean("/"+r.URL.Path) != r.URL.Path {
+			next.ServeHTTP(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// readBody reads the JSON of a call. Errors: Invalid, TooLarge.
+func readBody(w http.ResponseWriter, r *http.Request, into any) error {
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(bodyWait))
+	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
+	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return api.Errorf(api.CodeTooLarge, "the body has more than %d bytes", maxBody).Fix("send less at once")
+	}
+	if err != nil {
+		return api.Invalid("body", "it broke off").Fix("send it again")
+	}
+	err = json.Unmarshal(data, into)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return api.Invalid(cmp.Or(wrong.Field, "body"), "a %s does not belong here", wrong.Value).Fix("see docs/migrate-catalog.md")
+	}
+	if err != nil {
+		return api.Invalid("body", "it is not the JSON that belongs here: %.200s", err).Fix("see docs/migrate-catalog.md")
+	}
+	return nil
+}
+
+// failure is the body of an answer that is not a success.
+type failure struct {
+	Status  string `json:"status"`
+	Error   string `json:"error"`
+	Message string `json:"message"` // what the prototype's own pages show
+	Code    string `json:"code"`
+	Field   string `json:"field,omitempty"`
+	Remedy  string `json:"remedy,omitempty"`
+	// ContractID is that of the contract that stands in the way, if one does.
+	ContractID string `json:"contractId,omitempty"`
+}
+
+// failed is an error in the prototype's words, and its HTTP status: input that is wrong is a 400.
+func failed(err error) (failure, int) {
+	wrong, ok := errors.AsType[*api.Error](err)
+	if !ok {
+		wrong = api.Errorf(api.CodeInternal, "%s", err)
+	}
+	text := wrong.Detail
+	if wrong.Field != "" {
+		text = wrong.Field + ": " + text
+	}
+	if wrong.Remedy != "" {
+		text += "; " + wrong.Remedy
+	}
+	status := wrong.Status
+	if status == http.StatusUnprocessableEntity {
+		status = http.StatusBadRequest
+	}
+	there, _ := errors.AsType[taken](err)
+	return failure{Status: "error", Error: text, Message: text, Code: string(wrong.Code), Field: wrong.Field, Remedy: wrong.Remedy, ContractID: there.contract}, status
+}
+
+func answerJSON(w http.ResponseWriter, status int, payload any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if status == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", "1")
+	}
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(payload)
+}
+
+// brokerID names a broker by its URL, in the form that the prototype has.
+func brokerID(url string) string {
+	sum := sha256.Sum256([]byte(url))
+	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
+}

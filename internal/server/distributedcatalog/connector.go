@@ -1,0 +1,279 @@
+package distributedcatalog
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
+)
+
+// Profile is what the prototype asks about a cluster when it is first started.
+type Profile struct {
+	// PrettyName is what people call the cluster; empty: its ID.
+	PrettyName string
+	// ContractEndpoint is what its admin said of where it sells; empty: its connector, or its broker.
+	ContractEndpoint string
+}
+
+// Home is what a connector's interface needs of an agent beside its REST API.
+type Home interface {
+	// Profile reads the profile, SetProfile writes it. Errors: Unavailable.
+	Profile(ctx context.Context) (Profile, error)
+	SetProfile(ctx context.Context, p Profile) error
+	// Peerings are those that Bourse made.
+	Peerings(ctx context.Context) ([]api.Peering, error)
+	// Brokers are those that the agent deals with.
+	Brokers(ctx context.Context) ([]api.AgentStatus, error)
+}
+
+// ConnectorOptions say what the connector's interface stands before.
+type ConnectorOptions struct {
+	Home Home
+	// URL is where others reach the agent's connector; empty: it has none.
+	URL string
+	Log *slog.Logger
+}
+
+// Connector serves the interface of the prototype's connector, and by next, which is how an agent serves the people of its cluster, all
+// else: who is let in there may do everything, and nobody else is. Subscribers are told until ctx ends.
+//
+//	GET, POST          /api/cluster/init, /api/cluster/prettyname, /api/cluster/contractendpoint
+//	GET                /api/cluster/parameters
+//	GET                /api/catalog
+//	GET, POST, DELETE  /api/offers
+//	GET, POST, DELETE  /api/brokers
+//	GET, DELETE        /api/contracts
+//	POST               /api/contracts/buy, /api/contracts/sell
+//	GET, POST, DELETE  /api/peer
+//	GET                /api/subscribe   WebSocket
+func Connector(ctx context.Context, next http.Handler, o ConnectorOptions) http.Handler {
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	c := &connector{ConnectorOptions: o, Client: inside{next: next, remote: "inside"}.api(), shown: map[string]string{}, subscribers: subscribers{ctx: ctx, log: o.Log}}
+	mux := http.NewServeMux()
+	for route, handle := range map[string]func(http.ResponseWriter, *http.Request) (any, error){
+		"GET /api/cluster/init":              c.ready,
+		"POST /api/cluster/init":             c.setProfile,
+		"GET /api/cluster/parameters":        c.parameters,
+		"GET /api/cluster/prettyname":        c.prettyName,
+		"POST /api/cluster/prettyname":       c.setPrettyName,
+		"GET /api/cluster/contractendpoint":  c.contractEndpoint,
+		"POST /api/cluster/contractendpoint": c.setContractEndpoint,
+		"GET /api/catalog":                   c.catalog,
+		"GET /api/offers":                    c.offers,
+		"POST /api/offers":                   c.putOffer,
+		"DELETE /api/offers":                 c.deleteOffer,
+		"DELETE /api/offers/{id}":            c.deleteOffer,
+		"GET /api/brokers":                   c.brokers,
+		"POST /api/brokers":                  c.addBroker,
+		"PUT /api/brokers":                   c.setBroker,
+		"DELETE /api/brokers":                c.removeBroker,
+		"GET /api/contracts":                 c.contracts,
+		"DELETE /api/contracts":              c.revoke,
+		"POST /api/contracts/buy":            c.buy,
+		"POST /api/contracts/sell":           c.sell,
+		"GET /api/peer":                      c.peerings,
+		"POST /api/peer":                     c.peer,
+		"DELETE /api/peer":                   c.unpeer,
+	} {
+		mux.HandleFunc(route, func(w http.ResponseWriter, r *http.Request) {
+			r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+			payload, err := handle(w, r)
+			if err != nil {
+				why, status := failed(err)
+				answerJSON(w, status, inText(why))
+				return
+			}
+			answerJSON(w, http.StatusOK, payload)
+		})
+	}
+	mux.HandleFunc("GET /api/subscribe", c.subscribe)
+	return serve(mux, next)
+}
+
+type connector struct {
+	ConnectorOptions
+	*client.Client
+	subscribers subscribers
+
+	mu sync.Mutex
+	// shown is the digest of each offer as it was last shown, by "seller/name": nothing else is bought.
+	shown map[string]string
+}
+
+// inText is JSON as a text in JSON: so the prototype answers wherever it does not answer with one of its documents.
+func inText(payload any) string {
+	data, _ := json.Marshal(payload)
+	return string(data)
+}
+
+// said is what such an answer says where there is nothing to read.
+func said(message string) string {
+	return inText(map[string]string{"status": "OK", "message": message})
+}
+
+// param is the first of the parameters of a call that is given. Errors: Invalid at the first.
+func param(r *http.Request, most int, names ...string) (string, error) {
+	query := r.URL.Query()
+	for _, name := range names {
+		if text := query.Get(name); text != "" {
+			return text, showable(name, text, most)
+		}
+	}
+	return "", api.Invalid(names[0], "it is missing").Fix("add ?%s=...", names[0])
+}
+
+// catalog is what others sell; the versions of it are what is bought next.
+func (c *connector) catalog(_ http.ResponseWriter, r *http.Request) (any, error) {
+	return c.others(r.Context())
+}
+
+func (c *connector) others(ctx context.Context) ([]Catalog, error) {
+	status, err := c.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	listed, err := c.Catalog(ctx, api.CatalogQuery{})
+	if err != nil {
+		return nil, err
+	}
+	shown := make(map[string]string, len(listed))
+	for _, l := range listed {
+		shown[l.Payload.Seller+"/"+l.Payload.Name] = l.Payload.Digest
+	}
+	c.mu.Lock()
+	c.shown = shown
+	c.mu.Unlock()
+	return byProvider(listed, status.Cluster, status.Broker), nil
+}
+
+func (c *connector) offers(_ http.ResponseWriter, r *http.Request) (any, error) {
+	status, err := c.Status(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	own, err := c.Offers(r.Context())
+	out := []Offer{}
+	for i := range own {
+		out = append(out, show(status.Cluster, own[i].ID, &own[i].Payload.Spec, nil))
+	}
+	return out, err
+}
+
+func (c *connector) putOffer(w http.ResponseWriter, r *http.Request) (any, error) {
+	var offer Offer
+	if err := readBody(w, r, &offer); err != nil {
+		return nil, err
+	}
+	status, p, err := c.profile(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	was, err := c.ownOffer(r.Context(), status.Cluster, offer.OfferID)
+	if err != nil && api.CodeOf(err) != api.CodeNotFound {
+		return nil, err
+	}
+	offer.ClusterPrettyName = cmp.Or(offer.ClusterPrettyName, p.PrettyName)
+	var before *api.OfferSpec
+	if was != nil {
+		before = &was.Payload.Spec
+	}
+	name, spec, err := offer.read(status.Cluster, before)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.PutOffer(r.Context(), name, spec); err != nil {
+		return nil, err
+	}
+	c.settles(r.Context(), func() bool {
+		now, err := c.ownOffer(r.Context(), status.Cluster, offer.OfferID)
+		return err == nil && equality.Semantic.DeepEqual(now.Payload.Spec, spec)
+	})
+	return said("Offer updated"), nil
+}
+
+// settles waits for a moment until our view of the cluster shows what was just written: whoever wrote it looks at it next.
+func (c *connector) settles(ctx context.Context, shown func() bool) {
+	for deadline := time.Now().Add(5 * time.Second); !shown() && pause(ctx, deadline) == nil; {
+	}
+}
+
+// ownOffer is the offer of this cluster that has an ID. Errors: NotFound.
+func (c *connector) ownOffer(ctx context.Context, cluster, id string) (*api.Envelope[api.OwnOffer], error) {
+	own, err := c.Offers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range own {
+		if known := offerID(cluster, own[i].ID, &own[i].Payload.Spec); known == id || cluster+"_"+own[i].ID == id {
+			return &own[i], nil
+		}
+	}
+	return nil, noOffer(id)
+}
+
+func noOffer(id string) error {
+	return api.Errorf(api.CodeNotFound, "this cluster has no offer %.80q", id).Fix("see: GET /api/offers")
+}
+
+func (c *connector) deleteOffer(_ http.ResponseWriter, r *http.Request) (any, error) {
+	id := r.PathValue("id")
+	if id == "" {
+		var err error
+		if id, err = param(r, maxID, "id"); err != nil {
+			return nil, err
+		}
+	}
+	status, err := c.Status(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	offer, err := c.ownOffer(r.Context(), status.Cluster, id)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.DeleteOffer(r.Context(), offer.ID); err != nil {
+		if api.CodeOf(err) == api.CodeNotFound { // it has gone since
+			err = noOffer(id)
+		}
+		return nil, err
+	}
+	c.settles(r.Context(), func() bool {
+		_, err := c.ownOffer(r.Context(), status.Cluster, id)
+		return err != nil
+	})
+	return said("Offer deleted"), nil
+}
+
+// subscribe tells of each provider whose offers change, in the prototype's envelope, and when the broker is away.
+func (c *connector) subscribe(w http.ResponseWriter, r *http.Request) {
+	first, err := c.others(r.Context())
+	if err != nil && api.CodeOf(err) != api.CodeUnavailable {
+		why, status := failed(err)
+		answerJSON(w, status, inText(why))
+		return
+	}
+	c.subscribers.serve(w, r, "the people of this cluster", feed{
+		first: first, quiet: true, every: lookAway, away: err != nil,
+		look: func(ctx context.Context, _ bool) ([]Catalog, error) { return c.others(ctx) },
+		write: func(payload any) any {
+			switch said := payload.(type) {
+			case error:
+				why, _ := failed(said)
+				return frame{frameText, frameBody{eventError, "Broker unreachable: " + why.Error}}
+			case string:
+				return frame{frameBroker, frameBody{eventBroker, said}}
+			}
+			return frame{frameText, frameBody{eventCatalog, inText(payload)}}
+		},
+	})
+}

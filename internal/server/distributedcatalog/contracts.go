@@ -1,0 +1,341 @@
+package distributedcatalog
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+const (
+	// requests is the namespace of the ResourceRequests that a purchase makes, and how their names begin.
+	requests      = "default"
+	requestPrefix = "catalog-"
+	// lasts is how long what the prototype buys lasts, which it cannot say: the plan may bound it, and who calls may say ?for=.
+	lasts = 30 * 24 * time.Hour
+	// patience is how long a purchase is waited for.
+	patience = 25 * time.Second
+	glance   = 100 * time.Millisecond
+)
+
+// contracts are those of this cluster, as buyer and as seller.
+func (c *connector) contracts(_ http.ResponseWriter, r *http.Request) (any, error) {
+	return c.documents(r.Context(), func(*api.Deal) bool { return true })
+}
+
+// documents are the contracts that are wanted, oldest first.
+func (c *connector) documents(ctx context.Context, wanted func(*api.Deal) bool) ([]ContractDocument, error) {
+	status, p, err := c.profile(ctx)
+	if err != nil {
+		return nil, err
+	}
+	deals, err := c.Client.Contracts(ctx)
+	out := []ContractDocument{}
+	for i := range deals {
+		if d := &deals[i].Payload; wanted(d) {
+			out = append(out, c.document(d, status, p))
+		}
+	}
+	slices.SortFunc(out, func(a, b ContractDocument) int {
+		return cmp.Or(cmp.Compare(a.Created, b.Created), strings.Compare(a.ContractID, b.ContractID))
+	})
+	return out, err
+}
+
+// document writes a contract as the prototype does. The offer is the one that the seller signed.
+func (c *connector) document(d *api.Deal, own api.AgentStatus, p Profile) ContractDocument {
+	terms := d.Status.Terms
+	out := ContractDocument{ContractID: d.Spec.Reservation, BuyerID: terms.Buyer, PlanID: terms.Plan, Enabled: inForce(d.Status.State),
+		Created: terms.Begins.Unix(), Units: terms.Units, State: string(d.Status.State), Cost: d.Status.Cost}
+	if !terms.Until.IsZero() {
+		out.Until = terms.Until.Unix()
+	}
+	out.Seller = Provider{ClusterID: terms.Seller, ClusterName: terms.Seller, Endpoint: own.Broker, ClusterContractEndpoint: own.Broker}
+	if terms.Seller == own.Cluster {
+		out.Seller.ClusterPrettyName, out.Seller.Endpoint, out.Seller.ClusterContractEndpoint = p.PrettyName, cmp.Or(c.URL, own.Broker), cmp.Or(c.URL, own.Broker)
+	}
+	if signed, err := market.ReadOffer(d.Spec.Offer); err == nil {
+		out.Offer = show(terms.Seller, signed.Signed.Name, &signed.Signed.Offer, func(p *api.Plan) int64 { return cmp.Or(p.Quantity, endless) })
+		out.PlanID = planID(out.Offer.OfferID, terms.Plan, &signed.Signed.Offer)
+		out.Seller.ClusterPrettyName = cmp.Or(out.Seller.ClusterPrettyName, out.Offer.ClusterPrettyName)
+	}
+	return out
+}
+
+func inForce(s api.State) bool { return s == api.Reserved || s == api.Active }
+
+// buy makes a ResourceRequest for what the catalog last showed, and waits for its answer. The body says who sells, by the cluster's ID alone:
+// no address in it is called.
+func (c *connector) buy(w http.ResponseWriter, r *http.Request) (any, error) {
+	offer, err := param(r, maxID, "offer-id")
+	if err != nil {
+		return nil, err
+	}
+	plan, err := param(r, maxID, "plan-id")
+	if err != nil {
+		return nil, err
+	}
+	var seller Provider
+	if err := readBody(w, r, &seller); err != nil {
+		return nil, err
+	}
+	status, err := c.Status(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	if err := market.ValidCluster("clusterID", seller.ClusterID); err != nil {
+		return nil, err
+	}
+	if seller.ClusterID == status.Cluster {
+		return nil, api.Invalid("clusterID", "%s is this cluster", seller.ClusterID).Fix("name the cluster that sells")
+	}
+	purchase, lasts, err := c.purchase(r, seller.ClusterID, offer, plan)
+	if err != nil {
+		return nil, err
+	}
+	made, before, err := c.request(r.Context(), purchase, lasts)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := c.await(r.Context(), made)
+	if err != nil {
+		return nil, err
+	}
+	if before && answer.State != api.Held {
+		return nil, taken{answer.Reservation}
+	}
+	out := struct {
+		ContractID2 string `json:"contractId"`
+		Message     string `json:"message"`
+		ContractDocument
+	}{ContractID2: answer.Reservation, Message: answer.Message}
+	if meta.IsStatusConditionTrue(answer.Conditions, api.ConditionAwaitsApproval) {
+		out.ContractID, out.BuyerID, out.Seller, out.PlanID, out.State = answer.Reservation, status.Cluster, Provider{ClusterID: seller.ClusterID, ClusterName: seller.ClusterID}, plan, string(answer.State)
+		return inText(out), nil
+	}
+	contract, err := c.awaitContract(r.Context(), func(d *api.Deal) bool { return d.Spec.Reservation == answer.Reservation })
+	out.ContractDocument = contract
+	return inText(out), err
+}
+
+// taken is why no second contract is made for a plan: there is one.
+type taken struct{ contract string }
+
+func (t taken) Error() string { return t.Unwrap().Error() }
+
+// Unwrap is the error by its code.
+func (t taken) Unwrap() error {
+	return api.Errorf(api.CodeConflict, "contract for this Offer Plan already exists").Fix("it is %s; to have more of it: bourse resize %s --units N", t.contract, t.contract)
+}
+
+// purchase is what is bought, and for how long.
+func (c *connector) purchase(r *http.Request, seller, offer, plan string) (api.Purchase, time.Duration, error) {
+	listed, err := c.Catalog(r.Context(), api.CatalogQuery{Seller: seller})
+	if err != nil {
+		return api.Purchase{}, 0, err
+	}
+	l := find(listed, offer)
+	if l == nil || l.Seller != seller {
+		return api.Purchase{}, 0, api.Errorf(api.CodeNotFound, "%s has no offer %.80q that is shown to this cluster", seller, offer).At("offer-id").Fix("see: GET /api/catalog")
+	}
+	p := planOf(offerID(l.Seller, l.Name, &l.Offer), plan, &l.Offer)
+	if p == nil {
+		return api.Purchase{}, 0, api.Errorf(api.CodeNotFound, "offer %.80s has no plan %.80q", offer, plan).At("plan-id").Fix("see: GET /api/catalog")
+	}
+	c.mu.Lock()
+	shown := cmp.Or(c.shown[l.Seller+"/"+l.Name], l.Digest)
+	c.mu.Unlock()
+	if shown != l.Digest {
+		return api.Purchase{}, 0, api.Errorf(api.CodeConflict, "offer %.80s has changed since it was shown", offer).At("offer-id").Fix("look at it again: GET /api/catalog")
+	}
+	d := lasts
+	if text := r.URL.Query().Get("for"); text != "" {
+		if d, err = time.ParseDuration(text); err != nil || d <= 0 {
+			return api.Purchase{}, 0, api.Invalid("for", "%.40q is not a duration", text).Fix("write 30m, 8h or 720h")
+		}
+	} else {
+		if p.MaxDuration != nil {
+			d = min(d, p.MaxDuration.Duration)
+		}
+		if p.MinDuration != nil {
+			d = max(d, p.MinDuration.Duration)
+		}
+	}
+	return api.Purchase{Seller: seller, Offer: l.Name, Plan: p.Name, Digest: l.Digest}, d, nil
+}
+
+// request makes the ResourceRequest of a purchase. There is one at a time for a plan: where one lives, it is that one. Two calls at
+// once make up the same name, so that one of them finds the other's.
+func (c *connector) request(ctx context.Context, p api.Purchase, d time.Duration) (r client.RequestStatus, before bool, err error) {
+	all, err := c.Requests(ctx)
+	if err != nil {
+		return r, false, err
+	}
+	sum := sha256.Sum256([]byte(p.Seller + "/" + p.Offer + "/" + p.Plan))
+	prefix := requestPrefix + hex.EncodeToString(sum[:8]) + "-"
+	last := 0
+	for _, one := range all {
+		number, ours := strings.CutPrefix(one.ID, requests+"/"+prefix)
+		if n, err := strconv.Atoi(number); ours && err == nil {
+			last = max(last, n)
+			if !ended(one.Payload.Status.State) {
+				return one, true, nil
+			}
+		}
+	}
+	name := fmt.Sprintf("%s%d", prefix, last+1)
+	r, err = c.MakeRequest(ctx, api.RequestCreate{Namespace: requests, Name: name, Request: api.Request{Purchase: &p, Duration: &metav1.Duration{Duration: d}}})
+	if err != nil && api.CodeOf(err) == api.CodeConflict {
+		return client.RequestStatus{ID: requests + "/" + name}, true, nil // which our view of the cluster may not show yet
+	}
+	return r, false, err
+}
+
+func ended(s api.State) bool {
+	return s == api.Rejected || s == api.Failed || s == api.Expired || s == api.Released || s == api.Releasing
+}
+
+// await waits until a request has an answer: bound, or waiting for a person who sells. Errors: Conflict where the answer is no; Unavailable
+// where there is none yet.
+func (c *connector) await(ctx context.Context, r client.RequestStatus) (api.ResourceRequestStatus, error) {
+	namespace, name, _ := strings.Cut(r.ID, "/")
+	for deadline := time.Now().Add(patience); ; {
+		now, err := c.Request(ctx, namespace, name)
+		if err != nil && api.CodeOf(err) != api.CodeNotFound {
+			return api.ResourceRequestStatus{}, err
+		}
+		switch s := now.Payload.Status; {
+		case inForce(s.State), s.State == api.Held && meta.IsStatusConditionTrue(s.Conditions, api.ConditionAwaitsApproval):
+			return s, nil
+		case ended(s.State), s.State == "" && s.Message != "":
+			if s.Reservation != "" {
+				_ = c.ReleaseLocally(ctx, s.Reservation) // it came to nothing: the next may have its name
+			}
+			return s, api.Errorf(api.CodeConflict, "it was not bought: %s", cmp.Or(s.Message, string(s.State))).Fix("see: bourse why %s", s.Reservation)
+		}
+		if err := pause(ctx, deadline); err != nil {
+			return api.ResourceRequestStatus{}, api.Errorf(api.CodeUnavailable, "the purchase %s has no answer yet", r.ID).Fix("send the call again: it does not buy twice")
+		}
+	}
+}
+
+// awaitContract waits until a contract is written.
+func (c *connector) awaitContract(ctx context.Context, wanted func(*api.Deal) bool) (ContractDocument, error) {
+	for deadline := time.Now().Add(patience); ; {
+		found, err := c.documents(ctx, func(d *api.Deal) bool { return inForce(d.Status.State) && wanted(d) })
+		if err != nil || len(found) > 0 {
+			return append(found, ContractDocument{})[0], err
+		}
+		if pause(ctx, deadline) != nil {
+			return ContractDocument{}, api.Errorf(api.CodeUnavailable, "the contract is not written yet").Fix("see: GET /api/contracts")
+		}
+	}
+}
+
+func pause(ctx context.Context, deadline time.Time) error {
+	if time.Now().After(deadline) {
+		return context.DeadlineExceeded
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(glance):
+		return nil
+	}
+}
+
+// sell is the seller's yes to what a buyer has signed and what waits for it. What was sold already is shown again. Nothing is sold that no
+// buyer has signed: the call does not say who makes it, and a contract binds two.
+func (c *connector) sell(_ http.ResponseWriter, r *http.Request) (any, error) {
+	var in [3]string
+	for i, name := range []string{"buyer-id", "offer-id", "plan-id"} {
+		var err error
+		if in[i], err = param(r, maxID, name); err != nil {
+			return nil, err
+		}
+	}
+	buyer := in[0]
+	if err := market.ValidCluster("buyer-id", buyer); err != nil {
+		return nil, err
+	}
+	status, err := c.Status(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	offer, err := c.ownOffer(r.Context(), status.Cluster, in[1])
+	if err != nil {
+		return nil, err
+	}
+	plan := planOf(in[1], in[2], &offer.Payload.Spec)
+	if plan == nil {
+		return nil, api.Errorf(api.CodeNotFound, "offer %.80s has no plan %.80q", in[1], in[2]).At("plan-id").Fix("see: GET /api/offers")
+	}
+	sold := func(d *api.Deal) bool {
+		t := d.Status.Terms
+		return t.Seller == status.Cluster && t.Buyer == buyer && t.Offer == offer.ID && t.Plan == plan.Name
+	}
+	waiting, err := c.Approvals(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range waiting {
+		if p := a.Payload; p.Consumer == buyer && p.Offer == offer.ID && p.Plan == plan.Name {
+			if err := c.Answer(r.Context(), a.ID, api.Answer{Approve: true, Generation: p.Generation}); err != nil {
+				return nil, err
+			}
+			return c.awaitContract(r.Context(), func(d *api.Deal) bool { return d.Spec.Reservation == a.ID })
+		}
+	}
+	have, err := c.documents(r.Context(), func(d *api.Deal) bool { return inForce(d.Status.State) && sold(d) })
+	if err != nil {
+		return nil, err
+	}
+	if len(have) == 0 {
+		return nil, api.Errorf(api.CodeConflict, "%s has signed no purchase of plan %s that waits for this cluster", buyer, in[2]).
+			Fix("the buyer buys at its own agent: POST /api/contracts/buy there, or bourse buy %s/%s/%s", status.Cluster, offer.ID, plan.Name)
+	}
+	return have[len(have)-1], nil
+}
+
+// revoke ends a contract: what was bought is released, what was sold taken back with the notice that its plan has.
+func (c *connector) revoke(_ http.ResponseWriter, r *http.Request) (any, error) {
+	id, err := param(r, maxID, "id")
+	if err != nil {
+		return nil, err
+	}
+	status, err := c.Status(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	deals, err := c.Client.Contracts(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	for i := range deals {
+		d := &deals[i].Payload
+		switch {
+		case d.Spec.Reservation != id:
+		case !inForce(d.Status.State):
+			return said("Contract is over"), nil
+		case d.Status.Terms.Buyer == status.Cluster:
+			return said("Contract ended"), c.ReleaseLocally(r.Context(), id)
+		default:
+			at, err := c.Reclaim(r.Context(), id)
+			return said("Contract ends at " + at.At.UTC().Format(time.RFC3339)), err
+		}
+	}
+	return nil, api.Errorf(api.CodeNotFound, "no contract %.80q", id).At("id").Fix("see: GET /api/contracts")
+}

@@ -1,0 +1,245 @@
+package distributedcatalog
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+	"golang.org/x/time/rate"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+const (
+	// maxSubscribers is how many WebSockets one cluster may have open.
+	maxSubscribers = 16
+	// maxFrame bounds what a subscriber may send, in bytes: nothing that it sends is looked at.
+	maxFrame = 4 << 10
+	// maxChatter is how many frames a subscriber may send at once, and in ten seconds.
+	maxChatter = 100
+
+	lookSoon  = 2 * time.Second  // how often it is looked whether something has changed, where that costs nothing
+	lookAway  = 5 * time.Second  // and where it is a call to the broker
+	lookOften = 30 * time.Second // how often it is looked at all, as silence changes nothing that is counted
+	pingEvery = 18 * time.Second
+	pongWait  = 20 * time.Second
+	writeWait = 10 * time.Second // how long a reader may take for one frame
+)
+
+// errSame says that nothing can have changed.
+var errSame = errors.New("unchanged")
+
+// feed is what a subscriber is told.
+type feed struct {
+	// first is what it is told first or, where it is quiet, knows already.
+	first []Catalog
+	quiet bool
+	// look reads the catalog again; soon: it may say errSame.
+	look func(ctx context.Context, soon bool) ([]Catalog, error)
+	// every is how often.
+	every time.Duration
+	// away says that it could not be read.
+	away bool
+	// write makes a frame of the catalog, of one provider, of why it cannot be read, or of the text that it can again; nil: that is not told.
+	write func(payload any) any
+}
+
+// subscribers are the WebSockets that are open. Nothing is queued for any: who is slow is told the newest state, or loses its connection.
+type subscribers struct {
+	ctx context.Context
+	log *slog.Logger
+
+	mu   sync.Mutex
+	open map[string]int
+}
+
+func (s *subscribers) enter(who string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open == nil {
+		s.open = map[string]int{}
+	}
+	if s.open[who] >= maxSubscribers {
+		return false
+	}
+	s.open[who]++
+	return true
+}
+
+func (s *subscribers) leave(who string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open[who]--; s.open[who] <= 0 {
+		delete(s.open, who)
+	}
+}
+
+// serve tells one subscriber until either side goes. A page of another site is refused.
+func (s *subscribers) serve(w http.ResponseWriter, r *http.Request, who string, f feed) {
+	if !s.enter(who) {
+		why, status := failed(api.Errorf(api.CodeTooManyRequests, "%s has %d subscriptions", who, maxSubscribers).Fix("close one"))
+		answerJSON(w, status, why)
+		return
+	}
+	defer s.leave(who)
+	c, err := websocket.Accept(w, r, nil)
+	if err != nil {
+		return // it has answered
+	}
+	defer func() { _ = c.CloseNow() }()
+	ctx, cancel := context.WithCancel(s.ctx)
+	defer cancel()
+	c.SetReadLimit(maxFrame)
+	go func() {
+		defer cancel()
+		hear(ctx, c)
+	}()
+	go func() {
+		defer cancel()
+		ping(ctx, c)
+	}()
+	if err := f.tell(ctx, c); err != nil && ctx.Err() == nil {
+		s.log.Debug("a subscriber is not told any more", "who", who, "error", err)
+		why, _ := failed(err)
+		_ = c.Close(websocket.StatusPolicyViolation, strings.ToValidUTF8(why.Error[:min(len(why.Error), 120)], ""))
+		return
+	}
+	if s.ctx.Err() != nil {
+		_ = c.Close(websocket.StatusGoingAway, "stopping")
+	}
+}
+
+// hear reads what a subscriber sends, which nobody looks at, until it goes or sends too much.
+func hear(ctx context.Context, c *websocket.Conn) {
+	chatter := rate.NewLimiter(maxChatter/10, maxChatter)
+	for chatter.Allow() {
+		if _, _, err := c.Read(ctx); err != nil {
+			return
+		}
+	}
+	_ = c.Close(websocket.StatusPolicyViolation, "subscribers listen")
+}
+
+// ping finds out that a subscriber has gone.
+func ping(ctx context.Context, c *websocket.Conn) {
+	ticker := time.NewTicker(pingEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		wait, done := context.WithTimeout(ctx, pongWait)
+		err := c.Ping(wait)
+		done()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// tell sends what is, and what changes. It returns why it cannot any more.
+func (f feed) tell(ctx context.Context, c *websocket.Conn) error {
+	if !f.quiet {
+		if err := f.send(ctx, c, f.first); err != nil {
+			return err
+		}
+	}
+	known := map[string]string{}
+	for i := range f.first {
+		known[f.first[i].ClusterID] = written(&f.first[i])
+	}
+	ticker := time.NewTicker(f.every)
+	defer ticker.Stop()
+	looked, away := time.Now(), f.away
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		now, err := f.look(ctx, time.Since(looked) < lookOften)
+		if errors.Is(err, errSame) {
+			continue
+		}
+		looked = time.Now()
+		if code := api.CodeOf(err); err != nil && (code == api.CodeUnavailable || code == api.CodeTooManyRequests) {
+			if !away {
+				if err := f.send(ctx, c, err); err != nil {
+					return err
+				}
+			}
+			away = true
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if away {
+			if err := f.send(ctx, c, "Broker is back"); err != nil {
+				return err
+			}
+		}
+		away = false
+		for _, changed := range difference(known, now) {
+			if err := f.send(ctx, c, changed); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (f feed) send(ctx context.Context, c *websocket.Conn, payload any) error {
+	made := f.write(payload)
+	if made == nil {
+		return nil
+	}
+	data, err := json.Marshal(made)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeWait)
+	defer cancel()
+	return c.Write(ctx, websocket.MessageText, data)
+}
+
+// difference is what has changed of what is known, which becomes what is now. Of a provider that sells nothing any more there is one with
+// its ID and no offers.
+func difference(known map[string]string, now []Catalog) (out []Catalog) {
+	gone := map[string]bool{}
+	for id := range known {
+		gone[id] = true
+	}
+	for i := range now {
+		c := &now[i]
+		delete(gone, c.ClusterID)
+		if text := written(c); known[c.ClusterID] != text {
+			known[c.ClusterID] = text
+			out = append(out, *c)
+		}
+	}
+	for id := range gone {
+		delete(known, id)
+		out = append(out, Catalog{Provider: Provider{ClusterID: id, ClusterName: id}, Offers: []Offer{}})
+	}
+	slices.SortFunc(out, func(a, b Catalog) int {
+		if a.ClusterID < b.ClusterID {
+			return -1
+		}
+		return 1
+	})
+	return out
+}
+
+func written(c *Catalog) string {
+	data, _ := json.Marshal(c)
+	return string(data)
+}
