@@ -34,7 +34,7 @@ type Backup struct {
 }
 
 // caFiles are what makes a broker the one that its members know. The operator's certificate is made again.
-var caFiles = []string{"ca.key", "ca.crt"}
+var caFiles = []string{"ca.key", "ca.crt", legacyFile}
 
 // What a backup begins with: its format, and the SHA-256 of all that follows the line.
 const backupLine = "bourse backup 1 %x\n"

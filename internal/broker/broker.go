@@ -51,6 +51,8 @@ type Options struct {
 	// Caps are the most that one consumer may have pending, held and reserved together. Default 10,000 reservations, and
 	// no bound on amounts.
 	Caps market.Caps
+	// Prototypes are the interfaces of the prototypes that it serves, too.
+	Prototypes Prototypes
 	// Clock is the machine's unless a test says otherwise.
 	Clock exchange.Clock
 	Log   *slog.Logger
@@ -158,6 +160,10 @@ func serve(ctx context.Context, o Options, market *exchange.Exchange, authority 
 		o.Log.Warn("the checkpoint of advertisements was not read: clusters show when they advertise again", "error", err)
 	}
 	s := server.New(server.Options{Exchange: market, Engine: match.New(), Authority: authority, URL: url, Rate: o.Rate, Caps: o.Caps, Log: o.Log})
+	if err := o.Prototypes.serve(o, s, authority); err != nil {
+		stopMarket()
+		return errors.Join(err, group.Wait())
+	}
 	socket, err := server.ListenSocket(o.Socket)
 	if err != nil {
 		stopMarket()

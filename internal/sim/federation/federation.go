@@ -52,6 +52,7 @@ type Federation struct {
 	Operator *client.Client
 	// StopBroker stops the broker alone, and waits for its end: the members go on. StartBroker starts it again.
 	StopBroker func()
+	prototypes broker.Prototypes
 	group      *errgroup.Group
 	stop       context.CancelFunc
 	ctx        context.Context
@@ -80,8 +81,13 @@ func Kinds() []kubeapi.Type {
 // Start starts a federation whose files are in dir. It returns when the broker serves and every agent has
 // been started with a token of its own.
 func Start(ctx context.Context, dir string, log *slog.Logger, members ...*Member) (*Federation, error) {
+	return StartWith(ctx, dir, log, broker.Prototypes{}, members...)
+}
+
+// StartWith starts one whose broker serves interfaces of the prototypes, too.
+func StartWith(ctx context.Context, dir string, log *slog.Logger, prototypes broker.Prototypes, members ...*Member) (*Federation, error) {
 	ctx, stop := context.WithCancel(ctx)
-	f := &Federation{Dir: dir, Members: map[string]*Member{}, group: &errgroup.Group{}, stop: stop, ctx: ctx, log: log}
+	f := &Federation{Dir: dir, prototypes: prototypes, Members: map[string]*Member{}, group: &errgroup.Group{}, stop: stop, ctx: ctx, log: log}
 	if err := f.StartBroker(); err != nil {
 		return nil, f.failed(err)
 	}
@@ -111,7 +117,7 @@ func (f *Federation) StartBroker() error {
 	f.group.Go(func() error {
 		err := broker.Run(ctx, broker.Options{
 			Dir: filepath.Join(f.Dir, "broker"), Listen: address, Socket: socket,
-			Log: f.log.With("part", "broker"), Ready: func(url string) { ready <- url },
+			Prototypes: f.prototypes, Log: f.log.With("part", "broker"), Ready: func(url string) { ready <- url },
 		})
 		ended <- err
 		close(ended)
