@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/identity/tlsid"
 	"github.com/bourse-dev/bourse/internal/server/compat"
 	"github.com/bourse-dev/bourse/internal/server/servertest"
 	"github.com/bourse-dev/bourse/internal/transport"
@@ -174,6 +175,8 @@ func (w *town) reserves(m *servertest.Member, cpu string) (string, error) {
 	_, err = m.Confirm(context.Background(), r.ID, m.Assign(r))
 	return r.ID, err
 }
+
+func tlsKey(t testing.TB) []byte { return must(tlsid.NewKey())(t) }
 
 func must[T any](v T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
