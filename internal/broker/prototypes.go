@@ -1,11 +1,19 @@
 package broker
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
+	"github.com/bourse-dev/bourse/internal/liqo"
 	"github.com/bourse-dev/bourse/internal/server"
 	"github.com/bourse-dev/bourse/internal/server/compat"
 )
@@ -18,6 +26,8 @@ type Prototypes struct {
 	LegacyCA string
 	// Catalog and Orchestrator are those of liqo-broker.
 	Catalog, Orchestrator bool
+	// Kubernetes is the broker's own cluster, whose ForeignClusters are in the catalog. Default: the one that it runs in, if any.
+	Kubernetes *rest.Config
 }
 
 // legacyFile, beside the CA, is what the keys of members are derived from that have none.
@@ -29,6 +39,12 @@ func (p Prototypes) serve(o Options, s *server.Server, authority *tlsid.Authorit
 		return nil
 	}
 	options := compat.Options{Server: s, Agents: p.Agents, Catalog: p.Catalog, Orchestrator: p.Orchestrator, Log: o.Log}
+	if p.Catalog || p.Orchestrator {
+		var err error
+		if options.ForeignClusters, err = p.foreignClusters(); err != nil {
+			return err
+		}
+	}
 	if p.Agents {
 		var err error
 		if options.Secret, err = compat.OpenSecret(filepath.Join(o.Dir, "ca", legacyFile)); err != nil {
@@ -46,4 +62,43 @@ func (p Prototypes) serve(o Options, s *server.Server, authority *tlsid.Authorit
 	}
 	compat.Serve(options)
 	return nil
+}
+
+const (
+	askWithin = 5 * time.Second // how long the broker's own cluster may take to say which clusters it knows,
+	askAgain  = 5 * time.Second // and how long that is believed
+)
+
+// foreignClusters reads those of the broker's own cluster; nil where it runs in none.
+func (p Prototypes) foreignClusters() (func(context.Context) ([]json.RawMessage, error), error) {
+	config := p.Kubernetes
+	if config == nil {
+		var err error
+		if config, err = rest.InClusterConfig(); errors.Is(err, rest.ErrNotInCluster) {
+			return nil, nil
+		} else if err != nil {
+			return nil, api.Invalid("--with-catalog", "the broker runs in a cluster, which it may not ask: %s", err).
+				Fix("give it a service account: config/broker/catalog")
+		}
+	}
+	ask, err := liqo.ForeignClusters(config)
+	if err != nil {
+		return nil, err
+	}
+	var mu sync.Mutex
+	var known []json.RawMessage
+	var asked time.Time
+	return func(ctx context.Context) (all []json.RawMessage, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if time.Since(asked) < askAgain {
+			return known, nil
+		}
+		ctx, cancel := context.WithTimeout(ctx, askWithin)
+		defer cancel()
+		if all, err = ask(ctx); err == nil {
+			known, asked = all, time.Now()
+		}
+		return all, err
+	}, nil
 }

@@ -21,6 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
@@ -28,6 +30,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/server/servertest"
 	"github.com/bourse-dev/bourse/internal/sim"
 	"github.com/bourse-dev/bourse/internal/sim/federation"
+	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
 )
 
 // prototype behaves as the README of the resource agent says: it publishes what it has, less what it was instructed to provide, polls
@@ -131,13 +134,37 @@ func (p *prototype) run(ctx context.Context) {
 	}
 }
 
+// newPrototype is one whose certificate is of a CA that the broker knows by a file.
+func newPrototype(t *testing.T, f *federation.Federation, theirs servertest.SubjectCA, id string) *prototype {
+	t.Helper()
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(must(os.ReadFile(filepath.Join(f.Dir, "broker", "ca", "ca.crt")))(t))
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{theirs.Issue(t, id)}}}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &prototype{t: t, id: id, url: f.URL, http: &http.Client{Transport: transport}, cpu: 8, provides: map[string]instruction{}, uses: map[string]instruction{}}
+}
+
+// joins advertises for the first time, and is approved.
+func (p *prototype) joins(ctx context.Context, f *federation.Federation) {
+	p.t.Helper()
+	if status, said := p.publish(ctx); status != http.StatusForbidden || !strings.Contains(said, "approve") {
+		p.t.Fatalf("%d %s", status, said)
+	}
+	must(f.Operator.SetMember(ctx, p.id, "approve"))(p.t)
+}
+
+func caFile(t *testing.T, dir string, theirs servertest.SubjectCA) string {
+	t.Helper()
+	file := filepath.Join(dir, "legacy-ca.crt")
+	if err := os.WriteFile(file, theirs.PEM(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
 // An agent of the prototypes and new agents trade in one federation, in both directions; with whom it may, their SharingPolicies say.
 func TestLegacy(t *testing.T) {
 	dir, theirs := t.TempDir(), servertest.NewSubjectCA(t)
-	caFile := filepath.Join(dir, "legacy-ca.crt")
-	if err := os.WriteFile(caFile, theirs.PEM(), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	member := func(name string, sharing *api.Sharing) *federation.Member {
 		return &federation.Member{Options: sim.Options{Name: name, Nodes: 1, CPU: 8, Memory: 32}, Sharing: sharing}
 	}
@@ -146,19 +173,12 @@ func TestLegacy(t *testing.T) {
 	}
 	f := &fair{t: t, rome: member("rome", shares(api.TrustLegacy)), milan: member("milan", shares(api.TrustLegacy)), oslo: member("oslo", nil)}
 	ctx, stop := context.WithCancel(t.Context())
-	f.Federation = must(federation.StartWith(ctx, dir, slog.New(slog.DiscardHandler), broker.Prototypes{Agents: true, LegacyCA: caFile}, f.rome, f.milan, f.oslo))(t)
-	old := &prototype{t: t, id: "cluster-1", url: f.URL, cpu: 8, provides: map[string]instruction{}, uses: map[string]instruction{}}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(must(os.ReadFile(filepath.Join(dir, "broker", "ca", "ca.crt")))(t))
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{theirs.Issue(t, "cluster-1")}}}
-	old.http = &http.Client{Transport: transport}
-	if status, said := old.publish(ctx); status != http.StatusForbidden || !strings.Contains(said, "approve") {
-		t.Fatalf("%d %s", status, said)
-	}
-	must(f.Operator.SetMember(ctx, "cluster-1", "approve"))(t)
+	f.Federation = must(federation.StartWith(ctx, dir, slog.New(slog.DiscardHandler), broker.Prototypes{Agents: true, LegacyCA: caFile(t, dir, theirs)}, f.rome, f.milan, f.oslo))(t)
+	old := newPrototype(t, f.Federation, theirs, "cluster-1")
+	old.joins(ctx, f.Federation)
 	done := make(chan struct{})
 	go func() { defer close(done); old.run(ctx) }()
-	t.Cleanup(func() { stop(); <-done; transport.CloseIdleConnections(); _ = f.Stop() })
+	t.Cleanup(func() { stop(); <-done; _ = f.Stop() })
 	f.until("all are there", func() bool {
 		e, err := f.rome.People.Evaluate(ctx, api.Request{Resources: api.Resources{"cpu": resource.MustParse("1")}})
 		return err == nil && e.Decision.Candidates == 2
@@ -228,4 +248,61 @@ func TestLegacy(t *testing.T) {
 		r, err := f.rome.People.Reservation(ctx, lent.Reservation)
 		return err == nil && r.Payload.State == api.Released && left() == "5"
 	})
+}
+
+// A broker that runs in a cluster has the clusters which that one's Liqo knows in its catalog, too; of those that are members, each
+// says itself who sees it. A consumer's choice among them outlives the broker.
+func TestForeignClusters(t *testing.T) {
+	dir, theirs := t.TempDir(), servertest.NewSubjectCA(t)
+	home := must(sim.NewCluster(t.Context(), sim.Options{Name: "home", Nodes: 1, Types: []kubeapi.Type{
+		{GroupVersion: schema.GroupVersion{Group: "core.liqo.io", Version: "v1beta1"}, Kind: "ForeignCluster", Resource: "foreignclusters", Status: true},
+	}}))(t)
+	objects := must(kube.New(home.API.Config(), kube.Options{}))(t)
+	for _, name := range []string{"bonn", "hidden"} {
+		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "core.liqo.io/v1beta1", "kind": "ForeignCluster",
+			"metadata": map[string]any{"name": name}, "spec": map[string]any{"clusterID": name}}}
+		if err := objects.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	milan := &federation.Member{Options: sim.Options{Name: "milan", Nodes: 1}, Sharing: &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}}}
+	hidden := &federation.Member{Options: sim.Options{Name: "hidden", Nodes: 1}}
+	ctx, stop := context.WithCancel(t.Context())
+	prototypes := broker.Prototypes{Agents: true, LegacyCA: caFile(t, dir, theirs), Catalog: true, Orchestrator: true, Kubernetes: home.API.Config()}
+	f := &fair{t: t}
+	f.Federation = must(federation.StartWith(ctx, dir, slog.New(slog.DiscardHandler), prototypes, milan, hidden))(t)
+	t.Cleanup(func() { stop(); _ = f.Stop() })
+	old := newPrototype(t, f.Federation, theirs, "cluster-1")
+	old.joins(ctx, f.Federation)
+	catalog := func() string {
+		var list []struct {
+			Kind string
+			Spec struct {
+				ClusterIdentity        struct{ ClusterID string }
+				OutgoingPeeringEnabled string
+			}
+		}
+		if status, said := old.call(ctx, "GET", "/api/clusters", "", &list); status != http.StatusOK {
+			return said
+		}
+		var all []string
+		for _, c := range list {
+			all = append(all, c.Kind+" "+c.Spec.ClusterIdentity.ClusterID+" "+c.Spec.OutgoingPeeringEnabled)
+		}
+		return strings.Join(all, ", ")
+	}
+	f.until("both kinds are in the catalog", func() bool { return catalog() == "ForeignCluster bonn Auto, ForeignCluster milan Auto" })
+	if status, said := old.call(ctx, "GET", "/api/toggle?id=milan&enable=true", "", nil); status != http.StatusOK || said != "" {
+		t.Errorf("%d %q", status, said)
+	}
+	f.StopBroker()
+	if err := f.StartBroker(); err != nil {
+		t.Fatal(err)
+	}
+	f.until("the choice is there again", func() bool { return catalog() == "ForeignCluster bonn No, ForeignCluster milan Yes" })
+	home.API.Down(true)
+	time.Sleep(5100 * time.Millisecond)
+	if said := catalog(); !strings.Contains(said, "own cluster does not say") {
+		t.Error(said)
+	}
 }
