@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
@@ -41,7 +42,7 @@ func (p Prototypes) serve(o Options, s *server.Server, authority *tlsid.Authorit
 	options := compat.Options{Server: s, Agents: p.Agents, Catalog: p.Catalog, Orchestrator: p.Orchestrator, Log: o.Log}
 	if p.Catalog || p.Orchestrator {
 		var err error
-		if options.ForeignClusters, err = p.foreignClusters(); err != nil {
+		if options.ForeignClusters, err = p.foreignClusters(o.Log); err != nil {
 			return err
 		}
 	}
@@ -70,15 +71,15 @@ const (
 )
 
 // foreignClusters reads those of the broker's own cluster; nil where it runs in none.
-func (p Prototypes) foreignClusters() (func(context.Context) ([]json.RawMessage, error), error) {
+func (p Prototypes) foreignClusters(log *slog.Logger) (func(context.Context) ([]json.RawMessage, error), error) {
 	config := p.Kubernetes
 	if config == nil {
 		var err error
 		if config, err = rest.InClusterConfig(); errors.Is(err, rest.ErrNotInCluster) {
 			return nil, nil
 		} else if err != nil {
-			return nil, api.Invalid("--with-catalog", "the broker runs in a cluster, which it may not ask: %s", err).
-				Fix("give it a service account: config/broker/catalog")
+			log.Warn("the catalog has members only: the broker may not ask its own cluster which clusters Liqo knows there; to let it, see config/catalog", "error", err)
+			return nil, nil
 		}
 	}
 	ask, err := liqo.ForeignClusters(config)
