@@ -184,6 +184,9 @@ func (c *compat) toggle(r *http.Request) (answer, error) {
 		}
 		return answer{http.StatusOK, out}, nil
 	}
+	if from := r.Header.Get("Sec-Fetch-Site"); from == "cross-site" || from == "same-site" {
+		return answer{}, api.Errorf(api.CodeForbidden, "a page of another site may not choose for %s", l.Cluster).Fix("open the address itself")
+	}
 	command := market.Enable{Consumer: l.Cluster, Provider: query.Get("id"), Enabled: query.Get("enable") == "true"}
 	if err := market.ValidCluster("id", command.Provider); err != nil {
 		return answer{}, err

@@ -200,3 +200,19 @@ func TestAnOwnKey(t *testing.T) {
 	}
 	w.refused(attempt{"its old agent", w.agent("cluster-1"), "POST", "/api/v1/advertisements", advert("cluster-1", "8", "8"), http.StatusForbidden})
 }
+
+// A page of another site, in the browser of somebody whose certificate is there, cannot choose in its name.
+func TestOtherSitesDoNotChoose(t *testing.T) {
+	w := newTown(t)
+	w.member("milan", "8", "")
+	rome := w.member("rome", "1", "")
+	for from, want := range map[string]int{"cross-site": http.StatusForbidden, "same-site": http.StatusForbidden, "same-origin": http.StatusOK, "none": http.StatusOK} {
+		request := must(http.NewRequest("GET", w.URL+"/api/toggle?id=milan&enable=true", nil))(t)
+		request.Header.Set("Sec-Fetch-Site", from)
+		answer := must(rome.HTTP.Do(request))(t)
+		_ = answer.Body.Close()
+		if answer.StatusCode != want {
+			t.Errorf("from %s: %d", from, answer.StatusCode)
+		}
+	}
+}
