@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -48,7 +49,12 @@ func (p Prototypes) serve(o Options, s *server.Server, authority *tlsid.Authorit
 	}
 	if p.Agents {
 		var err error
-		if options.Secret, err = compat.OpenSecret(filepath.Join(o.Dir, "ca", legacyFile)); err != nil {
+		file := filepath.Join(o.Dir, "ca", legacyFile)
+		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) && compat.Members(s.Exchange.View()) {
+			return api.Errorf(api.CodeConflict, "the market has members without a key, but %s, which their keys are derived from, is not there", file).At("--dir").
+				Fix("copy the folder ca from the broker's --dir or from where it led before, or restore a backup")
+		}
+		if options.Secret, err = compat.OpenSecret(file); err != nil {
 			return err
 		}
 		var further []byte

@@ -50,6 +50,16 @@ func (s Secret) key(cluster string) (*clusterkey.Key, error) {
 	return clusterkey.New(bytes.NewReader(seed))
 }
 
+// Members says whether a market has members whose keys were derived from a secret.
+func Members(v *market.View) bool {
+	for slot := range v.Len() {
+		if l := v.At(slot); !l.Gone() && l.Member.Legacy {
+			return true
+		}
+	}
+	return false
+}
+
 // deputy does in a legacy member's name what an agent would do: it signs what the member's calls mean, and gives the market the
 // same commands as everybody.
 type deputy struct {
