@@ -1,6 +1,7 @@
 package compat
 
 import (
+	"errors"
 	"regexp"
 	"time"
 
@@ -146,7 +147,9 @@ func written(from api.Resources) quantitiesDTO {
 // plainQuantity keeps out exponents that take hours to read.
 var plainQuantity = regexp.MustCompile(`^[+-]?[0-9.]{1,24}([numkMGTPE]i?|[eE][+-]?[0-9]{1,2})?$`)
 
-// amounts reads amounts. least is what one below 0 becomes, where that can be; an error else. Errors: Invalid under field.
+var errNotPlain = errors.New("it is written in another way than ours")
+
+// amounts reads amounts. One below 0 becomes 0 where negative says that there may be such. Errors: Invalid under field.
 func (q quantitiesDTO) amounts(field string, negative bool) (api.Resources, error) {
 	out := api.Resources{}
 	for _, known := range named4 {
@@ -154,8 +157,12 @@ func (q quantitiesDTO) amounts(field string, negative bool) (api.Resources, erro
 		if text == "" {
 			continue
 		}
-		amount, err := resource.ParseQuantity(text)
-		if err != nil || !plainQuantity.MatchString(text) {
+		var amount resource.Quantity
+		err := errNotPlain
+		if plainQuantity.MatchString(text) { // before it is read
+			amount, err = resource.ParseQuantity(text)
+		}
+		if err != nil {
 			return nil, api.Invalid(field+"."+known.json, "%.40q is not a quantity", text).Fix(`write it as Kubernetes does: "500m", "8Gi"`)
 		}
 		if amount.Sign() < 0 {

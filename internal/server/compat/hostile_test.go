@@ -134,7 +134,7 @@ func TestHostileBodies(t *testing.T) {
 		"nothing": "", "half": `{"clusterID":`, "an array": `[]`, "an array of them": `[` + with(`"1"`) + `]`, "a text": `"cluster-1"`, "a number": `7`,
 		"two": with(`"1"`) + with(`"1"`), "an operator as ID": `{"clusterID":{"$ne":""}}`, "a regular expression as ID": `{"clusterID":{"$regex":".*"}}`,
 		"resources that are an array": body(`[]`), "a number as quantity": with(`8`), "gigabytes": with(`"8GB"`), "less than nothing": with(`"-1"`),
-		"an exponent": with(`"1e999999999"`), "more than any cluster has": with(`"9999999999999999999999"`), "not a number": with(`"NaN"`), "an object as quantity": with(`{"$gt":0}`),
+		"an exponent": with(`"1e999999999"`), "a small one": with(`"1E-999999999"`), "a long one": with(`"` + strings.Repeat("9", 20_000) + `"`), "more than any cluster has": with(`"9999999999999999999999"`), "not a number": with(`"NaN"`), "an object as quantity": with(`{"$gt":0}`),
 		"a timestamp that is none": `{"clusterID":"cluster-1","timestamp":"yesterday"}`, "a name for a terminal": `{"clusterID":"cluster-1","clusterName":"\u001b[2J"}`,
 		"deep": `{"resources":` + strings.Repeat("[", 20000) + strings.Repeat("]", 20000) + `}`,
 	} {
