@@ -102,10 +102,10 @@ func (p *peerings) follow(ctx context.Context, r *market.Reservation) error {
 	if peer == "" || r.State == api.Held {
 		return nil
 	}
+	p.lend.places.tell()
 	if byHand, err := p.byHand(ctx, peer); err != nil || byHand {
 		return err
 	}
-	p.lend.places.tell()
 	object := &api.Peering{
 		ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: api.PeeringName(peer, role)},
 		Spec:       api.PeeringSpec{Cluster: peer, Role: role},
