@@ -29,7 +29,8 @@ type Backup struct {
 	// Head is where the journal stood, and State the whole market there.
 	Head  journal.Head `json:"head"`
 	State []byte       `json:"state"`
-	// CA are the files of the built-in CA by name; none where the broker has its certificate from elsewhere.
+	// CA are the files of the built-in CA by name, where the broker does not have its certificate from elsewhere, and the secret of its
+	// legacy members.
 	CA map[string][]byte `json:"ca"`
 }
 
