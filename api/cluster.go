@@ -11,6 +11,9 @@ type Card struct {
 	Cluster string `json:"cluster"`
 	// Key is the cluster key: raw Ed25519 public key, base64url without padding.
 	Key string `json:"key"`
+	// Legacy says that the cluster's agent is of the prototypes and has no key: the broker derived Key, holds it and signs with it in the
+	// cluster's name. Only those trade with it whose SharingPolicy says `trust: legacy`.
+	Legacy bool `json:"legacy,omitempty"`
 	// Number grows with each card of this cluster; an older one is refused.
 	Number int64 `json:"number"`
 	// Properties are what requests select on.

@@ -25,6 +25,8 @@ type Member struct {
 	Changed metav1.Time `json:"changed,omitzero"`
 	// Fresh says that its lease is alive.
 	Fresh bool `json:"fresh"`
+	// Legacy says that its agent is of the prototypes: the broker signs in its name, by a key that it derives for it.
+	Legacy bool `json:"legacy,omitempty"`
 	// Caps are what it may have, where an operator said something of this member.
 	Caps *Caps `json:"caps,omitempty"`
 }

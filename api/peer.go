@@ -3,7 +3,7 @@ package api
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // ConditionTrusted of a Peer: its key is believed. Reasons: Confirmed (by the admin), Rotated (the key that the admin confirmed
-// signed this one), Endorsed (by a root), FirstUse, and where it is not:
+// signed this one), Endorsed (by a root), FirstUse, Legacy (it has none, and the SharingPolicy takes the broker's word), and where it is not:
 // KeyChanged, KeyUnconfirmed (the SharingPolicy demands more than a first use), NotMet.
 const ConditionTrusted = "Trusted"
 
@@ -11,6 +11,10 @@ const ConditionTrusted = "Trusted"
 // runs goes on. Reasons: Suspended (by the provider's admin, see PeerSpec), and at the consumer also Cordoned (its Tenant is, for
 // another reason). Absent where it is not so.
 const ConditionSuspended = "Suspended"
+
+// ConditionLegacyAccounting of a Peer: its agent is of the prototypes. It counts a reservation, and once more the pods that use it, so
+// that it offers less than it has; and only people can peer with it. Absent where it is not so.
+const ConditionLegacyAccounting = "LegacyAccounting"
 
 // Peer is another cluster as this one knows it, by its cluster ID: which key was pinned, and whether an admin confirmed
 // it. The agent makes one, with an empty spec, of each cluster that it meets; an admin may make it before, in Git.

@@ -7,10 +7,6 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 type Sharing struct {
 	// Terms say who may see this cluster and reserve from it.
 	Terms `json:",inline"`
-	// Trust says which keys of other clusters are believed, whether they lend or borrow: `tofu`, any that was first seen
-	// and has not changed, or `pinned`, only those that an admin confirmed (see Peer). Default tofu.
-	// +optional
-	Trust TrustLevel `json:"trust,omitempty"`
 	// OnRevoke is what becomes of a peering in which a cluster borrows that the broker says is no member any more: `none`,
 	// it goes on; `cordon`, Liqo lets no new pods in; `drain`, Liqo takes the consumer's rights and removes what it has
 	// here. A cluster that is only suspended is cordoned, not drained. It is undone when the cluster is a member again. A
@@ -47,12 +43,13 @@ type Sharing struct {
 
 // TrustLevel is how much must be known of another cluster's key.
 //
-// +kubebuilder:validation:Enum=tofu;pinned
+// +kubebuilder:validation:Enum=tofu;pinned;legacy
 type TrustLevel string
 
 const (
 	TrustTofu   TrustLevel = "tofu"   // trust on first use: the first contact believes the broker
 	TrustPinned TrustLevel = "pinned" // a key must have been confirmed
+	TrustLegacy TrustLevel = "legacy" // as tofu, and clusters without a key are taken at the broker's word
 )
 
 // RevokeAction is what a provider does about a consumer that is no member any more.
@@ -69,6 +66,12 @@ const (
 // Terms are who may see a provider and reserve from it. They go to the broker,
 // which filters by them; the provider's own gate evaluates them again.
 type Terms struct {
+	// Trust says which keys of other clusters are believed, whether they lend or borrow: `tofu`, any that was first seen
+	// and has not changed, `pinned`, only those that an admin confirmed (see Peer), or `legacy`, as tofu, and besides those that the
+	// broker holds for clusters whose agents are of the prototypes and have none: of these, the broker's word is all there is.
+	// Default tofu.
+	// +optional
+	Trust TrustLevel `json:"trust,omitempty"`
 	// VisibleTo says to whom the card is shown. Empty: to every member.
 	// +optional
 	VisibleTo Audience `json:"visibleTo,omitzero"`

@@ -211,6 +211,9 @@ func (d *doctor) ofPeers(ctx context.Context) (found []api.Problem, err error) {
 		return nil, err
 	}
 	for _, p := range list.Items {
+		if c := meta.FindStatusCondition(p.Status.Conditions, api.ConditionLegacyAccounting); c != nil {
+			found = append(found, health.LegacyAccounting.Of("cluster "+p.Name, "replace its agent: docs/migrate.md", "%s", c.Message))
+		}
 		c := meta.FindStatusCondition(p.Status.Conditions, api.ConditionTrusted)
 		if c == nil {
 			continue

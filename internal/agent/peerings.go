@@ -103,6 +103,9 @@ func (p *peerings) follow(ctx context.Context, r *market.Reservation) error {
 		return nil
 	}
 	p.lend.places.tell()
+	if byHand, err := p.byHand(ctx, peer); err != nil || byHand {
+		return err
+	}
 	object := &api.Peering{
 		ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: api.PeeringName(peer, role)},
 		Spec:       api.PeeringSpec{Cluster: peer, Role: role},
@@ -118,6 +121,15 @@ func (p *peerings) follow(ctx context.Context, r *market.Reservation) error {
 	}
 	p.look(ctx, peer, role)
 	return nil
+}
+
+// byHand says whether only people can peer with a cluster: its agent is of the prototypes and knows no handshake.
+func (p *peerings) byHand(ctx context.Context, peer string) (is bool, err error) {
+	err = p.market.Read(ctx, func(s *market.State) {
+		m := s.Member(peer)
+		is = m != nil && m.Legacy
+	})
+	return is, err
 }
 
 // look lets a peering be looked at again.

@@ -45,6 +45,10 @@ func (p *peers) demand(ctx context.Context, sharing *policy) trust.Demand {
 			s := sharing.current.Load()
 			return s != nil && s.Trust == api.TrustPinned
 		},
+		Legacy: func() bool {
+			s := sharing.current.Load()
+			return s != nil && s.Trust == api.TrustLegacy
+		},
 		Met: func(cluster string, shown clusterkey.PublicKey, err error) {
 			p.mu.Lock()
 			was, before := p.wrong[cluster]
@@ -155,10 +159,18 @@ func (p *peers) describe(s *api.PeerStatus, cluster string, m *market.Member, in
 	case m.Trusted != "" && m.Trusted != s.Fingerprint:
 		c.Reason, c.Message = "Rotated", fmt.Sprintf("the key that the admin confirmed, %s, signed this one as its successor; say so in spec.fingerprint, in Git too, or: bourse trust %s %s",
 			m.Trusted, cluster, s.Fingerprint)
+	case m.Legacy:
+		c.Reason, c.Message = "Legacy", "it has no key: the broker signs in its name, which the SharingPolicy accepts (trust: legacy)"
 	case m.Confirmed && m.Trusted == "":
 		c.Reason, c.Message = "Endorsed", "a root that the admin trusts confirmed its key"
 	case m.Trusted != "":
 		c.Reason, c.Message = "Confirmed", "the admin confirmed its key"
 	}
 	meta.SetStatusCondition(&s.Conditions, c)
+	if m == nil || !m.Legacy {
+		meta.RemoveStatusCondition(&s.Conditions, api.ConditionLegacyAccounting)
+		return
+	}
+	meta.SetStatusCondition(&s.Conditions, metav1.Condition{Type: api.ConditionLegacyAccounting, Status: metav1.ConditionTrue, Reason: "Prototype", ObservedGeneration: generation,
+		Message: "its agent counts a reservation, and once more the pods that use it: it offers less than it has; peer with it by hand"})
 }

@@ -29,12 +29,13 @@ type Backup struct {
 	// Head is where the journal stood, and State the whole market there.
 	Head  journal.Head `json:"head"`
 	State []byte       `json:"state"`
-	// CA are the files of the built-in CA by name; none where the broker has its certificate from elsewhere.
+	// CA are the files of the built-in CA by name, where the broker does not have its certificate from elsewhere, and the secret of its
+	// legacy members.
 	CA map[string][]byte `json:"ca"`
 }
 
 // caFiles are what makes a broker the one that its members know. The operator's certificate is made again.
-var caFiles = []string{"ca.key", "ca.crt"}
+var caFiles = []string{"ca.key", "ca.crt", legacyFile}
 
 // What a backup begins with: its format, and the SHA-256 of all that follows the line.
 const backupLine = "bourse backup 1 %x\n"

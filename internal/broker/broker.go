@@ -48,11 +48,11 @@ type Options struct {
 	MetricsAddress string
 	// Rate is how many calls a second one member may make. Default 500.
 	Rate float64
-	// DistributedCatalog serves members, too, as that prototype's broker did.
-	DistributedCatalog bool
 	// Caps are the most that one consumer may have pending, held and reserved together. Default 10,000 reservations, and
 	// no bound on amounts.
 	Caps market.Caps
+	// Prototypes are the interfaces of the prototypes that it serves, too.
+	Prototypes Prototypes
 	// Clock is the machine's unless a test says otherwise.
 	Clock exchange.Clock
 	Log   *slog.Logger
@@ -155,6 +155,10 @@ func serve(ctx context.Context, o Options, market *exchange.Exchange, authority 
 		o.Log.Warn("the checkpoint of advertisements was not read: clusters show when they advertise again", "error", err)
 	}
 	s := server.New(server.Options{Exchange: market, Engine: match.New(), Authority: authority, URL: url, Rate: o.Rate, Caps: o.Caps, Log: o.Log})
+	if err := o.Prototypes.serve(o, s, authority); err != nil {
+		stopMarket()
+		return errors.Join(err, group.Wait())
+	}
 	socket, err := server.ListenSocket(o.Socket)
 	if err != nil {
 		stopMarket()
@@ -167,7 +171,7 @@ func serve(ctx context.Context, o Options, market *exchange.Exchange, authority 
 		group.Go(func() error { return observe(ctx, o, market) })
 	}
 	members := s.Members()
-	if o.DistributedCatalog {
+	if o.Prototypes.DistributedCatalog {
 		members = distributedcatalog.Broker(ctx, members, distributedcatalog.BrokerOptions{
 			URL: url, Cluster: authority.Member, Revision: func() uint64 { return market.View().Revision }, Log: o.Log,
 		})
@@ -179,7 +183,7 @@ func serve(ctx context.Context, o Options, market *exchange.Exchange, authority 
 		listeners.Go(func() error { return server.Serve(ctx, socket, serveBackup(o, market, s.Operators())) })
 		return listeners.Wait()
 	})
-	if o.DistributedCatalog {
+	if o.Prototypes.DistributedCatalog {
 		o.Log.Info("the broker also answers clients of the Distributed Catalog", "url", url)
 	}
 	o.Log.Info("broker serves", "url", url, "socket", o.Socket, "revision", market.View().Revision)

@@ -20,6 +20,7 @@ func (sh *shell) brokerCommand() *cobra.Command {
 	var log logFlags
 	var caps capFlags
 	var place storeFlags
+	var prototypes prototypeFlags
 	cmd := &cobra.Command{
 		Use: "broker", GroupID: "run", Short: "Run the broker of a federation, or act as its operator", Args: cobra.NoArgs,
 		Long: "Without a subcommand, bourse broker runs a broker until it is stopped. Its subcommands are an operator's: they\n" +
@@ -41,6 +42,9 @@ func (sh *shell) brokerCommand() *cobra.Command {
 			if o.Caps, err = market.CapsOf("--max-", most); err != nil {
 				return err
 			}
+			if o.Prototypes, err = prototypes.read(); err != nil {
+				return err
+			}
 			place.dir = o.Dir
 			if o.Journal, err = place.open(); err != nil {
 				return err
@@ -57,8 +61,8 @@ func (sh *shell) brokerCommand() *cobra.Command {
 	f.StringVar(&o.Socket, "socket", brokerSocket(), "socket for operators")
 	f.StringVar(&o.MetricsAddress, "metrics-bind-address", "", "address for /metrics, /livez and /readyz, such as 127.0.0.1:8080 (default: off)")
 	f.Float64Var(&o.Rate, "rate-limit", 500, "calls a second that one member may make")
-	f.BoolVar(&o.DistributedCatalog, "distributed-catalog", false, "also answer as the broker of the Distributed Catalog did: /authenticate, /catalog, /offers, /subscribe ... (docs/migrate-catalog.md)")
 	caps.add(f, broker.DefaultReservations, "one member")
+	prototypes.add(f)
 	log.add(f)
 	cmd.PersistentFlags().StringVar(&sh.operatorCert, "operator-cert", "", "for the subcommands: folder with an operator's tls.crt, tls.key and ca.crt; the broker writes one, `operator`, into its --dir")
 	cmd.AddCommand(sh.tokenCommand(), sh.membersCommand(), sh.capCommand(), sh.journalCommand(), sh.backupCommand(), sh.restoreCommand(), sh.verifyCommand())
@@ -114,7 +118,12 @@ func (sh *shell) showMembers(items []api.Envelope[api.Member]) error {
 		column[api.Member]{"CLUSTER", false, func(m M) string { return m.ID }},
 		column[api.Member]{"STATE", false, func(m M) string { return string(m.Payload.State) }},
 		column[api.Member]{"FRESH", false, func(m M) string { return fmt.Sprint(m.Payload.Fresh) }},
-		column[api.Member]{"FINGERPRINT", false, func(m M) string { return m.Payload.Fingerprint }},
+		column[api.Member]{"FINGERPRINT", false, func(m M) string {
+			if m.Payload.Legacy {
+				return "none (legacy)"
+			}
+			return m.Payload.Fingerprint
+		}},
 		column[api.Member]{"FROM", false, func(m M) string { return m.Payload.Source }},
 		column[api.Member]{"CAP", true, func(m M) string { return capsOf(m.Payload.Caps) }},
 		column[api.Member]{"JOINED", true, func(m M) string { return m.Payload.Joined.Format(time.RFC3339) }},

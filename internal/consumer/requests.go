@@ -162,6 +162,9 @@ func (r *Requests) show(ctx context.Context, object *api.ResourceRequest, ours *
 		if asAsked.Status == metav1.ConditionFalse {
 			status.Message += "; " + asAsked.Message
 		}
+		if l := r.Market.View().Listing(ours.Provider); l != nil && l.Member != nil && l.Member.Legacy {
+			status.Message += "; its agent is of the prototypes: people peer the two clusters (docs/migrate.md)"
+		}
 	}
 	if until := ours.EndsAt().Meta(); !until.IsZero() && (ours.State.Counts() || ours.State == api.Released) {
 		status.Until = &until

@@ -33,11 +33,12 @@ var (
 	PlaceholdersMissing = Kind{"PlaceholdersMissing", warn, "The SharingPolicy wants placeholders to hold what is reserved, and they cannot be made."}
 
 	// Other clusters.
-	KeyChanged     = Kind{"KeyChanged", bad, "A cluster shows another key than the one that was pinned or confirmed: it was reinstalled, or somebody poses as it."}
-	KeyUnconfirmed = Kind{"KeyUnconfirmed", warn, "The SharingPolicy demands confirmed keys (`trust: pinned`), and nobody confirmed this one."}
-	VersionSkew    = Kind{"VersionSkew", warn, "The Liqo of a peer is of another minor version than this one: what runs goes on, nothing new is reserved."}
-	MixedPeering   = Kind{"MixedPeering", info, "A peering made by hand stands beside a brokered one. Bourse uses it and never writes it."}
-	PeeringStuck   = Kind{"PeeringStuck", warn, "A peering does not come to where it should be."}
+	KeyChanged       = Kind{"KeyChanged", bad, "A cluster shows another key than the one that was pinned or confirmed: it was reinstalled, or somebody poses as it."}
+	KeyUnconfirmed   = Kind{"KeyUnconfirmed", warn, "The SharingPolicy demands confirmed keys (`trust: pinned`), and nobody confirmed this one."}
+	VersionSkew      = Kind{"VersionSkew", warn, "The Liqo of a peer is of another minor version than this one: what runs goes on, nothing new is reserved."}
+	MixedPeering     = Kind{"MixedPeering", info, "A peering made by hand stands beside a brokered one. Bourse uses it and never writes it."}
+	LegacyAccounting = Kind{"LegacyAccounting", info, "A cluster's agent is of the prototypes: it counts a reservation, and once more the pods that use it, so that it offers less than it has; and it peers by hand."}
+	PeeringStuck     = Kind{"PeeringStuck", warn, "A peering does not come to where it should be."}
 
 	// The broker, and this agent.
 	BrokerUnreachable   = Kind{"BrokerUnreachable", warn, "The broker does not answer. What is reserved stays so and ends with its time; nothing new is reserved."}
@@ -53,6 +54,6 @@ var Kinds = []Kind{
 	LiqoMissing, LiqoUntested, LiqoUnknown, LiqoWebhookDown, LimitsNotEnforced, DefaultClassOpen, APIServerLocal, APIServerUnknown,
 	APIServerSilent, TolerationSeconds, WouldOffloadOthers,
 	PoliciesMissing, ClusterIDCollides, APIServerProxy, NothingShared, Overcommitted, NotCovered, PlaceholdersMissing,
-	KeyChanged, KeyUnconfirmed, VersionSkew, MixedPeering, PeeringStuck,
+	KeyChanged, KeyUnconfirmed, VersionSkew, MixedPeering, LegacyAccounting, PeeringStuck,
 	BrokerUnreachable, CertificateExpiring, CertificateExpired, ClockSkew, RightsMissing, NotChecked,
 }

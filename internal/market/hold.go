@@ -91,7 +91,7 @@ func (c *Hold) reservation() *Reservation {
 // first is the index of the first candidate that has room, or -1.
 func (s *State) first(candidates []string, r *Reservation, now Time) int {
 	for i, provider := range candidates {
-		if provider != r.Consumer && s.active(provider) == nil && s.room(provider, r, now) == nil && s.hosts(provider, r.Pool, r) == nil {
+		if provider != r.Consumer && s.active(provider) == nil && s.members[r.Consumer].Enables(provider) && s.room(provider, r, now) == nil && s.hosts(provider, r.Pool, r) == nil {
 			return i
 		}
 	}

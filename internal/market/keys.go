@@ -25,6 +25,9 @@ func (c PutCard) decide(s *State, now Time) (Outcome, error) {
 		return Outcome{}, api.Errorf(api.CodeNotMember, "cluster %s is not a member", c.Card.Cluster)
 	case !m.leadsTo(c.Card.Key, c.Former):
 		return Outcome{}, keyChanged(c.Card.Cluster)
+	case c.Card.Legacy != m.Legacy:
+		return Outcome{}, api.Invalid("legacy", "the key of cluster %s is %sthe broker's", c.Card.Cluster, map[bool]string{false: "not "}[m.Legacy]).
+			Fix("only a broker calls a card legacy: that of an agent that cannot sign")
 	case m.Signed == c.Signed:
 		return Outcome{Member: m}, nil
 	case m.Card != nil && c.Card.Number <= m.Card.Number:
@@ -67,6 +70,9 @@ type Pin struct {
 	Inherited bool
 	// Connector is what the cluster's card says of its connector.
 	Connector string
+	// Legacy says that Key is the broker's, which signs in the cluster's name: it never takes the place of a key of the
+	// cluster's own, and the first one of its own takes its place.
+	Legacy bool
 }
 
 func (c Pin) decide(s *State, now Time) (Outcome, error) {
@@ -74,17 +80,22 @@ func (c Pin) decide(s *State, now Time) (Outcome, error) {
 	if m == nil {
 		m = &Member{Cluster: c.Cluster, State: api.MemberActive, Joined: now}
 	}
+	if m.Legacy && !c.Legacy {
+		own := *m
+		own.Key, own.Former, own.Legacy = "", nil, false
+		m = &own
+	}
 	heir, former := m.leadsTo(c.Key, c.Former), m.remembered(c.Former)
 	confirmed := m.confirms(c, heir, former)
 	switch {
 	case m.had(c.Key), !heir && m.Key != "" && !confirmed, m.Trusted != "" && !confirmed:
 		return Outcome{}, keyChanged(c.Cluster)
-	case m.Key == c.Key && m.Confirmed == confirmed && m.Endorsed >= c.Endorsed && m.Connector == c.Connector && slices.Equal(m.Former, former):
+	case m.Key == c.Key && m.Confirmed == confirmed && m.Endorsed >= c.Endorsed && m.Connector == c.Connector && m.Legacy == c.Legacy && slices.Equal(m.Former, former):
 		return Outcome{Member: m}, nil
 	}
 	next := *m
 	next.Key, next.Former, next.Confirmed, next.Endorsed, next.Changed = c.Key, former, confirmed, max(m.Endorsed, c.Endorsed), now
-	next.Connector = c.Connector
+	next.Connector, next.Legacy = c.Connector, c.Legacy
 	return Outcome{Member: &next, Events: []Event{{Time: now, Member: &next}}}, nil
 }
 

@@ -84,6 +84,9 @@ func MeasureTerms(t *api.Terms) (*Terms, error) {
 	if err := checkApproval("terms.approveWithin", t.ApproveWithin); err != nil {
 		return nil, err
 	}
+	if !slices.Contains([]api.TrustLevel{"", api.TrustTofu, api.TrustPinned, api.TrustLegacy}, t.Trust) {
+		return nil, api.Invalid("terms.trust", "%.40q is no trust", string(t.Trust)).Fix("say tofu, pinned or legacy")
+	}
 	perReservation, err := Have("terms.maxPerReservation", t.MaxPerReservation)
 	if err != nil {
 		return nil, err

@@ -52,6 +52,7 @@ func (c Join) decide(s *State, now Time) (Outcome, error) {
 		return Outcome{}, api.Errorf(api.CodeTokenSpent, "the join token expired").Fix("ask the operator for a new one")
 	case t.Cluster != "" && t.Cluster != c.Cluster:
 		return Outcome{}, api.Errorf(api.CodeTokenSpent, "the join token is for another cluster than %s", c.Cluster)
+	case m != nil && m.Key != c.Key && m.Legacy && t.Cluster == c.Cluster: // its first own key: the operator's token says that it is its
 	case m != nil && m.Key != c.Key && m.State != api.MemberRemoved:
 		return Outcome{}, api.Errorf(api.CodeKeyChanged, "cluster %s is known by another key", c.Cluster).
 			Fix("restore the cluster's identity, or ask the operator to remove the member")
@@ -61,17 +62,28 @@ func (c Join) decide(s *State, now Time) (Outcome, error) {
 	next := &Member{Cluster: c.Cluster, State: api.MemberPending, Key: c.Key, TLSKey: c.TLSKey,
 		Token: c.TokenID, Source: c.Source, Joined: now, Changed: now}
 	if m != nil && m.State != api.MemberRemoved { // a known member that joins anew keeps its standing
-		next.State, next.Card, next.Signed, next.Joined, next.Former, next.Caps = m.State, m.Card, m.Signed, m.Joined, m.Former, m.Caps
+		next.State, next.Joined, next.Caps, next.Enabled = m.State, m.Joined, m.Caps, m.Enabled
+		if m.Key == c.Key {
+			next.Card, next.Signed, next.Former, next.Legacy = m.Card, m.Signed, m.Former, m.Legacy
+		}
 	}
 	if t.Cluster == c.Cluster && next.State == api.MemberPending {
 		next.State = api.MemberActive
 	}
-	return Outcome{Member: next, Events: []Event{{Time: now, Token: &spent}, {Time: now, Member: next}}}, nil
+	out := Outcome{Member: next, Events: []Event{{Time: now, Token: &spent}, {Time: now, Member: next}}}
+	if m != nil && m.Key != next.Key {
+		out.Events = append(out.Events, s.signedAnew(c.Cluster, now)...)
+	}
+	return out, nil
 }
 
 // Enroll lets a cluster that shows a certificate, but joined without a token because the CA is not
-// the broker's own, wait for approval. Errors: Conflict when it is known already.
-type Enroll struct{ Cluster, Key, Source string }
+// the broker's own, or because its agent is Legacy, wait for approval. Errors: Conflict when it is known already.
+type Enroll struct {
+	Cluster, Key, Source string
+	// Legacy says that the key is the broker's, which signs in the cluster's name.
+	Legacy bool
+}
 
 func (c Enroll) decide(s *State, now Time) (Outcome, error) {
 	if err := ValidCluster("cluster", c.Cluster); err != nil {
@@ -80,7 +92,7 @@ func (c Enroll) decide(s *State, now Time) (Outcome, error) {
 	if m := s.members[c.Cluster]; m != nil && m.State != api.MemberRemoved {
 		return Outcome{}, api.Errorf(api.CodeConflict, "cluster %s is known already", c.Cluster)
 	}
-	m := &Member{Cluster: c.Cluster, State: api.MemberPending, Key: c.Key, Source: c.Source, Joined: now, Changed: now}
+	m := &Member{Cluster: c.Cluster, State: api.MemberPending, Key: c.Key, Legacy: c.Legacy, Source: c.Source, Joined: now, Changed: now}
 	return Outcome{Member: m, Events: []Event{{Time: now, Member: m}}}, nil
 }
 

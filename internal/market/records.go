@@ -52,6 +52,10 @@ type Member struct {
 	Endorsed Time `json:"endorsed,omitempty"`
 	// Caps are what the operator says that it may have, where that is not what all may.
 	Caps *Caps `json:"caps,omitempty"`
+	// Legacy says that Key is none of the cluster's: the broker derived it, and signs in the name of an agent that cannot.
+	Legacy bool `json:"legacy,omitempty"`
+	// Enabled are, at the broker, the providers that it chose among; nil: it never chose, and all are.
+	Enabled *Enabled `json:"enabled,omitempty"`
 	// Card is its newest card, Signed the document (JWS) that it came in.
 	Card   *api.Card `json:"card,omitempty"`
 	Signed string    `json:"signed,omitempty"`

@@ -71,8 +71,10 @@ type question struct {
 	now        market.Time
 	slot       int32     // of the consumer, -1 if the view does not have it
 	card       *api.Card // of the consumer
-	liqo       int32     // the consumer's, see minor
-	filters    uint32    // by their bits, those that the request leaves anything to do
+	terms      *market.Terms
+	member     *market.Member
+	liqo       int32  // the consumer's, see minor
+	filters    uint32 // by their bits, those that the request leaves anything to do
 	candidates reading[candidate]
 	where      answers
 	allow      permissions
@@ -88,7 +90,10 @@ func (e *Engine) question(v *market.View, a Ask, now market.Time) *question {
 		scorers:    scorersFor(&a.Request),
 	}
 	if l := v.Listing(a.Consumer); l != nil {
-		q.slot = int32(l.Slot)
+		q.slot, q.member = int32(l.Slot), l.Member
+		if l.Measured != nil {
+			q.terms = l.Measured.Terms
+		}
 		if l.Member != nil && l.Member.Card != nil {
 			q.card = l.Member.Card
 		}

@@ -22,9 +22,12 @@ const (
 	notVisible
 	notTarget
 	isExcluded
+	notEnabled
 	notAdvertised
 	notFresh
 	noKey
+	otherTrust
+	untrusting
 	otherLiqo
 	noNetwork
 	noGateway
@@ -52,9 +55,12 @@ var reasonNames = [reasons]string{
 	notVisible:     "NotVisible",     // its terms do not show it to the asker (hidden)
 	notTarget:      "NotTarget",      // another one was named as the target
 	isExcluded:     "Excluded",       // the request excludes it
+	notEnabled:     "NotEnabled",     // the asker chose among the providers, and not this one
 	notAdvertised:  "NotAdvertised",  // it was not heard of since the broker started
 	notFresh:       "NotFresh",       // its lease ended
 	noKey:          "NoKey",          // it has no card or no cluster key
+	otherTrust:     "Legacy",         // the broker signs in its name, which the asker's policy does not accept
+	untrusting:     "NotLegacy",      // the broker signs in the asker's name, which its terms do not accept
 	otherLiqo:      "OtherLiqo",      // its Liqo and the asker's do not peer
 	noNetwork:      "NoNetwork",      // it has no network of the kind that is asked for, or needs one
 	noGateway:      "NoGateway",      // neither its gateway nor the asker's can be reached
@@ -105,8 +111,11 @@ var filters = []filter{
 	{name: "visible", check: visible, settled: visibleToAll, hides: true},
 	{name: "target", check: target, moot: noTarget, explain: say("is not the target"), chosen: true},
 	{name: "exclude", check: notExcluded, moot: noExclude, explain: say("is excluded by the request"), chosen: true},
+	{name: "enabled", check: enabled, moot: allEnabled, explain: say("is not among the providers that the asker enabled"), chosen: true},
 	{name: "fresh", check: fresh, explain: explainFresh},
 	{name: "trusted", check: trusted, settled: alone(trusted), explain: say("has no cluster key that can be trusted")},
+	{name: "legacy", check: accepted, settled: alone(ownKey), explain: say("has no key, the broker signs in its name: to accept that, say trust: legacy in the SharingPolicy")},
+	{name: "legacy", check: accepts, moot: ownsKey, explain: say("does not accept what the broker signs in the name of a cluster without a key (trust: legacy)")},
 	{name: "liqo", check: sameLiqo, moot: noLiqo, explain: explainLiqo},
 	{name: "network", check: reachedDirectly, settled: alone(directly), explain: say("its API server is reached through a network only, which the request does not ask for")},
 	{name: "network", check: connects, moot: noNetworkAsked, explain: explainNetwork},

@@ -26,6 +26,9 @@ var now = market.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 type cluster struct {
 	State api.MemberState `json:"state,omitempty"`
 	NoKey bool            `json:"noKey,omitempty"`
+	// Legacy: the broker signs in its name. Enabled are the providers that it chose, if it did.
+	Legacy  bool     `json:"legacy,omitempty"`
+	Enabled []string `json:"enabled,omitempty"`
 	// Stranger is no member at all.
 	Stranger   bool           `json:"stranger,omitempty"`
 	Properties api.Properties `json:"properties,omitempty"`
@@ -77,6 +80,10 @@ func put(tb testing.TB, s *market.State, id string, c cluster, number int64) {
 	member := &market.Member{Cluster: id, State: c.State, Key: "key", Card: &api.Card{Cluster: id, Key: "key", Properties: c.Properties}}
 	if c.State == "" {
 		member.State = api.MemberActive
+	}
+	member.Legacy, member.Card.Legacy = c.Legacy, c.Legacy
+	if c.Enabled != nil {
+		member.Enabled = &market.Enabled{Providers: c.Enabled}
 	}
 	if c.NoKey {
 		member.Key, member.Card = "", nil

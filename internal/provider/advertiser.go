@@ -196,7 +196,11 @@ func (a *Advertiser) measure(ctx context.Context) (api.Measurement, error) {
 	var pools []api.PoolPolicy
 	sharing := a.Sharing()
 	if sharing != nil {
-		m.Terms, pools = &sharing.Terms, sharing.Pools
+		terms := sharing.Terms
+		if terms.Trust != api.TrustLegacy { // of the others nobody decides: it is this cluster's own business
+			terms.Trust = ""
+		}
+		m.Terms, pools = &terms, sharing.Pools
 	}
 	measured := a.Inventory.Measure(pools)
 	m.Pools = measured.Pools

@@ -63,7 +63,7 @@ func (s *Server) listings(ctx context.Context) (func(*market.Listing) bool, erro
 	if err != nil {
 		return nil, err
 	}
-	return func(l *market.Listing) bool { return l.Member != nil && sees(viewer, l) }, nil
+	return func(l *market.Listing) bool { return l.Member != nil && Sees(viewer, l) }, nil
 }
 
 func (s *Server) listClusters(ctx context.Context, in *struct{ Page }) (*body[api.List[api.Cluster]], error) {
@@ -175,10 +175,11 @@ func (s *Server) putAdvertisement(ctx context.Context, in *struct {
 	if _, err := s.own(ctx, in.Cluster); err != nil {
 		return nil, err
 	}
-	return nil, wrap(s.observe(ctx, in.Cluster, in.Body))
+	return nil, wrap(s.Observe(ctx, in.Cluster, in.Body))
 }
 
-func (s *Server) observe(ctx context.Context, cluster string, a api.Measurement) error {
+// Observe takes in a whole advertisement of a member. Errors: Invalid with the field, StaleAdvertisement.
+func (s *Server) Observe(ctx context.Context, cluster string, a api.Measurement) error {
 	if err := checkTerms(a.Terms); err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ func (s *Server) memberRoutes() {
 }
 
 func (s *Server) memberPayload(m *market.Member) api.Envelope[api.Member] {
-	p := api.Member{State: m.State, Source: m.Source, Joined: m.Joined.Meta(), Changed: m.Changed.Meta()}
+	p := api.Member{State: m.State, Legacy: m.Legacy, Source: m.Source, Joined: m.Joined.Meta(), Changed: m.Changed.Meta()}
 	if key, err := clusterkey.ParsePublicKey(m.Key); err == nil {
 		p.Fingerprint = key.Fingerprint().String()
 	}

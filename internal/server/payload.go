@@ -71,8 +71,8 @@ func cluster(l *market.Listing, now market.Time) api.Cluster {
 	return c
 }
 
-// sees says whether a member may see another: itself, and whoever shows itself to it.
-func sees(viewer, l *market.Listing) bool {
+// Sees says whether a member may see another: itself, and whoever shows itself to it.
+func Sees(viewer, l *market.Listing) bool {
 	if viewer.Cluster == l.Cluster {
 		return true
 	}

@@ -81,13 +81,13 @@ func (s *Server) ask(consumer string, r api.Request) (ask match.Ask, sale *api.S
 }
 
 // repeated is the answer to a request that cannot be made now, but may have been made before: an offer can change meanwhile.
-func (s *Server) repeated(ctx context.Context, consumer, key, digest string, cause error) (*tagged[api.Reservation], error) {
+func (s *Server) repeated(ctx context.Context, consumer, key, digest string, cause error) (market.Outcome, error) {
 	var r *market.Reservation
 	err := s.Exchange.Read(ctx, func(m *market.State) { r = m.ByKey(consumer, key) })
 	if err != nil || key == "" || r == nil || r.Digest != digest {
-		return nil, cause
+		return market.Outcome{}, cause
 	}
-	return s.answer(ctx, market.Outcome{Reservation: r, Decision: r.Decision}, nil)
+	return market.Outcome{Reservation: r, Decision: r.Decision}, nil
 }
 
 // placeTries is how often a request is decided again because others were faster.
@@ -101,24 +101,29 @@ func (s *Server) createReservation(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	ask, sale, err := s.ask(l.Cluster, in.Body.Request)
+	out, err := s.Reserve(ctx, l.Cluster, in.Key, in.Body)
+	return s.answer(ctx, out, err)
+}
+
+// Reserve decides a consumer's request, and holds capacity for it. A repeat with the same key and body gets what the first
+// one made. Errors: those of [market.Hold], and Invalid under request.
+func (s *Server) Reserve(ctx context.Context, consumer, key string, in api.ReservationCreate) (out market.Outcome, err error) {
+	ask, sale, err := s.ask(consumer, in.Request)
 	if err != nil {
-		return s.repeated(ctx, l.Cluster, in.Key, digest(in.Body), err)
+		return s.repeated(ctx, consumer, key, digest(in), err)
 	}
 	hold := &market.Hold{
-		ID: newID("r-"), Key: in.Key, Digest: digest(in.Body), Consumer: l.Cluster,
+		ID: newID("r-"), Key: key, Digest: digest(in), Consumer: consumer,
 		Request: &ask.Request, Pool: ask.Request.Pool, Size: ask.Size, Duration: ask.Duration, Sale: sale, Caps: s.Caps,
 	}
-	var out market.Outcome
 	for try := 1; ; try++ {
 		ranking := s.Engine.Decide(s.Exchange.View(), ask, s.Exchange.Now())
 		hold.Candidates, hold.Decision = ranking.Providers, &ranking.Decision
 		hold.Premature = len(ranking.Providers) == 0 && s.premature()
 		if out, err = s.Exchange.Do(ctx, hold); api.CodeOf(err) != api.CodeInsufficient || try == placeTries {
-			break
+			return out, err
 		}
 	}
-	return s.answer(ctx, out, err)
 }
 
 // premature says that a no would be final and may be wrong: a cluster that could serve the request may not
@@ -322,7 +327,7 @@ func (s *Server) refuse(ctx context.Context, in *struct {
 			return nil, err
 		}
 		if in.Body.Advertisement != nil {
-			if err := s.observe(ctx, l.Cluster, *in.Body.Advertisement); err != nil && api.CodeOf(err) != api.CodeStaleAdvertisement {
+			if err := s.Observe(ctx, l.Cluster, *in.Body.Advertisement); err != nil && api.CodeOf(err) != api.CodeStaleAdvertisement {
 				return nil, under("advertisement", err)
 			}
 		}

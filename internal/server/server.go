@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"reflect"
+	"strings"
 	"sync"
 	"time"
 
@@ -45,6 +46,8 @@ type Server struct {
 	started market.Time
 	handler http.Handler
 	api     huma.API
+	mux     *http.ServeMux
+	open    map[string]bool // paths that need no certificate
 }
 
 // New makes a server.
@@ -57,7 +60,8 @@ func New(o Options) *Server {
 	}
 	s := &Server{Options: o, limits: limits{rate: o.Rate}, lineage: o.Exchange.Lineage(), started: o.Exchange.Now()}
 	mux := http.NewServeMux()
-	s.api = newAPI(mux)
+	s.mux, s.api = mux, newAPI(mux)
+	s.open = map[string]bool{api.Prefix + "/join": true, "/openapi.json": true, "/openapi.yaml": true}
 	s.clusterRoutes()
 	s.offerRoutes()
 	s.reservationRoutes()
@@ -87,6 +91,16 @@ func newAPI(mux *http.ServeMux) huma.API {
 	registry.RegisterTypeAlias(reflect.TypeFor[metav1.Duration](), reflect.TypeFor[duration]())
 	registry.RegisterTypeAlias(reflect.TypeFor[metav1.Time](), reflect.TypeFor[time.Time]())
 	return humago.New(mux, config)
+}
+
+// Handle adds a route beside those of the API: who calls is known by [CallerOf]. Call it before serving.
+func (s *Server) Handle(pattern string, h http.HandlerFunc) { s.mux.HandleFunc(pattern, h) }
+
+// HandleOpen adds one to which nobody need show a certificate. The pattern has a method and a path.
+func (s *Server) HandleOpen(pattern string, h http.HandlerFunc) {
+	_, path, _ := strings.Cut(pattern, " ")
+	s.open[path] = true
+	s.mux.HandleFunc(pattern, h)
 }
 
 // OpenAPI is the document that describes the API, as YAML.

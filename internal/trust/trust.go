@@ -24,6 +24,8 @@ import (
 type Demand struct {
 	// Pinned says whether a key must have been confirmed by the admin. Nil: never.
 	Pinned func() bool
+	// Legacy says whether a key that the broker holds for a cluster that has none is believed. Nil: never.
+	Legacy func() bool
 	// Roots are the keys whose endorsements count as a confirmation.
 	Roots []clusterkey.PublicKey
 	// Met is told of each card that was met, with the error if it is not believed. May be nil.
@@ -40,10 +42,19 @@ func (d Demand) Meet(ctx context.Context, m *exchange.Exchange, signed, cluster 
 	if card.Cluster != cluster {
 		return nil, key, api.Errorf(api.CodeBadSignature, "the card is of cluster %.80q, not of %s", card.Cluster, cluster)
 	}
+	if card.Legacy && (d.Legacy == nil || !d.Legacy()) {
+		err := api.Errorf(api.CodeKeyUnconfirmed, "cluster %s has no key: its agent is of the prototypes, and the broker signs in its name", cluster).
+			Fix("to take the broker's word for it, say trust: legacy in the SharingPolicy")
+		if d.Met != nil {
+			d.Met(cluster, key, err)
+		}
+		return card, key, err
+	}
 	former := Former(cluster, key, card.Rotations)
 	endorsed, inherited := d.endorsed(card, key, former, m.Now())
 	out, err := m.Do(ctx, market.Pin{
 		Cluster: cluster, Key: card.Key, Fingerprint: key.Fingerprint().String(), Former: former, Endorsed: endorsed, Inherited: inherited, Connector: card.Properties.Connector,
+		Legacy: card.Legacy,
 	})
 	if err == nil && d.Pinned != nil && d.Pinned() && !out.Member.Confirmed {
 		err = api.Errorf(api.CodeKeyUnconfirmed, "nobody has confirmed that cluster %s has the key %s", cluster, key.Fingerprint()).

@@ -31,6 +31,9 @@ type Authority struct {
 	caPEM      []byte
 	roots      *x509.CertPool
 	now        func() time.Time
+	// clients are the CAs whose client certificates are verified: the federation's, and those of [Authority.AdmitCommonNames].
+	clients     *x509.CertPool
+	commonNames bool
 	// serving returns the certificate to show now.
 	serving func() (*tls.Certificate, error)
 	// ca and key are nil where certificates are provided.
@@ -56,11 +59,14 @@ func (a *Authority) Pin() (identity.Fingerprint, error) {
 // ServerConfig is the broker's listener. A client certificate is verified if one is given, since a cluster
 // that joins has none yet; every other route must ask [Authority.Peer].
 func (a *Authority) ServerConfig() *tls.Config {
+	if a.clients == nil {
+		a.clients = a.roots.Clone()
+	}
 	return &tls.Config{
 		MinVersion:     tls.VersionTLS13,
 		Time:           a.now,
 		ClientAuth:     tls.VerifyClientCertIfGiven,
-		ClientCAs:      a.roots,
+		ClientCAs:      a.clients,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return a.serving() },
 	}
 }

@@ -8,7 +8,7 @@
 //
 // A name is a URI in the certificate, the only one there: bourse://FEDERATION/cluster/ID for a member,
 // bourse://FEDERATION/operator/NAME for an operator, bourse://FEDERATION/broker for the broker itself.
-// Subjects are never read. TLS is 1.3, keys are ECDSA P-256.
+// Subjects are never read, unless [Authority.AdmitCommonNames] says so. TLS is 1.3, keys are ECDSA P-256.
 package tlsid
 
 import (
@@ -35,6 +35,8 @@ const (
 	RoleCluster  Role = "cluster"
 	RoleOperator Role = "operator"
 	RoleBroker   Role = "broker"
+	// RoleLegacy is that of a cluster which only a subject names: see [Authority.AdmitCommonNames].
+	RoleLegacy Role = "legacy"
 )
 
 // Peer is who a certificate says is calling. It says nothing about membership, which can end before the
@@ -83,7 +85,11 @@ func (a *Authority) Peer(state *tls.ConnectionState) (Peer, error) {
 	if state == nil || len(state.VerifiedChains) == 0 {
 		return Peer{}, ErrNoCertificate
 	}
-	return ParsePeer(state.VerifiedChains[0][0], a.federation, a.now())
+	cert := state.VerifiedChains[0][0]
+	if a.commonNames && (len(cert.URIs) == 0 || !a.issued(state.VerifiedChains)) {
+		return parseCommonName(cert, a.now())
+	}
+	return ParsePeer(cert, a.federation, a.now())
 }
 
 // Member is the cluster at the other end of such a connection, "" where there is none or its certificate is no member's.

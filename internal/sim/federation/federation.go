@@ -55,11 +55,11 @@ type Federation struct {
 	Operator *client.Client
 	// StopBroker stops the broker alone, and waits for its end: the members go on. StartBroker starts it again.
 	StopBroker func()
+	prototypes broker.Prototypes
 	group      *errgroup.Group
 	stop       context.CancelFunc
 	ctx        context.Context
 	log        *slog.Logger
-	catalog    bool
 }
 
 // Kinds are our kinds, for a simulated API.
@@ -84,9 +84,14 @@ func Kinds() []kubeapi.Type {
 // Start starts a federation whose files are in dir. It returns when the broker serves and every agent has
 // been started with a token of its own.
 func Start(ctx context.Context, dir string, log *slog.Logger, members ...*Member) (*Federation, error) {
+	return StartWith(ctx, dir, log, broker.Prototypes{}, members...)
+}
+
+// StartWith starts one whose broker serves interfaces of the prototypes, too.
+func StartWith(ctx context.Context, dir string, log *slog.Logger, prototypes broker.Prototypes, members ...*Member) (*Federation, error) {
 	ctx, stop := context.WithCancel(ctx)
-	f := &Federation{Dir: dir, Members: map[string]*Member{}, group: &errgroup.Group{}, stop: stop, ctx: ctx, log: log}
-	f.catalog = slices.ContainsFunc(members, func(m *Member) bool { return m.DistributedCatalog })
+	prototypes.DistributedCatalog = prototypes.DistributedCatalog || slices.ContainsFunc(members, func(m *Member) bool { return m.DistributedCatalog })
+	f := &Federation{Dir: dir, prototypes: prototypes, Members: map[string]*Member{}, group: &errgroup.Group{}, stop: stop, ctx: ctx, log: log}
 	if err := f.StartBroker(); err != nil {
 		return nil, f.failed(err)
 	}
@@ -115,8 +120,8 @@ func (f *Federation) StartBroker() error {
 	ready, ended := make(chan string, 1), make(chan error, 1)
 	f.group.Go(func() error {
 		err := broker.Run(ctx, broker.Options{
-			Dir: filepath.Join(f.Dir, "broker"), Listen: address, Socket: socket, DistributedCatalog: f.catalog,
-			Log: f.log.With("part", "broker"), Ready: func(url string) { ready <- url },
+			Dir: filepath.Join(f.Dir, "broker"), Listen: address, Socket: socket,
+			Prototypes: f.prototypes, Log: f.log.With("part", "broker"), Ready: func(url string) { ready <- url },
 		})
 		ended <- err
 		close(ended)

@@ -83,7 +83,7 @@ type stage struct {
 func begin(t *testing.T, level api.TrustLevel) *stage {
 	t.Helper()
 	member := func(name string) *federation.Member {
-		return &federation.Member{Options: sim.Options{Name: name, Nodes: 1}, Sharing: &api.Sharing{Trust: level, Pools: []api.PoolPolicy{{Name: api.GeneralPool}}}}
+		return &federation.Member{Options: sim.Options{Name: name, Nodes: 1}, Sharing: &api.Sharing{Terms: api.Terms{Trust: level}, Pools: []api.PoolPolicy{{Name: api.GeneralPool}}}}
 	}
 	s := &stage{t: t, dir: t.TempDir(), rome: member("rome"), milan: member("milan"), keys: map[string]string{}}
 	f := must(federation.Start(context.Background(), s.dir, slog.New(slog.DiscardHandler), s.rome, s.milan))(t)

@@ -1,0 +1,214 @@
+package compat
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/server"
+	"github.com/bourse-dev/bourse/internal/trust"
+)
+
+// started and advertised number the advertisements that come, which number nothing themselves.
+var (
+	started    = time.Now().UnixMilli()
+	advertised atomic.Int64
+)
+
+// advertise takes in an advertisement. The first one of a cluster asks to be admitted.
+func (c *compat) advertise(r *http.Request) (answer, error) {
+	caller, err := named(r)
+	if err != nil {
+		return answer{}, err
+	}
+	var in advertisementDTO
+	if err := read(r, &in); err != nil {
+		return answer{}, err
+	}
+	if in.ClusterID != caller.Name {
+		return answer{}, api.Errorf(api.CodeForbidden, "cluster %s may not speak for %.80q", caller.Name, in.ClusterID).At("clusterID").
+			Fix("advertise as %s, which the certificate names", caller.Name)
+	}
+	properties := in.properties()
+	if err := trust.Presentable(&api.Card{Cluster: in.ClusterID, Properties: properties}); err != nil {
+		return answer{}, err
+	}
+	counted, err := c.deputy.counted(r.Context(), in.ClusterID)
+	if err != nil {
+		return answer{}, err
+	}
+	measurement, err := in.measurement(counted.Resources())
+	if err != nil {
+		return answer{}, err
+	}
+	l, err := c.admitted(r, caller.Name)
+	if err != nil {
+		return answer{}, err
+	}
+	if err := c.deputy.show(r.Context(), l, properties); err != nil {
+		return answer{}, err
+	}
+	if err := c.Server.Observe(r.Context(), l.Cluster, measurement); err != nil && api.CodeOf(err) != api.CodeStaleAdvertisement {
+		return answer{}, err // a newer one has overtaken it: that is as good
+	}
+	instructions, err := c.instructed(r.Context(), l)
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{http.StatusOK, advertisedDTO{c.shownOf(c.Server.Exchange.View().Listing(l.Cluster)), instructions}}, nil
+}
+
+// admitted returns the caller as a legacy member; one that nobody knows now waits for approval.
+func (c *compat) admitted(r *http.Request, cluster string) (*market.Listing, error) {
+	if l := c.Server.Exchange.View().Listing(cluster); l == nil || l.Member == nil || l.Member.State == api.MemberRemoved {
+		if err := c.deputy.enroll(r.Context(), cluster, r.RemoteAddr); err != nil {
+			return nil, err
+		}
+		c.Log.Info("a cluster of the prototypes asks to be admitted", "cluster", cluster, "from", r.RemoteAddr)
+	}
+	return c.legacy(r)
+}
+
+// instructed fetches a provider's instructions.
+func (c *compat) instructed(ctx context.Context, l *market.Listing) ([]reservationDTO, error) {
+	all, err := c.deputy.fetch(ctx, l)
+	out := make([]reservationDTO, 0, len(all))
+	for _, r := range all {
+		out = append(out, shown(r))
+	}
+	return out, err
+}
+
+// advertisement shows one, to whoever may see the cluster.
+func (c *compat) advertisement(r *http.Request) (answer, error) {
+	caller, err := named(r)
+	if err != nil {
+		return answer{}, err
+	}
+	id := r.PathValue("clusterID")
+	l := c.Server.Exchange.View().Listing(id)
+	missing := api.Errorf(api.CodeNotFound, "no advertisement of %.80q that you may see", id)
+	if id == caller.Name && (l == nil || l.Measured == nil) { // an agent reads its own before it makes it
+		return answer{}, missing
+	}
+	viewer, err := c.member(r)
+	if err != nil {
+		return answer{}, err
+	}
+	if l == nil || l.Member == nil || l.Measured == nil || !server.Sees(viewer, l) {
+		return answer{}, missing
+	}
+	return answer{http.StatusOK, c.shownOf(l)}, nil
+}
+
+// Labels of the card that keep what the prototypes' agents say of themselves.
+const (
+	nameLabel      = "name"
+	countryLabel   = "country"
+	cityLabel      = "city"
+	renewableLabel = "renewable"
+)
+
+// properties are what requests can select the cluster by.
+func (a *advertisementDTO) properties() api.Properties {
+	labels := map[string]string{}
+	if a.ClusterName != "" {
+		labels[nameLabel] = a.ClusterName
+	}
+	p := api.Properties{Labels: labels}
+	if l := a.Location; l != nil {
+		p.Region = l.Region
+		for label, value := range map[string]string{countryLabel: l.CountryCode, cityLabel: l.City} {
+			if value != "" {
+				labels[label] = value
+			}
+		}
+	}
+	if a.Cost != nil && a.Cost.Renewable {
+		labels[renewableLabel] = "true"
+	}
+	return p
+}
+
+// measurement is what an advertisement comes to. counted is what its available is less already: what is shared is both together,
+// and no more than there is. Errors: Invalid with the field.
+func (a *advertisementDTO) measurement(counted api.Resources) (api.Measurement, error) {
+	var out api.Pool
+	var available api.Resources
+	for _, part := range []struct {
+		name     string
+		from     quantitiesDTO
+		to       *api.Resources
+		negative bool
+	}{
+		{"capacity", a.Resources.Capacity, &out.Capacity, false}, {"allocatable", a.Resources.Allocatable, &out.Allocatable, false},
+		{"allocated", a.Resources.Allocated, &out.Allocated, false}, {"available", a.Resources.Available, &available, true},
+	} {
+		var err error
+		if *part.to, err = part.from.amounts("resources."+part.name, part.negative); err != nil {
+			return api.Measurement{}, err
+		}
+		if _, err = market.Have("resources."+part.name, *part.to); err != nil {
+			return api.Measurement{}, err
+		}
+	}
+	out.Shared = api.Resources{}
+	for name, all := range out.Allocatable {
+		shared := resource.Quantity{Format: all.Format}
+		shared.Add(available[name])
+		shared.Add(counted[name])
+		if shared.Cmp(all) > 0 {
+			shared = all
+		}
+		out.Shared[name] = shared
+	}
+	return api.Measurement{
+		Sequence: api.Sequence{Incarnation: started, Number: advertised.Add(1)},
+		Terms:    &api.Terms{Trust: api.TrustLegacy},
+		Pools:    map[string]api.Pool{api.GeneralPool: out},
+	}, nil
+}
+
+// shownOf is a cluster's advertisement in the prototypes' words.
+func (c *compat) shownOf(l *market.Listing) advertisementDTO {
+	p := l.Card().Properties
+	out := advertisementDTO{ClusterID: l.Cluster, ClusterName: cmp.Or(p.Labels[nameLabel], l.Cluster)}
+	if l.FreshUntil != 0 {
+		out.Timestamp = l.FreshUntil.Go().Add(-market.Lease)
+	}
+	if region, country, city := p.Region, p.Labels[countryLabel], p.Labels[cityLabel]; region+country+city != "" {
+		out.Location = &locationDTO{CountryCode: country, Region: region, City: city}
+	}
+	if p.Labels[renewableLabel] == "true" {
+		out.Cost = &costDTO{Renewable: true}
+	}
+	m, pool := l.Measured.Pools[api.GeneralPool], l.Pool(api.GeneralPool)
+	out.Resources = metricsDTO{
+		Capacity: written(m.Capacity.Resources()), Allocatable: written(m.Allocatable.Resources()), Allocated: written(m.Allocated.Resources()),
+		Available: quantitiesDTO{CPU: "0", Memory: "0"},
+	}
+	if pool != nil {
+		out.Resources.Available = written(pool.Available.Resources())
+		if len(pool.Reserved) > 0 {
+			reserved := written(pool.Reserved.Resources())
+			out.Resources.Reserved = &reserved
+		}
+	}
+	return out
+}
+
+// under makes an error of a request one of the prototypes' field.
+func under(err error) error {
+	if e, ok := err.(*api.Error); ok && strings.HasPrefix(e.Field, "resources") {
+		within := *e
+		return within.At("requestedR" + strings.TrimPrefix(e.Field, "r"))
+	}
+	return err
+}

@@ -1,0 +1,210 @@
+package compat
+
+import (
+	"cmp"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/identity/tlsid"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/server"
+)
+
+// foreignCluster is a cluster in the shape of the ForeignCluster that liqo-broker's catalog gave out.
+type foreignCluster struct {
+	Kind       string          `json:"kind"`
+	APIVersion string          `json:"apiVersion"`
+	Metadata   foreignMeta     `json:"metadata"`
+	Spec       foreignSpec     `json:"spec"`
+	Status     json.RawMessage `json:"status,omitempty"`
+}
+
+type foreignMeta struct {
+	Name              string            `json:"name"`
+	UID               string            `json:"uid,omitempty"`
+	CreationTimestamp metav1.Time       `json:"creationTimestamp,omitzero"`
+	Labels            map[string]string `json:"labels,omitempty"`
+}
+
+type foreignSpec struct {
+	ClusterIdentity foreignIdentity `json:"clusterIdentity"`
+	// OutgoingPeeringEnabled is whether the caller enabled the cluster: Yes, No, or Auto while it has not begun to choose.
+	OutgoingPeeringEnabled string `json:"outgoingPeeringEnabled"`
+	IncomingPeeringEnabled string `json:"incomingPeeringEnabled"`
+	NetworkingEnabled      string `json:"networkingEnabled"`
+	ForeignAuthURL         string `json:"foreignAuthUrl"`
+	InsecureSkipTLSVerify  bool   `json:"insecureSkipTLSVerify"`
+	// TTL is how long an advertisement is fresh, in seconds.
+	TTL int `json:"ttl"`
+}
+
+type foreignIdentity struct {
+	ClusterID   string `json:"clusterID"`
+	ClusterName string `json:"clusterName"`
+}
+
+const (
+	foreignVersion = "discovery.liqo.io/v1alpha1"
+	foreignID      = "discovery.liqo.io/cluster-id"
+	foreignKind    = "discovery.liqo.io/discovery-type"
+)
+
+// clusters lists those that the broker's own cluster knows, and the members that show themselves to the caller.
+func (c *compat) clusters(r *http.Request) (answer, error) {
+	operator := server.CallerOf(r.Context()).Role == tlsid.RoleOperator
+	var viewer *market.Listing
+	if !operator {
+		var err error
+		if viewer, err = c.member(r); err != nil {
+			return answer{}, err
+		}
+	}
+	view := c.Server.Exchange.View()
+	out, hidden := []foreignCluster{}, map[string]bool{}
+	for slot := range view.Len() {
+		l := view.At(slot)
+		if l.Gone() {
+			continue
+		}
+		if hidden[l.Cluster] = true; operator || l.Cluster != viewer.Cluster && server.Sees(viewer, l) {
+			out = append(out, projected(l))
+		}
+	}
+	known, err := c.foreignClusters(r)
+	if err != nil {
+		return answer{}, err
+	}
+	for _, f := range known {
+		if !hidden[f.Spec.ClusterIdentity.ClusterID] { // a member says itself who sees it
+			out = append(out, f)
+		}
+	}
+	for i := range out {
+		out[i].Spec.OutgoingPeeringEnabled = enabled(viewer, out[i].Spec.ClusterIdentity.ClusterID)
+	}
+	slices.SortFunc(out, func(a, b foreignCluster) int { return strings.Compare(a.Metadata.Name, b.Metadata.Name) })
+	return answer{http.StatusOK, out}, nil
+}
+
+// enabled says what a consumer chose of a provider.
+func enabled(viewer *market.Listing, provider string) string {
+	switch {
+	case viewer == nil || viewer.Member.Enabled == nil:
+		return "Auto"
+	case viewer.Member.Enables(provider):
+		return "Yes"
+	}
+	return "No"
+}
+
+// projected is a member in the shape of a ForeignCluster.
+func projected(l *market.Listing) foreignCluster {
+	p := l.Card().Properties
+	networking := "No"
+	if p.Network == api.NetworkWireGuard {
+		networking = "Yes"
+	}
+	f := inShape(l.Cluster, cmp.Or(p.Labels[nameLabel], l.Cluster))
+	f.Metadata.CreationTimestamp = l.Member.Joined.Meta()
+	f.Metadata.Labels[foreignKind] = "Bourse"
+	f.Spec.NetworkingEnabled, f.Spec.ForeignAuthURL = networking, p.APIServer
+	return f
+}
+
+func inShape(id, name string) foreignCluster {
+	return foreignCluster{
+		Kind: "ForeignCluster", APIVersion: foreignVersion,
+		Metadata: foreignMeta{Name: id, Labels: map[string]string{foreignID: id}},
+		Spec: foreignSpec{
+			ClusterIdentity: foreignIdentity{id, name}, IncomingPeeringEnabled: "Auto", NetworkingEnabled: "Yes",
+			TTL: int(market.Lease.Seconds()),
+		},
+	}
+}
+
+// foreignClusters are those of the broker's own cluster, of Liqo 1.x, in the shape that the catalog gave out.
+func (c *compat) foreignClusters(r *http.Request) (out []foreignCluster, err error) {
+	if c.ForeignClusters == nil {
+		return nil, nil
+	}
+	all, err := c.ForeignClusters(r.Context())
+	if err != nil {
+		return nil, api.Errorf(api.CodeUnavailable, "the broker's own cluster does not say which clusters it knows: %s", err).Fix("try again, or look at the broker's rights")
+	}
+	for _, object := range all {
+		var in struct {
+			Metadata foreignMeta `json:"metadata"`
+			Spec     struct {
+				ClusterID string `json:"clusterID"`
+			} `json:"spec"`
+			Status struct {
+				APIServerURL string `json:"apiServerUrl"`
+			} `json:"status"`
+		}
+		if err := json.Unmarshal(object, &in); err != nil {
+			return nil, err
+		}
+		var whole struct {
+			Status json.RawMessage `json:"status"`
+		}
+		_ = json.Unmarshal(object, &whole) // it was read once
+		f := inShape(cmp.Or(in.Spec.ClusterID, in.Metadata.Name), in.Metadata.Name)
+		for label, value := range in.Metadata.Labels {
+			f.Metadata.Labels[label] = value
+		}
+		f.Metadata.Name, f.Metadata.UID, f.Metadata.CreationTimestamp = in.Metadata.Name, in.Metadata.UID, in.Metadata.CreationTimestamp
+		f.Spec.ForeignAuthURL, f.Status = in.Status.APIServerURL, whole.Status
+		out = append(out, f)
+	}
+	return out, nil
+}
+
+// chosenDTO is what a consumer chose; null: it has not begun to, and every provider may serve it.
+type chosenDTO struct {
+	Providers []string `json:"providers"`
+}
+
+// toggle enables or disables a provider for the caller's requests. As with the prototype, whatever is not `true` disables, and the
+// answer is empty. Without an ID it says what was chosen.
+func (c *compat) toggle(r *http.Request) (answer, error) {
+	l, err := c.member(r)
+	if err != nil {
+		return answer{}, err
+	}
+	query := r.URL.Query()
+	if r.Method == http.MethodGet && !query.Has("id") && !query.Has("enable") {
+		var out chosenDTO
+		if l.Member.Enabled != nil {
+			out.Providers = l.Member.Enabled.Providers
+		}
+		return answer{http.StatusOK, out}, nil
+	}
+	if from := r.Header.Get("Sec-Fetch-Site"); from == "cross-site" || from == "same-site" {
+		return answer{}, api.Errorf(api.CodeForbidden, "a page of another site may not choose for %s", l.Cluster).Fix("open the address itself")
+	}
+	command := market.Enable{Consumer: l.Cluster, Provider: query.Get("id"), Enabled: query.Get("enable") == "true"}
+	if err := market.ValidCluster("id", command.Provider); err != nil {
+		return answer{}, err
+	}
+	target := c.Server.Exchange.View().Listing(command.Provider)
+	shows := target != nil && target.Cluster != l.Cluster && target.Member != nil && server.Sees(l, target)
+	if command.Enabled && !shows {
+		return answer{}, api.Errorf(api.CodeNotFound, "no cluster %.80q that shows itself to you", command.Provider).At("id").Fix("see /api/clusters")
+	}
+	_, err = c.Server.Exchange.Do(r.Context(), command)
+	return answer{status: http.StatusOK}, err
+}
+
+// untoggle lets every provider serve the caller's requests again.
+func (c *compat) untoggle(r *http.Request) (answer, error) {
+	l, err := c.member(r)
+	if err == nil {
+		_, err = c.Server.Exchange.Do(r.Context(), market.EnableAll{Consumer: l.Cluster})
+	}
+	return answer{status: http.StatusOK}, err
+}

@@ -1,0 +1,218 @@
+package compat_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/server/compat"
+	"github.com/bourse-dev/bourse/internal/transport"
+)
+
+// impatient answers a reservation at once.
+func impatient(o *compat.Options) { o.Wait = time.Millisecond }
+
+// list polls for what a role has, and returns its IDs and phases.
+func (w *town) list(by, role string) map[string]string {
+	w.t.Helper()
+	var list struct {
+		Reservations []struct {
+			ID     string
+			Status struct{ Phase string }
+		}
+	}
+	status, body := w.call(w.agent(by), "GET", "/api/v1/reservations?clusterID="+by+"&role="+role, "")
+	if err := json.Unmarshal([]byte(body), &list); status != http.StatusOK || err != nil {
+		w.t.Fatalf("%d %s", status, body)
+	}
+	out := map[string]string{}
+	for _, r := range list.Reservations {
+		out[r.ID] = r.Status.Phase
+	}
+	return out
+}
+
+func (w *town) reserveAs(by, body string) (id string, status int) {
+	w.t.Helper()
+	var made struct{ ID string }
+	status, answer := w.call(w.agent(by), "POST", "/api/v1/reservations", body)
+	if err := json.Unmarshal([]byte(answer), &made); err != nil {
+		w.t.Fatal(err)
+	}
+	return made.ID, status
+}
+
+// What a new agent reserves of an old one is bound when the old one fetches it, is fetched again and again, and is free when
+// it fetches after the end. What it would be changed to is refused.
+func TestFetchingAccepts(t *testing.T) {
+	w := newTown(t, impatient)
+	w.approved("cluster-1")
+	rome := w.member("rome", "1", api.TrustLegacy)
+	ctx := context.Background()
+	id := must(w.reserves(rome, "2"))(t)
+	if r := must(rome.Reservation(ctx, id))(t); r.Payload.State != api.Held || r.Payload.Provider != "cluster-1" {
+		t.Fatalf("%+v", r.Payload)
+	}
+	for range 3 {
+		if got := w.list("cluster-1", "provider"); got[id] != "Reserved" || len(got) != 1 {
+			t.Fatal(got)
+		}
+	}
+	r := must(rome.Reservation(ctx, id))(t)
+	if r.Payload.State != api.Reserved || r.Payload.Acceptance == "" {
+		t.Fatalf("%+v", r.Payload)
+	}
+	bigger := rome.Assignment(transport.Reservation(r))
+	bigger.Generation, bigger.Resources = 2, api.Resources{"cpu": *r.Payload.Resources.Cpu()}
+	bigger.Until.Time = bigger.Until.Add(time.Hour)
+	if _, err := rome.Confirm(ctx, id, rome.Sign(api.DocumentAssignment, bigger)); err != nil {
+		t.Fatal(err)
+	}
+	w.list("cluster-1", "provider")
+	if r = must(rome.Reservation(ctx, id))(t); r.Payload.Change == nil || r.Payload.Change.Reason != api.ReasonPolicy || r.Payload.State != api.Reserved {
+		t.Errorf("%+v", r.Payload.Change)
+	}
+	end := rome.Sign(api.DocumentEnd, api.End{Protocol: api.Protocol, Reservation: id, Generation: 2, By: "rome", Consumer: "rome", Provider: "cluster-1", Reason: api.ReasonReleased})
+	if _, err := rome.Release(ctx, id, end); err != nil {
+		t.Fatal(err)
+	}
+	if r = must(rome.Reservation(ctx, id))(t); r.Payload.State != api.Releasing {
+		t.Fatalf("%+v", r.Payload.State)
+	}
+	if got := w.list("cluster-1", "provider"); len(got) != 0 {
+		t.Error(got)
+	}
+	if r = must(rome.Reservation(ctx, id))(t); r.Payload.State != api.Released {
+		t.Errorf("%+v", r.Payload.State)
+	}
+}
+
+// What the agent calls available bounds what is shared: a part of what it has, or what it has less what it was instructed. The broker's
+// own count is never in doubt, whatever it sends as reserved.
+func TestAvailableBoundsWhatIsShared(t *testing.T) {
+	w := newTown(t, impatient)
+	w.approved("cluster-1", "cluster-2")
+	available := func() string {
+		q := w.Exchange.View().Listing("cluster-2").Pool(api.GeneralPool).Available.Resources()["cpu"]
+		return q.String()
+	}
+	say := func(allocatable, available string) {
+		t.Helper()
+		lie := strings.Replace(advert("cluster-2", allocatable, available), `"available"`, `"reserved":{"cpu":"-5000","memory":"0"},"available"`, 1)
+		if status, body := w.call(w.agent("cluster-2"), "POST", "/api/v1/advertisements", lie); status != http.StatusOK {
+			t.Fatalf("%d %s", status, body)
+		}
+	}
+	for _, c := range []struct{ allocatable, says, want string }{{"8", "8", "8"}, {"8", "3", "3"}, {"8", "100", "8"}, {"8", "-2", "0"}, {"8", "8", "8"}} {
+		if say(c.allocatable, c.says); available() != c.want {
+			t.Errorf("of %s it says %s: %s are available, want %s", c.allocatable, c.says, available(), c.want)
+		}
+	}
+	id, _ := w.reserveAs("cluster-1", `{"requestedResources":{"cpu":"3"},"targetClusterID":"cluster-2"}`)
+	if w.list("cluster-2", "provider")[id] != "Reserved" || available() != "5" {
+		t.Fatal(available())
+	}
+	say("8", "5") // its count and ours have the same three: it errs low
+	if available() != "2" {
+		t.Error(available())
+	}
+	if _, status := w.reserveAs("cluster-1", `{"requestedResources":{"cpu":"3"},"targetClusterID":"cluster-2"}`); status != http.StatusConflict {
+		t.Error(status)
+	}
+}
+
+// Many at once never get more than there is.
+func TestNothingIsSoldTwice(t *testing.T) {
+	w := newTown(t, impatient)
+	w.approved("cluster-1", "cluster-2", "cluster-3")
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	got := 0
+	for i := range 24 {
+		by := w.agent(fmt.Sprintf("cluster-%d", 1+i%2))
+		all.Go(func() {
+			status, body := w.call(by, "POST", "/api/v1/reservations", `{"requestedResources":{"cpu":"1"},"targetClusterID":"cluster-3"}`)
+			mu.Lock()
+			defer mu.Unlock()
+			switch status {
+			case http.StatusCreated:
+				got++
+			case http.StatusConflict:
+			default:
+				t.Errorf("%d %s", status, body)
+			}
+		})
+	}
+	all.Wait()
+	if bound := w.list("cluster-3", "provider"); got != 8 || len(bound) != 8 {
+		t.Errorf("%d were made and %d are bound, of 8", got, len(bound))
+	}
+}
+
+// The same key makes one reservation.
+func TestIdempotencyKey(t *testing.T) {
+	w := newTown(t, impatient)
+	w.approved("cluster-1", "cluster-2")
+	ids := map[string]bool{}
+	for range 3 {
+		request := must(http.NewRequest("POST", w.URL+"/api/v1/reservations", strings.NewReader(`{"requestedResources":{"cpu":"1"}}`)))(t)
+		request.Header.Set("Idempotency-Key", "mine")
+		answer := must(w.agent("cluster-1").Do(request))(t)
+		var made struct{ ID string }
+		if err := json.NewDecoder(answer.Body).Decode(&made); err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		ids[made.ID] = true
+	}
+	if len(ids) != 1 {
+		t.Error(ids)
+	}
+}
+
+// A cluster that gets an agent with a key joins by a token that names it, and is no legacy member any more; whoever still shows its
+// subject is refused. A token for anybody does not do.
+func TestAnOwnKey(t *testing.T) {
+	w := newTown(t, impatient)
+	w.approved("cluster-1")
+	submission := func(cluster string) error {
+		m := w.member("oslo-"+fmt.Sprint(time.Now().UnixNano()), "1", "")
+		party := *m.Party
+		party.ID = "cluster-1"
+		m.Party = &party
+		_, err := w.Stranger().Join(context.Background(), m.Submission(w.Token(cluster), tlsKey(t)))
+		return err
+	}
+	if err := submission(""); api.CodeOf(err) != api.CodeKeyChanged {
+		t.Errorf("by a token for anybody: %v", err)
+	}
+	if err := submission("cluster-1"); err != nil {
+		t.Fatal(err)
+	}
+	if l := w.Exchange.View().Listing("cluster-1"); l.Member.Legacy || l.Member.Card != nil || l.Member.State != api.MemberActive {
+		t.Errorf("%+v", l.Member)
+	}
+	w.refused(attempt{"its old agent", w.agent("cluster-1"), "POST", "/api/v1/advertisements", advert("cluster-1", "8", "8"), http.StatusForbidden})
+}
+
+// A page of another site, in the browser of somebody whose certificate is there, cannot choose in its name.
+func TestOtherSitesDoNotChoose(t *testing.T) {
+	w := newTown(t)
+	w.member("milan", "8", "")
+	rome := w.member("rome", "1", "")
+	for from, want := range map[string]int{"cross-site": http.StatusForbidden, "same-site": http.StatusForbidden, "same-origin": http.StatusOK, "none": http.StatusOK} {
+		request := must(http.NewRequest("GET", w.URL+"/api/toggle?id=milan&enable=true", nil))(t)
+		request.Header.Set("Sec-Fetch-Site", from)
+		answer := must(rome.HTTP.Do(request))(t)
+		_ = answer.Body.Close()
+		if answer.StatusCode != want {
+			t.Errorf("from %s: %d", from, answer.StatusCode)
+		}
+	}
+}

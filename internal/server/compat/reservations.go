@@ -1,0 +1,249 @@
+package compat
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/server"
+)
+
+// asked reads a request. Errors: Invalid with the field.
+func asked(r *http.Request) (api.Request, error) {
+	var in requestDTO
+	if err := read(r, &in); err != nil {
+		return api.Request{}, err
+	}
+	resources, err := in.RequestedResources.amounts("requestedResources", false)
+	if err != nil {
+		return api.Request{}, err
+	}
+	out := api.Request{Resources: resources, Target: in.TargetClusterID}
+	if in.Duration != "" {
+		d, err := time.ParseDuration(in.Duration)
+		if err != nil {
+			return api.Request{}, api.Invalid("duration", "%.40q is not a duration", in.Duration).Fix("write it as 90m or 24h")
+		}
+		out.Duration = &metav1.Duration{Duration: d}
+	}
+	return out, nil
+}
+
+// maxCandidates is how many an evaluation names.
+const maxCandidates = 10
+
+// evaluate says who could serve a request, best first. It changes nothing.
+func (c *compat) evaluate(r *http.Request) (answer, error) {
+	l, err := c.member(r)
+	if err != nil {
+		return answer{}, err
+	}
+	request, err := asked(r)
+	if err != nil {
+		return answer{}, err
+	}
+	ask, err := c.Server.Engine.Ask(l.Cluster, request)
+	if err != nil {
+		return answer{}, under(err)
+	}
+	evaluation := c.Server.Engine.Evaluate(c.Server.Exchange.View(), ask, c.Server.Exchange.Now())
+	var out candidatesDTO
+	for _, verdict := range evaluation.Clusters {
+		if verdict.Filter == "" && len(out.CandidateClusters) < maxCandidates {
+			out.CandidateClusters = append(out.CandidateClusters, candidateDTO{verdict.Cluster, fmt.Sprintf("score %.2f of 1", float64(verdict.Score)/1e6)})
+		}
+	}
+	if len(out.CandidateClusters) == 0 {
+		return answer{}, nobody(evaluation.Decision)
+	}
+	return answer{http.StatusOK, out}, nil
+}
+
+// nobody is the error of a request that no cluster can serve.
+func nobody(d api.Decision) error {
+	why := fmt.Sprintf("none of %d clusters can serve the request", d.Considered)
+	if miss := d.NearestMiss; miss != nil {
+		why += fmt.Sprintf("; the nearest, %s, %s", miss.Cluster, miss.Message)
+	}
+	e := api.Errorf(api.CodeNoCandidate, "%s", why).Fix("ask for less, or later")
+	e.Decision = &d
+	return e
+}
+
+// reserve makes a reservation, and waits for a while for the provider's answer.
+func (c *compat) reserve(r *http.Request) (answer, error) {
+	l, err := c.legacy(r)
+	if err != nil {
+		return answer{}, err
+	}
+	request, err := asked(r)
+	if err != nil {
+		return answer{}, err
+	}
+	if request.Target != "" {
+		target := c.Server.Exchange.View().Listing(request.Target)
+		if target == nil || target.Member == nil || !server.Sees(l, target) || !target.Fresh(c.Server.Exchange.Now()) {
+			return answer{}, api.Errorf(api.CodeNotFound, "no cluster %.80q that shows itself to you now", request.Target).At("targetClusterID")
+		}
+	}
+	key := r.Header.Get("Idempotency-Key")
+	if len(key) > maxKey {
+		return answer{}, api.Invalid("Idempotency-Key", "it has %d characters", len(key)).Fix("use at most %d", maxKey)
+	}
+	out, err := c.Server.Reserve(r.Context(), l.Cluster, key, api.ReservationCreate{Request: request})
+	if err != nil {
+		return answer{}, under(within(err))
+	}
+	if out.Reservation.State == api.Rejected {
+		return answer{}, nobody(*out.Decision)
+	}
+	settled, err := c.settled(r.Context(), l, out.Reservation)
+	if err != nil {
+		return answer{}, err
+	}
+	if settled.State.Over() {
+		return answer{}, api.Errorf(api.CodeNoCandidate, "reservation %s is %s: %s %s", settled.ID, settled.State, settled.Reason, settled.Message).Fix("ask again")
+	}
+	return answer{http.StatusCreated, shown(settled)}, nil
+}
+
+const maxKey = 128
+
+// within takes the envelope out of a field's path.
+func within(err error) error {
+	if e, ok := errors.AsType[*api.Error](err); ok && strings.HasPrefix(e.Field, "request.") {
+		inner := *e
+		return inner.At(strings.TrimPrefix(e.Field, "request."))
+	}
+	return err
+}
+
+// settled signs a reservation, each time that it is held anew, until its provider has answered or the wait is over.
+func (c *compat) settled(ctx context.Context, l *market.Listing, r *market.Reservation) (*market.Reservation, error) {
+	watch, err := c.Server.Exchange.Watch(ctx, l.Cluster, "", 0)
+	if err != nil {
+		return nil, err
+	}
+	defer watch.Close()
+	patience, cancel := context.WithTimeout(ctx, c.Wait)
+	defer cancel()
+	for r.State == api.Held {
+		if err := c.deputy.sign(ctx, l); err != nil {
+			return nil, err
+		}
+		if _, _, err := watch.Next(patience); err != nil {
+			break // it goes on without us: whoever asks again is told
+		}
+		if r, err = c.find(ctx, r.ID, l.Cluster); err != nil {
+			return nil, err
+		}
+	}
+	return c.find(ctx, r.ID, l.Cluster)
+}
+
+// find returns a reservation of which a cluster is a party. Errors: NotFound.
+func (c *compat) find(ctx context.Context, id, cluster string) (r *market.Reservation, err error) {
+	err = c.Server.Exchange.Read(ctx, func(s *market.State) { r = s.Reservation(id) })
+	if err == nil && (r == nil || !r.Concerns(cluster)) {
+		err = api.Errorf(api.CodeNotFound, "no reservation %.80q of yours", id)
+	}
+	return r, err
+}
+
+// reservation shows one of the caller's.
+func (c *compat) reservation(r *http.Request) (answer, error) {
+	l, err := c.member(r)
+	if err != nil {
+		return answer{}, err
+	}
+	if err := c.signed(r.Context(), l); err != nil {
+		return answer{}, err
+	}
+	found, err := c.find(r.Context(), r.PathValue("id"), l.Cluster)
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{http.StatusOK, shown(found)}, nil
+}
+
+// signed signs what was held anew since a legacy consumer last called.
+func (c *compat) signed(ctx context.Context, l *market.Listing) error {
+	if !l.Member.Legacy {
+		return nil
+	}
+	return c.deputy.sign(ctx, l)
+}
+
+// reservations lists the caller's, by its role: what a provider fetches so, it has accepted.
+func (c *compat) reservations(r *http.Request) (answer, error) {
+	l, err := c.member(r)
+	if err != nil {
+		return answer{}, err
+	}
+	query := r.URL.Query()
+	if id := query.Get("clusterID"); id != "" && id != l.Cluster {
+		return answer{}, api.Errorf(api.CodeForbidden, "cluster %s may not ask for what is %.80q's", l.Cluster, id).At("clusterID").Fix("ask as %s", l.Cluster)
+	}
+	role := query.Get("role")
+	if role != "" && role != "requester" && role != "provider" {
+		return answer{}, api.Invalid("role", "%.40q is not a role", role).Fix("use requester or provider")
+	}
+	out := reservationsDTO{Reservations: []reservationDTO{}}
+	if role != "provider" {
+		if err := c.signed(r.Context(), l); err != nil {
+			return answer{}, err
+		}
+		all, err := c.deputy.mine(r.Context(), l.Cluster)
+		if err != nil {
+			return answer{}, err
+		}
+		for _, one := range all {
+			if one.Consumer == l.Cluster && one.State.Counts() {
+				out.Reservations = append(out.Reservations, shown(one))
+			}
+		}
+	}
+	if role != "requester" {
+		instructions, err := c.fetched(r.Context(), l)
+		if err != nil {
+			return answer{}, err
+		}
+		out.Reservations = append(out.Reservations, instructions...)
+	}
+	return answer{http.StatusOK, out}, nil
+}
+
+// instructions are what the caller is to carry out as a provider.
+func (c *compat) instructions(r *http.Request) (answer, error) {
+	l, err := c.member(r)
+	if err != nil {
+		return answer{}, err
+	}
+	out, err := c.fetched(r.Context(), l)
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{http.StatusOK, out}, nil
+}
+
+// fetched are a provider's instructions: to fetch them accepts them only in the name of a legacy member.
+func (c *compat) fetched(ctx context.Context, l *market.Listing) ([]reservationDTO, error) {
+	if l.Member.Legacy {
+		return c.instructed(ctx, l)
+	}
+	all, err := c.deputy.mine(ctx, l.Cluster)
+	out := []reservationDTO{}
+	for _, r := range all {
+		if r.Provider == l.Cluster && r.Bound() {
+			out = append(out, shown(r))
+		}
+	}
+	return out, err
+}
