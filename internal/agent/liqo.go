@@ -83,7 +83,7 @@ func (a *agent) useLiqo(ctx context.Context, h *halves, gate *provider.Gate, pos
 			inventory:  inv,
 			looked:     map[string]time.Time{},
 			suspended:  map[string]suspension{},
-			making:     map[string]time.Time{},
+			waits:      map[string]waiting{},
 		},
 	}
 	post.came = func(peer string, role api.PeeringRole) { p.look(ctx, peer, role) }

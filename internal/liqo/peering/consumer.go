@@ -102,14 +102,14 @@ func (c *Consumer) answer(ctx context.Context, namespace, provider string, heard
 	}
 	signed, err := c.signed(ctx, namespace, provider, nonce)
 	if err != nil || signed == nil {
-		return waiting(StepNonce), err
+		return signing(), err
 	}
 	proxy, through, err := c.proxy(ctx, provider, heard)
 	if err != nil {
 		return Progress{}, err
 	}
 	if through && proxy == "" {
-		return Progress{Step: StepNetwork, Session: heard.Session, Through: true}, nil
+		return Progress{Step: StepNetwork, Session: heard.Session, Through: true, Look: true}, nil
 	}
 	tenant, err := c.tenant(ctx)
 	if err != nil {
