@@ -212,6 +212,7 @@ type agent struct {
 	link    *link
 	gateway network.Gateway
 	doctor  atomic.Pointer[doctor]
+	late    overstaying
 }
 
 // probes makes /livez and /readyz. An agent is ready without its broker: what it holds stays held.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -39,6 +40,7 @@ type lend struct {
 	log       *slog.Logger
 	proofs    map[string]proof // that the policies deny, for each consumer
 	isOpen    map[string]bool  // the peerings that are
+	late      *overstaying
 }
 
 // graces are how long pods may stay that a reservation no longer covers.
@@ -332,6 +334,18 @@ func (l *lend) takeBack(ctx context.Context, ours *market.Reservation, rest mark
 	return err
 }
 
+// storage is how many bytes of volumes a consumer has reserved, in all pools together: as long as it counts, what ends too.
+func (l *lend) storage(ctx context.Context, consumer string) (total int64, err error) {
+	err = l.market.Read(ctx, func(s *market.State) {
+		for _, r := range s.Of(l.cluster, 0) {
+			if r.Provider == l.cluster && r.Consumer == consumer && (r.Bound() || r.State == api.Releasing) {
+				total += r.Size.Of(string(corev1.ResourceStorage))
+			}
+		}
+	})
+	return total, err
+}
+
 // freed says whether nothing is left of a reservation that ends: neither is it granted, nor do pods use it.
 func (l *lend) freed(ctx context.Context, ours *market.Reservation) (bool, error) {
 	slice := ours.Slice()
@@ -340,7 +354,14 @@ func (l *lend) freed(ctx context.Context, ours *market.Reservation) (bool, error
 		return false, err
 	}
 	rest := a.owed()
-	if !rest.Fits(l.used(ours.Consumer, slice).Only(ours.Size)) {
+	used, stays := l.used(ours.Consumer, slice).Only(ours.Size), market.Amounts(nil)
+	if !rest.Fits(used) {
+		stays = used
+	}
+	if err := l.overstays(ctx, ours, stays); err != nil {
+		return false, err
+	}
+	if stays != nil {
 		if !l.overdue(ours) {
 			return false, nil
 		}
