@@ -326,7 +326,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 		return err
 	}
 	if here != nil {
-		advertiser.Liqo, borrower.Reach, borrower.Joins = here.card, here.reach, a.gateway.Joins()
+		advertiser.Liqo, borrower.Reach, borrower.Fit, borrower.Joins = here.card, here.reach, here.fit, a.gateway.Joins()
 		group.Go(func() error { return here.follow(ctx, sharing.tell) })
 		if err := a.useLiqo(ctx, halves, gate, post, news, known, inv); err != nil {
 			return err
