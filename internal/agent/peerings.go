@@ -147,10 +147,13 @@ func (p *peerings) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 	err = p.Get(ctx, request.NamespacedName, &object)
 	if apierrors.IsNotFound(err) && need != unused {
 		object.Namespace, object.Name, object.Spec = request.Namespace, request.Name, spec
-		err = client.IgnoreAlreadyExists(p.Create(ctx, &object))
+		err = p.Create(ctx, &object)
 	}
-	if err != nil || object.UID == "" {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+	if apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) { // then its coming brings us here again
+		return ctrl.Result{}, nil
+	}
+	if err != nil {
+		return ctrl.Result{}, err
 	}
 	if object.Name != api.PeeringName(object.Spec.Cluster, object.Spec.Role) || object.DeletionTimestamp != nil {
 		return ctrl.Result{}, nil
