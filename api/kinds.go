@@ -23,6 +23,8 @@ const (
 	ConditionAwaitsApproval = "AwaitsApproval"
 	// ConditionBreached of a Contract: its seller ended it before its time, without the notice that the plan has.
 	ConditionBreached = "Breached"
+	// ConditionOverstaying of a ProviderInstruction: it has ended, and pods of its consumer still use what it had.
+	ConditionOverstaying = "Overstaying"
 	// ConditionOffloaded of a ReservationInstruction: its namespaces are offloaded.
 	ConditionOffloaded = "Offloaded"
 	// ConditionCovered of a ProviderInstruction: the cluster really has free what it reserved.

@@ -67,7 +67,8 @@ type Plan struct {
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Description string `json:"description,omitempty"`
-	// Resources are those of one unit.
+	// Resources are those of one unit. Among them "storage" is persistent volumes, where the pool lends them: the quota of the buyer's
+	// namespaces at the seller.
 	Resources Resources `json:"resources"`
 	// Pool is the kind of capacity that they are of. Default "general".
 	// +kubebuilder:validation:MaxLength=40

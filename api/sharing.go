@@ -1,6 +1,9 @@
 package api
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // Sharing is what a provider's admin decides to lend, to whom. The spec of the
 // SharingPolicy named "default"; without one nothing is shown or shared.
@@ -123,7 +126,7 @@ type NamespacePolicy struct {
 	// +optional
 	RequireLimits bool `json:"requireLimits,omitempty"`
 	// Quota bounds, in each namespace, what no reservation counts. Default: no load balancers, node ports and
-	// ingresses, 100 services, 20 persistentvolumeclaims of 200Gi together, 200 Secrets, 200 ConfigMaps, 1000 pods; what is
+	// ingresses, 100 services, 20 persistentvolumeclaims of 200Gi together (of none where a pool lends storage), 200 Secrets, 200 ConfigMaps, 1000 pods; what is
 	// named here replaces or joins these ("requests.storage", or "fast.storageclass.storage.k8s.io/requests.storage").
 	// +optional
 	Quota Resources `json:"quota,omitempty"`
@@ -188,6 +191,11 @@ type PoolPolicy struct {
 	// +kubebuilder:validation:items:MaxLength=316
 	// +optional
 	Resources []string `json:"resources,omitempty"`
+	// Storage is how much of persistent volumes is lent, as the resource "storage": nodes do not tell it, so it is what is left for
+	// others beside this cluster's own. What a consumer reserved of it bounds, as requests.storage, its namespaces here together;
+	// whoever reserved none gets none, unless namespaces.quota says how much each namespace may have. Default: none is lent.
+	// +optional
+	Storage *resource.Quantity `json:"storage,omitempty"`
 	// StorageClasses, IngressClasses and LoadBalancerClasses are what consumers' virtual nodes offer besides, by their names in
 	// this cluster; the first of each is the default. Empty: none. They are an offer: what binds is namespaces.quota, which can
 	// name a class ("slow.storageclass.storage.k8s.io/requests.storage": "0").

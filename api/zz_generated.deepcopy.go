@@ -6,7 +6,7 @@ package api
 
 import (
 	"k8s.io/api/core/v1"
-	resource "k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -2157,6 +2157,11 @@ func (in *PoolPolicy) DeepCopyInto(out *PoolPolicy) {
 		in, out := &in.Resources, &out.Resources
 		*out = make([]string, len(*in))
 		copy(*out, *in)
+	}
+	if in.Storage != nil {
+		in, out := &in.Storage, &out.Storage
+		x := (*in).DeepCopy()
+		*out = &x
 	}
 	if in.StorageClasses != nil {
 		in, out := &in.StorageClasses, &out.StorageClasses

@@ -214,6 +214,7 @@ type agent struct {
 	link    *link
 	gateway network.Gateway
 	doctor  atomic.Pointer[doctor]
+	late    overstaying
 }
 
 // probes makes /livez and /readyz. An agent is ready without its broker: what it holds stays held.
@@ -327,7 +328,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 		return err
 	}
 	if here != nil {
-		advertiser.Liqo, borrower.Reach, borrower.Joins = here.card, here.reach, a.gateway.Joins()
+		advertiser.Liqo, borrower.Reach, borrower.Fit, borrower.Joins = here.card, here.reach, here.fit, a.gateway.Joins()
 		group.Go(func() error { return here.follow(ctx, sharing.tell) })
 		if err := a.useLiqo(ctx, halves, gate, post, news, known, inv); err != nil {
 			return err
@@ -370,6 +371,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	if halves.peerings != nil {
 		d.places = halves.peerings.lend.places
 		group.Go(func() error { return d.places.run(ctx) })
+		group.Go(func() error { return halves.peerings.run(ctx) })
 	}
 	group.Go(func() error { return d.run(ctx, shown.health) })
 	group.Go(func() error { return advertiser.Run(ctx) })

@@ -153,17 +153,30 @@ func (r relay) Progress(ctx context.Context, id string, state api.State) (out tr
 	return r.Broker.Progress(ctx, id, state)
 }
 
-// Say takes the first way that is open.
+// Say takes every way at once, because nobody here knows at which of them the other listens now: one that takes it is enough, and
+// one that does not answer holds up no other. Errors: that of the first way.
 func (r relay) Say(ctx context.Context, cluster, document string) error {
-	var first error
-	for _, f := range r.feeds.open() {
-		if err := f.broker.Say(ctx, cluster, document); err == nil {
-			return nil
-		} else if first == nil {
-			first = err
-		}
+	all := r.feeds.open()
+	if len(all) == 1 {
+		return all[0].broker.Say(ctx, cluster, document)
 	}
-	return first
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sayAgain)
+	said, wait := make(chan error, len(all)), sync.WaitGroup{}
+	failed := make([]error, len(all))
+	for i, f := range all {
+		wait.Go(func() {
+			failed[i] = f.broker.Say(ctx, cluster, document)
+			if failed[i] == nil {
+				said <- nil
+			}
+		})
+	}
+	go func() {
+		defer cancel()
+		wait.Wait()
+		said <- failed[0]
+	}()
+	return <-said
 }
 
 // stalls are where this cluster sells: its own connector, if it has one, and the broker that it joined. What is said to one is

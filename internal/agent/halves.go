@@ -30,9 +30,7 @@ type halves struct {
 
 func (h *halves) sync(ctx context.Context, f *feed, theirs *transport.Reservation, ours *market.Reservation) error {
 	if h.peerings != nil && ours != nil {
-		if err := h.peerings.follow(ctx, ours); err != nil {
-			return err
-		}
+		h.peerings.follow(ctx, ours)
 	}
 	if ours != nil {
 		if err := h.contracts.Show(ctx, h.placeOf(ours), ours); err != nil {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -39,6 +40,7 @@ type lend struct {
 	log       *slog.Logger
 	proofs    map[string]proof // that the policies deny, for each consumer
 	isOpen    map[string]bool  // the peerings that are
+	late      *overstaying
 }
 
 // graces are how long pods may stay that a reservation no longer covers.
@@ -57,34 +59,50 @@ const (
 )
 
 func (l *lend) open(ctx context.Context, peer string, heard *api.Handshake) (peering.Progress, error) {
+	if !l.isOpen[peer] && heard == nil { // there is only a nonce, which grants nothing
+		progress, err := l.peering.Open(ctx, peer, nil)
+		l.proven(ctx, peer, openingLasts) // meanwhile
+		l.isOpen[peer] = err == nil && progress.Open
+		return progress, err
+	}
 	lasts := openingLasts
 	if l.isOpen[peer] {
 		lasts = proofLasts
 	}
-	if time.Since(l.proofs[peer].begun) > lasts {
-		l.proofs[peer] = l.prove(ctx, peer)
+	if err := l.proven(ctx, peer, lasts).holds(); err != nil {
+		delete(l.proofs, peer)
+		return peering.Progress{}, err
 	}
-	if l.isOpen[peer] || heard != nil { // before, there is only a nonce, which grants nothing
-		if err := l.proofs[peer].holds(); err != nil {
-			delete(l.proofs, peer)
-			return peering.Progress{}, err
-		}
+	if err := l.listed(ctx, peer); err != nil { // what it may have can be another by now
+		return peering.Progress{}, err
 	}
-	progress, err := l.peer(ctx, peer, heard)
+	progress, err := l.peering.Open(ctx, peer, heard)
 	l.isOpen[peer] = err == nil && progress.Open
 	return progress, err
 }
 
-// proof is that the policies keep a consumer to what it reserved. It is looked for while the consumer signs its nonce.
+// proof is that the policies keep a consumer to what it reserved, for which it is listed first. It is looked for while the consumer
+// signs its nonce.
 type proof struct {
 	begun time.Time
 	holds func() error // waits for it
+}
+
+// proven is a proof that was begun no longer ago, or begins now.
+func (l *lend) proven(ctx context.Context, peer string, lasts time.Duration) proof {
+	if time.Since(l.proofs[peer].begun) > lasts {
+		l.proofs[peer] = l.prove(ctx, peer)
+	}
+	return l.proofs[peer]
 }
 
 func (l *lend) prove(ctx context.Context, peer string) proof {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	holds := sync.OnceValue(func() error {
 		defer cancel()
+		if err := l.listed(ctx, peer); err != nil {
+			return err
+		}
 		if err := l.policies.InForce(ctx); err != nil {
 			return err
 		}
@@ -94,30 +112,21 @@ func (l *lend) prove(ctx context.Context, peer string) proof {
 	return proof{time.Now(), holds}
 }
 
-// peer opens a peering under policies that are in force.
-func (l *lend) peer(ctx context.Context, peer string, heard *api.Handshake) (peering.Progress, error) {
-	if byHand, err := l.peering.ByHand(ctx, peer); err != nil {
-		return peering.Progress{}, err
-	} else if !byHand { // one made by hand goes on as it is
-		var limits *bool
-		if s := l.sharing(); s != nil {
-			demanded := s.Namespaces != nil && s.Namespaces.RequireLimits
-			limits = &demanded
-		}
-		if err := l.policies.List(ctx, peer, limits); err != nil {
-			return peering.Progress{}, err
-		}
+// listed puts a consumer under the policies, with the slices that it may have; one that peers by hand goes on as it is.
+func (l *lend) listed(ctx context.Context, peer string) error {
+	if byHand, err := l.peering.ByHand(ctx, peer); err != nil || byHand {
+		return err
 	}
-	progress, err := l.peering.Open(ctx, peer, heard)
-	if err != nil || progress.ByHand || !progress.Open && heard == nil {
-		return progress, err
+	var limits *bool
+	if s := l.sharing(); s != nil {
+		demanded := s.Namespaces != nil && s.Namespaces.RequireLimits
+		limits = &demanded
 	}
-	// Before it is open, too: Liqo takes a while to certify the consumer, who can have no slice until then.
 	slices, err := l.slices(ctx, peer)
 	if err != nil {
-		return progress, err
+		return err
 	}
-	return progress, l.policies.Allow(ctx, peer, slices)
+	return l.policies.List(ctx, peer, limits, slices)
 }
 
 // restrict does what the policy says about a consumer of this standing, and the admin about this one, or takes it back.
@@ -224,6 +233,9 @@ func (l *lend) close(ctx context.Context, peer string, force bool) (bool, error)
 	if err != nil || !done {
 		return false, err
 	}
+	if p, begun := l.proofs[peer]; begun { // it lists, and may be at it
+		_ = p.holds()
+	}
 	delete(l.isOpen, peer)
 	delete(l.proofs, peer)
 	return true, l.policies.Unlist(ctx, peer)
@@ -322,6 +334,18 @@ func (l *lend) takeBack(ctx context.Context, ours *market.Reservation, rest mark
 	return err
 }
 
+// storage is how many bytes of volumes a consumer has reserved, in all pools together: as long as it counts, what ends too.
+func (l *lend) storage(ctx context.Context, consumer string) (total int64, err error) {
+	err = l.market.Read(ctx, func(s *market.State) {
+		for _, r := range s.Of(l.cluster, 0) {
+			if r.Provider == l.cluster && r.Consumer == consumer && (r.Bound() || r.State == api.Releasing) {
+				total += r.Size.Of(string(corev1.ResourceStorage))
+			}
+		}
+	})
+	return total, err
+}
+
 // freed says whether nothing is left of a reservation that ends: neither is it granted, nor do pods use it.
 func (l *lend) freed(ctx context.Context, ours *market.Reservation) (bool, error) {
 	slice := ours.Slice()
@@ -330,7 +354,14 @@ func (l *lend) freed(ctx context.Context, ours *market.Reservation) (bool, error
 		return false, err
 	}
 	rest := a.owed()
-	if !rest.Fits(l.used(ours.Consumer, slice).Only(ours.Size)) {
+	used, stays := l.used(ours.Consumer, slice).Only(ours.Size), market.Amounts(nil)
+	if !rest.Fits(used) {
+		stays = used
+	}
+	if err := l.overstays(ctx, ours, stays); err != nil {
+		return false, err
+	}
+	if stays != nil {
 		if !l.overdue(ours) {
 			return false, nil
 		}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
@@ -62,9 +63,10 @@ func (l *letters) receive(ctx context.Context, document string) {
 	}
 	name := api.PeeringName(h.From, role)
 	l.mu.Lock()
-	// Times have whole seconds, and a handshake takes less: of the same second the last that came counts. What is said
-	// again is harmless.
-	newer := l.heard[name] == nil || !h.Expires.Before(&l.heard[name].Expires)
+	// Times have whole seconds, and a handshake takes less: of the same second the last that came counts. What came by
+	// another way already is nothing new.
+	last := l.heard[name]
+	newer := last == nil || !h.Expires.Before(&last.Expires) && !equality.Semantic.DeepEqual(last, h)
 	if newer {
 		l.heard[name] = h
 	}

@@ -98,6 +98,70 @@ func TestLetters(t *testing.T) {
 	}
 }
 
+// What comes by two ways, or again, is heard once.
+func TestLettersComeByEveryWay(t *testing.T) {
+	ctx, log := t.Context(), slog.New(slog.DiscardHandler)
+	ledger := newLedger(t, log)
+	rome, milan := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan")
+	if _, err := ledger.Do(ctx, market.Pin{Cluster: "milan", Key: milan.Key.Public().String()}); err != nil {
+		t.Fatal(err)
+	}
+	came := 0
+	l := &letters{cluster: "rome", key: rome.Key, market: ledger, log: log, heard: map[string]*api.Handshake{}, came: func(string, api.PeeringRole) { came++ }}
+	say := func(session string) string {
+		return milan.Sign(api.DocumentHandshake, api.Handshake{
+			Protocol: api.Protocol, From: "milan", FromKey: milan.Key.Public().Fingerprint().String(), To: "rome", ToKey: rome.Key.Public().Fingerprint().String(),
+			Consumer: "rome", Session: session, Expires: transporttest.Seconds(time.Unix(time.Now().Unix()+60, 0)),
+			HandshakeContent: api.HandshakeContent{Nonce: &api.HandshakeNonce{Nonce: []byte("n")}},
+		})
+	}
+	first := say("one")
+	l.receive(ctx, first)
+	l.receive(ctx, first)
+	if l.receive(ctx, say("two")); came != 2 || l.last("milan", api.RoleProvider).Session != "two" {
+		t.Errorf("heard %d times, last %+v", came, l.last("milan", api.RoleProvider))
+	}
+}
+
+// mute takes nothing: it answers with its error, or, without one, not at all.
+type mute struct {
+	transport.Broker
+	err error
+}
+
+func (m mute) Say(ctx context.Context, _, _ string) error {
+	if m.err != nil {
+		return m.err
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// What is said goes by whatever way takes it: whether the broker is away, does not answer, or does not know of the peering.
+func TestRelayTakesEveryWay(t *testing.T) {
+	away, unknown := api.Errorf(api.CodeUnavailable, "away"), api.Errorf(api.CodeNotFound, "unknown")
+	for name, c := range map[string]struct {
+		ways []transport.Broker
+		code api.Code // empty: it is said
+	}{
+		"the broker alone":           {[]transport.Broker{&counting{}}, ""},
+		"both":                       {[]transport.Broker{&counting{}, &counting{}}, ""},
+		"the broker is away":         {[]transport.Broker{mute{err: away}, &counting{}}, ""},
+		"the broker does not answer": {[]transport.Broker{mute{}, &counting{}}, ""},
+		"no connector knows of it":   {[]transport.Broker{&counting{}, mute{err: unknown}}, ""},
+		"nobody takes it":            {[]transport.Broker{mute{err: away}, mute{err: unknown}}, api.CodeUnavailable},
+		"the broker alone, and away": {[]transport.Broker{mute{err: away}}, api.CodeUnavailable},
+	} {
+		r := relay{feeds: &feeds{}}
+		for _, way := range c.ways {
+			r.feeds.add(&feed{broker: way})
+		}
+		if err := r.Say(t.Context(), "milan", "x"); err == nil && c.code != "" || err != nil && api.CodeOf(err) != c.code {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // counting counts what is said.
 type counting struct {
 	transport.Broker

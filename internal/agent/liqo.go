@@ -63,9 +63,10 @@ func (a *agent) useLiqo(ctx context.Context, h *halves, gate *provider.Gate, pos
 	net := &network.Network{Client: c, Reader: a.mgr.GetAPIReader(), Cluster: h.cluster, LiqoNamespace: a.LiqoNamespace, Gateway: a.gateway}
 	l := &lend{
 		Client: c, cluster: h.cluster, namespace: a.Namespace, market: post.market, inventory: inv, sharing: h.sharing.current.Load,
-		reader: a.mgr.GetAPIReader(), graces: a.graces(), log: h.log, isOpen: map[string]bool{}, proofs: map[string]proof{}, network: net,
+		reader: a.mgr.GetAPIReader(), graces: a.graces(), late: &a.late, log: h.log, isOpen: map[string]bool{}, proofs: map[string]proof{}, network: net,
 		policies: &posture.Policies{Reader: a.mgr.GetAPIReader(), Writer: c, Namespace: a.Namespace},
 	}
+	a.late.events = a.mgr.GetEventRecorder("bourse-agent")
 	l.peering, l.suspends = &peering.Provider{Client: c, Access: l.access}, known.suspends
 	l.places = a.newPlaceholders(l)
 	h.sharing.came = l.places.tell
@@ -83,7 +84,7 @@ func (a *agent) useLiqo(ctx context.Context, h *halves, gate *provider.Gate, pos
 			inventory:  inv,
 			looked:     map[string]time.Time{},
 			suspended:  map[string]suspension{},
-			making:     map[string]time.Time{},
+			waits:      map[string]waiting{},
 		},
 	}
 	post.came = func(peer string, role api.PeeringRole) { p.look(ctx, peer, role) }
@@ -103,19 +104,29 @@ func (a *agent) useLiqo(ctx context.Context, h *halves, gate *provider.Gate, pos
 
 // controlGuards looks at a namespace when it, or what guards it, changes, and at all when the policy does.
 func (a *agent) controlGuards(l *lend) error {
-	g := &guard.Guard{Client: a.mgr.GetClient(), Sharing: l.sharing}
-	all := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
+	g := &guard.Guard{Client: a.mgr.GetClient(), Reader: a.mgr.GetAPIReader(), Sharing: l.sharing, Storage: l.storage}
+	mapped := func(ctx context.Context, of ...client.ListOption) (out []reconcile.Request) {
 		var list corev1.NamespaceList
-		if err := a.mgr.GetClient().List(ctx, &list); err != nil {
+		if err := a.mgr.GetClient().List(ctx, &list, of...); err != nil {
 			return nil
 		}
-		var out []reconcile.Request
 		for _, ns := range list.Items {
 			if guard.Mapped(&ns) {
 				out = append(out, reconcile.Request{NamespacedName: types.NamespacedName{Name: ns.Name}})
 			}
 		}
 		return out
+	}
+	all := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request { return mapped(ctx) })
+	consumers := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+		return mapped(ctx, liqo.Of(o.(*api.ProviderInstruction).Spec.Consumer))
+	})
+	sharers := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+		var ns corev1.Namespace
+		if !liqo.Ours(o) || a.mgr.GetClient().Get(ctx, client.ObjectKey{Name: o.GetNamespace()}, &ns) != nil || liqo.Peer(&ns) == "" {
+			return nil
+		}
+		return mapped(ctx, liqo.Of(liqo.Peer(&ns))) // what one uses is not for the others
 	})
 	of := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 		if !liqo.Ours(o) {
@@ -125,7 +136,8 @@ func (a *agent) controlGuards(l *lend) error {
 	})
 	return ctrl.NewControllerManagedBy(a.mgr).Named("guard").For(&corev1.Namespace{}).
 		Watches(&api.SharingPolicy{}, all).Watches(liqo.Tenant(), all).Watches(liqo.Configuration(), all).
-		Watches(&corev1.ResourceQuota{}, of).Watches(&corev1.LimitRange{}, of).Watches(&networkingv1.NetworkPolicy{}, of).
+		Watches(&api.ProviderInstruction{}, consumers).
+		Watches(&corev1.ResourceQuota{}, sharers).Watches(&corev1.LimitRange{}, of).Watches(&networkingv1.NetworkPolicy{}, of).
 		Complete(g)
 }
 

@@ -21,6 +21,7 @@ var (
 	reservations = prometheus.NewDesc("bourse_agent_reservations", "Reservations in the Ledger, by this cluster's role and state.", []string{"role", "state"}, nil)
 	imbalance    = prometheus.NewDesc("bourse_agent_ledger_imbalance", "Pools whose reserved amount differs from the same recomputed. Must be 0.", nil, nil)
 	problems     = prometheus.NewDesc("bourse_agent_problems", "What the doctor found when it last looked, by code and severity.", []string{"code", "severity"}, nil)
+	overstayed   = prometheus.NewDesc("bourse_agent_overstaying", "Reservations that have ended here and whose pods stay beyond the grace that they have to leave.", nil, nil)
 	overcommit   = prometheus.NewDesc("bourse_agent_overcommitted", "Whether more is reserved of this cluster than it has.", nil, nil)
 )
 
@@ -30,6 +31,7 @@ type metrics struct {
 	market  *exchange.Exchange
 	link    *link
 	doctor  *atomic.Pointer[doctor]
+	late    *overstaying
 }
 
 // register shows the agent's metrics where the process shows its own, until unregister.
@@ -37,7 +39,7 @@ func (a *agent) register(cluster string, x *exchange.Exchange) (unregister func(
 	if a.MetricsAddress == "" {
 		return func() {}, nil
 	}
-	own := &metrics{cluster, x, a.link, &a.doctor}
+	own := &metrics{cluster, x, a.link, &a.doctor, &a.late}
 	err = ctrlmetrics.Registry.Register(own)
 	if _, again := errors.AsType[prometheus.AlreadyRegisteredError](err); again {
 		return func() {}, nil
@@ -47,7 +49,7 @@ func (a *agent) register(cluster string, x *exchange.Exchange) (unregister func(
 
 // Describe implements prometheus.Collector.
 func (*metrics) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{connected, lastHeard, reservations, imbalance, overcommit, problems} {
+	for _, d := range []*prometheus.Desc{connected, lastHeard, reservations, imbalance, overcommit, overstayed, problems} {
 		out <- d
 	}
 }
@@ -89,6 +91,7 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 			gauge(problems, float64(n), kind.Code, string(kind.Severity))
 		}
 	}
+	gauge(overstayed, float64(m.late.count()))
 	over := false
 	if l := m.market.View().Listing(m.cluster); l != nil {
 		for _, p := range l.Pools {

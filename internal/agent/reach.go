@@ -14,6 +14,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/liqo"
 	"github.com/bourse-dev/bourse/internal/liqo/network"
+	"github.com/bourse-dev/bourse/internal/liqo/peering"
 )
 
 // installed follows what this cluster's Liqo is told, and whether those of others can be used from here.
@@ -25,6 +26,7 @@ type installed struct {
 	log       *slog.Logger
 
 	mu    sync.Mutex
+	fits  bool // it was seen once: a key stays
 	known liqo.Installation
 	dials map[string]dial // by address
 }
@@ -78,6 +80,25 @@ func (i *installed) get() liqo.Installation {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.known
+}
+
+// fit says why this cluster's Liqo cannot borrow, whoever lends: its key is of a kind that no provider takes. A key that is not there
+// yet is not held against it. Errors: Unavailable.
+func (i *installed) fit(ctx context.Context) error {
+	i.mu.Lock()
+	fits := i.fits
+	i.mu.Unlock()
+	if fits {
+		return nil
+	}
+	_, _, err := peering.Keys(ctx, i.reader, i.namespace)
+	if err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.fits = true
+	return nil
 }
 
 // card puts into a cluster's card what Liqo is there; sharing is nil where nothing is shared.

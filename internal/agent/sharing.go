@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -61,7 +62,11 @@ func (p *policy) check(s *api.Sharing) error {
 		return api.Invalid("apiServerAccess", "the API server cannot be reached through a network where there is none").Fix("say network: wireguard, or apiServerAccess: direct")
 	}
 	for _, pool := range s.Pools {
-		for field, amounts := range map[string]api.Resources{"caps": pool.Caps, "headroom": pool.Headroom} {
+		lent := api.Resources{}
+		if pool.Storage != nil {
+			lent[corev1.ResourceStorage] = *pool.Storage
+		}
+		for field, amounts := range map[string]api.Resources{"caps": pool.Caps, "headroom": pool.Headroom, "storage": lent} {
 			if _, err := market.Have("pools."+pool.Name+"."+field, amounts); err != nil {
 				return err
 			}

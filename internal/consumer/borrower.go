@@ -25,6 +25,8 @@ type Borrower struct {
 	// Reach says why this cluster could not use what a provider lends, before anything is signed. Nil: it could.
 	// Errors that are an answer have a code in refusals.
 	Reach func(ctx context.Context, provider *api.Card, asked api.Request) error
+	// Fit says why this cluster can borrow nothing, whoever lends, before anybody is asked. Nil: it can. Errors: Unavailable.
+	Fit func(ctx context.Context) error
 	// Joins says that this cluster takes part in networks with others.
 	Joins bool
 	Log   *slog.Logger
@@ -57,10 +59,15 @@ func (b *Borrower) Able(r api.Request) error {
 }
 
 // Ask makes the reservation of a wish at the broker and takes it up. Repeating it is harmless.
-// Errors: the broker's; Invalid when this cluster cannot use it; BadSignature and KeyChanged when it answers with what cannot be right.
+// Errors: the broker's; Fit's; Invalid when this cluster cannot use it; BadSignature and KeyChanged when it answers with what cannot be right.
 func (b *Borrower) Ask(ctx context.Context, w Wish) error {
 	if err := b.Able(w.Request); err != nil {
 		return err
+	}
+	if b.Fit != nil {
+		if err := b.Fit(ctx); err != nil {
+			return err
+		}
 	}
 	theirs, err := b.Broker.Reserve(ctx, w.Object.UID, w.Request)
 	if api.CodeOf(err) == api.CodeKeyReused && w.Reservation != "" { // it has been edited since it was made

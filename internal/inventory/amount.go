@@ -63,7 +63,7 @@ func quantity(name corev1.ResourceName, n int64) resource.Quantity {
 	switch {
 	case name == corev1.ResourceCPU:
 		return *resource.NewMilliQuantity(n, resource.DecimalSI)
-	case name == corev1.ResourceMemory, name == corev1.ResourceEphemeralStorage,
+	case name == corev1.ResourceMemory, name == corev1.ResourceEphemeralStorage, name == corev1.ResourceStorage,
 		strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix):
 		return *resource.NewQuantity(n, resource.BinarySI)
 	}

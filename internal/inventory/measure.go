@@ -141,6 +141,12 @@ func (i *Inventory) pool(policy api.PoolPolicy, c counted) api.Pool {
 			return c.capacity[name] == (sum{}) && c.allocatable[name] == (sum{})
 		})
 	}
+	if policy.Storage != nil { // the admin's word: no node tells
+		lent, _ := within(absurd, corev1.ResourceStorage, *policy.Storage)
+		for _, all := range []totals{c.capacity, c.allocatable} {
+			all[string(corev1.ResourceStorage)] = sum{low: uint64(lent)}
+		}
+	}
 	pool := api.Pool{
 		Capacity:    c.capacity.resources(),
 		Allocatable: c.allocatable.resources(),

@@ -7,13 +7,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
 )
 
 func TestWhatIsShared(t *testing.T) {
-	percent := func(n int32) *int32 { return &n }
+	percent, size := func(n int32) *int32 { return &n }, resource.MustParse("100Gi")
 	for name, c := range map[string]struct {
 		policy api.PoolPolicy
 		want   map[string]string
@@ -28,6 +29,8 @@ func TestWhatIsShared(t *testing.T) {
 		"the headroom is the smallest":   {api.PoolPolicy{Headroom: list("cpu", "3", "memory", "1Gi"), Caps: list("cpu", "2")}, map[string]string{"cpu": "333m", "memory": "6Gi", "nvidia.com/gpu": "3"}},
 		"headroom of more than there is": {api.PoolPolicy{Headroom: list("cpu", "100", "memory", "8Ei")}, map[string]string{"nvidia.com/gpu": "3"}},
 		"a cap of nothing":               {api.PoolPolicy{Caps: list("nvidia.com/gpu", "0", "cpu", "-1")}, map[string]string{"memory": "7Gi"}},
+		"storage, which no node tells":   {api.PoolPolicy{Storage: &size, Percentage: percent(50), Resources: []string{"storage"}}, map[string]string{"storage": "50Gi"}},
+		"storage that is kept back":      {api.PoolPolicy{Storage: &size, Headroom: list("storage", "100Gi"), Resources: []string{"storage"}}, map[string]string{}},
 		"bounds without meaning":         {api.PoolPolicy{Caps: list("cpu", "9e18", "new", "1"), Headroom: list("memory", "-1Gi", "new", "1")}, map[string]string{"cpu": "3333m", "memory": "7Gi", "nvidia.com/gpu": "3"}},
 	} {
 		t.Run(name, func(t *testing.T) {

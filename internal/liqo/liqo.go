@@ -116,6 +116,11 @@ func FromShadowPods() labels.Set {
 	return labels.Set{consts.ManagedByLabelKey: consts.ManagedByShadowPodValue}
 }
 
+// Of are the objects that are about a cluster.
+func Of(peer string) client.MatchingLabels {
+	return client.MatchingLabels{consts.RemoteClusterID: peer}
+}
+
 // Peer is the cluster that an object is about, by Liqo's label.
 func Peer(o client.Object) string { return o.GetLabels()[consts.RemoteClusterID] }
 

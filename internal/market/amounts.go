@@ -116,7 +116,7 @@ func (a Amounts) Resources() api.Resources {
 		switch x.Resource {
 		case "cpu":
 			out[corev1.ResourceCPU] = *resource.NewMilliQuantity(x.Value, resource.DecimalSI)
-		case "memory", "ephemeral-storage":
+		case "memory", "ephemeral-storage", "storage":
 			out[corev1.ResourceName(x.Resource)] = *resource.NewQuantity(x.Value, resource.BinarySI)
 		default:
 			out[corev1.ResourceName(x.Resource)] = *resource.NewQuantity(x.Value, resource.DecimalSI)

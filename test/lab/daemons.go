@@ -123,7 +123,7 @@ func (c *Cluster) flags(d Daemon) []string {
 	return append(flags, c.extra[d]...)
 }
 
-// controllers are those that a cluster without cloud, volumes and kubelets has work for.
+// controllers are those that a cluster without cloud, disks and kubelets has work for.
 var controllers = []string{
 	"namespace-controller",
 	"garbage-collector-controller",
@@ -137,6 +137,7 @@ var controllers = []string{
 	"node-lifecycle-controller",
 	"taint-eviction-controller",
 	"resourcequota-controller",
+	"persistentvolumeclaim-protection-controller", // else a claim that was deleted stays
 	"validatingadmissionpolicy-status-controller",
 	"certificatesigningrequest-signing-controller",
 }

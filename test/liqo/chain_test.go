@@ -140,7 +140,20 @@ func TestPodsThatRefuseToGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := podsIn(t, w.rome, "stays")
-	leaves.release()
+	if err := w.rome.Objects.Delete(t.Context(), leaves.request.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "paris says that its pods overstay", func(ctx context.Context) error {
+		var i api.ProviderInstruction
+		if err := w.paris.Objects.Get(ctx, kube.ObjectKey{Namespace: api.Namespace, Name: leaves.request.Status.Reservation}, &i); err != nil {
+			return err
+		}
+		if !meta.IsStatusConditionTrue(i.Status.Conditions, api.ConditionOverstaying) {
+			return fmt.Errorf("its conditions are %+v", i.Status.Conditions)
+		}
+		return nil
+	})
+	leaves.released()
 	w.granted(t, w.rome, w.paris, "2")
 	stays.running(w.paris, 2)
 	if after := podsIn(t, w.rome, "stays"); !slices.Equal(before, after) {

@@ -73,6 +73,12 @@ func (a *asked) release() {
 	if err := a.from.Objects.Delete(context.Background(), a.request.DeepCopy()); err != nil {
 		a.t.Fatal(err)
 	}
+	a.released()
+}
+
+// released waits until the reservation is over on both sides.
+func (a *asked) released() {
+	a.t.Helper()
 	eventually(a.t, a.request.Name+" is Released", func(ctx context.Context) error {
 		known, err := a.from.People(0).Reservation(ctx, a.request.Status.Reservation)
 		if err == nil && known.Payload.State != api.Released {

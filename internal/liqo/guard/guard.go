@@ -6,6 +6,7 @@ package guard
 import (
 	"context"
 	"maps"
+	"slices"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	"github.com/liqotech/liqo/pkg/consts"
@@ -26,8 +27,12 @@ import (
 // Guard guards namespaces.
 type Guard struct {
 	client.Client
+	// Reader reads from the API server.
+	Reader client.Reader
 	// Sharing is the policy in force; nil: the defaults.
 	Sharing func() *api.Sharing
+	// Storage is how many bytes of volumes a consumer has reserved here, in all pools together; 0: none.
+	Storage func(ctx context.Context, consumer string) (int64, error)
 }
 
 const (
@@ -61,6 +66,11 @@ func (g *Guard) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 		return ctrl.Result{}, err
 	}
 	for _, o := range Objects(&ns, g.Sharing(), reached...) {
+		if q, ok := o.(*corev1.ResourceQuota); ok {
+			if err := g.store(ctx, &ns, q); err != nil {
+				return ctrl.Result{}, err
+			}
+		}
 		if err := g.ensure(ctx, o); err != nil {
 			return ctrl.Result{}, err
 		}
@@ -121,6 +131,9 @@ func policyOf(sharing *api.Sharing) api.NamespacePolicy {
 		corev1.ResourceServices: resource.MustParse("100"), corev1.ResourcePersistentVolumeClaims: resource.MustParse("20"),
 		corev1.ResourceRequestsStorage: resource.MustParse("200Gi"), "count/ingresses.networking.k8s.io": resource.MustParse("0"),
 		"count/secrets": resource.MustParse("200"), "count/configmaps": resource.MustParse("200"), corev1.ResourcePods: resource.MustParse("1000"),
+	}
+	if sharing != nil && slices.ContainsFunc(sharing.Pools, func(p api.PoolPolicy) bool { return p.Storage != nil }) {
+		quota[corev1.ResourceRequestsStorage] = resource.MustParse("0") // it is lent to who reserves it
 	}
 	maps.Copy(quota, p.Quota)
 	p.Quota = quota

@@ -3,9 +3,6 @@ package peering
 import (
 	"bytes"
 	"context"
-	"crypto"
-	"crypto/x509"
-	"encoding/pem"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
@@ -102,14 +99,14 @@ func (c *Consumer) answer(ctx context.Context, namespace, provider string, heard
 	}
 	signed, err := c.signed(ctx, namespace, provider, nonce)
 	if err != nil || signed == nil {
-		return waiting(StepNonce), err
+		return signing(), err
 	}
 	proxy, through, err := c.proxy(ctx, provider, heard)
 	if err != nil {
 		return Progress{}, err
 	}
 	if through && proxy == "" {
-		return Progress{Step: StepNetwork, Session: heard.Session, Through: true}, nil
+		return Progress{Step: StepNetwork, Session: heard.Session, Through: true, Look: true}, nil
 	}
 	tenant, err := c.tenant(ctx)
 	if err != nil {
@@ -160,27 +157,15 @@ func (c *Consumer) signed(ctx context.Context, namespace, provider string, nonce
 // tenant is what the provider needs of our Liqo's key: its public half, and a certificate request by it. The key
 // stays where it is.
 func (c *Consumer) tenant(ctx context.Context) (*api.HandshakeTenant, error) {
-	var keys corev1.Secret
-	if err := c.Get(ctx, client.ObjectKey{Namespace: c.LiqoNamespace, Name: consts.AuthKeysSecretName}, &keys); err != nil {
-		return nil, err
-	}
-	block, _ := pem.Decode(keys.Data[consts.PrivateKeyField])
-	if block == nil {
-		return nil, api.Errorf(api.CodeUnavailable, "Secret %s/%s holds no key", c.LiqoNamespace, consts.AuthKeysSecretName).Fix("wait until Liqo has made it")
-	}
-	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	signer, public, err := Keys(ctx, c.Client, c.LiqoNamespace)
 	if err != nil {
 		return nil, err
-	}
-	signer, ok := key.(crypto.Signer)
-	if !ok {
-		return nil, api.Errorf(api.CodeInternal, "Liqo's key cannot sign")
 	}
 	csr, err := newCSR(signer, organization, c.Cluster)
 	if err != nil {
 		return nil, err
 	}
-	return &api.HandshakeTenant{PublicKey: keys.Data[consts.PublicKeyField], CSR: csr}, nil
+	return &api.HandshakeTenant{PublicKey: public, CSR: csr}, nil
 }
 
 // install makes the Identity what the provider issued, if that is for us and of this session.

@@ -9,8 +9,14 @@ import (
 	"crypto/x509/pkix"
 	"encoding/base64"
 	"encoding/pem"
+	"errors"
 	"strings"
 	"testing"
+
+	"github.com/liqotech/liqo/pkg/consts"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/bourse-dev/bourse/api"
 )
@@ -58,5 +64,42 @@ func TestOnlyEd25519(t *testing.T) {
 	}
 	if _, err := parseCSR(text, "rome"); api.CodeOf(err) != api.CodeBadSignature {
 		t.Errorf("%v", err)
+	}
+}
+
+// A cluster whose Liqo has an RSA key learns from itself that it cannot borrow, and how it could: it asks nobody.
+func TestKeys(t *testing.T) {
+	secret := func(key any) *corev1.Secret {
+		der, err := x509.MarshalPKCS8PrivateKey(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: consts.AuthKeysSecretName}, Data: map[string][]byte{
+			consts.PrivateKeyField: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), consts.PublicKeyField: []byte("public"),
+		}}
+	}
+	_, ed, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	long, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		secret *corev1.Secret
+		code   api.Code
+	}{
+		"Ed25519":  {secret(ed), ""},
+		"RSA":      {secret(long), api.CodeUnavailable},
+		"not made": {&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: consts.AuthKeysSecretName}}, api.CodeUnavailable},
+	} {
+		signer, public, err := Keys(t.Context(), fake.NewClientBuilder().WithObjects(c.secret).Build(), "liqo")
+		if c.code == "" && (err != nil || signer == nil || string(public) != "public") || c.code != "" && api.CodeOf(err) != c.code {
+			t.Errorf("%s: %v, %v", name, signer, err)
+		}
+		if said, _ := errors.AsType[*api.Error](err); name == "RSA" && (said == nil || !strings.Contains(said.Remedy, "tlsCompatibilityMode")) {
+			t.Errorf("the remedy of %v", err)
+		}
 	}
 }

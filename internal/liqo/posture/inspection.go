@@ -22,6 +22,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/health"
 	"github.com/bourse-dev/bourse/internal/liqo"
 	"github.com/bourse-dev/bourse/internal/liqo/offload"
+	"github.com/bourse-dev/bourse/internal/liqo/peering"
 )
 
 // Inspection looks at a cluster for whatever would keep Bourse from working there, or make it less safe. An agent makes
@@ -62,7 +63,7 @@ func (i *Inspection) Problems(ctx context.Context) []api.Problem {
 		of string
 		do func(context.Context) ([]api.Problem, error)
 	}{
-		{"Liqo's installation", i.installation}, {"the admission policies", i.policies}, {"Liqo's webhook", i.webhook},
+		{"Liqo's installation", i.installation}, {"Liqo's key", i.key}, {"the admission policies", i.policies}, {"Liqo's webhook", i.webhook},
 		{"namespaces that are offloaded", i.namespaces}, {"pods on virtual nodes", i.tolerations}, {"the peerings", i.peerings},
 	} {
 		found, err := check.do(ctx)
@@ -76,6 +77,7 @@ func (i *Inspection) Problems(ctx context.Context) []api.Problem {
 	return all
 }
 
+// installation looks at how Liqo was installed.
 func (i *Inspection) installation(ctx context.Context) (found []api.Problem, err error) {
 	have, err := liqo.ReadInstallation(ctx, i.Reader, i.LiqoNamespace)
 	if err != nil {
@@ -98,6 +100,15 @@ func (i *Inspection) installation(ctx context.Context) (found []api.Problem, err
 		have.APIServer = i.APIServer
 	}
 	return append(found, i.apiServer(ctx, have.APIServer)...), nil
+}
+
+// key looks whether Liqo's own key is one that providers take.
+func (i *Inspection) key(ctx context.Context) ([]api.Problem, error) {
+	_, _, err := peering.Keys(ctx, i.Reader, i.LiqoNamespace)
+	if e, ok := errors.AsType[*api.Error](err); ok {
+		return []api.Problem{health.LiqoKeyUnusable.Of("", e.Remedy, "%s", e.Detail)}, nil
+	}
+	return nil, client.IgnoreNotFound(err) // Liqo has yet to make it
 }
 
 // apiServer looks at the address that consumers are told.
