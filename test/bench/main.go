@@ -40,6 +40,7 @@ var measurements = []measurement{
 	{"advertise", advertise},
 	{"reserved", reserved},
 	{"held", held},
+	{"restart", restart},
 	{"agent", agentAtScale},
 	{"ready", ready},
 }
