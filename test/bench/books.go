@@ -29,7 +29,9 @@ const many = 10_000
 // books are those of a federation that is there already: made in the folder of a broker before it starts, because what joins and
 // publishes by the front door would take longer than what is measured.
 type books struct {
-	clusters, offers, reservations int
+	clusters, reservations int
+	// offers are those of each of the first so many clusters, the sellers.
+	offers, sellers int
 	// after is how many of the events came after the journal's snapshot.
 	after int
 
@@ -47,7 +49,7 @@ func (b *books) write(ctx context.Context, dir string) (err error) {
 		return err
 	}
 	b.keys = make([]*clusterkey.Key, b.clusters)
-	members, offers := make([]market.Event, b.clusters), make([]market.Event, b.clusters*b.offers)
+	members, offers := make([]market.Event, b.clusters), make([]market.Event, b.sellers*b.offers)
 	var group errgroup.Group
 	group.SetLimit(runtime.NumCPU())
 	for i := range b.clusters {
@@ -57,6 +59,9 @@ func (b *books) write(ctx context.Context, dir string) (err error) {
 			}
 			if members[i], err = b.member(i); err != nil {
 				return err
+			}
+			if i >= b.sellers {
+				return nil
 			}
 			for n := range b.offers {
 				if offers[i*b.offers+n], err = b.offer(i, n); err != nil {
@@ -71,6 +76,9 @@ func (b *books) write(ctx context.Context, dir string) (err error) {
 	}
 	reserved, err := b.reserved()
 	if err != nil {
+		return err
+	}
+	if err := b.advertise(); err != nil {
 		return err
 	}
 	return b.store(ctx, append(append(members, offers...), reserved...))

@@ -41,6 +41,9 @@ var measurements = []measurement{
 	{"reserved", reserved},
 	{"held", held},
 	{"restart", restart},
+	{"catalog", catalog},
+	{"tell", tell},
+	{"connected", connected},
 	{"agent", agentAtScale},
 	{"ready", ready},
 }
@@ -49,7 +52,7 @@ var measurements = []measurement{
 type bench struct {
 	dir     string // for journals and all else that is gone afterwards
 	quick   bool
-	profile string // folder for CPU profiles, or empty
+	profile string // folder for profiles, or empty
 }
 
 // lasts shortens a time where only the working is of interest.
@@ -94,7 +97,7 @@ func run(ctx context.Context) error {
 	out := flag.String("out", "bench.json", "where to write the figures")
 	dir := flag.String("dir", os.TempDir(), "a folder on the disk to measure")
 	quick := flag.Bool("quick", false, "a tenth of the time and of the sizes")
-	profile := flag.String("profile", "", "folder for CPU profiles: NAME.pprof, and NAME-broker.pprof where there is one")
+	profile := flag.String("profile", "", "folder for profiles: NAME.pprof, and NAME-broker.pprof and NAME-broker-heap.pprof where there is one")
 	flag.Parse()
 	chosen, err := regexp.Compile(*which)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime/pprof"
+	"strings"
 	"time"
 
 	"crypto/tls"
@@ -163,11 +164,26 @@ func answer(answers *json.Encoder, profile string) error {
 		if n == 1 {
 			pprof.StopCPUProfile()
 		}
+		if n > 0 && profile != "" {
+			if err := heapProfile(strings.TrimSuffix(profile, ".pprof") + "-heap.pprof"); err != nil {
+				return err
+			}
+		}
 		if err := answers.Encode(said{CPU: used}); err != nil {
 			return err
 		}
 	}
 	return asked.Err()
+}
+
+// heapProfile writes what is alive.
+func heapProfile(path string) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return pprof.Lookup("heap").WriteTo(f, 0)
 }
 
 // serveBare answers every call with nothing, over the same TLS and for the same members as the broker

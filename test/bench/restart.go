@@ -19,9 +19,6 @@ func restart(ctx context.Context, b *bench) ([]Figure, error) {
 	if err := full.write(ctx, o.Dir); err != nil {
 		return nil, err
 	}
-	if err := full.advertise(); err != nil {
-		return nil, err
-	}
 	var err error
 	if o.Probes, err = freeAddress(); err != nil {
 		return nil, err
