@@ -40,6 +40,7 @@ var measurements = []measurement{
 	{"advertise", advertise},
 	{"reserved", reserved},
 	{"held", held},
+	{"purchases", purchases},
 	{"restart", restart},
 	{"catalog", catalog},
 	{"tell", tell},
