@@ -31,8 +31,8 @@ const (
 	// restEvery is how often a broker looks whether it has come to rest: when less than restless bytes were allocated since.
 	restEvery = 10 * time.Second
 	restless  = 128 << 20
-	// needless is how much a broker at rest may keep of what it does not need, or half of what lives if that is more.
-	needless = 64 << 20
+	// needless is how much a broker at rest may keep of what it does not need, or a quarter of what lives if that is more.
+	needless = 32 << 20
 )
 
 // giveBack lets a broker that has come to rest collect its garbage and give the memory back, until ctx ends. With so rare
@@ -52,7 +52,7 @@ func giveBack(ctx context.Context) error {
 		case <-ticker.C:
 		}
 		m := readHeap()
-		if m.allocated-before < restless && m.kept > m.live+max(needless, m.live/2) {
+		if m.allocated-before < restless && m.kept > m.live+max(needless, m.live/4) {
 			debug.FreeOSMemory()
 			m = readHeap()
 		}

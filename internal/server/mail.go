@@ -20,7 +20,7 @@ type mail struct {
 	mu      sync.Mutex
 	letters map[address]letter
 	number  uint64
-	newest  map[string]uint64              // number of the newest to each cluster
+	newest  map[string]uint64                // number of the newest to each cluster
 	boxes   map[string]map[*mailbox]struct{} // open ones, by cluster
 }
 

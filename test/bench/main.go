@@ -42,6 +42,7 @@ var measurements = []measurement{
 	{"held", held},
 	{"purchases", purchases},
 	{"restart", restart},
+	{"sales", sales},
 	{"catalog", catalog},
 	{"tell", tell},
 	{"connected", connected},
