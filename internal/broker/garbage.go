@@ -44,30 +44,36 @@ func giveBack(ctx context.Context) error {
 	}
 	ticker := time.NewTicker(restEvery)
 	defer ticker.Stop()
-	before := readHeap().allocated
+	allocated := readHeap().allocated
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
+			allocated = lookAtRest(allocated)
 		}
-		m := readHeap()
-		if m.allocated-before < restless && m.kept > m.live+max(needless, m.live/4) {
-			debug.FreeOSMemory()
-			m = readHeap()
-		}
-		before = m.allocated
 	}
 }
 
-// heap is what the heap is, in bytes: allocated since the start, alive at the last collection, and kept from the machine.
+// lookAtRest gives back what is not needed, if little was allocated since so much had been, and returns how much that is now.
+func lookAtRest(since uint64) uint64 {
+	h := readHeap()
+	if h.allocated-since < restless && h.kept > h.live+max(needless, h.live/4) {
+		debug.FreeOSMemory()
+		h = readHeap()
+	}
+	return h.allocated
+}
+
+// heap is what the heap is, in bytes: allocated since the start, alive at the last collection, and kept from the machine as objects, dead
+// or alive, or free. What is free between objects is not among it: it cannot be given back.
 type heap struct{ allocated, live, kept uint64 }
 
 func readHeap() heap {
 	samples := []gauges.Sample{
 		{Name: "/gc/heap/allocs:bytes"}, {Name: "/gc/heap/live:bytes"},
-		{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}, {Name: "/memory/classes/heap/free:bytes"},
+		{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/free:bytes"},
 	}
 	gauges.Read(samples)
-	return heap{samples[0].Value.Uint64(), samples[1].Value.Uint64(), samples[2].Value.Uint64() + samples[3].Value.Uint64() + samples[4].Value.Uint64()}
+	return heap{samples[0].Value.Uint64(), samples[1].Value.Uint64(), samples[2].Value.Uint64() + samples[3].Value.Uint64()}
 }
