@@ -167,6 +167,7 @@ func serve(ctx context.Context, o Options, market *exchange.Exchange, authority 
 	config := authority.ServerConfig()
 	config.NextProtos = []string{"http/1.1"} // calls are small and connections few: one stream each is cheaper
 	group.Go(func() error { return keepCheckpoint(ctx, o, market) })
+	group.Go(func() error { return giveBack(ctx) })
 	if o.MetricsAddress != "" {
 		group.Go(func() error { return observe(ctx, o, market) })
 	}

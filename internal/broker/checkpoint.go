@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"time"
@@ -68,12 +69,7 @@ func loadCheckpoint(ctx context.Context, o Options, x *exchange.Exchange) error 
 	if err := json.Unmarshal(data, &all); err != nil {
 		return err
 	}
-	for cluster, m := range all {
-		if x.View().Listing(cluster) != nil && m != nil {
-			if err := x.Observe(ctx, cluster, m, false); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	view := x.View()
+	maps.DeleteFunc(all, func(cluster string, m *market.Measured) bool { return m == nil || view.Listing(cluster) == nil })
+	return x.Recall(ctx, all)
 }

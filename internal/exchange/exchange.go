@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/bourse-dev/bourse/internal/journal"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -121,7 +124,7 @@ func Fold(replay Replay) (*market.State, error) { return fold("", replay) }
 func fold(self string, replay Replay) (*market.State, error) {
 	state := market.New(self)
 	head, err := replay(
-		func(_ journal.Head, data []byte) error { return state.Restore(data) },
+		func(_ journal.Head, data []byte) error { return state.Restore(data, onAllCores) },
 		func(r journal.Record) error {
 			for _, data := range r.Events {
 				e, err := market.DecodeEvent(data)
@@ -139,6 +142,16 @@ func fold(self string, replay Replay) (*market.State, error) {
 		return nil, fmt.Errorf("journal: it is at revision %d, its events at %d", head.Revision, state.Revision)
 	}
 	return state, nil
+}
+
+// onAllCores is a [market.Each].
+func onAllCores(n int, do func(int)) {
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range n {
+		group.Go(func() error { do(i); return nil })
+	}
+	_ = group.Wait()
 }
 
 // Lineage names the life of the journal that revisions belong to.

@@ -38,6 +38,17 @@ func (x *Exchange) Observe(ctx context.Context, cluster string, m *market.Measur
 	}})
 }
 
+// Recall takes in what clusters advertised before this market started, of those that have not advertised since: it is shown, and
+// not sold from. Errors: Unavailable.
+func (x *Exchange) Recall(ctx context.Context, all map[string]*market.Measured) error {
+	return x.give(ctx, &order{observe: func(s *market.State, now market.Time) error {
+		for cluster, m := range all {
+			_ = s.Observe(cluster, m, now, false) // one that is no newer than what is known says nothing
+		}
+		return nil
+	}})
+}
+
 // Read looks at the state, between two batches: what it sees is durable. look must be
 // quick and must not keep what it got, but for records and listings, which are immutable.
 func (x *Exchange) Read(ctx context.Context, look func(*market.State)) error {

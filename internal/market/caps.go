@@ -71,8 +71,13 @@ func (s *State) capped(consumer string, all Caps, more int64, size Amounts) erro
 	if more > 0 && caps.Reservations > 0 && has.reservations+more > caps.Reservations {
 		return reached(consumer, "reservations", caps.Reservations, has.reservations, more)
 	}
-	sum := has.size.Plus(size)
-	if len(sum) > maxTaken {
+	different := len(has.size)
+	for _, asked := range size {
+		if !has.size.names(asked.Resource) {
+			different++
+		}
+	}
+	if different > maxTaken {
 		return api.Errorf(api.CodeCapReached, "cluster %s may have %d different resources pending, held and reserved, and asks for more", consumer, maxTaken).
 			Fix("release something")
 	}
@@ -81,8 +86,8 @@ func (s *State) capped(consumer string, all Caps, more int64, size Amounts) erro
 		if caps.Resources.names(asked.Resource) {
 			most = caps.Resources.Of(asked.Resource)
 		}
-		if asked.Value > 0 && sum.Of(asked.Resource) > most {
-			return reached(consumer, asked.Resource, most, has.size.Of(asked.Resource), asked.Value)
+		if had := has.size.Of(asked.Resource); asked.Value > 0 && had > most-asked.Value {
+			return reached(consumer, asked.Resource, most, had, asked.Value)
 		}
 	}
 	return nil

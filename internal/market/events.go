@@ -57,6 +57,9 @@ func (e Event) Append(to []byte) ([]byte, error) {
 // DecodeEvent reads an event back. It refuses what it does not know: dropping a field that a later
 // version wrote would be forgetting.
 func DecodeEvent(data []byte) (Event, error) {
+	if e, ok := decodeReservationEvent(data); ok {
+		return e, nil
+	}
 	var e Event
 	if err := strictly(data, &e); err != nil {
 		return Event{}, fmt.Errorf("event: %w", err)

@@ -61,7 +61,7 @@ func FuzzRestore(f *testing.F) {
 			return
 		}
 		s := market.New("")
-		if s.Restore(data) != nil {
+		if s.Restore(data, nil) != nil {
 			return
 		}
 		s.Publish(nil)
@@ -70,7 +70,7 @@ func FuzzRestore(f *testing.F) {
 			t.Fatal(err)
 		}
 		again := market.New("")
-		if err := again.Restore(once); err != nil {
+		if err := again.Restore(once, nil); err != nil {
 			t.Fatal(err)
 		}
 		if twice, _ := again.Snapshot()(); !bytes.Equal(once, twice) {

@@ -51,7 +51,7 @@ func TestJournalsOfOlderVersions(t *testing.T) {
 			t.Errorf("%s leads to\n%s\nwant\n%s", path, got, want)
 		}
 		restored := market.New("")
-		if err := restored.Restore(want); err != nil {
+		if err := restored.Restore(want, nil); err != nil {
 			t.Fatalf("%s: %v", golden, err)
 		}
 		if again, err := restored.Snapshot()(); err != nil || string(again)+"\n" != string(want) {
@@ -130,7 +130,7 @@ func TestUnreadable(t *testing.T) {
 	}
 	for _, data := range []string{``, `[]`, `{"members":[null]}`, `{"tokens":[null]}`, `{"reservations":[null]}`, `{"reservations":[{}]}`, `{"novelties":[]}`, `{}{}`} {
 		s := market.New("")
-		if err := s.Restore([]byte(data)); err == nil {
+		if err := s.Restore([]byte(data), nil); err == nil {
 			t.Errorf("snapshot %s is read as %s", data, dump(s.All()))
 		}
 	}

@@ -148,7 +148,7 @@ func (n *node) restart(keep int) {
 	n.other = nil
 	if n.snapshot != nil && n.folded <= keep {
 		from = n.folded
-		if err := n.state.Restore(n.snapshot); err != nil {
+		if err := n.state.Restore(n.snapshot, nil); err != nil {
 			n.t.Fatal(err)
 		}
 	}

@@ -46,7 +46,6 @@ func (p *provider) book(pool string) *book {
 // observe takes in a measurement: pools and accounts that it no longer names are empty.
 func (p *provider) observe(m *Measured) {
 	p.measured = m
-	p.sold.list(m)
 	for name := range m.Pools {
 		p.book(name)
 	}

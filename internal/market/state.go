@@ -222,11 +222,17 @@ func (s *State) Snapshot() func() ([]byte, error) {
 	}
 }
 
-// Restore fills an empty state from a snapshot.
-func (s *State) Restore(data []byte) error {
-	var in snapshot
-	if err := strictly(data, &in); err != nil {
-		return fmt.Errorf("snapshot: %w", err)
+// Restore fills an empty state from a snapshot, reading its records with each; nil: one after the other.
+func (s *State) Restore(data []byte, each Each) error {
+	if each == nil {
+		each = inTurn
+	}
+	in, ok := decodeSnapshot(data, each)
+	if !ok {
+		in = snapshot{}
+		if err := strictly(data, &in); err != nil {
+			return fmt.Errorf("snapshot: %w", err)
+		}
 	}
 	for _, m := range in.Members {
 		if m == nil {
@@ -248,6 +254,9 @@ func (s *State) Restore(data []byte) error {
 		}
 		s.putOffer(o)
 	}
+	s.reservations = make(map[string]*Reservation, len(in.Reservations))
+	s.keys = make(map[ownKey]string, len(in.Reservations))
+	s.due = slices.Grow(s.due, len(in.Reservations))
 	for _, k := range in.Reservations {
 		if k.Reservation == nil {
 			return errors.New("snapshot: an empty reservation")

@@ -87,6 +87,12 @@ func (v *View) Len() int { return v.size }
 // At returns the listing in a slot.
 func (v *View) At(slot int) *Listing { return v.chunks[slot/chunkSize][slot%chunkSize] }
 
+// Chunk is so many listings, by slot; those beyond Len are nil. One that two views share is the same in both.
+type Chunk = [chunkSize]*Listing
+
+// Chunks are the listings, in the order of their slots.
+func (v *View) Chunks() []*Chunk { return v.chunks }
+
 // Listing returns that of a cluster, or nil.
 func (v *View) Listing(cluster string) *Listing {
 	if slot, ok := v.index[cluster]; ok {

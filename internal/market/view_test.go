@@ -56,7 +56,7 @@ func TestTakeMeasurements(t *testing.T) {
 	d := newDesk(t)
 	d.reserved("r", 5)
 	again := market.New("")
-	if err := again.Restore([]byte(d.bytes(d.state))); err != nil {
+	if err := again.Restore([]byte(d.bytes(d.state)), nil); err != nil {
 		t.Fatal(err)
 	}
 	again.TakeMeasurements(d.state)

@@ -14,12 +14,10 @@ type Offered struct {
 // Shown says whether an offer is on show to the member with that card: it is its own, or the
 // seller's terms and the offer's own audience include it, and it has not ended. Whether something is left of it is another question.
 func (o Offered) Shown(to *api.Card, now market.Time) bool {
-	if o.Cluster == to.Cluster {
-		return true
-	}
-	if !o.Active() || o.Member.Card == nil || o.Measured == nil || !Visible(o.Measured.Terms, to) {
-		return false
-	}
+	return o.Cluster == to.Cluster || shownTo(o.Listing) != toNobody && Visible(o.Measured.Terms, to) && o.offerShown(to, now)
+}
+
+func (o Offered) offerShown(to *api.Card, now market.Time) bool {
 	until := o.Signed.Offer.ValidUntil
 	return (until == nil || now.Go().Before(until.Time)) && Among(&o.Signed.Offer.VisibleTo, to)
 }

@@ -25,84 +25,166 @@ type FoundPlan struct {
 	Nanos int64
 }
 
-// Catalog searches the offers that a member with that card is shown, at that time. The same view, search and time find the same.
-func (e *Engine) Catalog(v *market.View, to *api.Card, q api.CatalogQuery, now market.Time) []Found {
-	s := search{q, money.RatesFor(now.Go(), cmp.Or(q.For, time.Hour))}
+// Catalog searches the offers that a member with that card is shown, at that time, and returns the first ones, at most so many, in
+// their order. The same view, search and time find the same.
+func (e *Engine) Catalog(v *market.View, to *api.Card, q api.CatalogQuery, now market.Time, most int) []Found {
+	s := search{CatalogQuery: q, rates: money.RatesFor(now.Go(), cmp.Or(q.For, time.Hour)), to: to, slot: -1, now: now, most: min(most, maxFound)}
 	s.Text, s.GPU = strings.ToLower(s.Text), strings.ToLower(s.GPU)
-	var found []Found
-	for slot := range v.Len() {
-		l := v.At(slot)
-		if len(l.Offers) == 0 || s.Seller != "" && l.Cluster != s.Seller || !s.seller(l, now) {
-			continue
+	if s.Text != "" {
+		grams := gramsOf(s.Text)
+		s.text = &grams
+	}
+	if l := v.Listing(to.Cluster); l != nil {
+		s.slot = l.Slot
+	}
+	if q.Seller != "" {
+		if l := v.Listing(q.Seller); l != nil {
+			alone := shelve(&market.Chunk{l}, nil)
+			s.look(alone, 0)
 		}
-		for _, o := range l.Offers {
-			offered := Offered{l, o}
-			if s.Type != "" && o.Signed.Offer.Type != s.Type || s.Text != "" && !strings.Contains(o.Text, s.Text) || !offered.Shown(to, now) {
-				continue
-			}
-			if plans := s.plans(offered); len(plans) > 0 {
-				found = append(found, Found{offered, plans})
-			}
+		return s.found()
+	}
+	for _, shelf := range e.shelved(v) {
+		for i := range shelf.chunk {
+			s.look(shelf, i)
 		}
 	}
-	slices.SortFunc(found, func(a, b Found) int {
-		if s.ByPrice {
-			if by := a.cheapest().compare(b.cheapest()); by != 0 {
-				return by
-			}
-		}
-		return strings.Compare(a.Key(), b.Key())
-	})
-	return found
+	return s.found()
 }
 
-// search is a query, and what its prices are compared by.
+// maxFound is more than there are offers.
+const maxFound = 1 << 30
+
+// search is a query, what its prices are compared by, and what it has found so far.
 type search struct {
 	api.CatalogQuery
 	rates money.Rates
+	text  *grams // nil: any
+	to    *api.Card
+	slot  int // of to, -1 if the view does not have it
+	now   market.Time
+	most  int
+	hits  []hit
+	full  bool // the last of the first most hits is known: only what comes before it is of interest
 }
 
-// seller says whether offers of this seller are looked for.
-func (s *search) seller(l *market.Listing, now market.Time) bool {
-	if s.Available && !l.Fresh(now) {
+// hit is an offer, with the price that it is sorted by.
+type hit struct {
+	Offered
+	currency string
+	nanos    int64
+}
+
+// look looks through the offers of a seller. What is cheap to know, and rules out most, comes first.
+func (s *search) look(in *shelf, i int) {
+	l := in.chunk[i]
+	own := l != nil && l.Slot == s.slot
+	switch {
+	case in.shown[i] == toNobody && !own, s.Available && s.now >= in.fresh[i], s.Region != "" && in.region[i] != s.Region,
+		s.GPU != "" && !hasGPU(in.gpus[i], s.GPU), s.text != nil && !s.text.in(&in.grams[i]):
+		return
+	case s.full && s.tooDear(&in.least[i]):
+		return
+	case in.shown[i] == toSome && !own && !Visible(l.Measured.Terms, s.to):
+		return
+	}
+	for _, o := range l.Offers {
+		h := hit{Offered: Offered{l, o}}
+		if s.full && !s.ByPrice && !s.before(&h) {
+			return // and so would those be that follow
+		}
+		if s.Type != "" && o.Signed.Offer.Type != s.Type || s.Text != "" && !strings.Contains(o.Text, s.Text) || !own && !h.offerShown(s.to, s.now) {
+			continue
+		}
+		if s.sold(&h) && (!s.full || s.before(&h)) {
+			s.add(h)
+		}
+	}
+}
+
+// before says whether an offer comes before the last one that is of interest.
+func (s *search) before(h *hit) bool { return s.compare(h, &s.hits[s.most-1]) < 0 }
+
+// tooDear says whether none of a seller's plans can come before the last one that is of interest.
+func (s *search) tooDear(p *least) bool {
+	if !s.ByPrice || p.mixed {
 		return false
 	}
-	if s.Region == "" && s.GPU == "" {
-		return true
+	last := &s.hits[s.most-1]
+	if p.Currency == last.currency {
+		return p.Nanos(1, s.rates) > last.nanos
 	}
-	p := l.Card().Properties
-	return (s.Region == "" || p.Region == s.Region) &&
-		(s.GPU == "" || slices.ContainsFunc(p.GPUs, func(name string) bool { return strings.Contains(strings.ToLower(name), s.GPU) }))
+	return p.Currency > last.currency
+}
+
+func (s *search) add(h hit) {
+	if s.hits = append(s.hits, h); len(s.hits) == 2*s.most {
+		s.sort()
+		s.hits, s.full = s.hits[:s.most], true
+	}
+}
+
+func (s *search) sort() { slices.SortFunc(s.hits, func(a, b hit) int { return s.compare(&a, &b) }) }
+
+func (s *search) found() []Found {
+	s.sort()
+	out := make([]Found, 0, min(len(s.hits), s.most))
+	for _, h := range s.hits[:min(len(s.hits), s.most)] {
+		out = append(out, Found{h.Offered, s.plans(h.Offered)})
+	}
+	return out
+}
+
+// compare orders by price, free ones first, then currency by currency, if the query says so; then by seller and name.
+func (s *search) compare(a, b *hit) int {
+	if s.ByPrice {
+		if by := cmp.Or(strings.Compare(a.currency, b.currency), cmp.Compare(a.nanos, b.nanos)); by != 0 {
+			return by
+		}
+	}
+	if a.Slot != b.Slot {
+		return strings.Compare(a.Cluster, b.Cluster)
+	}
+	return strings.Compare(a.Signed.Name, b.Signed.Name)
+}
+
+// sold says whether the search is about any plan of the offer, and makes the price that of the cheapest: of those in its first
+// currency, as amounts of two are never compared.
+func (s *search) sold(h *hit) bool {
+	any := false
+	for i := range h.Plans {
+		p := &h.Plans[i]
+		if !s.about(h.Offered, p) {
+			continue
+		}
+		if !s.ByPrice {
+			return true
+		}
+		nanos := p.Price.Nanos(p.Min, s.rates)
+		if by := cmp.Or(strings.Compare(p.Price.Currency, h.currency), cmp.Compare(nanos, h.nanos)); !any || by < 0 {
+			h.currency, h.nanos, any = p.Price.Currency, nanos, true
+		}
+	}
+	return any
+}
+
+// about says whether the search is about a plan.
+func (s *search) about(o Offered, p *market.Plan) bool {
+	switch {
+	case s.Currency != "" && !p.Price.Free() && p.Price.Currency != s.Currency:
+		return false
+	case s.For > 0 && p.Lasts(s.For) != nil:
+		return false
+	}
+	return !s.Available || o.Remaining(o.Offer, p) >= p.Min
 }
 
 func (s *search) plans(o Offered) []FoundPlan {
 	out := make([]FoundPlan, 0, len(o.Plans))
 	for i := range o.Plans {
-		p := &o.Plans[i]
-		if s.Currency != "" && !p.Price.Free() && p.Price.Currency != s.Currency || s.For > 0 && p.Lasts(s.For) != nil {
-			continue
+		if p := &o.Plans[i]; s.about(o, p) {
+			out = append(out, FoundPlan{p, o.Remaining(o.Offer, p), p.Price.Nanos(p.Min, s.rates)})
 		}
-		left := o.Remaining(o.Offer, p)
-		if s.Available && left < p.Min {
-			continue
-		}
-		out = append(out, FoundPlan{p, left, p.Price.Nanos(p.Min, s.rates)})
 	}
 	return out
-}
-
-// cheapest is the plan that an offer is sorted by: of those in its first currency, as amounts of two are never compared.
-func (f *Found) cheapest() *FoundPlan {
-	best := &f.Plans[0]
-	for i := range f.Plans {
-		if p := &f.Plans[i]; p.compare(best) < 0 {
-			best = p
-		}
-	}
-	return best
-}
-
-// compare orders plans by price: free ones first, then currency by currency.
-func (p *FoundPlan) compare(q *FoundPlan) int {
-	return cmp.Or(strings.Compare(p.Price.Currency, q.Price.Currency), cmp.Compare(p.Nanos, q.Nanos))
 }

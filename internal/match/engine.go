@@ -2,6 +2,7 @@ package match
 
 import (
 	"math/bits"
+	"sync/atomic"
 
 	"k8s.io/utils/lru"
 
@@ -21,6 +22,7 @@ const (
 type Engine struct {
 	where, allow *language
 	kinds        *lru.Cache // books of candidates
+	shelves      atomic.Pointer[[]*shelf]
 }
 
 // New makes an engine. One serves one market, because what it remembers is by slot.

@@ -69,7 +69,7 @@ func TestTrade(t *testing.T) {
 			ask.Look.CatalogQuery.For = ask.Look.For.Duration
 			lines := []string{}
 			card := view.Listing(ask.By).Card()
-			for _, found := range engine.Catalog(view, &card, ask.Look.CatalogQuery, now) {
+			for _, found := range engine.Catalog(view, &card, ask.Look.CatalogQuery, now, 1000) {
 				for _, p := range found.Plans {
 					lines = append(lines, fmt.Sprintf("%s/%s: %d left, %s, %.2f", found.Key(), p.Name, p.Remaining, p.Price.Text(), float64(p.Nanos)/1e9))
 				}

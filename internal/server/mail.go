@@ -20,6 +20,7 @@ type mail struct {
 	mu      sync.Mutex
 	letters map[address]letter
 	number  uint64
+	newest  map[string]uint64                // number of the newest to each cluster
 	boxes   map[string]map[*mailbox]struct{} // open ones, by cluster
 }
 
@@ -53,7 +54,7 @@ func (m *mail) open(cluster string, wake func()) *mailbox {
 	defer m.mu.Unlock()
 	b := &mailbox{mail: m, cluster: cluster, wake: wake}
 	if m.boxes == nil {
-		m.boxes, m.letters = map[string]map[*mailbox]struct{}{}, map[address]letter{}
+		m.boxes, m.letters, m.newest = map[string]map[*mailbox]struct{}{}, map[address]letter{}, map[string]uint64{}
 	}
 	if m.boxes[cluster] == nil {
 		m.boxes[cluster] = map[*mailbox]struct{}{}
@@ -75,6 +76,9 @@ func (b *mailbox) close() {
 func (b *mailbox) read(events []api.WatchEvent) []api.WatchEvent {
 	b.mail.mu.Lock()
 	defer b.mail.mu.Unlock()
+	if b.mail.newest[b.cluster] <= b.seen { // as nearly always: looking through all letters is dear where many write
+		return events
+	}
 	var fresh []letter
 	for at, l := range b.mail.letters {
 		if at.to == b.cluster && l.number > b.seen && time.Now().Before(l.expires) {
@@ -94,7 +98,7 @@ func (m *mail) post(at address, document string, expires time.Time) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.letters == nil {
-		m.boxes, m.letters = map[string]map[*mailbox]struct{}{}, map[address]letter{}
+		m.boxes, m.letters, m.newest = map[string]map[*mailbox]struct{}{}, map[address]letter{}, map[string]uint64{}
 	}
 	if m.letters[at].document == document {
 		return nil
@@ -110,7 +114,7 @@ func (m *mail) post(at address, document string, expires time.Time) error {
 		}
 	}
 	m.number++
-	m.letters[at] = letter{m.number, document, expires}
+	m.letters[at], m.newest[at.to] = letter{m.number, document, expires}, m.number
 	for b := range m.boxes[at.to] {
 		b.wake()
 	}

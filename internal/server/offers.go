@@ -60,6 +60,9 @@ func (in *CatalogSearch) query() (api.CatalogQuery, error) {
 	return q, nil
 }
 
+// maxFrom is more than there are offers.
+const maxFrom = 1 << 30
+
 func (s *Server) catalog(ctx context.Context, in *CatalogSearch) (*body[api.List[api.Listing]], error) {
 	card, err := s.looker(ctx)
 	if err != nil {
@@ -71,12 +74,12 @@ func (s *Server) catalog(ctx context.Context, in *CatalogSearch) (*body[api.List
 	}
 	from := 0
 	if in.Continue != "" {
-		if from, err = strconv.Atoi(in.Continue); err != nil || from < 0 {
+		if from, err = strconv.Atoi(in.Continue); err != nil || from < 0 || from > maxFrom {
 			return nil, api.Invalid("continue", "%.40q is not the continue of an answer", in.Continue).Fix("search again without it")
 		}
 	}
 	now := s.Exchange.Now()
-	found := s.Engine.Catalog(s.Exchange.View(), card, query, now)
+	found := s.Engine.Catalog(s.Exchange.View(), card, query, now, from+in.Limit+1)
 	found = found[min(from, len(found)):]
 	list := api.List[api.Listing]{Items: []api.Envelope[api.Listing]{}}
 	for i := range found[:min(len(found), in.Limit)] {
@@ -94,7 +97,7 @@ func (s *Server) getOffer(ctx context.Context, in *OfferPath) (*body[api.Envelop
 		return nil, err
 	}
 	now := s.Exchange.Now()
-	for _, found := range s.Engine.Catalog(s.Exchange.View(), card, api.CatalogQuery{Seller: in.Cluster}, now) {
+	for _, found := range s.Engine.Catalog(s.Exchange.View(), card, api.CatalogQuery{Seller: in.Cluster}, now, api.MaxOffers) {
 		if found.Signed.Name == in.Name {
 			return &body[api.Envelope[api.Listing]]{listing(&found, now, time.Hour)}, nil
 		}

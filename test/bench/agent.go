@@ -53,34 +53,24 @@ const clusterName = "scale"
 
 // scale is a large cluster, its broker, and the agent's program.
 type scale struct {
-	lab     *lab.Lab
-	cluster *lab.Cluster
-	broker  *process
-	program string
-	dir     string
+	cluster     *lab.Cluster
+	stopCluster func()
+	broker      *process
+	program     string
+	dir         string
 }
 
 func (s *scale) start(ctx context.Context, b *bench, nodes int) error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return err
 	}
-	module, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/bourse-dev/bourse").Output()
-	if err != nil {
-		return fmt.Errorf("where is the module? %w", err)
-	}
 	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", s.program, "github.com/bourse-dev/bourse/cmd/bourse")
 	build.Env, build.Stderr = append(os.Environ(), "CGO_ENABLED=0"), os.Stderr
-	if err := build.Run(); err != nil {
+	err := build.Run()
+	if err != nil {
 		return err
 	}
-	if s.lab, err = lab.Start(ctx, lab.Options{Dir: filepath.Join(s.dir, "lab"), Progress: os.Stderr}); err != nil {
-		return err
-	}
-	crds := os.DirFS(filepath.Join(strings.TrimSpace(string(module)), "config", "crd"))
-	if s.cluster, err = s.lab.Cluster(ctx, lab.ClusterOptions{Name: clusterName, Light: true, CRDs: crds}); err != nil {
-		return err
-	}
-	if err := s.cluster.Apply(ctx, []byte(sharing)); err != nil {
+	if s.cluster, s.stopCluster, err = b.lightCluster(ctx, clusterName); err != nil {
 		return err
 	}
 	if err := s.addNodes(ctx, nodes); err != nil {
@@ -101,12 +91,39 @@ metadata: {name: default}
 spec: {pools: [{name: general}]}
 `
 
+// lightCluster is a real API server that knows our kinds.
+func (b *bench) lightCluster(ctx context.Context, name string) (*lab.Cluster, func(), error) {
+	dir := filepath.Join(b.dir, name)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, nil, err
+	}
+	module, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/bourse-dev/bourse").Output()
+	if err != nil {
+		return nil, nil, fmt.Errorf("where is the module? %w", err)
+	}
+	l, err := lab.Start(ctx, lab.Options{Dir: filepath.Join(dir, "lab"), Progress: os.Stderr})
+	if err != nil {
+		return nil, nil, err
+	}
+	stop := func() { _ = l.Stop() }
+	crds := os.DirFS(filepath.Join(strings.TrimSpace(string(module)), "config", "crd"))
+	c, err := l.Cluster(ctx, lab.ClusterOptions{Name: name, Light: true, CRDs: crds})
+	if err == nil {
+		err = c.Apply(ctx, []byte(sharing))
+	}
+	if err != nil {
+		stop()
+		return nil, nil, err
+	}
+	return c, stop, nil
+}
+
 func (s *scale) stop() {
 	if s.broker != nil {
 		s.broker.stop()
 	}
-	if s.lab != nil {
-		_ = s.lab.Stop()
+	if s.stopCluster != nil {
+		s.stopCluster()
 	}
 }
 

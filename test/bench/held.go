@@ -73,8 +73,13 @@ func pressHolds(ctx context.Context, b *bench, p *process, members []*member, ra
 	if err != nil {
 		return nil, err
 	}
+	return pressRequests(ctx, b, p, members, rate, func(int, int) []byte { return body })
+}
+
+// pressRequests lets members ask, each for what it is given for its n-th request, and be answered Held.
+func pressRequests(ctx context.Context, b *bench, p *process, members []*member, rate float64, request func(member, n int) []byte) (*load, error) {
 	var callers []caller
-	for _, m := range members {
+	for i, m := range members {
 		c, err := m.dial(ctx, strings.TrimPrefix(p.url, "https://"))
 		if err != nil {
 			return nil, err
@@ -84,7 +89,7 @@ func pressHolds(ctx context.Context, b *bench, p *process, members []*member, ra
 		callers = append(callers, caller{c,
 			func() []byte {
 				n++
-				return m.request(http.MethodPost, "/reservations", fmt.Sprintf("Idempotency-Key: at-%g-%d\r\n", rate, n), body)
+				return m.request(http.MethodPost, "/reservations", fmt.Sprintf("Idempotency-Key: at-%g-%d\r\n", rate, n), request(i, n))
 			},
 			func(status int, answer []byte) bool {
 				return status == http.StatusCreated && bytes.Contains(answer, []byte(`"state":"Held"`))

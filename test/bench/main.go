@@ -1,7 +1,7 @@
 // Command bench measures the figures that Bourse promises, all in one run, and writes them as a
 // table and as bench.json:
 //
-//	go run ./test/bench                   everything, about thirteen minutes
+//	go run ./test/bench                   everything, about sixteen minutes
 //	go run ./test/bench -run 'held|decide'
 //	go run ./test/bench -quick            to see that it works; the figures are worth less
 //	go run ./test/bench -run held -profile /tmp/p && go tool pprof -top /tmp/p/held-broker.pprof
@@ -40,6 +40,12 @@ var measurements = []measurement{
 	{"advertise", advertise},
 	{"reserved", reserved},
 	{"held", held},
+	{"purchases", purchases},
+	{"restart", restart},
+	{"sales", sales},
+	{"catalog", catalog},
+	{"tell", tell},
+	{"connected", connected},
 	{"agent", agentAtScale},
 	{"ready", ready},
 }
@@ -48,7 +54,7 @@ var measurements = []measurement{
 type bench struct {
 	dir     string // for journals and all else that is gone afterwards
 	quick   bool
-	profile string // folder for CPU profiles, or empty
+	profile string // folder for profiles, or empty
 }
 
 // lasts shortens a time where only the working is of interest.
@@ -93,7 +99,7 @@ func run(ctx context.Context) error {
 	out := flag.String("out", "bench.json", "where to write the figures")
 	dir := flag.String("dir", os.TempDir(), "a folder on the disk to measure")
 	quick := flag.Bool("quick", false, "a tenth of the time and of the sizes")
-	profile := flag.String("profile", "", "folder for CPU profiles: NAME.pprof, and NAME-broker.pprof where there is one")
+	profile := flag.String("profile", "", "folder for profiles: NAME.pprof, and NAME-broker.pprof and NAME-broker-heap.pprof where there is one")
 	flag.Parse()
 	chosen, err := regexp.Compile(*which)
 	if err != nil {

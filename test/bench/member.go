@@ -93,8 +93,12 @@ func (m *member) join(ctx context.Context, text string, number int) error {
 	if m.tls, err = tlsid.NewClient(key, []byte(answer.Certificate), []byte(answer.CA), time.Now); err != nil {
 		return err
 	}
-	m.broker = client.New(token.BrokerURL, &http.Client{Transport: &http.Transport{TLSClientConfig: m.tls.Config(), MaxIdleConnsPerHost: 16}})
+	m.broker = client.New(token.BrokerURL, m.http())
 	return nil
+}
+
+func (m *member) http() *http.Client {
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: m.tls.Config(), MaxIdleConnsPerHost: 16}}
 }
 
 // show puts the member's card and its first advertisement.
@@ -110,10 +114,15 @@ func (m *member) show(ctx context.Context) error {
 	if err := m.broker.PutCard(ctx, m.cluster, signed); err != nil {
 		return err
 	}
+	m.measured = firstMeasurement()
+	return m.broker.PutAdvertisement(ctx, m.cluster, m.measured)
+}
+
+// firstMeasurement is of more than will be asked for.
+func firstMeasurement() api.Measurement {
 	has := resources("cpu", "100000000", "memory", "1000Ti", "pods", "1000000", "ephemeral-storage", "1000Ti")
-	m.measured = api.Measurement{
+	return api.Measurement{
 		Sequence: api.Sequence{Incarnation: 1, Number: 1}, Terms: &api.Terms{},
 		Pools: map[string]api.Pool{api.GeneralPool: {Capacity: has, Allocatable: has, Shared: has}},
 	}
-	return m.broker.PutAdvertisement(ctx, m.cluster, m.measured)
 }

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime/pprof"
+	"strings"
 	"time"
 
 	"crypto/tls"
@@ -27,11 +28,11 @@ import (
 // serveRole is the first argument of the process that serves: this program, started again.
 const serveRole = "serve"
 
-// What the serving process is told: where its files are, which address to serve, and where its CPU
+// What the serving process is told: where its files are, where it serves /readyz, and where its CPU
 // profile goes. Bare serves no broker but the least that a Go server can do.
 type orders struct {
-	Dir, Profile string
-	Bare         bool
+	Dir, Probes, Profile string
+	Bare                 bool
 }
 
 // said is one line of its answers.
@@ -123,7 +124,7 @@ func serve(ctx context.Context, args []string) error {
 			return serveBare(ctx, o.Dir, ready)
 		}
 		return broker.Run(ctx, broker.Options{
-			Dir: o.Dir, Listen: "127.0.0.1:0", Rate: 1e6, Log: slog.New(slog.DiscardHandler),
+			Dir: o.Dir, Listen: "127.0.0.1:0", MetricsAddress: o.Probes, Rate: 1e6, Log: slog.New(slog.DiscardHandler),
 			Ready: func(url string) { ready <- url },
 		})
 	})
@@ -163,11 +164,26 @@ func answer(answers *json.Encoder, profile string) error {
 		if n == 1 {
 			pprof.StopCPUProfile()
 		}
+		if n > 0 && profile != "" {
+			if err := heapProfile(strings.TrimSuffix(profile, ".pprof") + "-heap.pprof"); err != nil {
+				return err
+			}
+		}
 		if err := answers.Encode(said{CPU: used}); err != nil {
 			return err
 		}
 	}
 	return asked.Err()
+}
+
+// heapProfile writes what is alive.
+func heapProfile(path string) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return pprof.Lookup("heap").WriteTo(f, 0)
 }
 
 // serveBare answers every call with nothing, over the same TLS and for the same members as the broker

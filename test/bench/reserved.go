@@ -8,6 +8,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/consumer"
+	"github.com/bourse-dev/bourse/internal/journal/memory"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
@@ -35,7 +36,7 @@ func reserved(ctx context.Context, b *bench) ([]Figure, error) {
 	arrivals := newArrivals()
 	var agents []*agent
 	for _, m := range members {
-		a, err := startAgent(ctx, m, &running, arrivals.arrived)
+		a, err := startAgent(ctx, m, memory.New(), 0, &running, arrivals.arrived)
 		if err != nil {
 			return nil, err
 		}

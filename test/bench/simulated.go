@@ -10,7 +10,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/consumer"
 	"github.com/bourse-dev/bourse/internal/exchange"
-	"github.com/bourse-dev/bourse/internal/journal/memory"
+	"github.com/bourse-dev/bourse/internal/journal"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/match"
 	"github.com/bourse-dev/bourse/internal/provider"
@@ -32,10 +32,10 @@ type agent struct {
 	wishes map[string]consumer.Wish          // by UID
 }
 
-// startAgent lets a member trade until ctx ends. reserved is told of each of its requests that is Reserved.
-func startAgent(ctx context.Context, m *member, running *sync.WaitGroup, reserved func(uid string)) (*agent, error) {
+// startAgent lets a member trade until ctx ends, with a ledger in that journal, folded after so many events (0: the default). reserved is told of each of its requests that is Reserved.
+func startAgent(ctx context.Context, m *member, in journal.Journal, every uint64, running *sync.WaitGroup, reserved func(uid string)) (*agent, error) {
 	log := slog.New(slog.DiscardHandler)
-	ledger, err := exchange.Open(ctx, memory.New(), exchange.Options{Self: m.cluster, Log: log})
+	ledger, err := exchange.Open(ctx, in, exchange.Options{Self: m.cluster, SnapshotEvery: every, Log: log})
 	if err != nil {
 		return nil, err
 	}
