@@ -1389,6 +1389,14 @@ func (in *Listing) DeepCopyInto(out *Listing) {
 	*out = *in
 	in.Offer.DeepCopyInto(&out.Offer)
 	in.Properties.DeepCopyInto(&out.Properties)
+	if in.SilentSince != nil {
+		in, out := &in.SilentSince, &out.SilentSince
+		*out = (*in).DeepCopy()
+	}
+	if in.AsOf != nil {
+		in, out := &in.AsOf, &out.AsOf
+		*out = (*in).DeepCopy()
+	}
 	if in.Plans != nil {
 		in, out := &in.Plans, &out.Plans
 		*out = make(map[string]PlanListing, len(*in))

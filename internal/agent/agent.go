@@ -332,7 +332,9 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 		}
 	}
 	letter := func(document string) { post.receive(ctx, document) }
-	follow := &follower{cluster: cluster, market: ledger, feeds: open, log: log, sync: halves.sync, letter: letter, standing: news.hear, heard: func(from *feed, err error) {
+	shelf := newCatalogs(kube.New(a.mgr.GetClient(), client.ObjectKey{Namespace: a.Namespace, Name: CatalogName}), log)
+	shelf.load(ctx)
+	follow := &follower{cluster: cluster, market: ledger, feeds: open, catalogs: shelf, log: log, sync: halves.sync, letter: letter, standing: news.hear, heard: func(from *feed, err error) {
 		if from.link.heard(err) && from == main {
 			sharing.tell() // while it was away it may have forgotten what we have
 			go offers.LookAtAll(ctx)
@@ -374,9 +376,10 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	group.Go(func() error { offers.LookAtAll(ctx); return nil })
 	group.Go(func() error { return follow.run(ctx) })
 	group.Go(func() error { return direct.run(ctx) })
+	group.Go(func() error { return shelf.run(ctx) })
 	return a.listen(ctx, &home{
 		Client: a.mgr.GetClient(), cluster: cluster, namespace: a.Namespace, member: m, policy: sharing, ledger: ledger, borrower: borrower, link: a.link, broker: m.url, doctor: d, gate: gate,
-	}, away{reach, direct}, log)
+	}, away{reach, direct, shelf}, log)
 }
 
 // control starts the controllers of the objects that people write.

@@ -31,6 +31,8 @@ type follower struct {
 	letter func(document string)
 	// standing is given what the broker says of another's membership.
 	standing func(api.Standing)
+	// catalogs keep what each shows of what is sold.
+	catalogs *catalogs
 	// heard is told of each success and failure of the connection to a broker.
 	heard func(*feed, error)
 
@@ -148,7 +150,8 @@ func (f *follower) followBroker(ctx context.Context, from *feed) {
 			err = from.greet(ctx)
 		}
 		if err == nil {
-			err = from.broker.Watch(ctx, token, func(e api.WatchEvent) error {
+			err = from.broker.WatchCatalog(ctx, token, f.catalogs.token(from), func(e api.WatchEvent) error {
+				f.catalogs.hear(from, e)
 				switch e.Type {
 				case api.WatchSnapshot:
 					from.began(e.Complete)
@@ -173,9 +176,11 @@ func (f *follower) followBroker(ctx context.Context, from *feed) {
 			return
 		}
 		from.lost()
+		f.catalogs.lost(from)
 		f.heard(from, err)
 		if code := api.CodeOf(err); code == api.CodeInvalid {
 			token = ""
+			f.catalogs.begin(from)
 		}
 		select {
 		case <-time.After(wait/2 + rand.N(wait)): // not all at once after the broker was away

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -181,35 +182,40 @@ func (s *sellers) shown(ctx context.Context, q api.CatalogQuery) (all []api.Enve
 	return all
 }
 
-// away is the broker as the people of this cluster see it; while it is not there, those who sell and are known here show
-// their offers themselves.
+// away is the broker as the people of this cluster see it. While it is not there, those who sell and are known here show their offers
+// themselves, and of the others the agent's copy says what there was.
 type away struct {
 	relay
-	sellers *sellers
+	sellers  *sellers
+	catalogs *catalogs
 }
 
 // Catalog implements server.Away.
-func (a away) Catalog(ctx context.Context, q api.CatalogQuery) ([]api.Envelope[api.Listing], error) {
+func (a away) Catalog(ctx context.Context, q api.CatalogQuery) ([]listing, error) {
 	found, err := a.relay.Catalog(ctx, q)
-	if api.CodeOf(err) != api.CodeUnavailable || err == nil {
+	if err == nil || api.CodeOf(err) != api.CodeUnavailable {
 		return found, err
 	}
-	if direct := a.sellers.shown(ctx, q); len(direct) > 0 {
-		return direct, nil
+	found = append(found, a.sellers.shown(ctx, q)...)
+	now := time.Now()
+	copied, has := a.catalogs.shown(append(a.catalogs.others([]string{""}), ""), q, now)
+	if found = append(found, copied...); len(found) == 0 && !has {
+		return nil, err
 	}
-	return nil, err
+	return merged(found, q, now), nil
 }
 
 // Offer implements server.Away.
-func (a away) Offer(ctx context.Context, seller, name string) (api.Envelope[api.Listing], error) {
+func (a away) Offer(ctx context.Context, seller, name string) (listing, error) {
 	offer, err := a.relay.Offer(ctx, seller, name)
 	if api.CodeOf(err) != api.CodeUnavailable || err == nil {
 		return offer, err
 	}
-	for _, l := range a.sellers.shown(ctx, api.CatalogQuery{Seller: seller}) {
+	found, away := a.Catalog(ctx, api.CatalogQuery{Seller: seller, Hidden: true})
+	for _, l := range found {
 		if l.Payload.Name == name {
 			return l, nil
 		}
 	}
-	return offer, err
+	return offer, cmp.Or(away, err)
 }

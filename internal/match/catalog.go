@@ -27,7 +27,7 @@ type FoundPlan struct {
 
 // Catalog searches the offers that a member with that card is shown, at that time. The same view, search and time find the same.
 func (e *Engine) Catalog(v *market.View, to *api.Card, q api.CatalogQuery, now market.Time) []Found {
-	s := search{q, money.RatesFor(now.Go(), cmp.Or(q.For, time.Hour))}
+	s := search{q, to.Cluster, money.RatesFor(now.Go(), cmp.Or(q.For, time.Hour))}
 	s.Text, s.GPU = strings.ToLower(s.Text), strings.ToLower(s.GPU)
 	var found []Found
 	for slot := range v.Len() {
@@ -59,12 +59,14 @@ func (e *Engine) Catalog(v *market.View, to *api.Card, q api.CatalogQuery, now m
 // search is a query, and what its prices are compared by.
 type search struct {
 	api.CatalogQuery
+	asker string
 	rates money.Rates
 }
 
 // seller says whether offers of this seller are looked for.
 func (s *search) seller(l *market.Listing, now market.Time) bool {
-	if s.Available && !l.Fresh(now) {
+	fading := FadingOf(l, now)
+	if s.Available && fading != "" || l.Cluster != s.asker && (fading == api.Hidden && !s.Hidden || fading == api.ExpiredOffer) {
 		return false
 	}
 	if s.Region == "" && s.GPU == "" {
@@ -91,6 +93,12 @@ func (s *search) plans(o Offered) []FoundPlan {
 	return out
 }
 
+// FoundOf is an offer as a search that looks for nothing finds it, with what an hour costs.
+func FoundOf(o Offered, now market.Time) Found {
+	s := search{rates: money.RatesFor(now.Go(), time.Hour)}
+	return Found{o, s.plans(o)}
+}
+
 // cheapest is the plan that an offer is sorted by: of those in its first currency, as amounts of two are never compared.
 func (f *Found) cheapest() *FoundPlan {
 	best := &f.Plans[0]
@@ -105,4 +113,12 @@ func (f *Found) cheapest() *FoundPlan {
 // compare orders plans by price: free ones first, then currency by currency.
 func (p *FoundPlan) compare(q *FoundPlan) int {
 	return cmp.Or(strings.Compare(p.Price.Currency, q.Price.Currency), cmp.Compare(p.Nanos, q.Nanos))
+}
+
+// FadingOf is how far the offers of a seller have faded; empty while its lease is alive.
+func FadingOf(l *market.Listing, now market.Time) api.Fading {
+	if l.Fresh(now) {
+		return ""
+	}
+	return api.FadingAfter(time.Duration(l.Silent) * time.Millisecond)
 }

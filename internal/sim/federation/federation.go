@@ -41,6 +41,8 @@ type Member struct {
 	Cluster *sim.Cluster
 	Objects kube.Client
 	People  *client.Client
+	run     func() // starts its agent
+	stop    func() // and stops it
 }
 
 // Federation is a running one.
@@ -164,15 +166,28 @@ func (f *Federation) startMember(ctx context.Context, m *Member, log *slog.Logge
 		}
 		url = "https://" + connector
 	}
-	f.group.Go(func() error {
-		return agent.Run(ctx, agent.Options{
-			ConnectorListen: connector, ConnectorURL: url,
-			Kubernetes: m.Cluster.API.Config(), ClusterID: m.Name, Join: token.Token,
-			Identity: store.InDir(filepath.Join(f.Dir, m.Name)), Socket: m.Socket, Log: log.With("part", "agent"),
+	m.run = func() {
+		ctx, stop := context.WithCancel(ctx)
+		ended := make(chan struct{})
+		m.stop = func() { stop(); <-ended }
+		f.group.Go(func() error {
+			defer close(ended)
+			return agent.Run(ctx, agent.Options{
+				ConnectorListen: connector, ConnectorURL: url,
+				Kubernetes: m.Cluster.API.Config(), ClusterID: m.Name, Join: token.Token,
+				Identity: store.InDir(filepath.Join(f.Dir, m.Name)), Socket: m.Socket, Log: log.With("part", "agent"),
+			})
 		})
-	})
+	}
+	m.run()
 	return nil
 }
+
+// StopMember stops the agent of a member, and waits for its end; its cluster goes on. StartMember starts it again.
+func (f *Federation) StopMember(name string) { f.Members[name].stop() }
+
+// StartMember starts the agent of a member that was stopped.
+func (f *Federation) StartMember(name string) { f.Members[name].run() }
 
 // freeAddress is one on loopback that nobody listens at.
 func freeAddress() (string, error) {
