@@ -282,14 +282,9 @@ func (c *catalogs) shown(vias []string, q api.CatalogQuery, now time.Time) (all 
 	return all, has
 }
 
-// others are the connectors of which there is a copy.
-func (c *catalogs) others(brokers []string) (vias []string) {
+// vias are those of whom there is a copy.
+func (c *catalogs) vias() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for via := range c.from {
-		if !slices.Contains(brokers, via) {
-			vias = append(vias, via)
-		}
-	}
-	return vias
+	return slices.Collect(maps.Keys(c.from))
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -161,7 +162,9 @@ func (f *follower) followBroker(ctx context.Context, from *feed) {
 				case api.WatchHandshake:
 					f.letter(e.Document)
 				case api.WatchStanding:
-					f.standing(*e.Standing)
+					if !strings.HasPrefix(from.via, brokerVia) { // brokers may differ: the main one's word is shown
+						f.standing(*e.Standing)
+					}
 				case api.WatchBookmark:
 					token, wait = e.Token, firstTry
 					f.heard(from, nil)
@@ -184,6 +187,8 @@ func (f *follower) followBroker(ctx context.Context, from *feed) {
 		}
 		select {
 		case <-time.After(wait/2 + rand.N(wait)): // not all at once after the broker was away
+		case <-from.woken:
+			wait = firstTry
 		case <-ctx.Done():
 		}
 		wait = min(2*wait, 30*time.Second)

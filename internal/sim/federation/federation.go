@@ -76,6 +76,7 @@ func Kinds() []kubeapi.Type {
 		kind("Offer", "offers", true, true),
 		kind("Contract", "contracts", true, true),
 		kind("Peer", "peers", true, true),
+		kind("Broker", "brokers", true, true),
 	}
 }
 
@@ -103,30 +104,54 @@ func (f *Federation) failed(err error) error {
 }
 
 // StartBroker starts the broker, where it was if it was stopped.
-func (f *Federation) StartBroker() error {
+func (f *Federation) StartBroker() (err error) {
+	f.URL, f.Operator, f.StopBroker, err = f.startBroker("broker", f.URL)
+	return err
+}
+
+// Other is a broker besides the federation's own.
+type Other struct {
+	Name, URL string
+	Operator  *client.Client
+	// Stop stops it, and waits for its end; Start starts it again where it was.
+	Stop func()
+	f    *Federation
+}
+
+// StartOther starts another broker.
+func (f *Federation) StartOther(name string) (*Other, error) {
+	o := &Other{Name: name, f: f}
+	return o, o.Start()
+}
+
+// Start starts it, where it was if it was stopped.
+func (o *Other) Start() (err error) {
+	o.URL, o.Operator, o.Stop, err = o.f.startBroker(o.Name, o.URL)
+	return err
+}
+
+func (f *Federation) startBroker(name, url string) (string, *client.Client, func(), error) {
 	ctx, stop := context.WithCancel(f.ctx)
-	socket, address := filepath.Join(f.Dir, "broker.sock"), "127.0.0.1:0"
-	if f.URL != "" {
-		address = strings.TrimPrefix(f.URL, "https://")
+	socket, address := filepath.Join(f.Dir, name+".sock"), "127.0.0.1:0"
+	if url != "" {
+		address = strings.TrimPrefix(url, "https://")
 	}
 	ready, ended := make(chan string, 1), make(chan error, 1)
 	f.group.Go(func() error {
 		err := broker.Run(ctx, broker.Options{
-			Dir: filepath.Join(f.Dir, "broker"), Listen: address, Socket: socket,
-			Log: f.log.With("part", "broker"), Ready: func(url string) { ready <- url },
+			Dir: filepath.Join(f.Dir, name), Listen: address, Socket: socket,
+			Log: f.log.With("part", name), Ready: func(url string) { ready <- url },
 		})
 		ended <- err
 		close(ended)
 		return err
 	})
-	f.Operator = client.New("unix://"+socket, nil)
 	select {
-	case f.URL = <-ready:
-		f.StopBroker = func() { stop(); <-ended }
-		return nil
+	case url = <-ready:
+		return url, client.New("unix://"+socket, nil), func() { stop(); <-ended }, nil
 	case err := <-ended:
 		stop()
-		return fmt.Errorf("the broker did not start: %w", err)
+		return "", nil, func() {}, fmt.Errorf("the broker did not start: %w", err)
 	}
 }
 
