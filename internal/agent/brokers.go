@@ -68,8 +68,7 @@ func (b *brokers) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result, 
 	case err != nil && !gone:
 		return ctrl.Result{}, err
 	case at.Name == api.MainBroker:
-		b.main.off.set(gone || !object.Spec.Disabled)
-		b.main.wake()
+		b.main.enable(gone || !object.Spec.Disabled)
 	case gone:
 		return ctrl.Result{}, b.remove(ctx, at.Name)
 	default:
@@ -85,6 +84,9 @@ func (b *brokers) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result, 
 func (b *brokers) follows(name string, spec api.BrokerSpec) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.ctx.Err() != nil {
+		return
+	}
 	one := b.open[name]
 	if one != nil && (one.spec.URL != spec.URL || one.membership == nil && one.err != nil && one.spec != spec) {
 		b.end(name)
@@ -97,8 +99,7 @@ func (b *brokers) follows(name string, spec api.BrokerSpec) {
 		b.all.Go(func() { b.deal(ctx, name, one, spec) })
 	}
 	if one.spec = spec; one.feed != nil {
-		one.feed.off.set(!spec.Disabled)
-		one.feed.wake()
+		one.feed.enable(!spec.Disabled)
 	}
 }
 
@@ -149,7 +150,7 @@ func (b *brokers) deal(ctx context.Context, name string, one *joined, spec api.B
 		return
 	}
 	one.membership, one.feed = m, f
-	f.off.set(!one.spec.Disabled)
+	f.enable(!one.spec.Disabled)
 	b.follow.feeds.add(f)
 	b.mu.Unlock()
 	b.came()
@@ -228,10 +229,14 @@ func (b *brokers) describe(name string, spec api.BrokerSpec, generation int64, s
 	b.mu.Lock()
 	f, one := b.main, b.open[name]
 	s.URL = b.member.url
+	var refused error
 	if name != api.MainBroker {
 		f, s.URL = nil, spec.URL
 		if one != nil && one.membership != nil {
 			f, s.URL = one.feed, one.url
+		}
+		if one != nil {
+			refused = one.err
 		}
 	}
 	b.mu.Unlock()
@@ -244,10 +249,10 @@ func (b *brokers) describe(name string, spec api.BrokerSpec, generation int64, s
 	switch connected := f != nil && f.connected(); {
 	case spec.Disabled:
 		c.Reason, c.Message = "Disabled", "people disabled it; what is reserved through it goes on"
-	case f == nil && (one == nil || one.err == nil):
+	case f == nil && refused == nil:
 		c.Reason, c.Message = "Joining", "it is being joined"
 	case f == nil:
-		c.Reason, c.Message = "NotJoined", one.err.Error()
+		c.Reason, c.Message = "NotJoined", refused.Error()
 	case connected:
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, "Connected", "its watch is open"
 	case err != nil:

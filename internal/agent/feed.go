@@ -44,6 +44,13 @@ func (f *feed) wake() {
 	}
 }
 
+// enable lets it be dealt with, or not.
+func (f *feed) enable(is bool) {
+	if f.off.set(is) {
+		f.wake()
+	}
+}
+
 // name is that of a broker that was joined.
 func (f *feed) name() string { return brokerName(f.via) }
 

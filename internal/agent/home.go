@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -331,20 +332,24 @@ func (h *home) PutBroker(ctx context.Context, name string, spec api.BrokerSpec) 
 	if err := checkBroker(name, spec); err != nil {
 		return none, err
 	}
-	object := &api.Broker{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: name}}
-	err := h.Get(ctx, client.ObjectKeyFromObject(object), object)
-	before := object.DeepCopy()
-	if spec.Join == "" {
-		spec.Join = before.Spec.Join
+	object := &api.Broker{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: name}, Spec: spec}
+	said := map[string]any{"disabled": spec.Disabled, "url": nil} // all of it, because our cache may lag behind what was said before
+	if spec.URL != "" {
+		said["url"] = spec.URL
 	}
-	object.Spec = spec
-	switch {
-	case apierrors.IsNotFound(err) && spec.Join == "" && name != api.MainBroker:
-		return none, api.Invalid("join", "there is no broker %s here, and no token to join one", name).Fix("ask the broker's operator for one (bourse broker token create), and give it: bourse brokers add %s --join TOKEN", name)
-	case apierrors.IsNotFound(err):
+	if spec.Join != "" {
+		said["join"] = spec.Join
+	}
+	patch, err := json.Marshal(map[string]any{"spec": said})
+	if err != nil {
+		return none, err
+	}
+	if err = h.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch)); apierrors.IsNotFound(err) {
+		if spec.Join == "" && name != api.MainBroker {
+			return none, api.Invalid("join", "there is no broker %s here, and no token to join one", name).Fix("ask the broker's operator for one (bourse broker token create), and give it: bourse brokers add %s --join TOKEN", name)
+		}
+		object.Spec = spec
 		err = h.Create(ctx, object)
-	case err == nil && object.Spec != before.Spec:
-		err = h.Patch(ctx, object, client.MergeFrom(before))
 	}
 	if err != nil {
 		return none, kubernetesError(err)

@@ -25,8 +25,8 @@ func newValve(name string, next http.RoundTripper) *valve {
 	return v
 }
 
-// set opens or closes it. To close it ends what is under way.
-func (v *valve) set(open bool) {
+// set opens or closes it, and says whether that is news. To close it ends what is under way.
+func (v *valve) set(open bool) (news bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch {
@@ -35,7 +35,10 @@ func (v *valve) set(open bool) {
 	case !open && v.open != nil:
 		v.stop()
 		v.open = nil
+	default:
+		return false
 	}
+	return true
 }
 
 func (v *valve) closed() bool {

@@ -1,6 +1,7 @@
 package federation_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -40,6 +41,13 @@ func TestCatalogIsCopied(t *testing.T) {
 		t.Errorf("an offer that is not in the copy: %v", err)
 	}
 
+	d, codes := must(f.oslo.People.Diagnose(t.Context()))(t), map[string]string{}
+	for _, p := range d.Problems {
+		codes[p.Code] = p.Detail
+	}
+	if !strings.Contains(codes["WithoutBroker"], "bourse reserve") || !strings.Contains(codes["GoesOn"], "shows 1 offers") {
+		t.Errorf("the doctor says %v", codes)
+	}
 	f.StopMember("milan")
 	f.StopMember("oslo")
 	f.StartMember("oslo")
