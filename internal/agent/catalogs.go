@@ -46,6 +46,7 @@ type copied struct {
 
 	next    map[string][]listing // of a telling of everything that has not ended
 	changed bool
+	live    bool // heard since it was last lost
 }
 
 const (
@@ -212,7 +213,7 @@ func (c *catalogs) hear(f *feed, e api.WatchEvent) {
 		if one.next != nil {
 			one.Offers, one.next, one.changed = one.next, nil, true
 		}
-		one.Token, one.AsOf = e.Token, metav1.Now()
+		one.Token, one.AsOf, one.live = e.Token, metav1.Now(), true
 		if one.changed {
 			one.changed = false
 			c.tell()
@@ -250,12 +251,16 @@ func (o *copied) take(s *api.Stall) {
 	}
 }
 
-// lost has the time be kept until which what a feed showed was so.
+// lost has the time be kept until which what a feed showed was so: once, however often it is tried in vain then.
 func (c *catalogs) lost(f *feed) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if one := c.from[f.via]; one != nil {
-		one.next, one.changed = nil, false
+	one := c.from[f.via]
+	if one == nil {
+		return
+	}
+	if one.next, one.changed = nil, false; one.live {
+		one.live = false
 		c.tell()
 	}
 }

@@ -100,6 +100,10 @@ func TestCatalogCopies(t *testing.T) {
 	tell(all, stallOf("oslo", "gpu"))
 	c.lost(f)
 	expect("a telling that broke off", "milan/web")
+	<-c.news // that the watch ended is kept
+	if c.lost(f); len(c.news) > 0 {
+		t.Error("it is kept again for each attempt in vain")
+	}
 
 	c = open()
 	expect("after a restart", "milan/web")
