@@ -353,6 +353,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 		open.add(&feed{via: cluster, broker: shop, gate: &own, borrower: borrower, link: &link{}, says: map[string]*transport.Reservation{}})
 	}
 	direct := &sellers{cluster: cluster, key: m.key, market: ledger, follow: follow, main: main, log: log, open: map[string]*seller{}}
+	more.introduce = direct.introduce
 	if err := a.control(sharing, known, &consumer.Requests{Client: a.mgr.GetClient(), Borrower: direct.borrower, Market: ledger, Cluster: cluster, Events: a.mgr.GetEventRecorder("bourse-agent")}, offers, &provider.Approvals{Client: a.mgr.GetClient(), Gate: gate}, more, wishes); err != nil {
 		return err
 	}

@@ -40,6 +40,8 @@ type brokers struct {
 	poke chan event.GenericEvent
 	// came is told when another is dealt with, so that it hears at once what this cluster has and sells.
 	came func()
+	// introduce shows one this cluster's card: without it nobody agrees to anything there.
+	introduce func(context.Context, transport.Broker) error
 
 	ctx  context.Context // of what is open
 	mu   sync.Mutex
@@ -143,7 +145,8 @@ func (b *brokers) deal(ctx context.Context, name string, one *joined, spec api.B
 	broker := transport.NewHTTP(b.cluster, m.broker)
 	gate, borrower := *b.main.gate, *b.main.borrower
 	gate.Broker, gate.Via, borrower.Broker, borrower.Via = broker, brokerVia+name, broker, brokerVia+name
-	f := &feed{via: brokerVia + name, off: m.valve, broker: broker, gate: &gate, borrower: &borrower, link: &link{}, says: map[string]*transport.Reservation{}, woken: make(chan struct{}, 1)}
+	f := &feed{via: brokerVia + name, off: m.valve, broker: broker, gate: &gate, borrower: &borrower, link: &link{}, says: map[string]*transport.Reservation{}, woken: make(chan struct{}, 1),
+		greet: func(ctx context.Context) error { return b.introduce(ctx, broker) }}
 	b.mu.Lock()
 	if ctx.Err() != nil {
 		b.mu.Unlock()
