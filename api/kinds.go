@@ -58,6 +58,11 @@ type ResourceRequestSpec struct {
 	// Offload says which namespaces use it. Empty: the virtual node stands ready for whoever selects it.
 	// +optional
 	Offload *Offload `json:"offload,omitempty"`
+	// Broker names the broker that is asked (bourse brokers). Default: the first that is enabled and reached. What was asked for stays
+	// there.
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	Broker string `json:"broker,omitempty"`
 }
 
 // ResourceRequestStatus is what became of a request.

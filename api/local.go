@@ -36,6 +36,8 @@ type RequestCreate struct {
 	Name    string   `json:"name,omitempty" maxLength:"253"`
 	Request Request  `json:"request"`
 	Offload *Offload `json:"offload,omitempty"`
+	// Broker names the broker that is asked. Default: the first that is enabled and reached.
+	Broker string `json:"broker,omitempty" maxLength:"63"`
 }
 
 // RequestStatus is a ResourceRequest as an agent's listener shows it; its ID is "namespace/name".

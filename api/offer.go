@@ -207,6 +207,8 @@ type CatalogQuery struct {
 	Available bool
 	// For is how long: plans that are sold for so long, with what they cost then. 0: plans of any length, with the cost of an hour.
 	For time.Duration
+	// Hidden includes the offers of sellers that have been silent for more than a day.
+	Hidden bool
 	// ByPrice sorts by what the cheapest plan costs: free ones first, then currency by currency.
 	ByPrice bool
 }
@@ -223,8 +225,43 @@ type Listing struct {
 	// Properties are the seller's, Fresh says that its agent's lease is alive.
 	Properties Properties `json:"properties"`
 	Fresh      bool       `json:"fresh"`
+	// SilentSince is about when the lease of a seller ended that is not fresh, and Fading what came of it; both are empty for one that is.
+	SilentSince *metav1.Time `json:"silentSince,omitempty"`
+	Fading      Fading       `json:"fading,omitempty"`
+	// AsOf says that this is from the agent's own copy of the catalog: nobody who could say how it is now is reached, and this is how it
+	// was then. Empty: it is so now.
+	AsOf *metav1.Time `json:"asOf,omitempty"`
 	// Plans say, by name, what is left of each.
 	Plans map[string]PlanListing `json:"plans"`
+}
+
+// Fading is how far an offer has faded whose seller is silent. Nobody takes it off sale: when the seller is back, it is there again.
+type Fading string
+
+const (
+	// Stale is the offer of a seller whose lease ended: nothing can be bought of it now.
+	Stale Fading = "Stale"
+	// Hidden is one that searches leave out that do not ask for it, after HiddenAfter.
+	Hidden Fading = "Hidden"
+	// ExpiredOffer is one that is not shown any more, after ExpiredAfter.
+	ExpiredOffer Fading = "Expired"
+)
+
+const (
+	// HiddenAfter and ExpiredAfter are how long a seller is silent until its offers are hidden, and expire.
+	HiddenAfter  = 24 * time.Hour
+	ExpiredAfter = 30 * 24 * time.Hour
+)
+
+// FadingAfter is how far an offer has faded whose seller has been silent for that long.
+func FadingAfter(silent time.Duration) Fading {
+	switch {
+	case silent >= ExpiredAfter:
+		return ExpiredOffer
+	case silent >= HiddenAfter:
+		return Hidden
+	}
+	return Stale
 }
 
 // PlanListing is what is left of a plan.

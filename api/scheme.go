@@ -22,6 +22,7 @@ func AddToScheme(s *runtime.Scheme) error {
 		&Peer{}, &PeerList{},
 		&Offer{}, &OfferList{},
 		&Contract{}, &ContractList{},
+		&Broker{}, &BrokerList{},
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil

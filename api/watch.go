@@ -1,5 +1,7 @@
 package api
 
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 // WatchType is the kind of a line of a watch.
 type WatchType string
 
@@ -14,6 +16,12 @@ const (
 	// WatchStanding carries how far another party of the caller's reservations is a member: once in each watch, and when
 	// it changes.
 	WatchStanding WatchType = "STANDING"
+	// WatchCatalog opens the part of the catalog, in a watch that asked for it: Complete says whether the sellers that follow, up to the
+	// next bookmark, are all that show the caller anything, or those of whom there is news. It comes again when the caller is shown
+	// other offers than before, as by a new card.
+	WatchCatalog WatchType = "CATALOG"
+	// WatchSeller carries what a seller shows the caller, in place of what it showed before.
+	WatchSeller WatchType = "SELLER"
 	// WatchBookmark carries a token: resuming from it misses nothing that came before. The
 	// first one ends the snapshot.
 	WatchBookmark WatchType = "BOOKMARK"
@@ -33,5 +41,22 @@ type WatchEvent struct {
 	// Document is a signed [Handshake].
 	Document string    `json:"document,omitempty"`
 	Standing *Standing `json:"standing,omitempty"`
+	Seller   *Stall    `json:"seller,omitempty"`
 	Error    *Error    `json:"error,omitempty"`
+}
+
+// Stall is what a seller shows a member of what it sells.
+//
+// +kubebuilder:object:generate=false
+type Stall struct {
+	Cluster string `json:"cluster"`
+	// Offers are in place of those that were told before. None: nothing of it is shown any more. What is left of their plans is as it
+	// was when this was told: news of that alone is not.
+	Offers []Envelope[Listing] `json:"offers,omitempty"`
+	// Part is 0 for the first event of a seller, which replaces what was told before, and counts those that add to it.
+	Part int `json:"part,omitempty"`
+	// Lease says that only Fresh and SilentSince are news; the offers are those that were told before.
+	Lease       bool         `json:"lease,omitempty"`
+	Fresh       bool         `json:"fresh"`
+	SilentSince *metav1.Time `json:"silentSince,omitempty"`
 }

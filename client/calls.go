@@ -61,6 +61,9 @@ func (c *Client) Catalog(ctx context.Context, q api.CatalogQuery) ([]api.Envelop
 	if q.For > 0 {
 		query.Set("for", q.For.String())
 	}
+	if q.Hidden {
+		query.Set("hidden", "true")
+	}
 	if q.ByPrice {
 		query.Set("sort", "price")
 	}

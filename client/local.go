@@ -126,3 +126,18 @@ func (c *Client) Resume(ctx context.Context, cluster string) (api.Envelope[api.K
 func (c *Client) RotateKey(ctx context.Context, from string) (r api.KeyRotated, err error) {
 	return r, c.call(ctx, http.MethodPost, "/key/rotate", nil, api.KeyRotation{From: from}, &r)
 }
+
+// Brokers lists the brokers that the agent's cluster deals with, the main one first.
+func (c *Client) Brokers(ctx context.Context) ([]api.Envelope[api.KnownBroker], error) {
+	return list[api.KnownBroker](ctx, c, "/brokers", nil)
+}
+
+// PutBroker adds a broker that the agent's cluster deals with, or changes it.
+func (c *Client) PutBroker(ctx context.Context, name string, spec api.BrokerSpec) (api.Envelope[api.KnownBroker], error) {
+	return one[api.KnownBroker](ctx, c, http.MethodPut, "/brokers/"+url.PathEscape(name), nil, spec)
+}
+
+// DeleteBroker removes one.
+func (c *Client) DeleteBroker(ctx context.Context, name string) error {
+	return c.call(ctx, http.MethodDelete, "/brokers/"+url.PathEscape(name), nil, nil, nil)
+}

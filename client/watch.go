@@ -22,11 +22,21 @@ const maxLine = 4 << 20
 // snapshot), until ctx ends, the connection does or handle returns an error, which it
 // returns. The caller watches again, with the token of the last bookmark that it has dealt with.
 func (c *Client) Watch(ctx context.Context, token string, handle func(api.WatchEvent) error) error {
+	return c.WatchCatalog(ctx, token, "", handle)
+}
+
+// WatchCatalog is Watch, with the catalog: what changed since the bookmark with the token catalog, or all of it ("all").
+func (c *Client) WatchCatalog(ctx context.Context, token, catalog string, handle func(api.WatchEvent) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	path := "/watch"
-	if token != "" {
-		path += "?token=" + url.QueryEscape(token)
+	path, query := "/watch", url.Values{}
+	for name, value := range map[string]string{"token": token, "catalog": catalog} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	if len(query) > 0 {
+		path += "?" + query.Encode()
 	}
 	alive := time.AfterFunc(silence, cancel)
 	defer alive.Stop()
@@ -46,7 +56,7 @@ func (c *Client) Watch(ctx context.Context, token string, handle func(api.WatchE
 		switch {
 		case e.Type == api.WatchEnd && e.Error != nil:
 			return understood(e.Error)
-		case e.Type == api.WatchReservation && e.Object == nil, e.Type == api.WatchStanding && e.Standing == nil:
+		case e.Type == api.WatchReservation && e.Object == nil, e.Type == api.WatchStanding && e.Standing == nil, e.Type == api.WatchSeller && e.Seller == nil:
 			return api.Errorf(api.CodeUnavailable, "the watch broke: an event is empty")
 		}
 		if err := handle(e); err != nil {

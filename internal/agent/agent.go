@@ -64,6 +64,7 @@ type Options struct {
 	// BrokerURL overrides the token's. CertDir holds tls.crt, tls.key and ca.crt where the broker's CA
 	// is not its own; then there is no token.
 	BrokerURL, CertDir string
+	brokerName         string // that of a broker more; empty: the main one
 	// Identity is where the keys are kept. Default: the Secret "bourse-identity" in Namespace.
 	Identity store.Store
 	// Interval is how often the cluster advertises without a change. Default 30 s.
@@ -193,6 +194,7 @@ func newManager(o Options) (manager.Manager, error) {
 			&api.Advertisement{}:       {Namespaces: map[string]cache.Config{o.Namespace: {}}},
 			&api.Peer{}:                {Namespaces: map[string]cache.Config{o.Namespace: {}}},
 			&api.Peering{}:             {Namespaces: map[string]cache.Config{o.Namespace: {}}},
+			&api.Broker{}:              {Namespaces: map[string]cache.Config{o.Namespace: {}}},
 			&api.Offer{}:               {Namespaces: map[string]cache.Config{o.Namespace: {}}},
 			&corev1.Node{}:             {Label: labels.SelectorFromSet(liqo.VirtualNodes())}, // the inventory knows the others
 		}},
@@ -284,10 +286,11 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 			return err
 		}
 	}
-	everywhere := stalls{broker, shop}
+	open := &feeds{}
+	everywhere := stalls{broker, open, shop}
 	shown := &picture{a.mgr.GetClient(), a.Namespace}
 	advertiser := &provider.Advertiser{
-		Cluster: cluster, Key: m.key, Market: ledger, Inventory: inv, Brokers: everywhere.all(), Log: log, Connector: a.ConnectorURL,
+		Cluster: cluster, Key: m.key, Market: ledger, Inventory: inv, Brokers: everywhere.all, Log: log, Connector: a.ConnectorURL,
 		Sharing: sharing.current.Load, Changed: sharing.changed, Interval: a.Interval,
 		Show: shown.show, Endorsement: a.Endorsement, Rotations: m.rotations,
 	}
@@ -302,7 +305,6 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 		}
 		demand.Roots = append(demand.Roots, root)
 	}
-	open := &feeds{}
 	reach := relay{broker, open}
 	gate := &provider.Gate{
 		Cluster: cluster, Key: m.key, Former: m.former(), Market: ledger, Engine: engine, Broker: broker, Log: log, Trust: demand, Fresh: advertiser.Fresh,
@@ -312,7 +314,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 		},
 	}
 	borrower := &consumer.Borrower{Cluster: cluster, Key: m.key, Market: ledger, Broker: broker, Trust: demand, Log: log}
-	main := &feed{broker: broker, gate: gate, borrower: borrower, link: a.link, says: map[string]*transport.Reservation{}}
+	main := &feed{broker: broker, off: m.valve, woken: make(chan struct{}, 1), gate: gate, borrower: borrower, link: a.link, says: map[string]*transport.Reservation{}}
 	open.add(main)
 	wishes := make(chan event.GenericEvent, 1024)
 	contracts := &contract.Book{Client: a.mgr.GetClient(), Cluster: cluster, Key: m.key, Market: ledger}
@@ -335,20 +337,27 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 		}
 	}
 	letter := func(document string) { post.receive(ctx, document) }
-	follow := &follower{cluster: cluster, market: ledger, feeds: open, log: log, sync: halves.sync, letter: letter, standing: news.hear, heard: func(from *feed, err error) {
-		if from.link.heard(err) && from == main {
+	shelf := newCatalogs(kube.New(a.mgr.GetClient(), client.ObjectKey{Namespace: a.Namespace, Name: CatalogName}), log)
+	shelf.load(ctx)
+	more := &brokers{Client: a.mgr.GetClient(), cluster: cluster, namespace: a.Namespace, market: ledger, member: m, main: main, log: log, ctx: ctx,
+		poke: make(chan event.GenericEvent, 1024), open: map[string]*joined{}, came: func() { sharing.tell(); go offers.LookAtAll(ctx) }}
+	follow := &follower{cluster: cluster, market: ledger, feeds: open, catalogs: shelf, log: log, sync: halves.sync, letter: letter, standing: news.hear, heard: func(from *feed, err error) {
+		if from.link.heard(err) && isBroker(from.via) {
 			sharing.tell() // while it was away it may have forgotten what we have
 			go offers.LookAtAll(ctx)
 		}
+		more.heard(from)
 	}}
 	follow.prepare()
+	more.follow = follow
 	if shop != nil {
 		own := *gate
 		own.Broker, own.Via = shop, cluster
 		open.add(&feed{via: cluster, broker: shop, gate: &own, borrower: borrower, link: &link{}, says: map[string]*transport.Reservation{}})
 	}
 	direct := &sellers{cluster: cluster, key: m.key, market: ledger, follow: follow, main: main, log: log, open: map[string]*seller{}}
-	if err := a.control(sharing, known, &consumer.Requests{Client: a.mgr.GetClient(), Borrower: direct.borrower, Market: ledger, Cluster: cluster, Events: a.mgr.GetEventRecorder("bourse-agent")}, offers, &provider.Approvals{Client: a.mgr.GetClient(), Gate: gate}, wishes); err != nil {
+	more.introduce = direct.introduce
+	if err := a.control(sharing, known, &consumer.Requests{Client: a.mgr.GetClient(), Borrower: direct.borrower, Market: ledger, Cluster: cluster, Events: a.mgr.GetEventRecorder("bourse-agent")}, offers, &provider.Approvals{Client: a.mgr.GetClient(), Gate: gate}, more, wishes); err != nil {
 		return err
 	}
 	group.Go(func() error { return inv.Run(ctx) })
@@ -367,7 +376,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	if err := advertiser.Begin(ctx); err != nil {
 		return err
 	}
-	d := a.newDoctor(cluster, m, ledger, broker, sharing, here)
+	d := a.newDoctor(cluster, m, ledger, reach, open, more, shelf, sharing, here)
 	if halves.peerings != nil {
 		d.places = halves.peerings.lend.places
 		group.Go(func() error { return d.places.run(ctx) })
@@ -378,13 +387,15 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	group.Go(func() error { offers.LookAtAll(ctx); return nil })
 	group.Go(func() error { return follow.run(ctx) })
 	group.Go(func() error { return direct.run(ctx) })
+	group.Go(func() error { return shelf.run(ctx) })
+	group.Go(func() error { return more.run(ctx) })
 	return a.listen(ctx, &home{
-		Client: a.mgr.GetClient(), cluster: cluster, namespace: a.Namespace, member: m, policy: sharing, ledger: ledger, borrower: borrower, link: a.link, broker: m.url, doctor: d, gate: gate,
-	}, away{reach, direct}, log)
+		Client: a.mgr.GetClient(), cluster: cluster, namespace: a.Namespace, member: m, policy: sharing, ledger: ledger, borrower: borrower, link: a.link, broker: m.url, doctor: d, gate: gate, brokers: more,
+	}, away{reach, direct, shelf}, log)
 }
 
 // control starts the controllers of the objects that people write.
-func (a *agent) control(sharing *policy, known *peers, requests *consumer.Requests, offers *provider.Offers, approvals *provider.Approvals, wishes chan event.GenericEvent) error {
+func (a *agent) control(sharing *policy, known *peers, requests *consumer.Requests, offers *provider.Offers, approvals *provider.Approvals, more *brokers, wishes chan event.GenericEvent) error {
 	err := ctrl.NewControllerManagedBy(a.mgr).Named("sharingpolicy").For(&api.SharingPolicy{}).Complete(sharing)
 	if err != nil {
 		return err
@@ -396,6 +407,11 @@ func (a *agent) control(sharing *policy, known *peers, requests *consumer.Reques
 	}
 	err = ctrl.NewControllerManagedBy(a.mgr).Named("offer").For(&api.Offer{}).
 		WatchesRawSource(source.Channel(offers.Poke, &handler.EnqueueRequestForObject{})).Complete(offers)
+	if err != nil {
+		return err
+	}
+	err = ctrl.NewControllerManagedBy(a.mgr).Named("broker").For(&api.Broker{}).
+		WatchesRawSource(source.Channel(more.poke, &handler.EnqueueRequestForObject{})).Complete(more)
 	if err != nil {
 		return err
 	}

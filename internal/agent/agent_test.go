@@ -37,7 +37,7 @@ func kinds() []kubeapi.Type {
 	}{
 		{"ResourceRequest", "resourcerequests", true, true}, {"ReservationInstruction", "reservationinstructions", true, true},
 		{"ProviderInstruction", "providerinstructions", true, true}, {"SharingPolicy", "sharingpolicies", false, true},
-		{"Advertisement", "advertisements", true, true}, {"Ledger", "ledgers", true, false}, {"Peering", "peerings", true, true}, {"Peer", "peers", true, true}, {"Offer", "offers", true, true}, {"Contract", "contracts", true, true},
+		{"Advertisement", "advertisements", true, true}, {"Ledger", "ledgers", true, false}, {"Peering", "peerings", true, true}, {"Peer", "peers", true, true}, {"Offer", "offers", true, true}, {"Contract", "contracts", true, true}, {"Broker", "brokers", true, true},
 	} {
 		types = append(types, kubeapi.Type{GroupVersion: api.GroupVersion, Kind: k.kind, Resource: k.resource, Namespaced: k.namespaced, Status: k.status})
 	}

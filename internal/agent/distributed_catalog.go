@@ -69,9 +69,3 @@ func (h *home) Peerings(ctx context.Context) ([]api.Peering, error) {
 	}
 	return list.Items, nil
 }
-
-// Brokers implements distributedcatalog.Home: there is one.
-func (h *home) Brokers(ctx context.Context) ([]api.AgentStatus, error) {
-	status, err := h.Status(ctx)
-	return []api.AgentStatus{status}, err
-}

@@ -33,6 +33,10 @@ type doctor struct {
 	member     *membership
 	link       *link
 	broker     transport.Broker
+	feeds      *feeds
+	brokers    *brokers
+	catalogs   *catalogs
+	connector  string // where others reach this cluster's; empty: it has none
 	sharing    *policy
 	here       *installed          // nil without a Liqo that can be used
 	places     *placeholders       // likewise
@@ -52,9 +56,9 @@ const (
 )
 
 // newDoctor makes the doctor of this cluster.
-func (a *agent) newDoctor(cluster string, m *membership, x *exchange.Exchange, b transport.Broker, sharing *policy, here *installed) *doctor {
+func (a *agent) newDoctor(cluster string, m *membership, x *exchange.Exchange, b transport.Broker, open *feeds, more *brokers, shelf *catalogs, sharing *policy, here *installed) *doctor {
 	c := a.mgr.GetClient()
-	d := &doctor{Client: c, cluster: cluster, namespace: a.Namespace, market: x, member: m, link: a.link, broker: b, sharing: sharing, here: here}
+	d := &doctor{Client: c, cluster: cluster, namespace: a.Namespace, market: x, member: m, link: a.link, broker: b, feeds: open, brokers: more, catalogs: shelf, connector: a.ConnectorURL, sharing: sharing, here: here}
 	if !a.WithoutLiqo {
 		d.inspection = &posture.Inspection{
 			Reader: a.mgr.GetAPIReader(), Lists: c, Writer: c, Prove: true, Namespace: a.Namespace, LiqoNamespace: a.LiqoNamespace,
@@ -97,7 +101,7 @@ func (d *doctor) diagnose(ctx context.Context) []api.Problem {
 	if d.behindNetwork() {
 		all = slices.DeleteFunc(all, func(p api.Problem) bool { return p.Code == health.APIServerLocal.Code }) // nobody dials it
 	}
-	for what, look := range map[string]func(context.Context) ([]api.Problem, error){"peers": d.ofPeers, "peerings": d.ofPeerings, "the way to the API server": d.ofAccess} {
+	for what, look := range map[string]func(context.Context) ([]api.Problem, error){"the other brokers": d.ofOthers, "what goes on without a broker": d.meanwhile, "peers": d.ofPeers, "peerings": d.ofPeerings, "the way to the API server": d.ofAccess} {
 		found, err := look(ctx)
 		if err != nil {
 			found = append(found, health.NotChecked.Of(what, "", "%s", err))
@@ -115,7 +119,7 @@ func (d *doctor) ofBroker() (found []api.Problem) {
 	d.link.mu.Lock()
 	cause, last := d.link.err, d.link.last
 	d.link.mu.Unlock()
-	if cause != nil {
+	if cause != nil && !d.member.valve.closed() {
 		remedy := "see whether the broker runs at " + d.member.url
 		if e, ok := errors.AsType[*api.Error](cause); ok && e.Remedy != "" {
 			remedy = e.Remedy

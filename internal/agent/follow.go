@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,6 +32,8 @@ type follower struct {
 	letter func(document string)
 	// standing is given what the broker says of another's membership.
 	standing func(api.Standing)
+	// catalogs keep what each shows of what is sold.
+	catalogs *catalogs
 	// heard is told of each success and failure of the connection to a broker.
 	heard func(*feed, error)
 
@@ -148,7 +151,8 @@ func (f *follower) followBroker(ctx context.Context, from *feed) {
 			err = from.greet(ctx)
 		}
 		if err == nil {
-			err = from.broker.Watch(ctx, token, func(e api.WatchEvent) error {
+			err = from.broker.WatchCatalog(ctx, token, f.catalogs.token(from), func(e api.WatchEvent) error {
+				f.catalogs.hear(from, e)
 				switch e.Type {
 				case api.WatchSnapshot:
 					from.began(e.Complete)
@@ -158,7 +162,9 @@ func (f *follower) followBroker(ctx context.Context, from *feed) {
 				case api.WatchHandshake:
 					f.letter(e.Document)
 				case api.WatchStanding:
-					f.standing(*e.Standing)
+					if !strings.HasPrefix(from.via, brokerVia) { // brokers may differ: the main one's word is shown
+						f.standing(*e.Standing)
+					}
 				case api.WatchBookmark:
 					token, wait = e.Token, firstTry
 					f.heard(from, nil)
@@ -173,12 +179,16 @@ func (f *follower) followBroker(ctx context.Context, from *feed) {
 			return
 		}
 		from.lost()
+		f.catalogs.lost(from)
 		f.heard(from, err)
 		if code := api.CodeOf(err); code == api.CodeInvalid {
 			token = ""
+			f.catalogs.begin(from)
 		}
 		select {
 		case <-time.After(wait/2 + rand.N(wait)): // not all at once after the broker was away
+		case <-from.woken:
+			wait = firstTry
 		case <-ctx.Done():
 		}
 		wait = min(2*wait, 30*time.Second)

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -35,6 +36,7 @@ type home struct {
 	broker    string
 	doctor    *doctor
 	gate      *provider.Gate
+	brokers   *brokers
 }
 
 var _ server.Home = (*home)(nil)
@@ -58,7 +60,7 @@ func (h *home) MakeRequest(ctx context.Context, r api.RequestCreate) (api.Envelo
 	if err := h.borrower.Able(r.Request); err != nil {
 		return api.Envelope[api.RequestStatus]{}, err
 	}
-	object := &api.ResourceRequest{Spec: api.ResourceRequestSpec{Request: r.Request, Offload: r.Offload}}
+	object := &api.ResourceRequest{Spec: api.ResourceRequestSpec{Request: r.Request, Offload: r.Offload, Broker: r.Broker}}
 	object.Namespace, object.Name = r.Namespace, r.Name
 	if object.Namespace == "" {
 		object.Namespace = "default"
@@ -317,4 +319,53 @@ func (h *home) Audit(ctx context.Context, cluster string) (*api.Audit, error) {
 func (h *home) Evict(ctx context.Context, cluster string) (api.Eviction, error) {
 	ended, err := h.gate.Revoke(ctx, cluster)
 	return api.Eviction{Reservations: ended}, err
+}
+
+// Brokers reads those that this cluster deals with, the main one first.
+func (h *home) Brokers(ctx context.Context) ([]api.Envelope[api.KnownBroker], error) {
+	return h.brokers.known(ctx)
+}
+
+// PutBroker writes the admin's word into the Broker of a name. A token that is there stays there where none is given.
+func (h *home) PutBroker(ctx context.Context, name string, spec api.BrokerSpec) (api.Envelope[api.KnownBroker], error) {
+	none := api.Envelope[api.KnownBroker]{}
+	if err := checkBroker(name, spec); err != nil {
+		return none, err
+	}
+	object := &api.Broker{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: name}, Spec: spec}
+	said := map[string]any{"disabled": spec.Disabled, "url": nil} // all of it, because our cache may lag behind what was said before
+	if spec.URL != "" {
+		said["url"] = spec.URL
+	}
+	if spec.Join != "" {
+		said["join"] = spec.Join
+	}
+	patch, err := json.Marshal(map[string]any{"spec": said})
+	if err != nil {
+		return none, err
+	}
+	if err = h.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch)); apierrors.IsNotFound(err) {
+		if spec.Join == "" && name != api.MainBroker {
+			return none, api.Invalid("join", "there is no broker %s here, and no token to join one", name).Fix("ask the broker's operator for one (bourse broker token create), and give it: bourse brokers add %s --join TOKEN", name)
+		}
+		object.Spec = spec
+		err = h.Create(ctx, object)
+	}
+	if err != nil {
+		return none, kubernetesError(err)
+	}
+	out := api.Envelope[api.KnownBroker]{ID: name, Revision: uint64(object.Generation), Payload: api.KnownBroker{Spec: object.Spec, Status: object.Status}}
+	out.Payload.Spec.Join = ""
+	return out, nil
+}
+
+// DeleteBroker deletes one.
+func (h *home) DeleteBroker(ctx context.Context, name string) error {
+	if name == api.MainBroker {
+		return api.Invalid("name", "%s is the broker that the agent was started with", name).Fix("disable it: bourse brokers disable %s", name)
+	}
+	if err := h.Delete(ctx, &api.Broker{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: name}}); err != nil {
+		return kubernetesError(err)
+	}
+	return nil
 }

@@ -10,6 +10,8 @@ type link struct {
 	mu   sync.Mutex
 	err  error
 	last time.Time
+	// turned is when it was last lost, or found.
+	turned time.Time
 }
 
 // heard notes how the last call went, and says whether the broker is back.
@@ -17,6 +19,9 @@ func (l *link) heard(err error) (back bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	back = err == nil && l.err != nil
+	if back || (err == nil) != (l.err == nil) || l.turned.IsZero() {
+		l.turned = time.Now()
+	}
 	if l.err = err; err == nil {
 		l.last = time.Now()
 	}
@@ -35,4 +40,11 @@ func (l *link) state() (bool, time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.err == nil && !l.last.IsZero(), l.last
+}
+
+// since is when it was last lost, or found; zero before the first call.
+func (l *link) since() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.turned
 }

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -28,6 +29,7 @@ type membership struct {
 	rotated chan struct{}
 	tls     *tlsid.Client
 	http    *http.Client
+	valve   *valve
 	broker  *client.Client
 	url     string
 	store   store.Store
@@ -69,9 +71,10 @@ func enter(ctx context.Context, cluster string, o Options, log *slog.Logger) (*m
 	if o.BrokerURL != "" {
 		m.url = o.BrokerURL
 	}
-	m.http = &http.Client{Transport: &http.Transport{
+	m.valve = newValve(cmp.Or(o.brokerName, api.MainBroker), &http.Transport{
 		TLSClientConfig: m.tls.Config(), MaxIdleConnsPerHost: 16, IdleConnTimeout: 90 * time.Second,
-	}}
+	})
+	m.http = &http.Client{Transport: m.valve}
 	m.broker = client.New(m.url, m.http)
 	return m, nil
 }

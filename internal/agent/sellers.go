@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -64,11 +65,10 @@ func (s *sellers) run(ctx context.Context) error {
 }
 
 func (s *sellers) look(ctx context.Context) {
-	away := s.main.link.away(patience)
 	needed := map[string]bool{}
 	_ = s.market.Read(ctx, func(m *market.State) {
 		for _, r := range m.Of(s.cluster, 0) {
-			if r.Consumer == s.cluster && r.Provider != "" && r.State.Counts() && (r.Via != "" || away && r.Acceptance != "") {
+			if r.Consumer == s.cluster && r.Provider != "" && r.State.Counts() && (!isBroker(r.Via) || r.Acceptance != "" && s.follow.feeds.lost(r.Via, patience)) {
 				needed[r.Provider] = true
 			}
 		}
@@ -127,18 +127,28 @@ func (s *sellers) introduce(ctx context.Context, to transport.Broker) error {
 	return nil
 }
 
-// borrower is the half that asks for a request: at the broker or, while that is away, at the seller that a purchase names. What has
-// been asked for somewhere stays there.
-func (s *sellers) borrower(ctx context.Context, r api.Request, ours *market.Reservation) (*consumer.Borrower, error) {
-	name := ""
+// borrower is the half that asks for a request: at the broker of a name, or the first or, while none is reached, at the seller that a
+// purchase names. What has been asked for somewhere stays there. Errors: Unavailable; Invalid for a name that no broker has.
+func (s *sellers) borrower(ctx context.Context, broker string, r api.Request, ours *market.Reservation) (*consumer.Borrower, error) {
+	at, name := s.follow.feeds.broker(), ""
 	switch {
+	case ours != nil && isBroker(ours.Via):
+		if at = s.follow.feeds.named(brokerName(ours.Via)); at == nil { // it was removed
+			name = ours.Provider
+		}
 	case ours != nil:
 		name = ours.Via
-	case r.Purchase != nil && s.main.link.away(0):
+	case broker != "":
+		if at = s.follow.feeds.named(broker); at == nil {
+			return nil, api.Invalid("broker", "there is no broker %.63q here", broker).Fix("name one of: bourse brokers")
+		}
+	case r.Purchase != nil && s.follow.feeds.away(0):
 		name = r.Purchase.Seller
+	case at == nil:
+		return s.main.borrower, nil // all are disabled: it says so
 	}
 	if name == "" {
-		return s.main.borrower, nil
+		return at.borrower, nil
 	}
 	s.mu.Lock()
 	one, err := s.feed(name)
@@ -181,35 +191,75 @@ func (s *sellers) shown(ctx context.Context, q api.CatalogQuery) (all []api.Enve
 	return all
 }
 
-// away is the broker as the people of this cluster see it; while it is not there, those who sell and are known here show
-// their offers themselves.
+// away is the broker as the people of this cluster see it. While it is not there, those who sell and are known here show their offers
+// themselves, and of the others the agent's copy says what there was.
 type away struct {
 	relay
-	sellers *sellers
+	sellers  *sellers
+	catalogs *catalogs
 }
 
-// Catalog implements server.Away.
-func (a away) Catalog(ctx context.Context, q api.CatalogQuery) ([]api.Envelope[api.Listing], error) {
-	found, err := a.relay.Catalog(ctx, q)
-	if api.CodeOf(err) != api.CodeUnavailable || err == nil {
-		return found, err
+// Catalog is what all brokers show, each offer once. Of those that are not reached, the copy is shown; where none is, the sellers are
+// asked, too.
+func (a away) Catalog(ctx context.Context, q api.CatalogQuery) ([]listing, error) {
+	asked := a.feeds.brokers()
+	found, failed := make([][]listing, len(asked)), make([]error, len(asked))
+	var all sync.WaitGroup
+	for i, f := range asked {
+		all.Go(func() {
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			if f.link.away(0) { // it may be back, and it is not waited for
+				defer time.AfterFunc(patience, cancel).Stop()
+			}
+			found[i], failed[i] = f.broker.Catalog(ctx, q)
+		})
 	}
-	if direct := a.sellers.shown(ctx, q); len(direct) > 0 {
-		return direct, nil
+	all.Wait()
+	var out []listing
+	var lost []string
+	answered, err := 0, error(nil)
+	for i, f := range asked {
+		if out = append(out, found[i]...); failed[i] == nil {
+			answered++
+			continue
+		}
+		lost = append(lost, f.via)
+		err = cmp.Or(err, failed[i])
 	}
-	return nil, err
+	switch {
+	case len(asked) == 1 && (err == nil || api.CodeOf(err) != api.CodeUnavailable):
+		return out, err
+	case len(asked) == 0:
+		err = api.Errorf(api.CodeUnavailable, "all brokers are disabled here").Fix("see: bourse brokers")
+	}
+	now := time.Now()
+	if answered == 0 {
+		out = append(out, a.sellers.shown(ctx, q)...)
+		lost = a.catalogs.vias()
+	}
+	copied, has := a.catalogs.shown(lost, q, now)
+	if out = append(out, copied...); answered == 0 && len(out) == 0 && !has {
+		return nil, err
+	}
+	return merged(out, q, now), nil
 }
 
 // Offer implements server.Away.
-func (a away) Offer(ctx context.Context, seller, name string) (api.Envelope[api.Listing], error) {
-	offer, err := a.relay.Offer(ctx, seller, name)
-	if api.CodeOf(err) != api.CodeUnavailable || err == nil {
-		return offer, err
+func (a away) Offer(ctx context.Context, seller, name string) (offer listing, err error) {
+	if asked := a.feeds.brokers(); len(asked) == 1 {
+		if offer, err = asked[0].broker.Offer(ctx, seller, name); err == nil || api.CodeOf(err) != api.CodeUnavailable {
+			return offer, err
+		}
 	}
-	for _, l := range a.sellers.shown(ctx, api.CatalogQuery{Seller: seller}) {
+	found, failed := a.Catalog(ctx, api.CatalogQuery{Seller: seller, Hidden: true})
+	for _, l := range found {
 		if l.Payload.Name == name {
 			return l, nil
 		}
+	}
+	if err = cmp.Or(failed, err); err == nil {
+		err = api.Errorf(api.CodeNotFound, "no offer %.63s/%.63s that is shown to you", seller, name).Fix("see: bourse catalog")
 	}
 	return offer, err
 }

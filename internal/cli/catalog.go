@@ -23,7 +23,8 @@ func (sh *shell) catalogCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "catalog [WORD | SELLER/OFFER]", GroupID: "use", Short: "Search what other clusters sell",
 		Long: "Catalog lists the plans that are on sale and shown to your cluster: what a unit of each has, what it costs, and how many units\n" +
-			"are left now. A word is looked for in sellers, names, types, descriptions and labels; SELLER/OFFER shows one offer whole.",
+			"are left now; of a seller that is silent nothing can be bought, and after a day its offers are hidden. While neither a broker nor a\n" +
+			"seller is reached, the agent's own copy says what there was, and when. A word is looked for in sellers, names, types, descriptions and labels; SELLER/OFFER shows one offer whole.",
 		Example: "  bourse catalog\n  bourse catalog --gpu a100 --for 8h --sort price\n  bourse catalog milan/web",
 		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: sh.complete(offerNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -59,6 +60,7 @@ func (sh *shell) catalogCommand() *cobra.Command {
 	f.StringVar(&q.GPU, "gpu", "", "only of sellers with a GPU that is named like this")
 	f.StringVar(&q.Currency, "currency", "", "only in this currency, and what is free")
 	f.BoolVar(&q.Available, "available", false, "only what is not sold out")
+	f.BoolVar(&q.Hidden, "hidden", false, "also of sellers that have been silent for more than a day")
 	f.DurationVar(&q.For, "for", 0, "only what is sold for so long, with what it costs then (default: what an hour costs)")
 	f.StringVar(&sort, "sort", "", "name (default) or price: free first, then currency by currency")
 	return cmd
@@ -100,7 +102,7 @@ func (sh *shell) showCatalog(found []listing, d time.Duration) error {
 			if sh.output == "name" {
 				fmt.Fprintln(sh.out, id)
 			}
-			rows = append(rows, []string{id, sizes(p.Resources), priceText(p.Price), costText(left.Cost, p.Price), leftText(left.Remaining), l.Payload.Properties.Region, l.Payload.Offer.Type})
+			rows = append(rows, []string{id, sizes(p.Resources), priceText(p.Price), costText(left.Cost, p.Price), leftNow(l.Payload, left.Remaining), l.Payload.Properties.Region, l.Payload.Offer.Type})
 		}
 	}
 	switch {
@@ -110,7 +112,41 @@ func (sh *shell) showCatalog(found []listing, d time.Duration) error {
 		fmt.Fprintln(sh.progress, "Nothing that is on sale answers this. To see everything: bourse catalog")
 		return nil
 	}
-	return sh.table(rows)
+	err := sh.table(rows)
+	sh.remark(found)
+	return err
+}
+
+// leftNow is how many units are left as far as that can be known.
+func leftNow(l api.Listing, n int64) string {
+	switch {
+	case l.AsOf != nil:
+		return leftText(n) + " (" + ago(l.AsOf.Time) + ")"
+	case l.Fading != "":
+		return "silent"
+	}
+	return leftText(n)
+}
+
+func ago(t time.Time) string {
+	return shortly(max(0, time.Since(t)).Round(time.Second)) + " ago"
+}
+
+// remark says which of the offers are not as they are now.
+func (sh *shell) remark(found []listing) {
+	var oldest *metav1.Time
+	old := 0
+	for _, l := range found {
+		if at := l.Payload.AsOf; at != nil {
+			if old++; oldest == nil || at.Before(oldest) {
+				oldest = at
+			}
+		}
+	}
+	if old > 0 {
+		fmt.Fprintf(sh.progress, "%d of %d offers are from this agent's copy of the catalog, up to %s old: no broker, nor their seller, is reached now that could say more. See: bourse doctor\n",
+			old, len(found), strings.TrimSuffix(ago(oldest.Time), " ago"))
+	}
 }
 
 func shortly(d time.Duration) string {
@@ -158,7 +194,12 @@ func (sh *shell) showOffer(l listing) error {
 			fmt.Fprintf(sh.out, "%s: %s\n", line[0], line[1])
 		}
 	}
-	if !l.Payload.Fresh {
+	switch {
+	case l.Payload.AsOf != nil:
+		fmt.Fprintf(sh.out, "this is how it was %s: no broker, nor the seller, is reached now\n", ago(l.Payload.AsOf.Time))
+	case l.Payload.SilentSince != nil:
+		fmt.Fprintf(sh.out, "the seller is silent since about %s: nothing can be bought\n", timeText(l.Payload.SilentSince))
+	case !l.Payload.Fresh:
 		fmt.Fprintf(sh.out, "the seller is silent now: nothing can be bought\n")
 	}
 	rows := [][]string{{"PLAN", "A UNIT", "PRICE", "LEFT", "UNITS", "LASTS", "POOL"}}

@@ -27,7 +27,7 @@ type wish struct {
 	pool, where, target, strategy string
 	network                       string
 	exclude, prefer, offload      []string
-	namespace, name               string
+	namespace, name, broker       string
 	confirm, dryRun, noWait       bool
 	timeout                       time.Duration
 }
@@ -69,6 +69,7 @@ func (w *wish) useFlags(f *pflag.FlagSet) {
 	f.StringVar(&w.network, "network", "", "wireguard: pods here and there reach each other through Liqo's network; none (default)")
 	f.StringVarP(&w.namespace, "namespace", "n", "default", "namespace of the ResourceRequest")
 	f.StringVar(&w.name, "name", "", "name of the ResourceRequest (default: made up)")
+	f.StringVar(&w.broker, "broker", "", "which broker is asked, of bourse brokers (default: the first that is enabled and reached)")
 	f.BoolVar(&w.confirm, "confirm", false, "hold only, until `bourse confirm`")
 	f.BoolVar(&w.dryRun, "dry-run", false, "decide and explain, make nothing")
 	w.waitFlags(f)
@@ -201,7 +202,7 @@ func (sh *shell) place(ctx context.Context, c *client.Client, w *wish, r api.Req
 	if err != nil {
 		return err
 	}
-	made, err := c.MakeRequest(ctx, api.RequestCreate{Namespace: w.namespace, Name: w.name, Request: r, Offload: offload})
+	made, err := c.MakeRequest(ctx, api.RequestCreate{Namespace: w.namespace, Name: w.name, Request: r, Offload: offload, Broker: w.broker})
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ type Borrower struct {
 	Key     *clusterkey.Key
 	Market  *exchange.Exchange
 	Broker  transport.Broker
-	// Via is the cluster whose connector Broker is; empty: it is a broker.
+	// Via is the cluster whose connector Broker is, or "broker/NAME"; empty: it is the main broker.
 	Via   string
 	Trust trust.Demand
 	// Reach says why this cluster could not use what a provider lends, before anything is signed. Nil: it could.

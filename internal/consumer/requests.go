@@ -33,7 +33,7 @@ type Requests struct {
 	Market  *exchange.Exchange
 	// Borrower is who asks for a request, or goes on with what has become of it (nil: nothing yet). Errors: Unavailable where
 	// nobody can be asked now.
-	Borrower func(context.Context, api.Request, *market.Reservation) (*Borrower, error)
+	Borrower func(ctx context.Context, broker string, r api.Request, ours *market.Reservation) (*Borrower, error)
 	Events   events.EventRecorder
 }
 
@@ -57,7 +57,7 @@ func (r *Requests) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result,
 	if ours != nil {
 		wish.Reservation = ours.ID
 	}
-	borrower, err := r.Borrower(ctx, wish.Request, ours)
+	borrower, err := r.Borrower(ctx, object.Spec.Broker, wish.Request, ours)
 	if err != nil && ours == nil {
 		return r.failed(ctx, &object, err)
 	}
@@ -121,7 +121,7 @@ func (r *Requests) records(ctx context.Context, at ctrl.Request, uid string, the
 
 // end ends what a request that is gone has become: by whom it was asked for is told in time.
 func (r *Requests) end(ctx context.Context, record *market.Reservation) error {
-	borrower, err := r.Borrower(ctx, api.Request{}, nil)
+	borrower, err := r.Borrower(ctx, "", api.Request{}, nil)
 	if err != nil {
 		return err
 	}

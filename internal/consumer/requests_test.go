@@ -45,7 +45,7 @@ func newDesk(t *testing.T) *desk {
 	}
 	b, recorder := newBorrower(t), events.NewFakeRecorder(100)
 	return &desk{borrower: b, recorder: recorder, Requests: consumer.Requests{Client: c, Cluster: b.Borrower.Cluster, Market: b.Market, Events: recorder,
-		Borrower: func(context.Context, api.Request, *market.Reservation) (*consumer.Borrower, error) {
+		Borrower: func(context.Context, string, api.Request, *market.Reservation) (*consumer.Borrower, error) {
 			return b.Borrower, nil
 		}}}
 }

@@ -42,6 +42,7 @@ type Exchange struct {
 	view    atomic.Pointer[market.View]
 	lineage atomic.Pointer[string]
 	stats   stats
+	catalog catalog
 
 	// Owned by the goroutine of Run.
 	state       *market.State
@@ -52,7 +53,9 @@ type Exchange struct {
 	waitHolds   market.Time // time alone changes nothing before
 	noticed     market.Time // when the leases were last looked at
 	subscribers map[string]map[*Watch]struct{}
-	buffer      []byte // of the events that are appended, used again
+	shoppers    map[*Watch]struct{} // those that follow the catalog
+	changes     []CatalogChange     // of this batch
+	buffer      []byte              // of the events that are appended, used again
 }
 
 const (
@@ -79,7 +82,7 @@ func Open(ctx context.Context, j journal.Journal, options Options) (*Exchange, e
 	x := &Exchange{
 		options: options, journal: j, log: options.Log,
 		orders: make(chan *order, queueSize), done: make(chan struct{}),
-		subscribers: map[string]map[*Watch]struct{}{},
+		subscribers: map[string]map[*Watch]struct{}{}, shoppers: map[*Watch]struct{}{},
 	}
 	if err := x.load(ctx); err != nil {
 		return nil, err
@@ -100,7 +103,14 @@ func Open(ctx context.Context, j journal.Journal, options Options) (*Exchange, e
 func (x *Exchange) load(ctx context.Context) error {
 	folded := uint64(0)
 	var head journal.Head
-	state, err := fold(x.options.Self, func(onSnapshot func(journal.Head, []byte) error, onRecord func(journal.Record) error) (_ journal.Head, err error) {
+	var changes []CatalogChange
+	each := func(e market.Event, s *market.State) {
+		for _, change := range changesBy(e, s) {
+			change.revision = s.Revision
+			changes = append(changes, change)
+		}
+	}
+	state, err := fold(x.options.Self, each, func(onSnapshot func(journal.Head, []byte) error, onRecord func(journal.Record) error) (_ journal.Head, err error) {
 		head, err = x.journal.Load(ctx, func(at journal.Head, data []byte) error {
 			folded = at.Revision
 			return onSnapshot(at, data)
@@ -111,6 +121,10 @@ func (x *Exchange) load(ctx context.Context) error {
 		return err
 	}
 	x.state, x.head, x.foldedAt = state, head, folded
+	if x.options.Self == "" {
+		x.catalog.begin(folded)
+		x.catalog.add(changes)
+	}
 	x.lineage.Store(&head.Lineage)
 	return nil
 }
@@ -119,12 +133,19 @@ func (x *Exchange) load(ctx context.Context) error {
 type Replay func(onSnapshot func(journal.Head, []byte) error, onRecord func(journal.Record) error) (journal.Head, error)
 
 // Fold makes a broker's market of what a journal holds, without running it. Errors are the journal's.
-func Fold(replay Replay) (*market.State, error) { return fold("", replay) }
+func Fold(replay Replay) (*market.State, error) {
+	return fold("", func(market.Event, *market.State) {}, replay)
+}
 
-func fold(self string, replay Replay) (*market.State, error) {
+// fold tells each of the events after the snapshot, once it is true.
+func fold(self string, each func(market.Event, *market.State), replay Replay) (*market.State, error) {
 	state := market.New(self)
 	head, err := replay(
-		func(_ journal.Head, data []byte) error { return state.Restore(data, onAllCores) },
+		func(_ journal.Head, data []byte) error {
+			err := state.Restore(data, onAllCores)
+			state.Resold() // what is in a snapshot is no news
+			return err
+		},
 		func(r journal.Record) error {
 			for _, data := range r.Events {
 				e, err := market.DecodeEvent(data)
@@ -132,6 +153,7 @@ func fold(self string, replay Replay) (*market.State, error) {
 					return err
 				}
 				state.Apply(e)
+				each(e, state)
 			}
 			return nil
 		})
@@ -239,6 +261,7 @@ func (x *Exchange) run(ctx context.Context, batch []*order) (rest []*order, err 
 		}
 	} else {
 		x.publish()
+		x.changed(w.events)
 		x.feed(w.events)
 	}
 	for _, o := range batch {

@@ -25,3 +25,10 @@ func (x *Exchange) Watches() int {
 	})
 	return n
 }
+
+const MaxRemembered = maxRemembered
+
+// ForgetChange notes one more change of the catalog, so that older ones are forgotten.
+func (x *Exchange) ForgetChange(seller string) {
+	x.catalog.add([]CatalogChange{{Seller: seller, revision: x.View().Revision}})
+}

@@ -34,7 +34,10 @@ func (x *Exchange) Do(ctx context.Context, c market.Command) (market.Outcome, er
 // Observe takes in an advertisement. Errors: StaleAdvertisement, Unavailable.
 func (x *Exchange) Observe(ctx context.Context, cluster string, m *market.Measured, fresh bool) error {
 	return x.give(ctx, &order{observe: func(s *market.State, now market.Time) error {
-		return s.Observe(cluster, m, now, fresh)
+		before := s.Seller(cluster, now)
+		err := s.Observe(cluster, m, now, fresh)
+		x.observed(cluster, before, s.Seller(cluster, now))
+		return err
 	}})
 }
 

@@ -39,6 +39,9 @@ type Watch struct {
 	revision uint64
 	woken    bool
 	err      error
+	// follows says that it tells of the catalog; read is how far it has, anew that everything is to be told.
+	follows, anew bool
+	read          uint64
 }
 
 // Watch opens a watch of the reservations of a cluster that changed after a revision
@@ -131,6 +134,7 @@ func (w *Watch) Close() {
 }
 
 func (x *Exchange) unsubscribe(w *Watch) {
+	delete(x.shoppers, w)
 	delete(x.subscribers[w.cluster], w)
 	if len(x.subscribers[w.cluster]) == 0 {
 		delete(x.subscribers, w.cluster)
@@ -227,6 +231,7 @@ func (x *Exchange) feedAll() {
 			if w.Lineage != x.head.Lineage {
 				w.end(ErrBehind)
 			}
+			w.beginAnew()
 			for _, r := range all {
 				w.push(r)
 			}

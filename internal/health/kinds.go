@@ -42,7 +42,9 @@ var (
 	PeeringStuck     = Kind{"PeeringStuck", warn, "A peering does not come to where it should be."}
 
 	// The broker, and this agent.
-	BrokerUnreachable   = Kind{"BrokerUnreachable", warn, "The broker does not answer. What is reserved stays so and ends with its time; nothing new is reserved."}
+	BrokerUnreachable   = Kind{"BrokerUnreachable", warn, "The broker does not answer. What is reserved stays so and ends with its time; nothing new is reserved through it."}
+	WithoutBroker       = Kind{"WithoutBroker", warn, "No broker is reached, or all are disabled: what people cannot do meanwhile."}
+	GoesOn              = Kind{"GoesOn", info, "What goes on while no broker is reached."}
 	CertificateExpiring = Kind{"CertificateExpiring", warn, "The certificate for the broker was not renewed at half of its life."}
 	CertificateExpired  = Kind{"CertificateExpired", bad, "The certificate for the broker is over: the cluster has to join anew."}
 	ClockSkew           = Kind{"ClockSkew", warn, "This machine's clock differs from another's: what is signed may be refused as expired, or not yet valid."}
@@ -56,5 +58,5 @@ var Kinds = []Kind{
 	APIServerSilent, TolerationSeconds, WouldOffloadOthers,
 	PoliciesMissing, ClusterIDCollides, APIServerProxy, NothingShared, Overcommitted, NotCovered, PlaceholdersMissing,
 	KeyChanged, KeyUnconfirmed, VersionSkew, MixedPeering, LegacyAccounting, PeeringStuck,
-	BrokerUnreachable, CertificateExpiring, CertificateExpired, ClockSkew, RightsMissing, NotChecked,
+	BrokerUnreachable, WithoutBroker, GoesOn, CertificateExpiring, CertificateExpired, ClockSkew, RightsMissing, NotChecked,
 }

@@ -22,7 +22,7 @@ type Admit struct {
 	// Adopt takes back what this gate accepted before and its Ledger lost: whether it fits is
 	// no longer the question.
 	Adopt bool
-	// Via is the cluster by whose connector it came: this one, or none.
+	// Via is the cluster by whose connector it came, this one, or "broker/NAME"; empty: by the main broker.
 	Via string
 	// Offer is the one that the assignment is from, to be remembered with it; nil: none.
 	Offer *Offer

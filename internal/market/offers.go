@@ -190,13 +190,18 @@ func (o *Offer) read() error {
 		}
 		o.Plans = append(o.Plans, p)
 	}
+	o.Text = SearchText(s)
+	return nil
+}
+
+// SearchText is what a search for a word looks through, in lower case.
+func SearchText(s *api.SignedOffer) string {
 	text := []string{s.Seller, s.Name, s.Offer.Type, s.Offer.Description}
 	for name, value := range s.Offer.Labels {
 		text = append(text, name+"="+value)
 	}
 	slices.Sort(text[4:])
-	o.Text = strings.ToLower(strings.Join(text, "\n"))
-	return nil
+	return strings.ToLower(strings.Join(text, "\n"))
 }
 
 func readPlan(p *api.Plan) (Plan, error) {
@@ -325,11 +330,13 @@ func (s *State) putOffer(o *Offer) {
 	case s.onSale[o.Key()] != nil && s.onSale[o.Key()].Digest == o.Digest:
 		s.takeOff(o)
 	}
+	s.resell(o.Signed.Seller)
 	s.touch(s.provider(o.Signed.Seller))
 }
 
 func (s *State) takeOff(o *Offer) {
 	delete(s.onSale, o.Key())
+	s.resell(o.Signed.Seller)
 	p := s.provider(o.Signed.Seller)
 	p.onSale = slices.DeleteFunc(slices.Clone(p.onSale), func(x *Offer) bool { return x.Signed.Name == o.Signed.Name })
 	s.touch(p)

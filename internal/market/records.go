@@ -124,7 +124,7 @@ type Reservation struct {
 	Change *Change `json:"change,omitempty"`
 	Shrunk *Shrunk `json:"shrunk,omitempty"`
 
-	// Via is, in an agent, the cluster by whose connector it was made; empty: by the broker.
+	// Via is, in an agent, the cluster by whose connector it was made, or "broker/NAME"; empty: by the main broker.
 	Via string `json:"via,omitempty"`
 	// Object is, in a consumer's agent, the ResourceRequest that this answers.
 	Object *Object `json:"object,omitempty"`

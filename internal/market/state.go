@@ -56,6 +56,7 @@ type State struct {
 	due          dueQueue
 	dirty        map[*provider]struct{} // to publish
 	awake        awake
+	resold       []string // sellers, of a broker: see Resold
 }
 
 // New makes the empty market of a broker, or of the agent of cluster self.

@@ -20,6 +20,8 @@ type Listing struct {
 	FreshUntil Time
 	// Uptime is in parts per million, as of its newest advertisement, or about now if its lease ended; or it is UnknownUptime.
 	Uptime int64
+	// Silent is for how many milliseconds of the broker's own clock its lease has been over, as of when Uptime is.
+	Silent Time
 	Pools  []PoolListing
 	// Offers are those on sale, by name; Sold is how many units of their plans are sold.
 	Offers []*Offer
@@ -131,6 +133,9 @@ func (s *State) Publish(last *View) *View {
 
 func (s *State) listing(p *provider) *Listing {
 	l := &Listing{Cluster: p.cluster, Slot: p.slot, Member: s.members[p.cluster], Measured: p.measured, Uptime: p.presence.uptime(s.awake.newest)}
+	if p.presence != nil && p.presence.Lost {
+		l.Silent = max(0, s.awake.newest-p.presence.At)
+	}
 	if p.observed != 0 {
 		l.FreshUntil = p.observed.plus(Lease)
 	}

@@ -83,7 +83,7 @@ func (s *search) look(in *shelf, i int) {
 	case in.shown[i] == toNobody && !own, s.Available && s.now >= in.fresh[i], s.Region != "" && in.region[i] != s.Region,
 		s.GPU != "" && !hasGPU(in.gpus[i], s.GPU), s.text != nil && !s.text.in(&in.grams[i]):
 		return
-	case s.full && s.tooDear(&in.least[i]):
+	case s.full && s.tooDear(&in.least[i]), !own && s.now >= in.fresh[i] && s.faded(l):
 		return
 	case in.shown[i] == toSome && !own && !Visible(l.Measured.Terms, s.to):
 		return
@@ -187,4 +187,24 @@ func (s *search) plans(o Offered) []FoundPlan {
 		}
 	}
 	return out
+}
+
+// FoundOf is an offer as a search that looks for nothing finds it, with what an hour costs.
+func FoundOf(o Offered, now market.Time) Found {
+	s := search{rates: money.RatesFor(now.Go(), time.Hour)}
+	return Found{o, s.plans(o)}
+}
+
+// faded says whether the offers of a seller have faded so far that the search leaves them out.
+func (s *search) faded(l *market.Listing) bool {
+	fading := FadingOf(l, s.now)
+	return fading == api.Hidden && !s.Hidden || fading == api.ExpiredOffer
+}
+
+// FadingOf is how far the offers of a seller have faded; empty while its lease is alive.
+func FadingOf(l *market.Listing, now market.Time) api.Fading {
+	if l.Fresh(now) {
+		return ""
+	}
+	return api.FadingAfter(time.Duration(l.Silent) * time.Millisecond)
 }

@@ -22,6 +22,9 @@ import (
 // debounce is how long a change waits for others to be advertised with it.
 const debounce = 200 * time.Millisecond
 
+// answersWithin is how long a broker is waited for, in the time of the others: a lease is several times that.
+const answersWithin = 20 * time.Second
+
 // Advertiser keeps the gate's books and the broker informed of what this cluster has:
 // soon after each change, and otherwise every Interval as proof of life.
 type Advertiser struct {
@@ -37,8 +40,8 @@ type Advertiser struct {
 	Liqo func(*api.Properties, *api.Sharing)
 	// Connector is the URL at which others reach this cluster's connector, for the card. May be empty.
 	Connector string
-	// Brokers are told in this order; that one is away does not keep the others from hearing.
-	Brokers []transport.Broker
+	// Brokers are those to be told: that one is away does not keep the others from hearing.
+	Brokers func() []transport.Broker
 	Log     *slog.Logger
 	// Sharing is the SharingPolicy's spec, nil without one. Changed tells that it changed.
 	Sharing func() *api.Sharing
@@ -142,15 +145,23 @@ func (a *Advertiser) advertise(ctx context.Context) error {
 	return err
 }
 
-func (a *Advertiser) publish(ctx context.Context, m api.Measurement) (failed error) {
+func (a *Advertiser) publish(ctx context.Context, m api.Measurement) error {
 	card, err := a.signedCard(ctx)
 	if err != nil {
 		return err
 	}
-	for _, b := range a.Brokers {
-		failed = cmp.Or(failed, a.tell(ctx, b, card, m))
+	all := a.Brokers()
+	errs := make([]error, len(all))
+	var told sync.WaitGroup
+	for i, b := range all {
+		told.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, answersWithin)
+			defer cancel()
+			errs[i] = a.tell(ctx, b, card, m)
+		})
 	}
-	return failed
+	told.Wait()
+	return cmp.Or(errs...)
 }
 
 func (a *Advertiser) tell(ctx context.Context, b transport.Broker, card string, m api.Measurement) error {

@@ -40,7 +40,7 @@ func (g *gate) advertises(take func(api.Measurement) error) <-chan api.Measureme
 	}
 	i := inventory.New(k, inventory.Options{Logger: silent})
 	a := &provider.Advertiser{
-		Cluster: g.milan.ID, Key: g.milan.Key, Rotations: g.milan.Rotations, Market: g.Market, Inventory: i, Brokers: []transport.Broker{g.broker}, Log: silent, Interval: 20 * time.Millisecond,
+		Cluster: g.milan.ID, Key: g.milan.Key, Rotations: g.milan.Rotations, Market: g.Market, Inventory: i, Brokers: func() []transport.Broker { return []transport.Broker{g.broker} }, Log: silent, Interval: 20 * time.Millisecond,
 		Sharing: func() *api.Sharing { return &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}} },
 		Show:    func(context.Context, api.AdvertisementStatus, error) {},
 	}

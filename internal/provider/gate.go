@@ -25,7 +25,7 @@ type Gate struct {
 	Market *exchange.Exchange
 	Engine *match.Engine
 	Broker transport.Broker
-	// Via is this cluster, where Broker is its own connector; empty: it is a broker.
+	// Via is this cluster, where Broker is its own connector, or "broker/NAME"; empty: it is the main broker.
 	Via   string
 	Log   *slog.Logger
 	Trust trust.Demand

@@ -55,10 +55,9 @@ func (o *Offers) LookAtAll(ctx context.Context) {
 			}
 		}
 	})
-	if listed, err := o.Broker.Catalog(ctx, api.CatalogQuery{Seller: o.Cluster}); err == nil {
-		for _, offer := range listed {
-			names[offer.Payload.Name] = true
-		}
+	listed, _ := o.Broker.Catalog(ctx, api.CatalogQuery{Seller: o.Cluster}) // of several, those that answer
+	for _, offer := range listed {
+		names[offer.Payload.Name] = true
 	}
 	for name := range names {
 		o.Look(ctx, name)

@@ -66,6 +66,11 @@ type Home interface {
 	// Errors: Invalid.
 	Suspend(ctx context.Context, cluster string, s api.Suspension) (api.Envelope[api.KnownPeer], error)
 	Resume(ctx context.Context, cluster string) (api.Envelope[api.KnownPeer], error)
+	// Brokers lists the brokers that the cluster deals with, the main one first.
+	Brokers(ctx context.Context) ([]api.Envelope[api.KnownBroker], error)
+	// PutBroker adds one, or changes it; DeleteBroker removes one. What was reserved through it goes on. Errors: Invalid; NotFound.
+	PutBroker(ctx context.Context, name string, spec api.BrokerSpec) (api.Envelope[api.KnownBroker], error)
+	DeleteBroker(ctx context.Context, name string) error
 	// RotateKey gives this cluster a new key, signed by the one that it has. Repeating it is harmless. Errors: Conflict when it
 	// has, and had, another key than the one that is to be succeeded.
 	RotateKey(ctx context.Context, r api.KeyRotation) (api.KeyRotated, error)
@@ -203,6 +208,21 @@ func (l *local) routes(a huma.API) {
 	})
 	huma.Register(a, operation("resume", http.MethodPost, "/peers/{cluster}/resume", "End a suspension"), func(ctx context.Context, in *ClusterPath) (*body[api.Envelope[api.KnownPeer]], error) {
 		return answered(l.home.Resume(ctx, in.Cluster))
+	})
+	huma.Register(a, operation("list-brokers", http.MethodGet, "/brokers", "The brokers that this cluster deals with"), func(ctx context.Context, in *struct{ Page }) (*body[api.List[api.KnownBroker]], error) {
+		items, err := l.home.Brokers(ctx)
+		return answered(cut(items, in.Page), err)
+	})
+	huma.Register(a, operation("put-broker", http.MethodPut, "/brokers/{name}", "Add a broker, or change it"), func(ctx context.Context, in *struct {
+		Name string `path:"name" maxLength:"63"`
+		Body api.BrokerSpec
+	}) (*body[api.Envelope[api.KnownBroker]], error) {
+		return answered(l.home.PutBroker(ctx, in.Name, in.Body))
+	})
+	huma.Register(a, operation("delete-broker", http.MethodDelete, "/brokers/{name}", "Remove a broker", noContent), func(ctx context.Context, in *struct {
+		Name string `path:"name" maxLength:"63"`
+	}) (*struct{}, error) {
+		return nil, wrap(l.home.DeleteBroker(ctx, in.Name))
 	})
 	huma.Register(a, operation("rotate-key", http.MethodPost, "/key/rotate", "A new key for this cluster, signed by the one that it has"), func(ctx context.Context, in *struct{ Body api.KeyRotation }) (*body[api.KeyRotated], error) {
 		return answered(l.home.RotateKey(ctx, in.Body))

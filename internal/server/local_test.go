@@ -73,6 +73,18 @@ func (h *house) DeleteOffer(_ context.Context, name string) error {
 	return h.found("delete offer " + name)
 }
 
+func (h *house) Brokers(context.Context) ([]api.Envelope[api.KnownBroker], error) {
+	return []api.Envelope[api.KnownBroker]{{ID: api.MainBroker}}, h.found("brokers")
+}
+
+func (h *house) PutBroker(_ context.Context, name string, s api.BrokerSpec) (api.Envelope[api.KnownBroker], error) {
+	return api.Envelope[api.KnownBroker]{ID: name, Payload: api.KnownBroker{Spec: s}}, h.found("put broker " + name)
+}
+
+func (h *house) DeleteBroker(_ context.Context, name string) error {
+	return h.found("delete broker " + name)
+}
+
 func (h *house) Deals(context.Context) ([]api.Envelope[api.Deal], error) {
 	return []api.Envelope[api.Deal]{{ID: "default/r-1"}}, h.found("contracts")
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
@@ -41,6 +42,7 @@ type CatalogSearch struct {
 	Currency  string `query:"currency" maxLength:"3" doc:"only plans in this currency, and free ones"`
 	Available bool   `query:"available" doc:"only plans of which something is left"`
 	For       string `query:"for" maxLength:"32" doc:"only plans that are sold for this long (Go duration), with what they cost then; default 1h, of any length"`
+	Hidden    bool   `query:"hidden" doc:"also of sellers that have been silent for more than a day"`
 	Sort      string `query:"sort" enum:"name,price" doc:"the order; by price, currencies follow each other and free offers come first"`
 	Limit     int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"how many offers at most"`
 	Continue  string `query:"continue" maxLength:"20" doc:"the last answer's continue: how many to pass over"`
@@ -49,7 +51,7 @@ type CatalogSearch struct {
 func (in *CatalogSearch) query() (api.CatalogQuery, error) {
 	q := api.CatalogQuery{
 		Text: in.Text, Seller: in.Seller, Type: in.Type, Region: in.Region, GPU: in.GPU, Currency: in.Currency,
-		Available: in.Available, ByPrice: in.Sort == "price",
+		Available: in.Available, Hidden: in.Hidden, ByPrice: in.Sort == "price",
 	}
 	if in.For != "" {
 		var err error
@@ -97,7 +99,7 @@ func (s *Server) getOffer(ctx context.Context, in *OfferPath) (*body[api.Envelop
 		return nil, err
 	}
 	now := s.Exchange.Now()
-	for _, found := range s.Engine.Catalog(s.Exchange.View(), card, api.CatalogQuery{Seller: in.Cluster}, now, api.MaxOffers) {
+	for _, found := range s.Engine.Catalog(s.Exchange.View(), card, api.CatalogQuery{Seller: in.Cluster, Hidden: true}, now, api.MaxOffers) {
 		if found.Signed.Name == in.Name {
 			return &body[api.Envelope[api.Listing]]{listing(&found, now, time.Hour)}, nil
 		}
@@ -124,6 +126,7 @@ func listing(f *match.Found, now market.Time, d time.Duration) api.Envelope[api.
 		Seller: f.Signed.Seller, Name: f.Signed.Name, Version: f.Signed.Version, Digest: f.Digest, Document: f.Document, Offer: f.Signed.Offer,
 		Properties: f.Card().Properties, Fresh: f.Fresh(now), Plans: map[string]api.PlanListing{},
 	}
+	out.SilentSince, out.Fading = silence(f.Listing, now)
 	for _, p := range f.Plans {
 		left := api.PlanListing{Remaining: p.Remaining}
 		if !p.Price.Free() {
@@ -132,6 +135,15 @@ func listing(f *match.Found, now market.Time, d time.Duration) api.Envelope[api.
 		out.Plans[p.Name] = left
 	}
 	return api.Envelope[api.Listing]{ID: f.Key(), Revision: uint64(f.Signed.Version), Payload: out}
+}
+
+// silence is since when a seller is silent, and how far its offers have faded.
+func silence(l *market.Listing, now market.Time) (since *metav1.Time, fading api.Fading) {
+	if fading = match.FadingOf(l, now); fading == "" {
+		return nil, ""
+	}
+	at := (now - l.Silent).Meta()
+	return &at, fading
 }
 
 func (s *Server) publishOffer(ctx context.Context, in *struct {

@@ -42,6 +42,7 @@ type Server struct {
 	Options
 	limits  limits
 	mail    mail
+	stalls  stalls
 	lineage string
 	started market.Time
 	handler http.Handler

@@ -25,11 +25,12 @@ const (
 
 func (s *Server) watchRoutes() {
 	huma.Register(s.api, operation("watch", http.MethodGet, "/watch",
-		"Watch the caller's reservations, and whether their other parties are members: NDJSON of WatchEvent: a snapshot, then changes; bookmarks carry the token to resume from"), s.watch)
+		"Watch the caller's reservations, whether their other parties are members, and, if asked, the catalog: NDJSON of WatchEvent: a snapshot, then changes; bookmarks carry the token to resume from"), s.watch)
 }
 
 func (s *Server) watch(ctx context.Context, in *struct {
-	Token string `query:"token" maxLength:"128" doc:"resume after the bookmark that carried it"`
+	Token   string `query:"token" maxLength:"128" doc:"resume after the bookmark that carried it"`
+	Catalog string `query:"catalog" maxLength:"128" doc:"tell of the catalog, too: all of it (all), or what changed after the bookmark with this token"`
 }) (*huma.StreamResponse, error) {
 	l, err := s.member(ctx)
 	if err != nil {
@@ -42,6 +43,13 @@ func (s *Server) watch(ctx context.Context, in *struct {
 	w, err := s.Exchange.Watch(ctx, l.Cluster, lineage, revision)
 	if err != nil {
 		return nil, wrap(err)
+	}
+	var window *window
+	if in.Catalog != "" {
+		if window, err = s.openWindow(ctx, l.Cluster, w, in.Catalog); err != nil {
+			w.Close()
+			return nil, wrap(err)
+		}
 	}
 	if _, err := s.member(ctx); err != nil { // suspended meanwhile: those who ended its watches did not see this one
 		w.Close()
@@ -64,7 +72,7 @@ func (s *Server) watch(ctx context.Context, in *struct {
 		control := http.NewResponseController(writer)
 		defer func() { _ = control.SetWriteDeadline(time.Time{}) }() // the connection may serve other calls
 		complete := revision == 0 || lineage != w.Lineage || revision > w.Revision
-		stream{s, writer, control, l.Cluster, w.Lineage, map[string]api.MemberState{}}.run(ctx, w, complete)
+		stream{s, writer, control, l.Cluster, w.Lineage, map[string]api.MemberState{}, window}.run(ctx, w, complete)
 	}}, nil
 }
 
@@ -92,15 +100,16 @@ type stream struct {
 	cluster string
 	lineage string
 	told    map[string]api.MemberState // how far others are members, by cluster
+	window  *window                    // nil: it did not ask for the catalog
 }
 
 func (t stream) run(ctx context.Context, w *exchange.Watch, complete bool) {
 	mail := t.s.mail.open(t.cluster, w.Wake)
 	defer mail.close()
 	events := []api.WatchEvent{{Type: api.WatchSnapshot, Complete: complete}}
-	events = append(mail.read(t.standings(t.objects(events, w.Snapshot), w.Met())), t.bookmark(w.Revision))
+	events = mail.read(t.standings(t.objects(events, w.Snapshot), w.Met()))
 	last := w.Revision
-	for t.write(events) == nil {
+	for t.tell(w, events, last) == nil {
 		next, cancel := context.WithTimeout(ctx, quiet)
 		changed, revision, err := w.Next(next)
 		cancel()
@@ -108,15 +117,29 @@ func (t stream) run(ctx context.Context, w *exchange.Watch, complete bool) {
 		case ctx.Err() != nil:
 			return
 		case errors.Is(err, context.DeadlineExceeded):
-			events = []api.WatchEvent{t.bookmark(last)}
+			events = nil
 		case err != nil:
 			_ = t.write([]api.WatchEvent{{Type: api.WatchEnd, Error: api.Errorf(api.CodeUnavailable, "%s", err).Fix("watch again, with the last token")}})
 			return
 		default:
 			last = revision
-			events = append(mail.read(t.standings(t.objects(nil, changed), w.Met())), t.bookmark(last))
+			events = mail.read(t.standings(t.objects(nil, changed), w.Met()))
 		}
 	}
+}
+
+// tell writes events, what is news of the catalog, and the bookmark that says so.
+func (t stream) tell(w *exchange.Watch, events []api.WatchEvent, revision uint64) error {
+	if t.window != nil {
+		if err := t.write(events); err != nil {
+			return err
+		}
+		if err := t.window.tell(w, t); err != nil {
+			return err
+		}
+		events = nil
+	}
+	return t.write(append(events, t.bookmark(revision)))
 }
 
 func (t stream) bookmark(revision uint64) api.WatchEvent {
@@ -150,6 +173,9 @@ func (t stream) standings(events []api.WatchEvent, parties []string) []api.Watch
 }
 
 func (t stream) write(events []api.WatchEvent) error {
+	if len(events) == 0 {
+		return nil
+	}
 	if err := t.control.SetWriteDeadline(time.Now().Add(slow)); err != nil {
 		return err
 	}

@@ -54,4 +54,6 @@ type Broker interface {
 	// Watch tells of the reservations of this cluster until ctx or the connection ends:
 	// first a snapshot (of what changed since token, or everything), then changes.
 	Watch(ctx context.Context, token string, handle func(api.WatchEvent) error) error
+	// WatchCatalog tells of the catalog, too: all of it ("all"), or what changed after the bookmark with the token catalog.
+	WatchCatalog(ctx context.Context, token, catalog string, handle func(api.WatchEvent) error) error
 }

@@ -12,8 +12,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -107,6 +109,7 @@ func useAllRights(t *testing.T, w *world) {
 			t.Fatal(err)
 		}
 	}
+	joinsAndLeaves(t, w)
 	trades(t, w)
 	callsItself(t, w.rome)
 	namesItself(t, w.rome)
@@ -131,6 +134,34 @@ func callsItself(t *testing.T, m *federation.Member) {
 	defer answer.Body.Close()
 	if said, err := io.ReadAll(answer.Body); err != nil || answer.StatusCode != http.StatusOK {
 		t.Errorf("%s, %v: %s", answer.Status, err, said)
+	}
+}
+
+// joinsAndLeaves has an agent deal with a broker by a second name, disabled and enabled on the way.
+func joinsAndLeaves(t *testing.T, w *world) {
+	t.Helper()
+	people := w.rome.People(0)
+	token, err := w.Operator.CreateToken(t.Context(), "rome", time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, spec := range []api.BrokerSpec{{Join: token.Token}, {Disabled: true}, {}} {
+		if _, err := people.PutBroker(t.Context(), "again", spec); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the agent says how the broker stands", func(ctx context.Context) error {
+			all, err := people.Brokers(ctx)
+			for _, b := range all {
+				c := meta.FindStatusCondition(b.Payload.Status.Conditions, api.ConditionConnected)
+				if b.ID == "again" && c != nil && (c.Reason == "Disabled") == spec.Disabled {
+					return err
+				}
+			}
+			return fmt.Errorf("%+v, %v", all, err)
+		})
+	}
+	if err := people.DeleteBroker(t.Context(), "again"); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -4,6 +4,7 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 )
@@ -27,9 +28,19 @@ type Identity struct {
 	// Rotations are the signed documents by which the cluster's former keys named their successors, oldest first.
 	Rotations []string
 	BrokerURL string
+	// Brokers are the cluster's identities at brokers besides that, by the name that people gave each.
+	Brokers map[string]AtBroker
 
 	// revision is what a Secret had when this was loaded; empty before it exists.
 	revision string
+}
+
+// AtBroker is what a cluster has of one broker more.
+type AtBroker struct {
+	TLSKeyPEM []byte `json:"tls.key"`
+	CertPEM   []byte `json:"tls.crt,omitempty"`
+	CAPEM     []byte `json:"ca.crt,omitempty"`
+	URL       string `json:"broker-url"`
 }
 
 // Store keeps one Identity.
@@ -52,10 +63,16 @@ const (
 	clusterKeyName = "cluster.key"
 	rotationsName  = "cluster.rotations"
 	brokerURLName  = "broker-url"
+	brokersName    = "brokers"
 )
 
 func (i Identity) parts() map[string][]byte {
+	brokers := []byte(nil) // JSON; it has only text and bytes, which can be encoded
+	if len(i.Brokers) > 0 {
+		brokers, _ = json.Marshal(i.Brokers)
+	}
 	return map[string][]byte{
+		brokersName:    brokers,
 		tlsKeyName:     i.TLSKeyPEM,
 		certName:       i.CertPEM,
 		caName:         i.CAPEM,
@@ -66,7 +83,12 @@ func (i Identity) parts() map[string][]byte {
 }
 
 func fromParts(parts map[string][]byte) Identity {
+	var brokers map[string]AtBroker
+	if json.Unmarshal(parts[brokersName], &brokers) != nil { // none, or somebody else's: they can be joined anew
+		brokers = nil
+	}
 	return Identity{
+		Brokers:       brokers,
 		TLSKeyPEM:     parts[tlsKeyName],
 		CertPEM:       parts[certName],
 		CAPEM:         parts[caName],

@@ -5,30 +5,42 @@ import (
 	"net/http"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
 	"github.com/bourse-dev/bourse/api"
 )
 
+// dealtWith is a broker that the agent deals with.
+type dealtWith struct {
+	name string
+	spec api.BrokerSpec
+	BrokerDocument
+}
+
+func brokerOf(b api.Envelope[api.KnownBroker]) dealtWith {
+	url := b.Payload.Status.URL
+	return dealtWith{b.ID, b.Payload.Spec, BrokerDocument{
+		BrokerID: brokerID(url), BrokerName: b.ID, BrokerEndpoint: url,
+		Subscribed: meta.IsStatusConditionTrue(b.Payload.Status.Conditions, api.ConditionConnected),
+	}}
+}
+
 // brokers are those that the agent deals with.
 func (c *connector) brokers(_ http.ResponseWriter, r *http.Request) (any, error) {
-	all, err := c.Home.Brokers(r.Context())
+	all, err := c.Client.Brokers(r.Context())
 	out := []BrokerDocument{}
 	for _, b := range all {
-		out = append(out, brokerDocument(b))
+		out = append(out, brokerOf(b).BrokerDocument)
 	}
 	return out, err
 }
 
-func brokerDocument(b api.AgentStatus) BrokerDocument {
-	name := strings.TrimPrefix(b.Broker, "https://")
-	return BrokerDocument{BrokerID: brokerID(b.Broker), BrokerName: name, BrokerEndpoint: b.Broker, Subscribed: b.Connected}
-}
-
 // known is the broker of an ID or an address, nil if there is none.
-func (c *connector) known(ctx context.Context, what string) (*BrokerDocument, error) {
-	all, err := c.Home.Brokers(ctx)
+func (c *connector) known(ctx context.Context, what string) (*dealtWith, error) {
+	all, err := c.Client.Brokers(ctx)
 	for _, b := range all {
-		if d := brokerDocument(b); d.BrokerID == what || d.BrokerEndpoint == strings.TrimSuffix(what, "/") {
-			return &d, nil
+		if b := brokerOf(b); b.BrokerID == what || b.BrokerEndpoint == strings.TrimSuffix(what, "/") {
+			return &b, nil
 		}
 	}
 	return nil, err
@@ -47,31 +59,39 @@ func (c *connector) addBroker(_ http.ResponseWriter, r *http.Request) (any, erro
 		return inText(map[string]string{"brokerID": known.BrokerID}), nil
 	}
 	return nil, api.Errorf(api.CodeForbidden, "a broker is joined with a token of its operator, not by its address").At("path").
-		Fix("ask the operator for one (bourse broker token create) and start the agent with --join")
+		Fix("ask the operator for one (bourse broker token create), and give it: bourse brokers add NAME --join TOKEN")
 }
 
-// setBroker answers what is so already: an agent that has joined is subscribed.
+// setBroker enables a broker, or disables it: then nothing is said to it or heard of it.
 func (c *connector) setBroker(_ http.ResponseWriter, r *http.Request) (any, error) {
 	known, err := c.named(r)
 	if err != nil {
 		return nil, err
 	}
-	if want := r.URL.Query().Get("subscribe"); want != "1" && want != "true" {
-		return nil, api.Errorf(api.CodeForbidden, "an agent follows the broker that it has joined").At("subscribe").Fix("to leave %s: bourse uninstall", known.BrokerEndpoint)
+	want := r.URL.Query().Get("subscribe")
+	known.spec.Disabled = want != "1" && want != "true"
+	if _, err := c.Client.PutBroker(r.Context(), known.name, known.spec); err != nil {
+		return nil, err
+	}
+	if known.spec.Disabled {
+		return said("Broker unsubscribed"), nil
 	}
 	return said("Broker subscribed"), nil
 }
 
+// removeBroker forgets one; what is agreed through it stays. The one that the agent was started with can only be disabled.
 func (c *connector) removeBroker(_ http.ResponseWriter, r *http.Request) (any, error) {
 	known, err := c.named(r)
 	if err != nil {
 		return nil, err
 	}
-	return nil, api.Errorf(api.CodeForbidden, "what is bought and sold through %s binds this cluster", known.BrokerEndpoint).At("id").
-		Fix("leave it for good with bourse uninstall, or have its operator run: bourse broker remove")
+	if err := c.Client.DeleteBroker(r.Context(), known.name); err != nil {
+		return nil, err
+	}
+	return said("Broker deleted"), nil
 }
 
-func (c *connector) named(r *http.Request) (*BrokerDocument, error) {
+func (c *connector) named(r *http.Request) (*dealtWith, error) {
 	id, err := param(r, 512, "id")
 	if err != nil {
 		return nil, err

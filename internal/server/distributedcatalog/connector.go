@@ -30,8 +30,6 @@ type Home interface {
 	SetProfile(ctx context.Context, p Profile) error
 	// Peerings are those that Bourse made.
 	Peerings(ctx context.Context) ([]api.Peering, error)
-	// Brokers are those that the agent deals with.
-	Brokers(ctx context.Context) ([]api.AgentStatus, error)
 }
 
 // ConnectorOptions say what the connector's interface stands before.
@@ -49,7 +47,7 @@ type ConnectorOptions struct {
 //	GET                /api/cluster/parameters
 //	GET                /api/catalog
 //	GET, POST, DELETE  /api/offers
-//	GET, POST, DELETE  /api/brokers
+//	GET, POST, PUT, DELETE  /api/brokers
 //	GET, DELETE        /api/contracts
 //	POST               /api/contracts/buy, /api/contracts/sell
 //	GET, POST, DELETE  /api/peer

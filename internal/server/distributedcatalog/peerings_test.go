@@ -26,9 +26,8 @@ func (v villa) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-func (villa) Profile(context.Context) (Profile, error)           { return Profile{}, nil }
-func (villa) SetProfile(context.Context, Profile) error          { return nil }
-func (villa) Brokers(context.Context) ([]api.AgentStatus, error) { return nil, nil }
+func (villa) Profile(context.Context) (Profile, error)  { return Profile{}, nil }
+func (villa) SetProfile(context.Context, Profile) error { return nil }
 func (villa) Peerings(context.Context) ([]api.Peering, error) {
 	since := metav1.NewTime(time.Now().Add(-3 * time.Hour))
 	peering := func(cluster string, role api.PeeringRole, state api.PeeringState, conditions ...metav1.Condition) api.Peering {

@@ -44,6 +44,8 @@ type Member struct {
 	Cluster *sim.Cluster
 	Objects kube.Client
 	People  *client.Client
+	run     func() // starts its agent
+	stop    func() // and stops it
 }
 
 // Federation is a running one.
@@ -78,6 +80,7 @@ func Kinds() []kubeapi.Type {
 		kind("Offer", "offers", true, true),
 		kind("Contract", "contracts", true, true),
 		kind("Peer", "peers", true, true),
+		kind("Broker", "brokers", true, true),
 	}
 }
 
@@ -111,30 +114,54 @@ func (f *Federation) failed(err error) error {
 }
 
 // StartBroker starts the broker, where it was if it was stopped.
-func (f *Federation) StartBroker() error {
+func (f *Federation) StartBroker() (err error) {
+	f.URL, f.Operator, f.StopBroker, err = f.startBroker("broker", f.URL)
+	return err
+}
+
+// Other is a broker besides the federation's own.
+type Other struct {
+	Name, URL string
+	Operator  *client.Client
+	// Stop stops it, and waits for its end; Start starts it again where it was.
+	Stop func()
+	f    *Federation
+}
+
+// StartOther starts another broker.
+func (f *Federation) StartOther(name string) (*Other, error) {
+	o := &Other{Name: name, f: f}
+	return o, o.Start()
+}
+
+// Start starts it, where it was if it was stopped.
+func (o *Other) Start() (err error) {
+	o.URL, o.Operator, o.Stop, err = o.f.startBroker(o.Name, o.URL)
+	return err
+}
+
+func (f *Federation) startBroker(name, url string) (string, *client.Client, func(), error) {
 	ctx, stop := context.WithCancel(f.ctx)
-	socket, address := filepath.Join(f.Dir, "broker.sock"), "127.0.0.1:0"
-	if f.URL != "" {
-		address = strings.TrimPrefix(f.URL, "https://")
+	socket, address := filepath.Join(f.Dir, name+".sock"), "127.0.0.1:0"
+	if url != "" {
+		address = strings.TrimPrefix(url, "https://")
 	}
 	ready, ended := make(chan string, 1), make(chan error, 1)
 	f.group.Go(func() error {
 		err := broker.Run(ctx, broker.Options{
-			Dir: filepath.Join(f.Dir, "broker"), Listen: address, Socket: socket,
-			Prototypes: f.prototypes, Log: f.log.With("part", "broker"), Ready: func(url string) { ready <- url },
+			Dir: filepath.Join(f.Dir, name), Listen: address, Socket: socket,
+			Prototypes: f.prototypes, Log: f.log.With("part", name), Ready: func(url string) { ready <- url },
 		})
 		ended <- err
 		close(ended)
 		return err
 	})
-	f.Operator = client.New("unix://"+socket, nil)
 	select {
-	case f.URL = <-ready:
-		f.StopBroker = func() { stop(); <-ended }
-		return nil
+	case url = <-ready:
+		return url, client.New("unix://"+socket, nil), func() { stop(); <-ended }, nil
 	case err := <-ended:
 		stop()
-		return fmt.Errorf("the broker did not start: %w", err)
+		return "", nil, func() {}, fmt.Errorf("the broker did not start: %w", err)
 	}
 }
 
@@ -174,15 +201,28 @@ func (f *Federation) startMember(ctx context.Context, m *Member, log *slog.Logge
 		}
 		url = "https://" + connector
 	}
-	f.group.Go(func() error {
-		return agent.Run(ctx, agent.Options{
-			ConnectorListen: connector, ConnectorURL: url, DistributedCatalog: m.DistributedCatalog,
-			Kubernetes: m.Cluster.API.Config(), ClusterID: m.Name, Join: token.Token,
-			Identity: store.InDir(filepath.Join(f.Dir, m.Name)), Socket: m.Socket, Log: log.With("part", "agent"),
+	m.run = func() {
+		ctx, stop := context.WithCancel(ctx)
+		ended := make(chan struct{})
+		m.stop = func() { stop(); <-ended }
+		f.group.Go(func() error {
+			defer close(ended)
+			return agent.Run(ctx, agent.Options{
+				ConnectorListen: connector, ConnectorURL: url, DistributedCatalog: m.DistributedCatalog,
+				Kubernetes: m.Cluster.API.Config(), ClusterID: m.Name, Join: token.Token,
+				Identity: store.InDir(filepath.Join(f.Dir, m.Name)), Socket: m.Socket, Log: log.With("part", "agent"),
+			})
 		})
-	})
+	}
+	m.run()
 	return nil
 }
+
+// StopMember stops the agent of a member, and waits for its end; its cluster goes on. StartMember starts it again.
+func (f *Federation) StopMember(name string) { f.Members[name].stop() }
+
+// StartMember starts the agent of a member that was stopped.
+func (f *Federation) StartMember(name string) { f.Members[name].run() }
 
 // freeAddress is one on loopback that nobody listens at.
 func freeAddress() (string, error) {

@@ -40,6 +40,9 @@ func newFair(t *testing.T, change ...func(*fair)) *fair {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { stop(); _ = f.Stop() })
+	for _, m := range f.Members {
+		f.until("the agent of "+m.Name+" listens", func() bool { _, err := m.People.Status(t.Context()); return err == nil })
+	}
 	f.until("milan's offer is in rome's catalog, with something left", func() bool {
 		l, err := f.rome.People.Offer(t.Context(), "milan", "web")
 		return err == nil && l.Payload.Plans["small"].Remaining == 3

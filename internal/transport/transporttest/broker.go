@@ -173,3 +173,8 @@ func (b *Broker) Watch(ctx context.Context, _ string, _ func(api.WatchEvent) err
 	<-ctx.Done()
 	return ctx.Err()
 }
+
+// WatchCatalog says nothing until ctx ends.
+func (b *Broker) WatchCatalog(ctx context.Context, token, _ string, handle func(api.WatchEvent) error) error {
+	return b.Watch(ctx, token, handle)
+}

@@ -86,3 +86,44 @@ func watchEnds(t *testing.T, s *suite) {
 		t.Errorf("it ended with %v, %v", err, s.ctx.Err())
 	}
 }
+
+// watchesCatalog follows what milan shows to rome, from the beginning and from a token.
+func watchesCatalog(t *testing.T, s *suite) {
+	ctx, cancel := context.WithCancel(s.ctx)
+	defer cancel()
+	follow := func(from string) (stalls []api.Stall, complete bool, token string) {
+		t.Helper()
+		err := s.rome.WatchCatalog(ctx, "", from, func(e api.WatchEvent) error {
+			switch e.Type {
+			case api.WatchCatalog:
+				complete = e.Complete
+			case api.WatchSeller:
+				stalls = append(stalls, *e.Seller)
+			case api.WatchBookmark:
+				token = e.Token
+				return errEnough
+			}
+			return nil
+		})
+		if !errors.Is(err, errEnough) {
+			t.Fatal(err)
+		}
+		return stalls, complete, token
+	}
+	if err := s.milan.Advertise(s.ctx, Measurement(1_000, "8")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.milan.Publish(s.ctx, "web", s.Provider.SignOffer("web", 1, WebOffer("0.10"))); err != nil {
+		t.Fatal(err)
+	}
+	stalls, complete, token := follow("all")
+	if !complete || len(stalls) != 1 || stalls[0].Cluster != "milan" || len(stalls[0].Offers) != 1 || stalls[0].Offers[0].ID != "milan/web" {
+		t.Errorf("all: %+v, complete: %t", stalls, complete)
+	}
+	if err := s.milan.Withdraw(s.ctx, "web"); err != nil {
+		t.Fatal(err)
+	}
+	if stalls, complete, _ = follow(token); complete || len(stalls) != 1 || len(stalls[0].Offers) != 0 {
+		t.Errorf("what was missed: %+v, complete: %t", stalls, complete)
+	}
+}

@@ -1,0 +1,145 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/journal"
+	"github.com/bourse-dev/bourse/internal/journal/memory"
+	"github.com/bourse-dev/bourse/internal/provider"
+)
+
+// small is a journal that takes only small snapshots.
+type small struct {
+	journal.Journal
+	most int
+}
+
+func (s small) Snapshot(ctx context.Context, at journal.Head, state []byte) error {
+	if len(state) > s.most {
+		return journal.ErrFull
+	}
+	return s.Journal.Snapshot(ctx, at, state)
+}
+
+func stallOf(seller string, names ...string) api.WatchEvent {
+	s := &api.Stall{Cluster: seller, Fresh: true}
+	for _, name := range names {
+		s.Offers = append(s.Offers, listing{ID: seller + "/" + name, Payload: api.Listing{
+			Seller: seller, Name: name, Fresh: true, Offer: api.OfferSpec{Plans: []api.Plan{{Name: "p"}}}, Plans: map[string]api.PlanListing{"p": {Remaining: 1}},
+		}})
+	}
+	return api.WatchEvent{Type: api.WatchSeller, Seller: s}
+}
+
+func (c *catalogs) names(q api.CatalogQuery, now time.Time) string {
+	found, _ := c.shown([]string{""}, q, now)
+	var out []string
+	for _, l := range merged(found, q, now) {
+		out = append(out, l.ID)
+	}
+	return strings.Join(out, " ")
+}
+
+// A copy is what was told to its end, and what is kept is read again; what one seller is said to sell is not another's.
+func TestCatalogCopies(t *testing.T) {
+	kept := memory.New()
+	f := &feed{gate: &provider.Gate{Cluster: "rome"}}
+	open := func() *catalogs {
+		c := newCatalogs(kept, slog.New(slog.DiscardHandler))
+		c.load(t.Context())
+		return c
+	}
+	c, now := open(), time.Now()
+	tell := func(events ...api.WatchEvent) {
+		for _, e := range events {
+			c.hear(f, e)
+		}
+	}
+	expect := func(what, want string) {
+		t.Helper()
+		if got := c.names(api.CatalogQuery{}, now); got != want {
+			t.Errorf("%s: %q, want %q", what, got, want)
+		}
+	}
+	end := func(token string) api.WatchEvent { return api.WatchEvent{Type: api.WatchBookmark, Token: token} }
+	all, news := api.WatchEvent{Type: api.WatchCatalog, Complete: true}, api.WatchEvent{Type: api.WatchCatalog}
+
+	tell(stallOf("milan", "web"), end("a.1"))
+	expect("of who did not open a catalog", "")
+	tell(all, stallOf("milan", "web"), stallOf("oslo", "gpu"))
+	expect("before the end", "")
+	tell(end("a.2"))
+	expect("all", "milan/web oslo/gpu")
+	more := stallOf("milan", "more")
+	more.Seller.Part = 1
+	tell(stallOf("milan", "web", "db"), more, end("a.3"))
+	expect("in two parts", "milan/db milan/more milan/web oslo/gpu")
+	forged := stallOf("milan", "web")
+	forged.Seller.Cluster = "oslo"
+	tell(forged, stallOf("milan", "web"), end("a.4"))
+	expect("an offer of milan's among oslo's", "milan/web")
+	silent := metav1.NewTime(now.Add(-25 * time.Hour))
+	tell(api.WatchEvent{Type: api.WatchSeller, Seller: &api.Stall{Cluster: "milan", Lease: true, SilentSince: &silent}}, end("a.5"))
+	expect("a day after its lease ended", "")
+	if got := c.names(api.CatalogQuery{Hidden: true}, now); got != "milan/web" {
+		t.Errorf("hidden: %q", got)
+	}
+	if got := c.names(api.CatalogQuery{Hidden: true}, now.Add(api.ExpiredAfter)); got != "" {
+		t.Errorf("expired: %q", got)
+	}
+	tell(stallOf("milan", "web"), end("a.6"))
+	c.keep(t.Context())
+	tell(all, stallOf("oslo", "gpu"))
+	c.lost(f)
+	expect("a telling that broke off", "milan/web")
+	<-c.news // that the watch ended is kept
+	if c.lost(f); len(c.news) > 0 {
+		t.Error("it is kept again for each attempt in vain")
+	}
+
+	c = open()
+	expect("after a restart", "milan/web")
+	if token := c.token(f); token != "a.6" {
+		t.Errorf("it goes on from %q", token)
+	}
+	tell(news, stallOf("milan"), end("a.7"))
+	expect("withdrawn", "")
+	c.keep(t.Context())
+	if c = open(); c.token(&feed{via: "rome", gate: f.gate}) != "" {
+		t.Error("it copies its own connector")
+	}
+	expect("withdrawn, after another restart", "")
+}
+
+// A catalog that is larger than an object may be is kept in part, and asked for anew after a restart.
+func TestLargeCatalogs(t *testing.T) {
+	kept := small{memory.New(), 4000}
+	f := &feed{gate: &provider.Gate{Cluster: "rome"}}
+	c := newCatalogs(kept, slog.New(slog.DiscardHandler))
+	c.load(t.Context())
+	c.hear(f, api.WatchEvent{Type: api.WatchCatalog, Complete: true})
+	for i := range 100 {
+		c.hear(f, stallOf(fmt.Sprintf("seller%d", i), "web"))
+	}
+	c.hear(f, api.WatchEvent{Type: api.WatchBookmark, Token: "a.1"})
+	c.keep(t.Context())
+	if n := len(strings.Fields(c.names(api.CatalogQuery{}, time.Now()))); n != 100 {
+		t.Errorf("%d are shown", n)
+	}
+	c = newCatalogs(kept, slog.New(slog.DiscardHandler))
+	c.load(t.Context())
+	if n := len(strings.Fields(c.names(api.CatalogQuery{}, time.Now()))); n == 0 || n == 100 {
+		t.Errorf("%d are kept", n)
+	}
+	if token := c.token(f); token != entire {
+		t.Errorf("it goes on from %q", token)
+	}
+}

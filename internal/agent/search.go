@@ -1,0 +1,110 @@
+package agent
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/money"
+)
+
+// merged are offers that several may have shown, each once: what is so now before what was so once, then the newest version.
+func merged(all []listing, q api.CatalogQuery, now time.Time) []listing {
+	slices.SortStableFunc(all, func(a, b listing) int {
+		return cmp.Or(strings.Compare(a.ID, b.ID), copies(a)-copies(b), cmp.Compare(b.Payload.Version, a.Payload.Version), vouched(b)-vouched(a))
+	})
+	all = slices.CompactFunc(all, func(a, b listing) bool { return a.ID == b.ID })
+	if q.ByPrice {
+		rates := money.RatesFor(now, cmp.Or(q.For, time.Hour))
+		slices.SortStableFunc(all, func(a, b listing) int {
+			x, y := cheapest(a, rates), cheapest(b, rates)
+			return x.compare(y)
+		})
+	}
+	return all
+}
+
+func copies(l listing) int {
+	if l.Payload.AsOf != nil {
+		return 1
+	}
+	return 0
+}
+
+// vouched is 1 where the seller is known to be alive.
+func vouched(l listing) int {
+	if l.Payload.Fresh {
+		return 1
+	}
+	return 0
+}
+
+// cost is what plans are sorted by.
+type cost struct {
+	currency string
+	nanos    int64
+}
+
+func (c cost) compare(d cost) int {
+	return cmp.Or(strings.Compare(c.currency, d.currency), cmp.Compare(c.nanos, d.nanos))
+}
+
+func cheapest(l listing, rates money.Rates) (best cost) {
+	first := true
+	for _, p := range l.Payload.Offer.Plans {
+		price, err := money.Parse("price", p.Price)
+		if _, shown := l.Payload.Plans[p.Name]; err != nil || !shown {
+			continue
+		}
+		if c := (cost{price.Currency, price.Nanos(fewest(&p), rates)}); first || c.compare(best) < 0 {
+			best, first = c, false
+		}
+	}
+	return best
+}
+
+func fewest(p *api.Plan) int64 {
+	if p.Units == nil {
+		return 1
+	}
+	return max(1, p.Units.Min)
+}
+
+// lookAt is a copied offer as a query finds it, with what it costs; not ok: the query does not look for it.
+func lookAt(l listing, q api.CatalogQuery, now time.Time) (found listing, ok bool) {
+	o := &l.Payload
+	silent := o.AsOf.Time
+	if o.SilentSince != nil && o.SilentSince.Time.Before(silent) {
+		silent = o.SilentSince.Time
+	}
+	o.Fresh, o.Fading = false, api.FadingAfter(now.Sub(silent))
+	text := strings.ToLower(q.Text)
+	switch until := o.Offer.ValidUntil; {
+	case o.Fading == api.ExpiredOffer, o.Fading == api.Hidden && !q.Hidden, q.Available, until != nil && !now.Before(until.Time),
+		q.Seller != "" && o.Seller != q.Seller, q.Type != "" && o.Offer.Type != q.Type, q.Region != "" && o.Properties.Region != q.Region,
+		text != "" && !strings.Contains(market.SearchText(&api.SignedOffer{Seller: o.Seller, Name: o.Name, Offer: o.Offer}), text),
+		q.GPU != "" && !slices.ContainsFunc(o.Properties.GPUs, func(name string) bool {
+			return strings.Contains(strings.ToLower(name), strings.ToLower(q.GPU))
+		}):
+		return l, false
+	}
+	o.Plans = maps.Clone(o.Plans)
+	for i := range o.Offer.Plans {
+		p := &o.Offer.Plans[i]
+		left, shown := o.Plans[p.Name]
+		price, err := money.Parse("price", p.Price)
+		switch {
+		case !shown:
+		case err != nil, q.Currency != "" && !price.Free() && price.Currency != q.Currency, q.For > 0 && (&market.Plan{Plan: p}).Lasts(q.For) != nil:
+			delete(o.Plans, p.Name)
+		case !price.Free():
+			left.Cost = money.Text(price.Cost(fewest(p), now, cmp.Or(q.For, time.Hour)), price.Currency)
+			o.Plans[p.Name] = left
+		}
+	}
+	return l, len(o.Plans) > 0
+}

@@ -1,0 +1,184 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
+)
+
+type knownBroker = api.Envelope[api.KnownBroker]
+
+func (sh *shell) brokersCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "brokers", GroupID: "use", Short: "List the brokers that this cluster deals with; add, disable and remove them", Args: cobra.NoArgs,
+		Long: "Your cluster has one broker, main, that its agent was started with, and may join others: it then shows itself and sells at each, and\n" +
+			"bourse catalog shows what any of them shows, each offer once. Requests go to the first that is reached, or to --broker NAME. What the\n" +
+			"cluster lends is counted once, whoever asks. No broker is dropped because it is away. The same by objects: kind Broker.",
+		Example: "  bourse brokers\n  bourse brokers add north --join TOKEN\n  bourse brokers disable main",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := sh.person()
+			if err != nil {
+				return err
+			}
+			all, err := c.Brokers(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return sh.showBrokers(all)
+		},
+	}
+	cmd.AddCommand(sh.addBrokerCommand(), sh.switchBrokerCommand("enable", "Deal with a broker again that was disabled", false),
+		sh.switchBrokerCommand("disable", "Deal with a broker no more until it is enabled; what was reserved through it goes on", true), sh.removeBrokerCommand())
+	return cmd
+}
+
+func brokerNames(ctx context.Context, c *client.Client) ([]string, error) {
+	all, err := c.Brokers(ctx)
+	return ids(all), err
+}
+
+// showBrokers writes a line for each.
+func (sh *shell) showBrokers(all []knownBroker) error {
+	if sh.output == "json" || sh.output == "yaml" {
+		return sh.encode(all)
+	}
+	rows := [][]string{{"NAME", "STATE", "SINCE", "HEARD", "RESERVATIONS", "URL"}}
+	for _, b := range all {
+		if sh.output == "name" {
+			fmt.Fprintln(sh.out, b.ID)
+			continue
+		}
+		state, since, heard := "", "", "never"
+		if c := meta.FindStatusCondition(b.Payload.Status.Conditions, api.ConditionConnected); c != nil {
+			state = c.Reason
+			if !c.LastTransitionTime.IsZero() {
+				since = ago(c.LastTransitionTime.Time)
+			}
+		}
+		if at := b.Payload.LastHeard; !at.IsZero() {
+			heard = ago(at.Time)
+		}
+		rows = append(rows, []string{b.ID, state, since, heard, strconv.Itoa(b.Payload.Reservations), b.Payload.Status.URL})
+	}
+	if sh.output == "name" {
+		return nil
+	}
+	return sh.table(rows)
+}
+
+func (sh *shell) addBrokerCommand() *cobra.Command {
+	spec := api.BrokerSpec{}
+	cmd := &cobra.Command{
+		Use: "add NAME --join TOKEN", Short: "Join another broker, or say where one is now", Args: cobra.ExactArgs(1),
+		Long: "Add joins a broker with a token of its operator (bourse broker token create), under a name of your choice, and waits until it is\n" +
+			"connected. For one that is there already, it takes another token or URL: where it has moved to.",
+		Example: "  bourse brokers add north --join TOKEN\n  bourse brokers add north --url https://bourse.north.example:7443",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := sh.person()
+			if err != nil {
+				return err
+			}
+			known, err := c.Brokers(cmd.Context())
+			if err != nil {
+				return err
+			}
+			for _, b := range known {
+				if b.ID == args[0] {
+					if spec.Disabled = b.Payload.Spec.Disabled; spec.URL == "" {
+						spec.URL = b.Payload.Spec.URL
+					}
+				}
+			}
+			b, err := c.PutBroker(cmd.Context(), args[0], spec)
+			if err != nil {
+				return err
+			}
+			return sh.awaitBroker(cmd.Context(), c, b)
+		},
+	}
+	cmd.Flags().StringVar(&spec.Join, "join", "", "token of the broker's operator; it is used once")
+	cmd.Flags().StringVar(&spec.URL, "url", "", "where the broker is, https://HOST:PORT (default: as the token says)")
+	return cmd
+}
+
+// awaitBroker waits a while until a broker is connected, and shows it.
+func (sh *shell) awaitBroker(ctx context.Context, c *client.Client, b knownBroker) error {
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
+		all, err := c.Brokers(ctx)
+		if err != nil {
+			return err
+		}
+		for _, now := range all {
+			if now.ID == b.ID {
+				b = now
+			}
+		}
+		c := meta.FindStatusCondition(b.Payload.Status.Conditions, api.ConditionConnected)
+		if c != nil && c.ObservedGeneration >= int64(b.Revision) && (c.Status == metav1.ConditionTrue || c.Reason == "NotJoined" || c.Reason == "Disabled") {
+			if c.Reason == "NotJoined" {
+				return api.Errorf(api.CodeUnavailable, "broker %s was not joined: %s", b.ID, c.Message).Fix("give it another token: bourse brokers add %s --join TOKEN", b.ID)
+			}
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	return sh.showBrokers([]knownBroker{b})
+}
+
+func (sh *shell) switchBrokerCommand(verb, short string, disabled bool) *cobra.Command {
+	return &cobra.Command{
+		Use: verb + " NAME", Short: short, Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(brokerNames),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := sh.person()
+			if err != nil {
+				return err
+			}
+			all, err := c.Brokers(cmd.Context())
+			if err != nil {
+				return err
+			}
+			for _, b := range all {
+				if b.ID != args[0] {
+					continue
+				}
+				b.Payload.Spec.Disabled = disabled
+				b, err := c.PutBroker(cmd.Context(), b.ID, b.Payload.Spec)
+				if err != nil {
+					return err
+				}
+				return sh.awaitBroker(cmd.Context(), c, b)
+			}
+			return api.Errorf(api.CodeNotFound, "there is no broker %.63q here", args[0]).Fix("see: bourse brokers")
+		},
+	}
+}
+
+func (sh *shell) removeBrokerCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "remove NAME", Short: "Leave a broker, and forget this cluster's identity there; what was reserved through it goes on to its end",
+		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(brokerNames),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := sh.person()
+			if err != nil {
+				return err
+			}
+			if err := c.DeleteBroker(cmd.Context(), args[0]); err != nil {
+				return err
+			}
+			fmt.Fprintf(sh.progress, "Broker %s is removed. Its operator may still count this cluster as a member.\n", args[0])
+			return nil
+		},
+	}
+}
