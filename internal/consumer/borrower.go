@@ -76,13 +76,13 @@ func (b *Borrower) Ask(ctx context.Context, w Wish) error {
 	switch t := theirs.Payload; {
 	case t.State == api.Held && t.Assignment == "":
 		return b.take(ctx, &theirs, ours, w)
-	case t.State.Over() && t.Assignment == "": // rejected, or failed, before anything was signed
-		over, err := record(&theirs)
+	case (t.State.Over() || t.State == api.Pending) && t.Assignment == "": // rejected, or failed, before anything was signed; or it waits
+		is, err := record(&theirs)
 		if err != nil {
 			return err
 		}
-		over.Object = &w.Object
-		return b.note(ctx, &theirs, over)
+		is.Object = &w.Object
+		return b.note(ctx, &theirs, is)
 	default:
 		return b.recover(ctx, &theirs, w)
 	}
@@ -155,6 +155,13 @@ func (b *Borrower) Sync(ctx context.Context, theirs *transport.Reservation, ours
 		return b.remind(ctx, theirs, ours)
 	case t.State == api.Held && wish != nil && (t.Assignment == "" || t.Generation > ours.Generation):
 		return b.take(ctx, theirs, ours, *wish)
+	case t.State == api.Pending && ours.Acceptance == "": // it waits again: what was signed nobody accepted
+		again, err := record(theirs)
+		if err != nil {
+			return err
+		}
+		again.Object, again.Via, again.Revision, again.State, again.Size = ours.Object, ours.Via, ours.Revision, ours.State, ours.Size
+		return b.note(ctx, theirs, again)
 	default:
 		return b.settle(ctx, theirs, ours)
 	}

@@ -228,6 +228,8 @@ func upToDate(ours *market.Reservation, w Wish, cannot error) metav1.Condition {
 func sentence(r *market.Reservation) string {
 	s := ""
 	switch r.State {
+	case api.Pending:
+		s = fmt.Sprintf("no cluster can serve it now; it waits for one until %s", r.WaitUntil.Go().Format(time.RFC3339))
 	case api.Held:
 		s = fmt.Sprintf("held on %s, which is asked to accept", r.Provider)
 		if r.AwaitsApproval() {
@@ -251,7 +253,7 @@ func sentence(r *market.Reservation) string {
 	if r.Message != "" {
 		s += ": " + r.Message
 	}
-	if r.State == api.Rejected {
+	if r.State == api.Rejected || r.State == api.Pending {
 		s += "; see: bourse why " + r.ID
 	}
 	return s

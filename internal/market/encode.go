@@ -78,6 +78,8 @@ func (w *encoder) reservation(r *ReservationEvent) {
 	w.numberIfAny("approveBy", int64(r.ApproveBy))
 	w.numberIfAny("deadline", int64(r.Deadline))
 	w.numberIfAny("until", int64(r.Until))
+	w.numberIfAny("waitUntil", int64(r.WaitUntil))
+	w.numberIfAny("waitedSince", int64(r.WaitedSince))
 	w.numberIfAny("ended", int64(r.Ended))
 	w.numberIfAny("from", int64(r.From))
 	if len(r.Past) > 0 {
@@ -167,6 +169,10 @@ func (w *encoder) request(r *api.Request) {
 		w.key("podShape")
 		w.resources(r.PodShape)
 	}
+	if r.Wait != nil {
+		w.text("wait", r.Wait.Duration.String())
+	}
+	w.numberIfAny("priority", int64(r.Priority))
 	w.shut("}")
 }
 

@@ -121,6 +121,8 @@ func latest(r *market.Reservation) market.Time {
 	switch {
 	case r.State.Over():
 		return after(r.Changed, market.Retention)
+	case r.State == api.Pending:
+		return after(r.WaitUntil, market.DecideTime)
 	case r.State == api.Held:
 		return after(max(r.HeldUntil, r.ApproveBy), market.DecideTime)
 	}

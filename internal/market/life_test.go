@@ -12,16 +12,23 @@ import (
 // ways are the only steps in the life of a reservation, and the only commands that take them: "" is
 // not known yet, or not any more.
 var ways = map[string]string{
-	" -> Held":           "Hold Admit",
-	" -> Rejected":       "Hold",
-	" -> Reserved":       "Admit Adopt", // a gate takes back what its Ledger lost, a broker what its journal did
-	"Held -> Held":       "Confirm Refuse Tick Approve",
-	"Held -> Reserved":   "Accept Commit Admit", // the last where the gate's Ledger lost that it is bound
-	"Held -> Failed":     "Release Refuse Tick SetMember Deny",
-	"Held -> Expired":    "Tick",
-	"Held -> Released":   "Tick", // at a gate: the commit did not come
-	"Held -> Releasing":  "Release SetMember",
-	"Reserved -> Active": "Activate",
+	" -> Held":             "Hold Admit",
+	" -> Rejected":         "Hold",
+	" -> Pending":          "Hold",
+	"Pending -> Held":      "Serve",
+	"Held -> Pending":      "Refuse Tick", // nobody accepted, and it waits on
+	"Pending -> Rejected":  "Tick",
+	"Pending -> Failed":    "Release SetMember",
+	"Pending -> Expired":   "Tick",        // at a consumer's agent: nothing more was heard of it
+	"Pending -> Releasing": "Release",     // there, too: its object is gone
+	" -> Reserved":         "Admit Adopt", // a gate takes back what its Ledger lost, a broker what its journal did
+	"Held -> Held":         "Confirm Refuse Tick Approve",
+	"Held -> Reserved":     "Accept Commit Admit", // the last where the gate's Ledger lost that it is bound
+	"Held -> Failed":       "Release Refuse Tick SetMember Deny",
+	"Held -> Expired":      "Tick",
+	"Held -> Released":     "Tick", // at a gate: the commit did not come
+	"Held -> Releasing":    "Release SetMember",
+	"Reserved -> Active":   "Activate",
 	// A change: asked for, and answered or not.
 	"Reserved -> Reserved":  "Reassign Accept Refuse Tick Admit Commit",
 	"Active -> Active":      "Reassign Accept Refuse Tick",
@@ -85,7 +92,7 @@ func (f *federation) went(command string, from, to market.Reservation) {
 		return
 	}
 	if command == "Note" { // what a broker says, who does not do as it likes
-		if from.State != "" && from.State.Over() || from.State == api.Releasing && to.State.Counts() && to.State != api.Releasing {
+		if from.State != "" && from.State.Over() || from.State == api.Releasing && !to.State.Over() && to.State != api.Releasing {
 			f.t.Fatalf("%s: noted from %s to %s", to.ID, from.State, to.State)
 		}
 		return

@@ -100,6 +100,10 @@ type Reservation struct {
 	ApproveBy Time `json:"approveBy,omitempty"`
 	Deadline  Time `json:"deadline,omitempty"`
 	Until     Time `json:"until,omitempty"`
+	// WaitUntil is how long its request waits where no cluster can serve it; 0: it does not. WaitedSince is when it was asked for, if
+	// it waited before it was Created.
+	WaitUntil   Time `json:"waitUntil,omitempty"`
+	WaitedSince Time `json:"waitedSince,omitempty"`
 	// Ended is when it began to end.
 	Ended Time `json:"ended,omitempty"`
 	// From is since when the units of Sale are paid for; Past says which were before.

@@ -76,9 +76,12 @@ const chunkSize = 128
 // immutable: publishing copies only the chunks that changed.
 type View struct {
 	Revision uint64
-	chunks   []*[chunkSize]*Listing
-	size     int
-	index    map[string]int // shared between views until a cluster is added
+	// Waiting is how many reservations wait, Queued how often that, or which, changed since the market was loaded.
+	Waiting int
+	Queued  uint64
+	chunks  []*[chunkSize]*Listing
+	size    int
+	index   map[string]int // shared between views until a cluster is added
 }
 
 // Len is the number of clusters.
@@ -86,6 +89,24 @@ func (v *View) Len() int { return v.size }
 
 // At returns the listing in a slot.
 func (v *View) At(slot int) *Listing { return v.chunks[slot/chunkSize][slot%chunkSize] }
+
+// Changed calls do with the slot of each listing that is not the same in an older view of the same market.
+func (v *View) Changed(since *View, do func(slot int)) {
+	for i, chunk := range v.chunks {
+		var old *[chunkSize]*Listing
+		if i < len(since.chunks) {
+			old = since.chunks[i]
+		}
+		if chunk == old {
+			continue
+		}
+		for j := range min(chunkSize, v.size-i*chunkSize) {
+			if old == nil || chunk[j] != old[j] {
+				do(i*chunkSize + j)
+			}
+		}
+	}
+}
 
 // Listing returns that of a cluster, or nil.
 func (v *View) Listing(cluster string) *Listing {
@@ -100,7 +121,7 @@ func (s *State) Publish(last *View) *View {
 	if last == nil {
 		last = &View{index: map[string]int{}}
 	}
-	next := &View{Revision: s.Revision, chunks: slices.Clone(last.chunks), size: len(s.slots), index: last.index}
+	next := &View{Revision: s.Revision, Waiting: len(s.waiting), Queued: s.queued, chunks: slices.Clone(last.chunks), size: len(s.slots), index: last.index}
 	if next.size > last.size {
 		next.index = maps.Clone(last.index)
 	}

@@ -77,6 +77,11 @@ func (s *Server) ask(consumer string, r api.Request) (ask match.Ask, sale *api.S
 	if err != nil {
 		return ask, nil, under("request", err)
 	}
+	if r.Wait != nil && s.Queue == nil {
+		return ask, nil, api.Errorf(api.CodeUnavailable, "requests wait at a broker, and this is a connector").At("request.wait").
+			Fix("ask again when the broker answers, or ask without waiting")
+	}
+	ask.Kept = s.Queue.Kept(r.Priority)
 	return ask, sale, nil
 }
 
@@ -118,6 +123,10 @@ func (s *Server) createReservation(ctx context.Context, in *struct {
 			break
 		}
 	}
+	if api.CodeOf(err) == api.CodeInsufficient && ask.Request.Wait != nil { // others were faster each time: then it waits
+		hold.Candidates = nil
+		out, err = s.Exchange.Do(ctx, hold)
+	}
 	return s.answer(ctx, out, err)
 }
 
@@ -149,13 +158,18 @@ func (s *Server) answer(ctx context.Context, out market.Outcome, err error) (*ta
 		return nil, wrap(err)
 	}
 	e := s.reservation(out.Reservation, out.Decision, CallerOf(ctx).Name, s.lineage)
+	if out.Reservation.State == api.Pending && e.Payload.Waiting != nil {
+		if err := s.Exchange.Read(ctx, func(m *market.State) { e.Payload.Waiting.Position = m.Position(out.Reservation) }); err != nil {
+			return nil, wrap(err)
+		}
+	}
 	return &tagged[api.Reservation]{ETag: etag(e.Revision), Body: e}, nil
 }
 
 func (s *Server) listReservations(ctx context.Context, in *struct {
 	Page
 	Role  string    `query:"role" enum:"consumer,provider" doc:"only those where the caller has this role"`
-	State api.State `query:"state" enum:"Held,Reserved,Active,Releasing,Released,Rejected,Failed,Expired" doc:"only those in this state"`
+	State api.State `query:"state" enum:"Pending,Held,Reserved,Active,Releasing,Released,Rejected,Failed,Expired" doc:"only those in this state"`
 }) (*body[api.List[api.Reservation]], error) {
 	c := CallerOf(ctx)
 	if c.Role != tlsid.RoleOperator {
@@ -164,11 +178,17 @@ func (s *Server) listReservations(ctx context.Context, in *struct {
 		}
 	}
 	var records []*market.Reservation
+	positions := map[string]int{}
 	err := s.Exchange.Read(ctx, func(m *market.State) {
 		if c.Role == tlsid.RoleOperator {
 			records = m.All()
 		} else {
 			records = m.Of(c.Name, 0)
+		}
+		for _, r := range records {
+			if r.State == api.Pending {
+				positions[r.ID] = m.Position(r)
+			}
 		}
 	})
 	if err != nil {
@@ -180,7 +200,11 @@ func (s *Server) listReservations(ctx context.Context, in *struct {
 			in.Role == "consumer" && r.Consumer != c.Name || in.Role == "provider" && r.Provider != c.Name {
 			continue
 		}
-		items = append(items, s.reservation(r, nil, c.Name, s.lineage))
+		e := s.reservation(r, nil, c.Name, s.lineage)
+		if e.Payload.Waiting != nil {
+			e.Payload.Waiting.Position = positions[r.ID]
+		}
+		items = append(items, e)
 	}
 	return &body[api.List[api.Reservation]]{cut(items, in.Page)}, nil
 }
