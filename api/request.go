@@ -89,4 +89,10 @@ type Request struct {
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	Priority int32 `json:"priority,omitempty"`
+	// Split is on how many providers at most the request may be, in equal parts: on as few as can serve it, all of them or none. Each part is
+	// a reservation of its own, with a virtual node. A request that may be split neither waits nor changes, and is no purchase. Default 1: it is not split.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=8
+	// +optional
+	Split int32 `json:"split,omitempty"`
 }

@@ -62,6 +62,7 @@ const (
 	ReasonUnreachable       Reason = "ApiServerUnreachable" // refusal by the consumer: the API server that the card names
 	ReasonNoNetwork         Reason = "NoNetwork"            // refusal by the consumer: the network that was asked for cannot be made with it
 	ReasonNotApproved       Reason = "NotApproved"          // refusal: nobody at the provider approved it, or somebody said no
+	ReasonPartFailed        Reason = "PartFailed"           // another part of the same request was not accepted
 	ReasonMemberRemoved     Reason = "MemberRemoved"        // an operator closed the books of a member that is gone
 )
 
@@ -95,6 +96,9 @@ type Reservation struct {
 	Waiting *Waiting `json:"waiting,omitempty"`
 	// Change is what it is to become, or last was to become and will not.
 	Change *Change `json:"change,omitempty"`
+
+	// Group are the IDs of all parts of a request that is split, of which this is one. Only its consumer reads it.
+	Group []string `json:"group,omitempty"`
 
 	Request  *Request  `json:"request,omitempty"`
 	Decision *Decision `json:"decision,omitempty"`

@@ -2573,6 +2573,11 @@ func (in *Reservation) DeepCopyInto(out *Reservation) {
 		*out = new(Change)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.Group != nil {
+		in, out := &in.Group, &out.Group
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Request != nil {
 		in, out := &in.Request, &out.Request
 		*out = new(Request)

@@ -114,6 +114,9 @@ func (sh *shell) whyCommand() *cobra.Command {
 			} else if w != nil && w.Since.Before(&p.Created) {
 				fmt.Fprintf(sh.out, "it waited for %s\n", p.Created.Sub(w.Since.Time).Round(time.Second))
 			}
+			if len(p.Group) > 0 {
+				fmt.Fprintf(sh.out, "it is one of %d parts of a request, which end together: %s\n", len(p.Group), strings.Join(p.Group, ", "))
+			}
 			explain(sh.out, *d)
 			for _, t := range p.Tried {
 				fmt.Fprintf(sh.out, "  asked %s, which did not accept: %s %s\n", t.Provider, t.Reason, t.Message)
@@ -135,6 +138,9 @@ func reasonOf(p api.Reservation) string {
 
 // explain writes a decision in words; the numbers add up.
 func explain(out io.Writer, d api.Decision) {
+	if d.Parts > 1 {
+		fmt.Fprintf(out, "in %d equal parts, on as many clusters; of each part:\n", d.Parts)
+	}
 	fmt.Fprintf(out, "%d clusters considered, %d qualify\n", d.Considered, d.Candidates)
 	if d.Hidden > 0 {
 		fmt.Fprintf(out, "  %d do not show themselves to you\n", d.Hidden)

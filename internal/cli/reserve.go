@@ -30,7 +30,7 @@ type wish struct {
 	namespace, name               string
 	confirm, dryRun, noWait       bool
 	timeout, wait                 time.Duration
-	priority                      int32
+	priority, split               int32
 }
 
 func (sh *shell) reserveCommand() *cobra.Command {
@@ -44,7 +44,8 @@ func (sh *shell) reserveCommand() *cobra.Command {
 			"which objects would be made; nothing is made.",
 		Example: "  bourse reserve --cpu 4 --memory 8Gi --where 'region == \"eu\"' --for 1h\n" +
 			"  bourse reserve --resource nvidia.com/gpu=2 --where '\"NVIDIA-A100\" in gpus' --dry-run\n" +
-			"  bourse reserve --cpu 64 --wait 2h --priority 10",
+			"  bourse reserve --cpu 64 --wait 2h --priority 10\n" +
+			"  bourse reserve --cpu 300 --split 3",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return sh.reserve(cmd.Context(), w) },
 	}
@@ -59,6 +60,7 @@ func (sh *shell) reserveCommand() *cobra.Command {
 	f.StringSliceVar(&w.exclude, "exclude", nil, "clusters not considered")
 	f.StringSliceVar(&w.prefer, "prefer", nil, "clusters preferred, best first")
 	f.StringVar(&w.strategy, "strategy", "", "balance (default), pack or reliable")
+	f.Int32Var(&w.split, "split", 0, "on how many clusters at most, in equal parts, all or none (default: on one)")
 	w.useFlags(f)
 	_ = cmd.RegisterFlagCompletionFunc("target", sh.complete(clusterNames))
 	_ = cmd.RegisterFlagCompletionFunc("exclude", sh.complete(clusterNames))
@@ -99,7 +101,7 @@ func (w *wish) request() (api.Request, error) {
 	r := api.Request{
 		Resources: api.Resources{}, Pool: w.pool, Where: w.where, Properties: w.properties, Target: w.target,
 		Exclude: w.exclude, Prefer: w.prefer, Strategy: api.Strategy(w.strategy), Confirm: w.confirm,
-		Network: api.NetworkMode(w.network),
+		Network: api.NetworkMode(w.network), Split: w.split,
 	}
 	if w.duration != 0 {
 		r.Duration = &metav1.Duration{Duration: w.duration}

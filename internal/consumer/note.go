@@ -27,6 +27,7 @@ func record(theirs *transport.Reservation) (*market.Reservation, error) {
 		From: from, Provider: t.Provider, Pool: t.Pool, Size: size, Generation: t.Generation, Sale: t.Sale,
 		Created: market.At(t.Created.Time), HeldUntil: market.At(t.HeldUntil.Time), ApproveBy: approveBy(t, t.ApproveBy), Until: market.At(t.Until.Time),
 	}
+	r.Group = t.Group
 	if t.Waiting != nil {
 		r.WaitUntil = market.At(t.Waiting.Until.Time)
 	}

@@ -130,6 +130,9 @@ func (w *encoder) asked(r *Reservation) {
 	if r.Sale != nil {
 		w.value("sale", r.Sale)
 	}
+	if len(r.Group) > 0 {
+		w.texts("group", r.Group)
+	}
 	if r.Request != nil {
 		w.request(r.Request)
 	}
@@ -173,6 +176,7 @@ func (w *encoder) request(r *api.Request) {
 		w.text("wait", r.Wait.Duration.String())
 	}
 	w.numberIfAny("priority", int64(r.Priority))
+	w.numberIfAny("split", int64(r.Split))
 	w.shut("}")
 }
 
@@ -229,6 +233,7 @@ func (w *encoder) explanation(d *api.Decision) {
 	if d.NearestMiss != nil {
 		w.value("nearestMiss", d.NearestMiss)
 	}
+	w.numberIfAny("parts", int64(d.Parts))
 }
 
 func (w *encoder) choice(d *api.Decision) {

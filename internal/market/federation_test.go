@@ -28,6 +28,8 @@ type federation struct {
 	signed   map[string]*market.Offer
 	versions int64
 	serial   int
+	// torn says that a backup was put back, perhaps between two events of one command.
+	torn bool
 }
 
 var (

@@ -33,20 +33,28 @@ type Hold struct {
 	Caps Caps
 }
 
-func (c *Hold) decide(s *State, now Time) (Outcome, error) {
+// begins is what can be said of a hold before it is placed: done says that there is nothing to place.
+func (s *State) begins(c *Hold, now Time) (out Outcome, err error, done bool) {
 	if err := s.active(c.Consumer); err != nil {
-		return Outcome{}, err
+		return Outcome{}, err, true
 	}
 	if id, repeated := s.keys[ownKey{c.Consumer, c.Key}]; repeated && c.Key != "" {
 		r := s.reservations[id]
 		if r.Digest != c.Digest {
 			return Outcome{}, api.Errorf(api.CodeKeyReused, "key %.80q made reservation %s from another request", c.Key, id).
-				At("Idempotency-Key").Fix("use a new key for a new request")
+				At("Idempotency-Key").Fix("use a new key for a new request"), true
 		}
-		return Outcome{Reservation: r, Decision: r.Decision}, nil
+		return Outcome{Reservation: r, Decision: r.Decision}, nil, true
 	}
 	if !utf8.ValidString(c.Key) { // a journal could not give it back
-		return Outcome{}, api.Invalid("Idempotency-Key", "%.80q is not UTF-8", c.Key).Fix("use printable characters")
+		return Outcome{}, api.Invalid("Idempotency-Key", "%.80q is not UTF-8", c.Key).Fix("use printable characters"), true
+	}
+	return Outcome{}, nil, false
+}
+
+func (c *Hold) decide(s *State, now Time) (Outcome, error) {
+	if out, err, done := s.begins(c, now); done {
+		return out, err
 	}
 	if s.reservations[c.ID] != nil {
 		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s exists", c.ID)
@@ -135,7 +143,8 @@ func (s *State) holdOn(r *Reservation, provider string, next []string, now Time)
 // moveOn moves a hold to the next candidate that has room, within the total deadline; else it waits again, if it may, or failed.
 func (s *State) moveOn(r *Reservation, tried api.Tried, now Time) Outcome {
 	r.Tried = append(r.Tried[:len(r.Tried):len(r.Tried)], tried)
-	i := s.first(r.Next, r, now)
+	next := s.apart(r)
+	i := s.first(next, r, now)
 	if i < 0 || now >= r.Deadline || now >= r.Until {
 		if r.waits(now) {
 			r.pend(lastWord(tried))
@@ -143,7 +152,7 @@ func (s *State) moveOn(r *Reservation, tried api.Tried, now Time) Outcome {
 		}
 		return over(r, api.Failed, api.ReasonNotAccepted, "no provider accepted: "+lastWord(tried), now)
 	}
-	s.holdOn(r, r.Next[i], r.Next[i+1:], now)
+	s.holdOn(r, next[i], next[i+1:], now)
 	return changed(r, now)
 }
 

@@ -12,7 +12,7 @@ import (
 // ways are the only steps in the life of a reservation, and the only commands that take them: "" is
 // not known yet, or not any more.
 var ways = map[string]string{
-	" -> Held":             "Hold Admit",
+	" -> Held":             "Hold HoldTogether Admit",
 	" -> Rejected":         "Hold",
 	" -> Pending":          "Hold",
 	"Pending -> Held":      "Serve",
@@ -27,7 +27,7 @@ var ways = map[string]string{
 	"Held -> Failed":       "Release Refuse Tick SetMember Deny",
 	"Held -> Expired":      "Tick",
 	"Held -> Released":     "Tick", // at a gate: the commit did not come
-	"Held -> Releasing":    "Release SetMember",
+	"Held -> Releasing":    "Release SetMember Refuse Tick",
 	"Reserved -> Active":   "Activate",
 	// A change: asked for, and answered or not.
 	"Reserved -> Reserved":  "Reassign Accept Refuse Tick Admit Commit",
@@ -85,6 +85,37 @@ func (f *federation) lived(n *node, c market.Command) {
 		f.t.Fatalf("unknown states: %v", counts)
 	}
 	f.lives[n] = lives
+	if n == f.broker {
+		f.together()
+	}
+}
+
+// together checks that the parts of a request are on different providers, and that none is held any more where one failed.
+func (f *federation) together() {
+	for _, r := range f.broker.state.All() {
+		on := map[string]string{}
+		failed := false
+		var parts []*market.Reservation
+		for _, id := range r.Group {
+			part := f.broker.state.Reservation(id)
+			if part == nil { // forgotten, or lost with a journal that was put back
+				continue
+			}
+			failed = failed || part.State.Over() && part.Acceptance == "" && part.State != api.Released
+			parts = append(parts, part)
+			if other := on[part.Provider]; other != "" && !part.State.Over() {
+				f.t.Fatalf("%s and %s are both on %s", other, id, part.Provider)
+			}
+			if !part.State.Over() {
+				on[part.Provider] = id
+			}
+		}
+		for _, part := range parts {
+			if failed && part.State == api.Held && !f.torn {
+				f.t.Fatalf("%s is held, and another part failed: %s", part.ID, dump(parts))
+			}
+		}
+	}
 }
 
 func (f *federation) went(command string, from, to market.Reservation) {

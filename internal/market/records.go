@@ -83,6 +83,8 @@ type Reservation struct {
 	Digest string `json:"digest,omitempty"`
 	// Sale is the plan that it is made from; nil: none.
 	Sale *api.Sale `json:"sale,omitempty"`
+	// Group are the parts of a request that is split, of which this is one; empty: it is whole.
+	Group []string `json:"group,omitempty"`
 	// Request is what was asked; only the broker and the consumer know it.
 	Request *api.Request `json:"request,omitempty"`
 

@@ -70,6 +70,9 @@ func (e *Engine) Ask(consumer string, r api.Request) (Ask, error) {
 	if err := checkWait(r); err != nil {
 		return Ask{}, err
 	}
+	if err := checkSplit(r); err != nil {
+		return Ask{}, err
+	}
 	if r.Strategy == "" {
 		r.Strategy = api.Balance
 	}

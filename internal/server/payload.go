@@ -33,7 +33,7 @@ func (s *Server) reservation(r *market.Reservation, decision *api.Decision, call
 	}
 	view := s.Exchange.View()
 	if caller == r.Consumer {
-		p.Request, p.Decision, p.Tried = r.Request, decision, r.Tried
+		p.Request, p.Decision, p.Tried, p.Group = r.Request, decision, r.Tried, r.Group
 		p.ProviderCard = signedCard(view, r.Provider)
 	}
 	if caller == r.Provider {

@@ -64,6 +64,12 @@ func (s *Server) evaluate(ctx context.Context, in *struct{ Body api.ReservationC
 	if err != nil {
 		return nil, err
 	}
+	if parts, _ := s.Engine.Split(s.Exchange.View(), ask, s.Exchange.Now()); len(parts) > 1 {
+		ask.Size, ask.Request.Resources = parts[0], parts[0].Resources()
+		e := s.Engine.Evaluate(s.Exchange.View(), ask, s.Exchange.Now())
+		e.Decision.Parts = len(parts)
+		return &body[api.Evaluation]{e}, nil
+	}
 	return &body[api.Evaluation]{s.Engine.Evaluate(s.Exchange.View(), ask, s.Exchange.Now())}, nil
 }
 
@@ -114,6 +120,11 @@ func (s *Server) createReservation(ctx context.Context, in *struct {
 		ID: newID("r-"), Key: in.Key, Digest: digest(in.Body), Consumer: l.Cluster,
 		Request: &ask.Request, Pool: ask.Request.Pool, Size: ask.Size, Duration: ask.Duration, Sale: sale, Caps: s.Caps,
 	}
+	if ask.Request.Split > 1 {
+		if out, err := s.split(ctx, hold, ask); out.Reservation != nil || err != nil {
+			return s.answer(ctx, out, err)
+		}
+	}
 	var out market.Outcome
 	for try := 1; ; try++ {
 		ranking := s.Engine.Decide(s.Exchange.View(), ask, s.Exchange.Now())
@@ -128,6 +139,28 @@ func (s *Server) createReservation(ctx context.Context, in *struct {
 		out, err = s.Exchange.Do(ctx, hold)
 	}
 	return s.answer(ctx, out, err)
+}
+
+// split holds the parts of a request on several providers, where one alone cannot serve it. No outcome and no error: neither can several.
+func (s *Server) split(ctx context.Context, whole *market.Hold, ask match.Ask) (out market.Outcome, err error) {
+	for try := 1; ; try++ {
+		parts, ranking := s.Engine.Split(s.Exchange.View(), ask, s.Exchange.Now())
+		if len(parts) < 2 {
+			return market.Outcome{}, nil
+		}
+		var together market.HoldTogether
+		for i, size := range parts {
+			part := *whole
+			part.Size, part.Candidates, part.Decision = size, ranking.Providers, &ranking.Decision
+			if i > 0 {
+				part.ID, part.Key = newID("r-"), ""
+			}
+			together.Parts = append(together.Parts, &part)
+		}
+		if out, err = s.Exchange.Do(ctx, together); api.CodeOf(err) != api.CodeInsufficient || try == placeTries {
+			return out, err
+		}
+	}
 }
 
 // premature says that a no would be final and may be wrong: a cluster that could serve the request may not
