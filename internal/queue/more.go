@@ -11,7 +11,7 @@ import (
 // more says whether a cluster may serve now what it could not before: it is back, or has more room, or says something else of
 // itself. An advertisement that changes nothing of it, or of which less is left, wakes nobody.
 func more(old, l *market.Listing, now market.Time) bool {
-	if !l.Active() || !l.Fresh(now) || l.Measured == nil {
+	if !l.Active() || !l.Fresh(now) || l.Measured == nil || l.Measured.Terms == nil {
 		return false
 	}
 	if old == nil || !old.Fresh(now) || old.Measured == nil || old.Member != l.Member || !slices.Equal(old.Offers, l.Offers) || !maps.Equal(old.Sold, l.Sold) ||
