@@ -15,6 +15,9 @@ type Decision struct {
 	Top []Scored `json:"top,omitempty"`
 	// NearestMiss is the eliminated cluster that came closest.
 	NearestMiss *Miss `json:"nearestMiss,omitempty"`
+	// Parts is into how many equal parts the request was divided: the decision is about one of them, on as many providers. Empty: it
+	// is whole.
+	Parts int `json:"parts,omitempty"`
 	// Chosen is the provider, empty if there is none.
 	Chosen string `json:"chosen,omitempty"`
 	// Sequence is the advertisement of the chosen provider that was decided from.

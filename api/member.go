@@ -35,6 +35,10 @@ type Member struct {
 type Caps struct {
 	// Reservations is how many. Left out, or 0: as many as every member may have.
 	Reservations int64 `json:"reservations,omitempty" minimum:"0"`
+	// Pending is how many of them may wait for capacity at a time. Left out, or 0: as many as of every member.
+	Pending int64 `json:"pending,omitempty" minimum:"0"`
+	// Priority is the highest that its requests may have. Left out, or 0: what those of every member may.
+	Priority int32 `json:"priority,omitempty" minimum:"-100" maximum:"100"`
 	// Resources are how much. A resource that is not named: as much as every member may have.
 	Resources Resources `json:"resources,omitempty"`
 }

@@ -80,4 +80,19 @@ type Request struct {
 	// names no other resource. Default: how the provider's nodes are filled does not matter.
 	// +optional
 	PodShape Resources `json:"podShape,omitempty"`
+	// Wait is how long the request waits, Pending, where no cluster can serve it now: 1s to 720h. It is held as soon as one can,
+	// and lasts its whole duration from then on; after that time it is Rejected. Default: it does not wait.
+	// +optional
+	Wait *metav1.Duration `json:"wait,omitempty"`
+	// Priority is the order in which requests that wait are served: those of a higher one first, among the same the oldest. Default 0.
+	// +kubebuilder:validation:Minimum=-100
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	Priority int32 `json:"priority,omitempty"`
+	// Split is on how many providers at most the request may be, in equal parts: on as few as can serve it, all of them or none. Each part is
+	// a reservation of its own, with a virtual node. A request that may be split neither waits nor changes, and is no purchase. Default 1: it is not split.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=8
+	// +optional
+	Split int32 `json:"split,omitempty"`
 }

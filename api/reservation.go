@@ -8,12 +8,14 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 //	         ▼             │
 //	request ─▶ Held ── accepted ──▶ Reserved ─▶ Active ─▶ Releasing ─▶ Released
 //	   │        └──▶ Failed, Expired                        ▲
-//	   └──▶ Rejected                        (Held, signed) ─┘
+//	   ├──▶ Rejected                        (Held, signed) ─┘
+//	   └──▶ Pending ─▶ Held, Rejected
 //
-// Held, Reserved, Active and Releasing all take capacity.
+// Held, Reserved, Active and Releasing all take capacity. Only a request that says that it waits is ever Pending.
 type State string
 
 const (
+	Pending   State = "Pending"   // no cluster can serve it now, and it waits for one
 	Held      State = "Held"      // in the broker's books, not yet accepted by the provider
 	Reserved  State = "Reserved"  // accepted durably; both sides are bound and instructed
 	Active    State = "Active"    // granted, and the consumer's virtual node is Ready
@@ -25,7 +27,7 @@ const (
 )
 
 // States are all states, in the order of a life.
-var States = []State{Held, Reserved, Active, Releasing, Released, Rejected, Failed, Expired}
+var States = []State{Pending, Held, Reserved, Active, Releasing, Released, Rejected, Failed, Expired}
 
 // Counts says whether a reservation in this state takes capacity.
 func (s State) Counts() bool {
@@ -33,7 +35,7 @@ func (s State) Counts() bool {
 }
 
 // Over says that nothing follows this state.
-func (s State) Over() bool { return !s.Counts() }
+func (s State) Over() bool { return !s.Counts() && s != Pending }
 
 // Reason is why a reservation is in its state, or a provider refused. The list is closed.
 type Reason string
@@ -60,6 +62,7 @@ const (
 	ReasonUnreachable       Reason = "ApiServerUnreachable" // refusal by the consumer: the API server that the card names
 	ReasonNoNetwork         Reason = "NoNetwork"            // refusal by the consumer: the network that was asked for cannot be made with it
 	ReasonNotApproved       Reason = "NotApproved"          // refusal: nobody at the provider approved it, or somebody said no
+	ReasonPartFailed        Reason = "PartFailed"           // another part of the same request was not accepted
 	ReasonMemberRemoved     Reason = "MemberRemoved"        // an operator closed the books of a member that is gone
 )
 
@@ -81,15 +84,21 @@ type Reservation struct {
 	Generation int64 `json:"generation"`
 
 	Created metav1.Time `json:"created"`
-	// HeldUntil is when the hold ends, Deadline when the way to Reserved does, Until when the reservation does.
+	// HeldUntil is when the hold ends, Deadline when the way to Reserved does, Until when the reservation does: of one that is
+	// Pending, if it had begun when it was asked for.
 	HeldUntil metav1.Time `json:"heldUntil,omitzero"`
 	Deadline  metav1.Time `json:"deadline,omitzero"`
 	Until     metav1.Time `json:"until,omitzero"`
 	// ApproveBy is until when a person at the provider may approve it: what the consumer signs as the assignment's Expires. Empty:
 	// nobody need approve it, and HeldUntil is.
 	ApproveBy metav1.Time `json:"approveBy,omitzero"`
+	// Waiting is its place in the queue, of one that waits, or did. Its provider does not read it.
+	Waiting *Waiting `json:"waiting,omitempty"`
 	// Change is what it is to become, or last was to become and will not.
 	Change *Change `json:"change,omitempty"`
+
+	// Group are the IDs of all parts of a request that is split, of which this is one. Only its consumer reads it.
+	Group []string `json:"group,omitempty"`
 
 	Request  *Request  `json:"request,omitempty"`
 	Decision *Decision `json:"decision,omitempty"`
@@ -110,6 +119,18 @@ type Reservation struct {
 	End        string `json:"end,omitempty"`
 	// Reclaim is the seller's signed word (JWS) that it takes the contract back before its end.
 	Reclaim string `json:"reclaim,omitempty"`
+}
+
+// Waiting says how a reservation waits for capacity, or waited.
+type Waiting struct {
+	// Position is its place among all that wait at the broker, from 1 on; 0 where it is not said: in a watch, and once it no
+	// longer waits.
+	Position int `json:"position,omitempty"`
+	// Since is when it was asked for: of those with the same priority the oldest is served first.
+	Since metav1.Time `json:"since"`
+	// Until is how long it waits: it is Rejected then.
+	Until    metav1.Time `json:"until"`
+	Priority int32       `json:"priority,omitempty"`
 }
 
 // Change is another size or end of a bound reservation, as a newer assignment that its consumer signed.

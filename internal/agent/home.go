@@ -163,6 +163,9 @@ func (h *home) ChangeReservation(ctx context.Context, id string, change api.Rese
 	case change.For != nil && change.For.Duration <= 0:
 		return none, api.Invalid("for", "%s is not a time to come", change.For.Duration).Fix("release it instead: bourse release %s", id)
 	}
+	if len(ours.Group) > 0 {
+		return none, api.Errorf(api.CodeConflict, "reservation %s is a part of a request that was split: it does not change", id).Fix("reserve more besides, or release it and reserve anew")
+	}
 	object, err := h.get(ctx, ours.Object.Namespace, ours.Object.Name)
 	if err != nil {
 		return none, err

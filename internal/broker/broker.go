@@ -22,12 +22,16 @@ import (
 	"github.com/bourse-dev/bourse/internal/journal/sqlite"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/match"
+	"github.com/bourse-dev/bourse/internal/queue"
 	"github.com/bourse-dev/bourse/internal/server"
 	"github.com/bourse-dev/bourse/internal/server/distributedcatalog"
 )
 
-// DefaultReservations is how many reservations one consumer may have.
-const DefaultReservations = 10_000
+// DefaultReservations is how many reservations one consumer may have, DefaultPending how many of them may wait for capacity at a time.
+const (
+	DefaultReservations = 10_000
+	DefaultPending      = 100
+)
 
 // Options say how a broker runs.
 type Options struct {
@@ -48,8 +52,8 @@ type Options struct {
 	MetricsAddress string
 	// Rate is how many calls a second one member may make. Default 500.
 	Rate float64
-	// Caps are the most that one consumer may have pending, held and reserved together. Default 10,000 reservations, and
-	// no bound on amounts.
+	// Caps are the most that one consumer may have pending, held and reserved together. Default 10,000 reservations, 100
+	// of which may wait for capacity, of any priority, and no bound on amounts.
 	Caps market.Caps
 	// Prototypes are the interfaces of the prototypes that it serves, too.
 	Prototypes Prototypes
@@ -67,6 +71,9 @@ func Run(ctx context.Context, o Options) error {
 	}
 	if o.Caps.Reservations == 0 {
 		o.Caps.Reservations = DefaultReservations
+	}
+	if o.Caps.Pending == 0 {
+		o.Caps.Pending = DefaultPending
 	}
 	if o.Listen == "" {
 		o.Listen = "127.0.0.1:7443"
@@ -154,7 +161,9 @@ func serve(ctx context.Context, o Options, market *exchange.Exchange, authority 
 	if err := loadCheckpoint(ctx, o, market); err != nil {
 		o.Log.Warn("the checkpoint of advertisements was not read: clusters show when they advertise again", "error", err)
 	}
-	s := server.New(server.Options{Exchange: market, Engine: match.New(), Authority: authority, URL: url, Rate: o.Rate, Caps: o.Caps, Log: o.Log})
+	engine := match.New()
+	waiting := queue.New(market, engine, o.Log)
+	s := server.New(server.Options{Exchange: market, Engine: engine, Queue: waiting, Authority: authority, URL: url, Rate: o.Rate, Caps: o.Caps, Log: o.Log})
 	if err := o.Prototypes.serve(o, s, authority); err != nil {
 		stopMarket()
 		return errors.Join(err, group.Wait())
@@ -166,6 +175,7 @@ func serve(ctx context.Context, o Options, market *exchange.Exchange, authority 
 	}
 	config := authority.ServerConfig()
 	config.NextProtos = []string{"http/1.1"} // calls are small and connections few: one stream each is cheaper
+	group.Go(func() error { return waiting.Run(ctx) })
 	group.Go(func() error { return keepCheckpoint(ctx, o, market) })
 	group.Go(func() error { return giveBack(ctx) })
 	if o.MetricsAddress != "" {

@@ -47,6 +47,8 @@ type metrics struct{ market *exchange.Exchange }
 var (
 	reservations = prometheus.NewDesc("bourse_reservations", "Reservations by state.", []string{"state"}, nil)
 	members      = prometheus.NewDesc("bourse_members", "Member clusters by state.", []string{"state"}, nil)
+	waiting      = prometheus.NewDesc("bourse_queue_waiting", "Requests that wait for capacity.", nil, nil)
+	oldest       = prometheus.NewDesc("bourse_queue_oldest_seconds", "How long the one that waits longest has waited.", nil, nil)
 	fresh        = prometheus.NewDesc("bourse_clusters_fresh", "Clusters whose lease is alive.", nil, nil)
 	overcommit   = prometheus.NewDesc("bourse_clusters_overcommitted", "Clusters of which more is reserved than they have.", nil, nil)
 	imbalance    = prometheus.NewDesc("bourse_market_imbalance", "Pools whose reserved amount differs from the same recomputed from all reservations. Must be 0.", nil, nil)
@@ -58,7 +60,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (*metrics) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{reservations, members, fresh, overcommit, imbalance, batches, events, appending, jumps} {
+	for _, d := range []*prometheus.Desc{reservations, members, waiting, oldest, fresh, overcommit, imbalance, batches, events, appending, jumps} {
 		out <- d
 	}
 }
@@ -83,6 +85,12 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 			gauge(members, n, string(state))
 		}
 		gauge(imbalance, s.Imbalance())
+		all, longest := s.Waiting(), time.Duration(0)
+		for _, r := range all {
+			longest = max(longest, m.market.Now().Go().Sub(r.Since().Go()))
+		}
+		gauge(waiting, len(all))
+		gauge(oldest, int(longest.Seconds()))
 	})
 	view, now := m.market.View(), m.market.Now()
 	alive, over := 0, 0

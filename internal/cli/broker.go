@@ -61,7 +61,7 @@ func (sh *shell) brokerCommand() *cobra.Command {
 	f.StringVar(&o.Socket, "socket", brokerSocket(), "socket for operators")
 	f.StringVar(&o.MetricsAddress, "metrics-bind-address", "", "address for /metrics, /livez and /readyz, such as 127.0.0.1:8080 (default: off)")
 	f.Float64Var(&o.Rate, "rate-limit", 500, "calls a second that one member may make")
-	caps.add(f, broker.DefaultReservations, "one member")
+	caps.add(f, broker.DefaultReservations, broker.DefaultPending, "one member")
 	prototypes.add(f)
 	log.add(f)
 	cmd.PersistentFlags().StringVar(&sh.operatorCert, "operator-cert", "", "for the subcommands: folder with an operator's tls.crt, tls.key and ca.crt; the broker writes one, `operator`, into its --dir")
@@ -133,18 +133,22 @@ func (sh *shell) showMembers(items []api.Envelope[api.Member]) error {
 // capFlags say how much a consumer may have.
 type capFlags struct {
 	reservations int64
+	pending      int64
+	priority     int32
 	resources    map[string]string
 }
 
-func (c *capFlags) add(f *pflag.FlagSet, reservations int64, who string) {
+func (c *capFlags) add(f *pflag.FlagSet, reservations, pending int64, who string) {
 	f.Int64Var(&c.reservations, "max-reservations", reservations, "how many reservations "+who+" may have pending, held and reserved")
+	f.Int64Var(&c.pending, "max-pending", pending, "how many requests of "+who+" may wait for capacity at a time")
+	f.Int32Var(&c.priority, "max-priority", 0, "the highest priority that requests of "+who+" may have (0: no bound)")
 	f.StringToStringVar(&c.resources, "max-resources", nil, "how much of resources "+who+" may have pending, held and reserved: NAME=AMOUNT, may be repeated (default: no bound)")
 }
 
 // caps are what the flags say. Errors: Invalid with the flag.
 func (c *capFlags) caps() (api.Caps, error) {
 	resources, err := amounts("--max-resources", c.resources)
-	return api.Caps{Reservations: c.reservations, Resources: resources}, err
+	return api.Caps{Reservations: c.reservations, Pending: c.pending, Priority: c.priority, Resources: resources}, err
 }
 
 func (sh *shell) capCommand() *cobra.Command {
@@ -169,7 +173,7 @@ func (sh *shell) capCommand() *cobra.Command {
 			return sh.showMembers([]api.Envelope[api.Member]{m})
 		},
 	}
-	flags.add(cmd.Flags(), 0, "it")
+	flags.add(cmd.Flags(), 0, 0, "it")
 	return cmd
 }
 
@@ -181,6 +185,12 @@ func capsOf(c *api.Caps) string {
 	var all []string
 	if c.Reservations > 0 {
 		all = append(all, fmt.Sprintf("%d reservations", c.Reservations))
+	}
+	if c.Pending > 0 {
+		all = append(all, fmt.Sprintf("%d pending", c.Pending))
+	}
+	if c.Priority != 0 {
+		all = append(all, fmt.Sprintf("priority %d", c.Priority))
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Resources)) {
 		q := c.Resources[name]

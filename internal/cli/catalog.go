@@ -291,6 +291,7 @@ func (sh *shell) purchase(ctx context.Context, c *client.Client, id string, unit
 		Purchase: &api.Purchase{Seller: parts[0], Offer: parts[1], Plan: parts[2], Units: units, Digest: l.Payload.Digest},
 		Confirm:  w.confirm, Network: api.NetworkMode(w.network),
 	}
+	w.queue(&r)
 	duration, _ := time.ParseDuration(api.DefaultDuration)
 	if w.duration != 0 {
 		duration = w.duration

@@ -31,7 +31,7 @@ func (sh *shell) dryRun(ctx context.Context, c *client.Client, w *wish, r api.Re
 		score, choice := "", ""
 		if v.Filter == "" {
 			score = points(v.Score)
-			if i == 0 {
+			if i < max(e.Decision.Parts, 1) {
 				choice = "<- this one"
 			}
 		}
@@ -50,14 +50,22 @@ func (sh *shell) dryRun(ctx context.Context, c *client.Client, w *wish, r api.Re
 	if err != nil {
 		return err
 	}
-	return sh.objects(w, r, status.Cluster, e.Decision.Top[0].Cluster)
+	part, err := market.Need("resources", r.Resources)
+	if n := int64(e.Decision.Parts); err == nil && n > 1 {
+		fmt.Fprintf(sh.out, "of the %d parts, the objects of the first:\n", n)
+		for i := range part {
+			part[i].Value = (part[i].Value + n - 1) / n
+		}
+		return sh.objects(w, r, part.Resources(), status.Cluster, e.Decision.Top[0].Cluster)
+	}
+	return sh.objects(w, r, r.Resources, status.Cluster, e.Decision.Top[0].Cluster)
 }
 
 // points writes parts per million as a number up to 100.
 func points(ppm int64) string { return fmt.Sprintf("%.1f", float64(ppm)/10_000) }
 
 // objects prints each object that reserve would make, on both sides.
-func (sh *shell) objects(w *wish, r api.Request, consumer, provider string) error {
+func (sh *shell) objects(w *wish, r api.Request, part api.Resources, consumer, provider string) error {
 	pool := r.Pool
 	if pool == "" {
 		pool = api.GeneralPool
@@ -72,7 +80,7 @@ func (sh *shell) objects(w *wish, r api.Request, consumer, provider string) erro
 	}
 	instruction := api.Instruction{
 		Reservation: "<reservation>", Generation: 1, Consumer: consumer, Provider: provider, Pool: pool,
-		Slice: market.SliceName(consumer, provider, pool), Resources: r.Resources, Until: metav1.NewTime(time.Now().Add(length).UTC().Truncate(time.Second)),
+		Slice: market.SliceName(consumer, provider, pool), Resources: part, Until: metav1.NewTime(time.Now().Add(length).UTC().Truncate(time.Second)),
 	}
 	type meta struct {
 		Name      string `json:"name"`
@@ -104,7 +112,7 @@ func (sh *shell) objects(w *wish, r api.Request, consumer, provider string) erro
 		return err
 	}
 	return sh.liqoObjects(plan.Reservation{
-		Consumer: consumer, Provider: provider, Slice: instruction.Slice, Resources: r.Resources, Offload: offload, Network: r.Network,
+		Consumer: consumer, Provider: provider, Slice: instruction.Slice, Resources: part, Offload: offload, Network: r.Network,
 	})
 }
 

@@ -46,16 +46,33 @@ func (sh *shell) showReservations(items []client.Reservation) error {
 		column[api.Reservation]{"PROVIDER", false, func(r R) string { return r.Payload.Provider }},
 		column[api.Reservation]{"RESOURCES", false, func(r R) string { return sizes(r.Payload.Resources) }},
 		column[api.Reservation]{"ENDS IN", false, func(r R) string {
-			if r.Payload.State.Over() {
+			if !r.Payload.State.Counts() {
 				return ""
 			}
 			return until(r.Payload.Until)
 		}},
 		column[api.Reservation]{"CHANGE", true, func(r R) string { return changeOf(r.Payload.Change) }},
-		column[api.Reservation]{"REASON", false, func(r R) string { return string(r.Payload.Reason) }},
+		column[api.Reservation]{"REASON", false, func(r R) string {
+			if at := place(r.Payload); at != "" {
+				return fmt.Sprintf("%s (%s)", r.Payload.Reason, at)
+			}
+			return string(r.Payload.Reason)
+		}},
 		column[api.Reservation]{"SLICE", true, func(r R) string { return r.Payload.Slice }},
 		column[api.Reservation]{"CREATED", true, func(r R) string { return r.Payload.Created.Format(time.RFC3339) }},
 	)
+}
+
+// place says where in the queue a reservation is, and for how long: "number 2, waits for 5m0s"; empty: it does not wait.
+func place(p api.Reservation) string {
+	if p.State != api.Pending || p.Waiting == nil {
+		return ""
+	}
+	age := time.Since(p.Waiting.Since.Time).Round(time.Second)
+	if p.Waiting.Position == 0 {
+		return fmt.Sprintf("waits for %s", age)
+	}
+	return fmt.Sprintf("number %d, waits for %s", p.Waiting.Position, age)
 }
 
 func sizes(r api.Resources) string {
@@ -92,6 +109,14 @@ func (sh *shell) whyCommand() *cobra.Command {
 				fmt.Fprintf(sh.out, " on %s", p.Provider)
 			}
 			fmt.Fprintln(sh.out, reasonOf(p))
+			if w := p.Waiting; w != nil && p.State == api.Pending {
+				fmt.Fprintf(sh.out, "%s, with priority %d, until %s at the latest\n", place(p), w.Priority, w.Until.Format(time.RFC3339))
+			} else if w != nil && w.Since.Before(&p.Created) {
+				fmt.Fprintf(sh.out, "it waited for %s\n", p.Created.Sub(w.Since.Time).Round(time.Second))
+			}
+			if len(p.Group) > 0 {
+				fmt.Fprintf(sh.out, "it is one of %d parts of a request, which end together: %s\n", len(p.Group), strings.Join(p.Group, ", "))
+			}
 			explain(sh.out, *d)
 			for _, t := range p.Tried {
 				fmt.Fprintf(sh.out, "  asked %s, which did not accept: %s %s\n", t.Provider, t.Reason, t.Message)
@@ -113,6 +138,9 @@ func reasonOf(p api.Reservation) string {
 
 // explain writes a decision in words; the numbers add up.
 func explain(out io.Writer, d api.Decision) {
+	if d.Parts > 1 {
+		fmt.Fprintf(out, "in %d equal parts, on as many clusters; of each part:\n", d.Parts)
+	}
 	fmt.Fprintf(out, "%d clusters considered, %d qualify\n", d.Considered, d.Candidates)
 	if d.Hidden > 0 {
 		fmt.Fprintf(out, "  %d do not show themselves to you\n", d.Hidden)

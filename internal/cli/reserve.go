@@ -29,7 +29,8 @@ type wish struct {
 	exclude, prefer, offload      []string
 	namespace, name, broker       string
 	confirm, dryRun, noWait       bool
-	timeout                       time.Duration
+	timeout, wait                 time.Duration
+	priority, split               int32
 }
 
 func (sh *shell) reserveCommand() *cobra.Command {
@@ -37,10 +38,14 @@ func (sh *shell) reserveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "reserve", GroupID: "use", Short: "Reserve resources of another cluster",
 		Long: "Reserve makes a ResourceRequest in your cluster and waits until both clusters are bound.\n" +
+			"With --wait it waits in the broker's queue where no cluster can serve it now, by priority, then age; also after\n" +
+			"this command was interrupted.\n" +
 			"With --dry-run it says which clusters were considered, what eliminated each, the scores, the choice, and\n" +
 			"which objects would be made; nothing is made.",
 		Example: "  bourse reserve --cpu 4 --memory 8Gi --where 'region == \"eu\"' --for 1h\n" +
-			"  bourse reserve --resource nvidia.com/gpu=2 --where '\"NVIDIA-A100\" in gpus' --dry-run",
+			"  bourse reserve --resource nvidia.com/gpu=2 --where '\"NVIDIA-A100\" in gpus' --dry-run\n" +
+			"  bourse reserve --cpu 64 --wait 2h --priority 10\n" +
+			"  bourse reserve --cpu 300 --split 3",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return sh.reserve(cmd.Context(), w) },
 	}
@@ -55,6 +60,7 @@ func (sh *shell) reserveCommand() *cobra.Command {
 	f.StringSliceVar(&w.exclude, "exclude", nil, "clusters not considered")
 	f.StringSliceVar(&w.prefer, "prefer", nil, "clusters preferred, best first")
 	f.StringVar(&w.strategy, "strategy", "", "balance (default), pack or reliable")
+	f.Int32Var(&w.split, "split", 0, "on how many clusters at most, in equal parts, all or none (default: on one)")
 	w.useFlags(f)
 	_ = cmd.RegisterFlagCompletionFunc("target", sh.complete(clusterNames))
 	_ = cmd.RegisterFlagCompletionFunc("exclude", sh.complete(clusterNames))
@@ -67,6 +73,8 @@ func (w *wish) useFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&w.offload, "offload", nil, "namespaces whose pods may run there: the request's own, or labelled "+api.RequestsFromLabel)
 	f.StringToStringVar(&w.reflect, "reflect", nil, "what besides pods goes to the provider: secrets, configMaps or services = All, AllowList or None (default secrets=AllowList, the others All)")
 	f.StringVar(&w.network, "network", "", "wireguard: pods here and there reach each other through Liqo's network; none (default)")
+	f.DurationVar(&w.wait, "wait", 0, "how long to wait where no cluster can serve it now, such as 2h (default: it is Rejected at once)")
+	f.Int32Var(&w.priority, "priority", 0, "of those that wait the higher ones are served first: -100 to 100")
 	f.StringVarP(&w.namespace, "namespace", "n", "default", "namespace of the ResourceRequest")
 	f.StringVar(&w.name, "name", "", "name of the ResourceRequest (default: made up)")
 	f.StringVar(&w.broker, "broker", "", "which broker is asked, of bourse brokers (default: the first that is enabled and reached)")
@@ -86,7 +94,7 @@ func (w *wish) amountFlags(f *pflag.FlagSet) {
 // waitFlags are the flags that say how long to wait for an answer.
 func (w *wish) waitFlags(f *pflag.FlagSet) {
 	f.BoolVar(&w.noWait, "no-wait", false, "return once the request is made")
-	f.DurationVar(&w.timeout, "timeout", 6*time.Minute, "how long to wait until both clusters are bound")
+	f.DurationVar(&w.timeout, "timeout", 6*time.Minute, "how long to wait until both clusters are bound, once one can serve it")
 }
 
 // request puts the flags into a request. Errors: Invalid with the flag.
@@ -94,11 +102,12 @@ func (w *wish) request() (api.Request, error) {
 	r := api.Request{
 		Resources: api.Resources{}, Pool: w.pool, Where: w.where, Properties: w.properties, Target: w.target,
 		Exclude: w.exclude, Prefer: w.prefer, Strategy: api.Strategy(w.strategy), Confirm: w.confirm,
-		Network: api.NetworkMode(w.network),
+		Network: api.NetworkMode(w.network), Split: w.split,
 	}
 	if w.duration != 0 {
 		r.Duration = &metav1.Duration{Duration: w.duration}
 	}
+	w.queue(&r)
 	if err := w.into(r.Resources); err != nil {
 		return r, err
 	}
@@ -110,6 +119,13 @@ func (w *wish) request() (api.Request, error) {
 		return r, api.Invalid("--cpu", "nothing is asked for").Fix("ask for something: --cpu 4 --memory 8Gi")
 	}
 	return r, nil
+}
+
+// queue puts into a request what the flags say of waiting.
+func (w *wish) queue(r *api.Request) {
+	if r.Priority = w.priority; w.wait != 0 {
+		r.Wait = &metav1.Duration{Duration: w.wait}
+	}
 }
 
 // amounts reads what a flag says of resources by name; nil if nothing. Errors: Invalid with the flag.
@@ -210,7 +226,7 @@ func (sh *shell) place(ctx context.Context, c *client.Client, w *wish, r api.Req
 	if w.noWait {
 		return sh.showRequest(made)
 	}
-	ctx, cancel := context.WithTimeout(ctx, w.timeout)
+	ctx, cancel := context.WithTimeout(ctx, w.timeout+w.wait)
 	defer cancel()
 	done, err := sh.follow(ctx, c, made, w.done)
 	if err != nil {
@@ -233,7 +249,7 @@ func hopeless(code api.Code) bool { return code == api.CodeInvalid || code == ap
 // waits for a person, here or at the provider.
 func (w *wish) done(r client.RequestStatus) bool {
 	switch r.Payload.Status.State {
-	case "":
+	case "", api.Pending:
 		return false
 	case api.Held:
 		return w.confirm || meta.IsStatusConditionTrue(r.Payload.Status.Conditions, api.ConditionAwaitsApproval)

@@ -48,6 +48,10 @@ type Wish struct {
 	Confirmed bool
 	// Reservation is what it has become, as far as is known.
 	Reservation string
+
+	// part is the size of the part of it that is taken up, nil: it is whole. remember says to sign nothing yet.
+	part     api.Resources
+	remember bool
 }
 
 // Able says whether this cluster can use what a request asks for. Errors: Invalid with the field.
@@ -76,22 +80,30 @@ func (b *Borrower) Ask(ctx context.Context, w Wish) error {
 	if err != nil {
 		return err
 	}
-	ours, err := b.answersThis(ctx, &theirs, w)
+	if len(theirs.Payload.Group) > 0 {
+		return b.askParts(ctx, &theirs, w)
+	}
+	return b.takeUp(ctx, &theirs, w)
+}
+
+// takeUp takes up what the broker answers.
+func (b *Borrower) takeUp(ctx context.Context, theirs *transport.Reservation, w Wish) error {
+	ours, err := b.answersThis(ctx, theirs, w)
 	if err != nil {
 		return err
 	}
 	switch t := theirs.Payload; {
 	case t.State == api.Held && t.Assignment == "":
-		return b.take(ctx, &theirs, ours, w)
-	case t.State.Over() && t.Assignment == "": // rejected, or failed, before anything was signed
-		over, err := record(&theirs)
+		return b.take(ctx, theirs, ours, w)
+	case (t.State.Over() || t.State == api.Pending) && t.Assignment == "": // rejected, or failed, before anything was signed; or it waits
+		is, err := record(theirs)
 		if err != nil {
 			return err
 		}
-		over.Object = &w.Object
-		return b.note(ctx, &theirs, over)
+		is.Object = &w.Object
+		return b.note(ctx, theirs, is)
 	default:
-		return b.recover(ctx, &theirs, w)
+		return b.recover(ctx, theirs, w)
 	}
 }
 
@@ -117,7 +129,7 @@ func (b *Borrower) recover(ctx context.Context, theirs *transport.Reservation, w
 	if err != nil {
 		return err
 	}
-	ours.Object = &w.Object
+	ours.Object, ours.Group = &w.Object, theirs.Payload.Group
 	// When it began the broker alone says: the wish is taken for what was agreed, until it is edited.
 	ours.Created = market.At(ours.Until.Go().Add(-durationOf(w.Request)))
 	if _, err := b.meet(ctx, theirs); err != nil {
@@ -162,6 +174,13 @@ func (b *Borrower) Sync(ctx context.Context, theirs *transport.Reservation, ours
 		return b.remind(ctx, theirs, ours)
 	case t.State == api.Held && wish != nil && (t.Assignment == "" || t.Generation > ours.Generation):
 		return b.take(ctx, theirs, ours, *wish)
+	case t.State == api.Pending && ours.Acceptance == "": // it waits again: what was signed nobody accepted
+		again, err := record(theirs)
+		if err != nil {
+			return err
+		}
+		again.Object, again.Via, again.Revision, again.State, again.Size = ours.Object, ours.Via, ours.Revision, ours.State, ours.Size
+		return b.note(ctx, theirs, again)
 	default:
 		return b.settle(ctx, theirs, ours)
 	}
@@ -182,7 +201,7 @@ func (b *Borrower) newer(ctx context.Context, theirs *transport.Reservation, our
 	if _, err := b.meet(ctx, theirs); err != nil {
 		return ours
 	}
-	again.Object, again.Created, again.Offer = ours.Object, ours.Created, ours.Offer
+	again.Object, again.Created, again.Offer, again.Group = ours.Object, ours.Created, ours.Offer, ours.Group
 	return again
 }
 

@@ -23,10 +23,15 @@ func record(theirs *transport.Reservation) (*market.Reservation, error) {
 	if t.Sale != nil {
 		from = market.At(t.Created.Truncate(time.Second))
 	}
-	return &market.Reservation{
+	r := &market.Reservation{
 		From: from, Provider: t.Provider, Pool: t.Pool, Size: size, Generation: t.Generation, Sale: t.Sale,
 		Created: market.At(t.Created.Time), HeldUntil: market.At(t.HeldUntil.Time), ApproveBy: approveBy(t, t.ApproveBy), Until: market.At(t.Until.Time),
-	}, err
+	}
+	r.Group = t.Group
+	if t.Waiting != nil {
+		r.WaitUntil = market.At(t.Waiting.Until.Time)
+	}
+	return r, err
 }
 
 // approveBy is until when a person at the provider may approve a reservation; 0 where nobody need.
@@ -107,7 +112,7 @@ func (b *Borrower) note(ctx context.Context, theirs *transport.Reservation, ours
 		next.Via = b.Via
 	}
 	next.State, next.Reason, next.Message = t.State, trust.Reason(t.Reason), trust.Text(t.Message)
-	if t.State == api.Rejected && t.Decision != nil {
+	if (t.State == api.Rejected || t.State == api.Pending) && t.Decision != nil {
 		next.Message = trust.Text(explain(t.Decision))
 	}
 	switch {

@@ -1,8 +1,10 @@
 package consumer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -46,10 +48,11 @@ func (r *Requests) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result,
 		return ctrl.Result{}, err
 	}
 	there := err == nil && object.DeletionTimestamp == nil
-	ours, err := r.records(ctx, at, string(object.UID), there)
+	parts, err := r.records(ctx, at, string(object.UID), there)
 	if err != nil || !there {
 		return ctrl.Result{}, err
 	}
+	ours := lead(parts)
 	if ours == nil && object.Status.Reservation != "" && object.Status.State.Over() {
 		return ctrl.Result{}, nil // over for so long that the Ledger has forgotten it
 	}
@@ -62,28 +65,47 @@ func (r *Requests) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result,
 		return r.failed(ctx, &object, err)
 	}
 	if err != nil {
-		return ctrl.Result{RequeueAfter: retryAfter}, r.show(ctx, &object, ours, nil)
+		return ctrl.Result{RequeueAfter: retryAfter}, r.show(ctx, &object, parts, nil)
 	}
-	if ours == nil || ours.State == api.Held && ours.Assignment == "" && wish.Confirmed {
+	if ours == nil || lacks(parts, wish) && !broken(parts) || slices.ContainsFunc(parts, unconfirmed) && wish.Confirmed {
 		if err := borrower.Ask(ctx, wish); err != nil {
 			return r.failed(ctx, &object, err)
 		}
-		if ours, err = r.records(ctx, at, string(object.UID), true); err != nil || ours == nil {
+		if parts, err = r.records(ctx, at, string(object.UID), true); err != nil || len(parts) == 0 {
 			return ctrl.Result{}, err
 		}
+		ours = lead(parts)
 	}
-	if !ours.Bound() {
-		return ctrl.Result{}, r.show(ctx, &object, ours, nil)
+	if broken(parts) {
+		for _, part := range parts {
+			if err := borrower.End(ctx, part); err != nil {
+				return ctrl.Result{}, err
+			}
+		}
+	}
+	if !ours.Bound() || len(ours.Group) > 0 {
+		return ctrl.Result{}, r.show(ctx, &object, parts, unchanged(parts, wish))
 	}
 	again, cannot := borrower.Change(ctx, ours, wish)
 	if cannot != nil && api.CodeOf(cannot) != api.CodeInvalid {
 		again = retryAfter
 	}
-	if ours, err = r.records(ctx, at, string(object.UID), true); err != nil || ours == nil {
+	if parts, err = r.records(ctx, at, string(object.UID), true); err != nil || len(parts) == 0 {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{RequeueAfter: again}, r.show(ctx, &object, ours, cannot)
+	return ctrl.Result{RequeueAfter: again}, r.show(ctx, &object, parts, cannot)
 }
+
+// lead is the first of the parts of a request, or the one that it is; nil: it has none yet.
+func lead(parts []*market.Reservation) *market.Reservation {
+	if len(parts) == 0 {
+		return nil
+	}
+	return parts[0]
+}
+
+// unconfirmed says whether a reservation is held and not signed.
+func unconfirmed(r *market.Reservation) bool { return r.State == api.Held && r.Assignment == "" }
 
 // WishOf is what an object asks for.
 func WishOf(o *api.ResourceRequest) Wish {
@@ -94,10 +116,10 @@ func WishOf(o *api.ResourceRequest) Wish {
 	}
 }
 
-// records returns the record of the object that is there now, and ends those of objects of the same name
+// records returns the record of the object that is there now, or those of its parts, and ends those of objects of the same name
 // that are gone: this is the observed deletion.
-func (r *Requests) records(ctx context.Context, at ctrl.Request, uid string, there bool) (*market.Reservation, error) {
-	var ours *market.Reservation
+func (r *Requests) records(ctx context.Context, at ctrl.Request, uid string, there bool) ([]*market.Reservation, error) {
+	var ours []*market.Reservation
 	var gone []*market.Reservation
 	err := r.Market.Read(ctx, func(s *market.State) {
 		for _, record := range s.Of(r.Cluster, 0) {
@@ -105,12 +127,18 @@ func (r *Requests) records(ctx context.Context, at ctrl.Request, uid string, the
 			switch {
 			case o == nil || o.Namespace != at.Namespace || o.Name != at.Name:
 			case there && o.UID == uid:
-				ours = record
+				ours = append(ours, record)
 			default:
 				gone = append(gone, record)
 			}
 		}
 	})
+	slices.SortStableFunc(ours, func(a, b *market.Reservation) int {
+		return cmp.Compare(slices.Index(a.Group, a.ID), slices.Index(b.Group, b.ID))
+	})
+	if n := len(ours); n > 1 && len(ours[n-1].Group) == 0 { // the newest of the only one that there is to be
+		ours = ours[n-1:]
+	}
 	for _, record := range gone {
 		if err == nil {
 			err = r.end(ctx, record)
@@ -151,7 +179,8 @@ func (r *Requests) failed(ctx context.Context, object *api.ResourceRequest, caus
 
 // show writes what became of a request: its status, an Event for each new state, and its instruction once both are bound.
 // cannot is why it cannot become what it asks for now.
-func (r *Requests) show(ctx context.Context, object *api.ResourceRequest, ours *market.Reservation, cannot error) error {
+func (r *Requests) show(ctx context.Context, object *api.ResourceRequest, parts []*market.Reservation, cannot error) error {
+	ours := whole(parts)
 	status := object.Status.DeepCopy()
 	status.State, status.Reservation, status.Provider = ours.State, ours.ID, ours.Provider
 	status.Until, status.Message = nil, sentence(ours)
@@ -196,10 +225,15 @@ func (r *Requests) show(ctx context.Context, object *api.ResourceRequest, ours *
 	if err := r.update(ctx, object, *status, kind, string(ours.State)); err != nil {
 		return err
 	}
-	if ours.Acceptance == "" {
-		return nil
+	for _, part := range parts {
+		if part.Acceptance == "" {
+			continue
+		}
+		if err := r.instruct(ctx, object, part); err != nil {
+			return err
+		}
 	}
-	return r.instruct(ctx, object, ours)
+	return nil
 }
 
 // upToDate says whether a bound reservation is what its request asks for now.
@@ -231,6 +265,8 @@ func upToDate(ours *market.Reservation, w Wish, cannot error) metav1.Condition {
 func sentence(r *market.Reservation) string {
 	s := ""
 	switch r.State {
+	case api.Pending:
+		s = fmt.Sprintf("no cluster can serve it now; it waits for one until %s", r.WaitUntil.Go().Format(time.RFC3339))
 	case api.Held:
 		s = fmt.Sprintf("held on %s, which is asked to accept", r.Provider)
 		if r.AwaitsApproval() {
@@ -254,7 +290,7 @@ func sentence(r *market.Reservation) string {
 	if r.Message != "" {
 		s += ": " + r.Message
 	}
-	if r.State == api.Rejected {
+	if r.State == api.Rejected || r.State == api.Pending {
 		s += "; see: bourse why " + r.ID
 	}
 	return s

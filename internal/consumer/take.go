@@ -29,6 +29,9 @@ func (b *Borrower) take(ctx context.Context, theirs *transport.Reservation, ours
 			asked.Purchase.Units, asked.Purchase.Digest = ours.Sale.Units, ours.Sale.Offer
 		}
 	}
+	if w.part != nil {
+		asked.Resources = w.part
+	}
 	asked, offer, err := b.bought(ctx, theirs, asked)
 	if err != nil { // perhaps that of the seller's key
 		return b.passOver(ctx, theirs, w, err)
@@ -52,6 +55,9 @@ func (b *Borrower) take(ctx context.Context, theirs *transport.Reservation, ours
 		return err
 	}
 	next.Object, next.Offer = &w.Object, offer
+	if ours != nil {
+		next.Group = ours.Group
+	}
 	switch {
 	case ours != nil && ours.Generation == t.Generation && ours.Assignment != "" && (ours.Assignment == t.Assignment || b.stands(ours.Assignment, provider)):
 		next.Assignment = ours.Assignment
@@ -60,7 +66,7 @@ func (b *Borrower) take(ctx context.Context, theirs *transport.Reservation, ours
 			return err
 		}
 		next.Assignment = t.Assignment
-	case w.Request.Confirm && !w.Confirmed:
+	case w.remember, w.Request.Confirm && !w.Confirmed:
 		return b.note(ctx, theirs, next)
 	}
 	if next.Assignment == "" {
@@ -125,6 +131,7 @@ func (b *Borrower) passOver(ctx context.Context, theirs *transport.Reservation, 
 		return cause
 	}
 	b.Log.Info("passed over", "reservation", theirs.ID, "provider", theirs.Payload.Provider, "reason", reason, "cause", cause)
+	w.part, w.remember = nil, false
 	_, err := b.Broker.Refuse(ctx, theirs.ID, api.Refusal{Generation: theirs.Payload.Generation, Reason: reason, Message: trust.Text(cause.Error())})
 	if unlessMovedOn(err) != nil {
 		return err

@@ -52,6 +52,14 @@ func (x *Exchange) Recall(ctx context.Context, all map[string]*market.Measured) 
 	}})
 }
 
+// Try remembers why a request that waits could not be served when it was last tried. Errors: Unavailable.
+func (x *Exchange) Try(ctx context.Context, id string, why *api.Decision) error {
+	return x.give(ctx, &order{observe: func(s *market.State, _ market.Time) error {
+		s.Try(id, why)
+		return nil
+	}})
+}
+
 // Read looks at the state, between two batches: what it sees is durable. look must be
 // quick and must not keep what it got, but for records and listings, which are immutable.
 func (x *Exchange) Read(ctx context.Context, look func(*market.State)) error {

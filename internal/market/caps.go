@@ -12,6 +12,10 @@ import (
 type Caps struct {
 	// Reservations is how many; 0: no bound.
 	Reservations int64 `json:"reservations,omitempty"`
+	// Pending is how many of them may wait for capacity at a time; 0: no bound of its own.
+	Pending int64 `json:"pending,omitempty"`
+	// Priority is the highest that its requests may have; 0: no bound.
+	Priority int32 `json:"priority,omitempty"`
 	// Resources are amounts; a resource that is not named has no bound.
 	Resources Amounts `json:"resources,omitempty"`
 }
@@ -21,14 +25,30 @@ func CapsOf(parent string, c api.Caps) (Caps, error) {
 	if c.Reservations < 0 {
 		return Caps{}, api.Invalid(parent+"reservations", "%d is negative", c.Reservations).Fix("give 0 for no bound of its own")
 	}
+	if c.Pending < 0 {
+		return Caps{}, api.Invalid(parent+"pending", "%d is negative", c.Pending).Fix("give 0 for no bound of its own")
+	}
+	if c.Priority < -MaxPriority || c.Priority > MaxPriority {
+		return Caps{}, api.Invalid(parent+"priority", "%d is no priority", c.Priority).Fix("give -%d to %[1]d, or 0 for no bound", MaxPriority)
+	}
 	most, err := Have(parent+"resources", c.Resources)
-	return Caps{Reservations: c.Reservations, Resources: most}, err
+	return Caps{Reservations: c.Reservations, Pending: c.Pending, Priority: c.Priority, Resources: most}, err
 }
 
-// taken is what a consumer has pending, held and reserved: all that counts.
+// None says that nothing is bounded.
+func (c Caps) None() bool {
+	return c.Reservations == 0 && c.Pending == 0 && c.Priority == 0 && len(c.Resources) == 0
+}
+
+func (c Caps) equal(o Caps) bool {
+	return c.Reservations == o.Reservations && c.Pending == o.Pending && c.Priority == o.Priority && slices.Equal(c.Resources, o.Resources)
+}
+
+// taken is what a consumer has pending, held and reserved: all that is not over. What is pending takes nothing of anybody, but it
+// will, without asking again.
 type taken struct {
-	reservations int64
-	size         Amounts
+	reservations, pending int64
+	size                  Amounts
 }
 
 // take moves what a consumer has, from what a reservation was to what it is; either may be nil.
@@ -37,7 +57,7 @@ func (s *State) take(old, r *Reservation) {
 		r    *Reservation
 		sign int64
 	}{{old, -1}, {r, 1}} {
-		if x.r == nil || !x.r.State.Counts() {
+		if x.r == nil || x.r.State.Over() {
 			continue
 		}
 		t := s.taken[x.r.Consumer]
@@ -46,6 +66,9 @@ func (s *State) take(old, r *Reservation) {
 			s.taken[x.r.Consumer] = t
 		}
 		t.reservations += x.sign
+		if x.r.State == api.Pending {
+			t.pending += x.sign
+		}
 		if x.sign > 0 {
 			t.size = t.size.Swap(nil, x.r.Takes())
 		} else {
@@ -60,14 +83,7 @@ func (s *State) take(old, r *Reservation) {
 // capped says why a consumer may not have so many reservations more, and so much more, or nil. What the
 // operator says of the consumer itself goes before what holds for all.
 func (s *State) capped(consumer string, all Caps, more int64, size Amounts) error {
-	caps := all
-	if m := s.members[consumer]; m != nil && m.Caps != nil {
-		caps = caps.but(*m.Caps)
-	}
-	has := s.taken[consumer]
-	if has == nil {
-		has = &taken{}
-	}
+	caps, has := s.capsOf(consumer, all)
 	if more > 0 && caps.Reservations > 0 && has.reservations+more > caps.Reservations {
 		return reached(consumer, "reservations", caps.Reservations, has.reservations, more)
 	}
@@ -93,6 +109,35 @@ func (s *State) capped(consumer string, all Caps, more int64, size Amounts) erro
 	return nil
 }
 
+// capsOf are the caps of a consumer, and what it has.
+func (s *State) capsOf(consumer string, all Caps) (caps Caps, has taken) {
+	caps = all
+	if m := s.members[consumer]; m != nil && m.Caps != nil {
+		caps = caps.but(*m.Caps)
+	}
+	if t := s.taken[consumer]; t != nil {
+		has = *t
+	}
+	return caps, has
+}
+
+// mayWait says why a request may not have its priority or, where it pends, not wait; nil: it may.
+func (s *State) mayWait(c *Hold, pends bool) error {
+	if !pends && (c.Request == nil || c.Request.Priority == 0) {
+		return nil
+	}
+	caps, has := s.capsOf(c.Consumer, c.Caps)
+	if asked := c.Request.Priority; caps.Priority != 0 && asked > caps.Priority {
+		return api.Errorf(api.CodeCapReached, "requests of cluster %s may have priority %d at most, and this one has %d", c.Consumer, caps.Priority, asked).
+			At("request.priority").Fix("ask with less, or ask the operator for more")
+	}
+	if pends && caps.Pending > 0 && has.pending >= caps.Pending {
+		return api.Errorf(api.CodeCapReached, "of cluster %s %d requests may wait at a time, and %d do", c.Consumer, caps.Pending, has.pending).
+			At("request.wait").Fix("release one that waits, ask for less so that it need not wait, or ask the operator for more")
+	}
+	return nil
+}
+
 // maxTaken bounds what is kept of a consumer, whatever names others invent.
 const maxTaken = 4 * maxResources
 
@@ -100,6 +145,12 @@ const maxTaken = 4 * maxResources
 func (c Caps) but(own Caps) Caps {
 	if own.Reservations > 0 {
 		c.Reservations = own.Reservations
+	}
+	if own.Pending > 0 {
+		c.Pending = own.Pending
+	}
+	if own.Priority != 0 {
+		c.Priority = own.Priority
 	}
 	for _, a := range c.Resources {
 		if !own.Resources.names(a.Resource) {
@@ -131,7 +182,7 @@ func (c SetCaps) decide(s *State, now Time) (Outcome, error) {
 	if m == nil || m.State == api.MemberRemoved {
 		return Outcome{}, api.Errorf(api.CodeNotFound, "no member %.80q", c.Cluster)
 	}
-	if m.Caps == c.Caps || m.Caps != nil && c.Caps != nil && m.Caps.Reservations == c.Caps.Reservations && slices.Equal(m.Caps.Resources, c.Caps.Resources) {
+	if m.Caps == c.Caps || m.Caps != nil && c.Caps != nil && m.Caps.equal(*c.Caps) {
 		return Outcome{Member: m}, nil
 	}
 	next := *m

@@ -21,6 +21,11 @@ func capped(id string, cores int64, caps market.Caps) *market.Hold {
 
 func TestCaps(t *testing.T) {
 	three, ten := market.Caps{Reservations: 3}, market.Caps{Resources: cpu(10)}
+	waits := func(id string, priority int32, caps market.Caps) *market.Hold {
+		h := pending(id, 90, priority)
+		h.Caps = caps
+		return h
+	}
 	again := capped("z", 1, market.Caps{Reservations: 1})
 	again.Key = "key of a"
 	for name, c := range map[string]struct {
@@ -54,6 +59,17 @@ func TestCaps(t *testing.T) {
 			d.must(market.SetCaps{Cluster: "paris"})
 			d.held("a", 1)
 		}, capped("b", 1, three), ""},
+		"as many as may wait":            {func(d *desk) { d.must(pending("a", 90, 0)) }, waits("b", 0, market.Caps{Pending: 1}), "1 requests may wait at a time, and 1 do"},
+		"what need not wait may be more": {func(d *desk) { d.must(pending("a", 90, 0)) }, capped("b", 1, market.Caps{Pending: 1}), ""},
+		"what no longer waits does not":  {func(d *desk) { d.must(pending("a", 90, 0)); d.pass(time.Hour) }, waits("b", 0, market.Caps{Pending: 1}), ""},
+		"what waits is a reservation":    {func(d *desk) { d.must(pending("a", 90, 0)) }, capped("b", 1, market.Caps{Reservations: 1}), "it has 1,"},
+		"what waits is asked for":        {func(d *desk) { d.must(pending("a", 9, 0)) }, capped("b", 2, ten), "it has 9,"},
+		"a priority":                     {func(*desk) {}, waits("a", 7, market.Caps{Priority: 7}), ""},
+		"above others":                   {func(*desk) {}, waits("a", 8, market.Caps{Priority: 7}), "may have priority 7 at most, and this one has 8"},
+		"a priority for one member": {func(d *desk) {
+			d.must(market.SetCaps{Cluster: "paris", Caps: &market.Caps{Priority: 8, Pending: 2}})
+			d.must(pending("a", 90, 0))
+		}, waits("b", 8, market.Caps{Priority: -1, Pending: 1}), ""},
 		"growing": {func(d *desk) { d.reserved("a", 6) },
 			market.Reassign{ID: "a", Consumer: "paris", Generation: 2, Size: cpu(8), Until: noon + 7_200_000, Document: "more", Caps: market.Caps{Resources: cpu(7)}}, "it has 6, and asks for 2 more"},
 		"shrinking, above what it may by now": {func(d *desk) { d.reserved("a", 6) },

@@ -25,7 +25,13 @@ type Outcome struct {
 }
 
 // Decide decides a command. It changes nothing.
-func Decide(s *State, c Command, now Time) (Outcome, error) { return c.decide(s, now) }
+func Decide(s *State, c Command, now Time) (Outcome, error) {
+	out, err := c.decide(s, now)
+	if s.Self == "" {
+		s.together(&out, now)
+	}
+	return out, err
+}
 
 // changed is the outcome in which r is the new record of its reservation.
 func changed(r *Reservation, now Time) Outcome {

@@ -125,6 +125,7 @@ func (d *decoder) reservation() *ReservationEvent {
 	d.text("key", &r.Key)
 	d.text("digest", &r.Digest)
 	d.value("sale", &r.Sale)
+	d.names("group", &r.Group)
 	if d.has("request") {
 		r.Request = d.request()
 	}
@@ -139,6 +140,8 @@ func (d *decoder) reservation() *ReservationEvent {
 	d.number("approveBy", &r.ApproveBy)
 	d.number("deadline", &r.Deadline)
 	d.number("until", &r.Until)
+	d.number("waitUntil", &r.WaitUntil)
+	d.number("waitedSince", &r.WaitedSince)
 	d.number("ended", &r.Ended)
 	d.number("from", &r.From)
 	d.value("past", &r.Past)
@@ -184,11 +187,7 @@ func (d *decoder) request() *api.Request {
 	d.take('{')
 	d.resources("resources", &r.Resources)
 	d.value("purchase", &r.Purchase)
-	if d.has("duration") {
-		length, err := time.ParseDuration(d.quoted())
-		d.odd = d.odd || err != nil
-		r.Duration = &metav1.Duration{Duration: length}
-	}
+	d.duration("duration", &r.Duration)
 	d.name("pool", &r.Pool)
 	d.name("where", &r.Where)
 	d.value("properties", &r.Properties)
@@ -199,8 +198,18 @@ func (d *decoder) request() *api.Request {
 	d.value("confirm", &r.Confirm)
 	d.name("network", (*string)(&r.Network))
 	d.resources("podShape", &r.PodShape)
+	d.duration("wait", &r.Wait)
+	r.Priority, r.Split = d.small("priority"), d.small("split")
 	d.take('}')
 	return r
+}
+
+func (d *decoder) duration(field string, into **metav1.Duration) {
+	if d.has(field) {
+		length, err := time.ParseDuration(d.quoted())
+		d.odd = d.odd || err != nil
+		*into = &metav1.Duration{Duration: length}
+	}
 }
 
 func (d *decoder) resources(field string, into *api.Resources) {
@@ -249,6 +258,7 @@ func (d *decoder) decision() *api.Decision {
 		d.list(func() { out.Top = append(out.Top, d.scored()) })
 	}
 	d.value("nearestMiss", &out.NearestMiss)
+	d.int("parts", &out.Parts)
 	d.name("chosen", &out.Chosen)
 	if d.has("sequence") {
 		d.take('{')
@@ -405,6 +415,16 @@ func (d *decoder) int(field string, into *int) {
 	if d.has(field) {
 		*into = int(d.digits())
 	}
+}
+
+// small is a field that holds 32 bits; 0 if it is not there.
+func (d *decoder) small(field string) (v int32) {
+	if d.has(field) {
+		wide := d.digits()
+		v = int32(wide)
+		d.odd = d.odd || int64(v) != wide
+	}
+	return v
 }
 
 func (d *decoder) unsigned(field string, into *uint64) {

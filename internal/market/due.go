@@ -40,6 +40,10 @@ func (s *State) next(r *Reservation) Time {
 		return r.Changed.plus(s.retention())
 	case r.State == api.Releasing:
 		return 0
+	case s.Self == "" && r.State == api.Pending:
+		return r.WaitUntil
+	case r.State == api.Pending:
+		return r.WaitUntil.plus(DecideTime)
 	case s.Self == "" && r.State == api.Held, s.Self != "" && provider && r.State == api.Held:
 		return r.HeldUntil
 	case s.Self != "" && provider:

@@ -78,6 +78,8 @@ func (w *encoder) reservation(r *ReservationEvent) {
 	w.numberIfAny("approveBy", int64(r.ApproveBy))
 	w.numberIfAny("deadline", int64(r.Deadline))
 	w.numberIfAny("until", int64(r.Until))
+	w.numberIfAny("waitUntil", int64(r.WaitUntil))
+	w.numberIfAny("waitedSince", int64(r.WaitedSince))
 	w.numberIfAny("ended", int64(r.Ended))
 	w.numberIfAny("from", int64(r.From))
 	if len(r.Past) > 0 {
@@ -128,6 +130,9 @@ func (w *encoder) asked(r *Reservation) {
 	if r.Sale != nil {
 		w.value("sale", r.Sale)
 	}
+	if len(r.Group) > 0 {
+		w.texts("group", r.Group)
+	}
 	if r.Request != nil {
 		w.request(r.Request)
 	}
@@ -167,6 +172,11 @@ func (w *encoder) request(r *api.Request) {
 		w.key("podShape")
 		w.resources(r.PodShape)
 	}
+	if r.Wait != nil {
+		w.text("wait", r.Wait.Duration.String())
+	}
+	w.numberIfAny("priority", int64(r.Priority))
+	w.numberIfAny("split", int64(r.Split))
 	w.shut("}")
 }
 
@@ -223,6 +233,7 @@ func (w *encoder) explanation(d *api.Decision) {
 	if d.NearestMiss != nil {
 		w.value("nearestMiss", d.NearestMiss)
 	}
+	w.numberIfAny("parts", int64(d.Parts))
 }
 
 func (w *encoder) choice(d *api.Decision) {

@@ -61,7 +61,7 @@ func fill(v reflect.Value) {
 		v.SetString("a <\"text\"> & \\ \u2028")
 	case reflect.Bool:
 		v.SetBool(true)
-	case reflect.Int, reflect.Int64:
+	case reflect.Int, reflect.Int32, reflect.Int64:
 		v.SetInt(-7)
 	case reflect.Uint64:
 		v.SetUint(7)

@@ -28,7 +28,7 @@ func (c Release) decide(s *State, now Time) (Outcome, error) {
 			Fix("read the reservation again and end that")
 	case r.State == api.Held && c.By == r.Provider:
 		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is held: refuse it", r.ID)
-	case r.State == api.Held && r.Assignment == "":
+	case r.State == api.Pending, r.State == api.Held && r.Assignment == "":
 		return over(r, api.Failed, api.ReasonCancelled, "", now), nil
 	}
 	r.State, r.Reason, r.Message, r.End, r.Next = api.Releasing, c.Reason, "", c.Document, nil

@@ -28,6 +28,8 @@ type federation struct {
 	signed   map[string]*market.Offer
 	versions int64
 	serial   int
+	// torn says that a backup was put back, perhaps between two events of one command.
+	torn bool
 }
 
 var (
@@ -121,6 +123,8 @@ func latest(r *market.Reservation) market.Time {
 	switch {
 	case r.State.Over():
 		return after(r.Changed, market.Retention)
+	case r.State == api.Pending:
+		return after(r.WaitUntil, market.DecideTime)
 	case r.State == api.Held:
 		return after(max(r.HeldUntil, r.ApproveBy), market.DecideTime)
 	}

@@ -9,8 +9,8 @@ import (
 
 // Hold places a request on the first of its candidates that still has room.
 // Errors: KeyReused when the key came with something else; Insufficient when no candidate
-// has room any more: decide again from a newer view; CapReached. Without candidates the request is
-// Rejected, and remembered with its decision.
+// has room any more: decide again from a newer view; CapReached. Without candidates, or where a plan is sold out, the request is
+// Pending if it says that it waits, else it is Rejected; it is remembered with its decision.
 type Hold struct {
 	// ID is new and random. Key and Digest make a repeat harmless; Key may be empty. What pointers
 	// lead to is not changed any more.
@@ -33,33 +33,49 @@ type Hold struct {
 	Caps Caps
 }
 
-func (c *Hold) decide(s *State, now Time) (Outcome, error) {
+// begins is what can be said of a hold before it is placed: done says that there is nothing to place.
+func (s *State) begins(c *Hold, now Time) (out Outcome, err error, done bool) {
 	if err := s.active(c.Consumer); err != nil {
-		return Outcome{}, err
+		return Outcome{}, err, true
 	}
 	if id, repeated := s.keys[ownKey{c.Consumer, c.Key}]; repeated && c.Key != "" {
 		r := s.reservations[id]
 		if r.Digest != c.Digest {
 			return Outcome{}, api.Errorf(api.CodeKeyReused, "key %.80q made reservation %s from another request", c.Key, id).
-				At("Idempotency-Key").Fix("use a new key for a new request")
+				At("Idempotency-Key").Fix("use a new key for a new request"), true
 		}
-		return Outcome{Reservation: r, Decision: r.Decision}, nil
+		return Outcome{Reservation: r, Decision: r.Decision}, nil, true
 	}
 	if !utf8.ValidString(c.Key) { // a journal could not give it back
-		return Outcome{}, api.Invalid("Idempotency-Key", "%.80q is not UTF-8", c.Key).Fix("use printable characters")
+		return Outcome{}, api.Invalid("Idempotency-Key", "%.80q is not UTF-8", c.Key).Fix("use printable characters"), true
+	}
+	return Outcome{}, nil, false
+}
+
+func (c *Hold) decide(s *State, now Time) (Outcome, error) {
+	if out, err, done := s.begins(c, now); done {
+		return out, err
 	}
 	if s.reservations[c.ID] != nil {
 		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s exists", c.ID)
 	}
-	if len(c.Candidates) == 0 && c.Premature {
+	wait := c.wait()
+	if len(c.Candidates) == 0 && c.Premature && wait == 0 {
 		return Outcome{}, api.Errorf(api.CodeUnavailable, "this broker has just started, and not every cluster has reported yet").Fix("try again")
 	}
+	soldOut := false
 	if c.Sale != nil { // what is wrong with the purchase, the buyer is told
 		if err := s.unsold(c.Sale, c.Sale.Units, 0, now); err != nil {
-			return Outcome{}, err
+			if soldOut = wait > 0 && api.CodeOf(err) == api.CodeInsufficient; !soldOut {
+				return Outcome{}, err
+			}
 		}
 	}
+	pends := wait > 0 && (len(c.Candidates) == 0 || soldOut)
 	if err := s.capped(c.Consumer, c.Caps, 1, c.Size); err != nil {
+		return Outcome{}, err
+	}
+	if err := s.mayWait(c, pends); err != nil {
 		return Outcome{}, err
 	}
 	r := c.reservation()
@@ -67,8 +83,14 @@ func (c *Hold) decide(s *State, now Time) (Outcome, error) {
 	if c.Sale != nil {
 		r.From = now / 1000 * 1000
 	}
+	if wait > 0 {
+		r.WaitUntil = now.plus(wait)
+	}
 	decision := *c.Decision
-	if len(c.Candidates) == 0 {
+	if pends {
+		r.pend("")
+		decision.Chosen, decision.Sequence = "", api.Sequence{}
+	} else if len(c.Candidates) == 0 {
 		r.State, r.Reason = api.Rejected, api.ReasonNoCandidate
 	} else if provider := s.first(c.Candidates, r, now); provider < 0 {
 		return Outcome{}, api.Errorf(api.CodeInsufficient, "none of the %d best candidates has room any more", len(c.Candidates))
@@ -81,6 +103,14 @@ func (c *Hold) decide(s *State, now Time) (Outcome, error) {
 	out.Events[0].Reservation.Decision, out.Decision = &decision, &decision
 	out.Events[0].Reservation.prepared = c.prepared
 	return out, nil
+}
+
+// wait is how long the request waits; 0: it does not.
+func (c *Hold) wait() time.Duration {
+	if c.Request == nil || c.Request.Wait == nil {
+		return 0
+	}
+	return c.Request.Wait.Duration
 }
 
 // reservation is what is known of it before it is decided.
@@ -110,14 +140,19 @@ func (s *State) holdOn(r *Reservation, provider string, next []string, now Time)
 	r.HeldUntil = min(now.plus(HoldTime), r.Deadline)
 }
 
-// moveOn moves a hold to the next candidate that has room, within the total deadline; else it failed.
+// moveOn moves a hold to the next candidate that has room, within the total deadline; else it waits again, if it may, or failed.
 func (s *State) moveOn(r *Reservation, tried api.Tried, now Time) Outcome {
 	r.Tried = append(r.Tried[:len(r.Tried):len(r.Tried)], tried)
-	i := s.first(r.Next, r, now)
+	next := s.apart(r)
+	i := s.first(next, r, now)
 	if i < 0 || now >= r.Deadline || now >= r.Until {
+		if r.waits(now) {
+			r.pend(lastWord(tried))
+			return changed(r, now)
+		}
 		return over(r, api.Failed, api.ReasonNotAccepted, "no provider accepted: "+lastWord(tried), now)
 	}
-	s.holdOn(r, r.Next[i], r.Next[i+1:], now)
+	s.holdOn(r, next[i], next[i+1:], now)
 	return changed(r, now)
 }
 

@@ -12,16 +12,23 @@ import (
 // ways are the only steps in the life of a reservation, and the only commands that take them: "" is
 // not known yet, or not any more.
 var ways = map[string]string{
-	" -> Held":           "Hold Admit",
-	" -> Rejected":       "Hold",
-	" -> Reserved":       "Admit Adopt", // a gate takes back what its Ledger lost, a broker what its journal did
-	"Held -> Held":       "Confirm Refuse Tick Approve",
-	"Held -> Reserved":   "Accept Commit Admit", // the last where the gate's Ledger lost that it is bound
-	"Held -> Failed":     "Release Refuse Tick SetMember Deny",
-	"Held -> Expired":    "Tick",
-	"Held -> Released":   "Tick", // at a gate: the commit did not come
-	"Held -> Releasing":  "Release SetMember",
-	"Reserved -> Active": "Activate",
+	" -> Held":             "Hold HoldTogether Admit",
+	" -> Rejected":         "Hold",
+	" -> Pending":          "Hold",
+	"Pending -> Held":      "Serve",
+	"Held -> Pending":      "Refuse Tick", // nobody accepted, and it waits on
+	"Pending -> Rejected":  "Tick",
+	"Pending -> Failed":    "Release SetMember",
+	"Pending -> Expired":   "Tick",        // at a consumer's agent: nothing more was heard of it
+	"Pending -> Releasing": "Release",     // there, too: its object is gone
+	" -> Reserved":         "Admit Adopt", // a gate takes back what its Ledger lost, a broker what its journal did
+	"Held -> Held":         "Confirm Refuse Tick Approve",
+	"Held -> Reserved":     "Accept Commit Admit", // the last where the gate's Ledger lost that it is bound
+	"Held -> Failed":       "Release Refuse Tick SetMember Deny",
+	"Held -> Expired":      "Tick",
+	"Held -> Released":     "Tick", // at a gate: the commit did not come
+	"Held -> Releasing":    "Release SetMember Refuse Tick",
+	"Reserved -> Active":   "Activate",
 	// A change: asked for, and answered or not.
 	"Reserved -> Reserved":  "Reassign Accept Refuse Tick Admit Commit",
 	"Active -> Active":      "Reassign Accept Refuse Tick",
@@ -78,6 +85,37 @@ func (f *federation) lived(n *node, c market.Command) {
 		f.t.Fatalf("unknown states: %v", counts)
 	}
 	f.lives[n] = lives
+	if n == f.broker {
+		f.together()
+	}
+}
+
+// together checks that the parts of a request are on different providers, and that none is held any more where one failed.
+func (f *federation) together() {
+	for _, r := range f.broker.state.All() {
+		on := map[string]string{}
+		failed := false
+		var parts []*market.Reservation
+		for _, id := range r.Group {
+			part := f.broker.state.Reservation(id)
+			if part == nil { // forgotten, or lost with a journal that was put back
+				continue
+			}
+			failed = failed || part.State.Over() && part.Acceptance == "" && part.State != api.Released
+			parts = append(parts, part)
+			if other := on[part.Provider]; other != "" && !part.State.Over() {
+				f.t.Fatalf("%s and %s are both on %s", other, id, part.Provider)
+			}
+			if !part.State.Over() {
+				on[part.Provider] = id
+			}
+		}
+		for _, part := range parts {
+			if failed && part.State == api.Held && !f.torn {
+				f.t.Fatalf("%s is held, and another part failed: %s", part.ID, dump(parts))
+			}
+		}
+	}
 }
 
 func (f *federation) went(command string, from, to market.Reservation) {
@@ -85,7 +123,7 @@ func (f *federation) went(command string, from, to market.Reservation) {
 		return
 	}
 	if command == "Note" { // what a broker says, who does not do as it likes
-		if from.State != "" && from.State.Over() || from.State == api.Releasing && to.State.Counts() && to.State != api.Releasing {
+		if from.State != "" && from.State.Over() || from.State == api.Releasing && !to.State.Over() && to.State != api.Releasing {
 			f.t.Fatalf("%s: noted from %s to %s", to.ID, from.State, to.State)
 		}
 		return

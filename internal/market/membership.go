@@ -140,7 +140,7 @@ func orphaned(r *Reservation, removed string, now Time) Outcome {
 	switch {
 	case r.State.Over() || removed != r.Provider && removed != r.Consumer:
 		return Outcome{}
-	case r.State == api.Held && (removed == r.Provider || r.Assignment == ""):
+	case r.State == api.Pending, r.State == api.Held && (removed == r.Provider || r.Assignment == ""):
 		return over(r, api.Failed, api.ReasonMemberRemoved, "", now)
 	case removed == r.Provider:
 		return over(r, api.Released, api.ReasonMemberRemoved, "", now)

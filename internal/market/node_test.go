@@ -1,6 +1,7 @@
 package market_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -102,9 +103,29 @@ func (n *node) check() {
 			n.t.Fatalf("cluster %s sells\n%s\nbut replayed\n%s", l.Cluster, live, replayed)
 		}
 	}
+	n.queues()
 	n.remembers()
 	if n.state.Revision != uint64(len(n.journal)) {
 		n.t.Fatalf("revision %d after %d events", n.state.Revision, len(n.journal))
+	}
+}
+
+// queues checks that what waits, and nothing else, is in the queue, in order.
+func (n *node) queues() {
+	n.t.Helper()
+	want := slices.DeleteFunc(n.state.All(), func(r *market.Reservation) bool { return r.State != api.Pending })
+	slices.SortFunc(want, func(a, b *market.Reservation) int {
+		return cmp.Or(cmp.Compare(b.Priority(), a.Priority()), cmp.Compare(a.Created, b.Created), cmp.Compare(a.ID, b.ID))
+	})
+	for _, s := range []*market.State{n.state, n.twin} {
+		if got := s.Waiting(); !slices.EqualFunc(got, want, func(a, b *market.Reservation) bool { return a.ID == b.ID }) || n.view.Waiting != len(want) {
+			n.t.Fatalf("%s wait, want %s", dump(got), dump(want))
+		}
+	}
+	for i, r := range want {
+		if p := n.state.Position(r); p != i+1 {
+			n.t.Fatalf("%s is at %d, want %d", r.ID, p, i+1)
+		}
 	}
 }
 

@@ -74,8 +74,11 @@ func (s *State) Tokens() []*Token {
 	return out
 }
 
-// Decision returns the kept explanation of a reservation, or nil.
+// Decision returns the explanation of a reservation, or nil: of one that waits that of its last try.
 func (s *State) Decision(id string) *api.Decision {
+	if last := s.tries[id]; last != nil {
+		return last
+	}
 	if r := s.reservations[id]; r != nil {
 		return r.Decision
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
 	"github.com/bourse-dev/bourse/api"
@@ -18,7 +19,7 @@ func TestAnythingInAnyOrder(t *testing.T) {
 		acts := []func(*rapid.T){
 			f.hold, f.step, f.step, f.step, f.hold, f.step, f.step, f.timePasses, f.refuse, f.release, f.free, f.confirm, f.accept,
 			f.change, f.step, f.change, f.activate, f.advertiseAny, f.admit, f.commit, f.gateReleases, f.gateFrees, f.note, f.conditional, f.members, f.restartAny, f.approve,
-			f.publish, f.buy, f.step, f.buy, f.withdraw, f.adopt,
+			f.publish, f.buy, f.step, f.buy, f.withdraw, f.adopt, f.serve, f.serve, f.split, f.split,
 		}
 		for range rapid.IntRange(20, 200).Draw(t, "acts") {
 			rapid.SampledFrom(acts).Draw(t, "act")(t)
@@ -55,15 +56,57 @@ func (f *federation) hold(t *rapid.T) {
 		id = f.some(f.broker).ID
 	}
 	candidates := f.candidates()
+	request := &api.Request{Resources: size.Resources()}
+	if rapid.Bool().Draw(t, "waits") {
+		request.Wait = &metav1.Duration{Duration: rapid.SampledFrom([]time.Duration{time.Second, time.Hour}).Draw(t, "wait")}
+		request.Priority = rapid.Int32Range(-1, 1).Draw(t, "priority")
+		if rapid.Bool().Draw(t, "for room") {
+			candidates = nil
+		}
+	}
 	out, err := f.do(f.broker, &market.Hold{
 		ID: id, Key: rapid.SampledFrom([]string{"", "", "", "a", "b", "c\x00\u2028"}).Draw(t, "key"), Digest: rapid.SampledFrom([]string{"d", "e"}).Draw(t, "digest"),
-		Consumer: f.cluster(), Pool: "general", Size: size, Request: &api.Request{Resources: size.Resources()},
+		Consumer: f.cluster(), Pool: "general", Size: size, Request: request,
 		Duration: rapid.SampledFrom([]time.Duration{time.Minute, time.Hour}).Draw(t, "duration"), Candidates: candidates,
 		Decision: &api.Decision{Considered: 3, Candidates: len(candidates)},
 	})
 	if err == nil && len(out.Events) > 0 && out.Reservation.State == api.Held {
 		if p := f.broker.pool(out.Reservation.Provider); p.Available.Of("cpu") < 0 {
 			t.Fatalf("held where there is nothing: %s", dump(p))
+		}
+	}
+}
+
+// split holds two or three parts of one request, or none.
+func (f *federation) split(t *rapid.T) {
+	var c market.HoldTogether
+	n := rapid.IntRange(2, 3).Draw(t, "parts")
+	consumer, key := f.cluster(), rapid.SampledFrom([]string{"", "s"}).Draw(t, "key")
+	candidates := f.candidates()
+	for range n {
+		c.Parts = append(c.Parts, &market.Hold{ID: f.next("part"), Digest: "d", Consumer: consumer, Pool: "general", Size: cpu(rapid.Int64Range(1, 3).Draw(t, "cpu")),
+			Duration: time.Hour, Candidates: candidates, Request: &api.Request{Split: 3}, Decision: &api.Decision{Considered: 3, Parts: n}})
+	}
+	c.Parts[0].Key = key
+	out, err := f.do(f.broker, c)
+	if len(out.Events) != n && len(out.Events) != 0 || err != nil && len(out.Events) > 0 {
+		t.Fatalf("%d of %d parts: %v", len(out.Events), n, err)
+	}
+}
+
+// serve is capacity that appears for something that waits, or does not.
+func (f *federation) serve(t *rapid.T) {
+	r := f.some(f.broker)
+	if all := f.broker.state.Waiting(); len(all) > 0 && !f.rarely("not waiting") {
+		r = rapid.SampledFrom(all).Draw(t, "waiting")
+	}
+	if known := f.broker.state.Reservation(r.ID); known != nil {
+		r = known
+	}
+	out, err := f.do(f.broker, market.Serve{ID: r.ID, Candidates: f.candidates(), Decision: &api.Decision{Considered: 3}})
+	if err == nil {
+		if now := out.Reservation; now.State != api.Held || now.Until-now.Created != r.Until-r.Created || now.Created != f.now || now.Since() != r.Since() {
+			t.Fatalf("served %s as %s", dump(r), dump(now))
 		}
 	}
 }
@@ -263,6 +306,7 @@ func (f *federation) restart(n *node) {
 	}
 	lost := 0
 	if f.rarely("backup") {
+		f.torn = true
 		lost = rapid.IntRange(0, len(n.journal)-n.folded).Draw(f.t, "lost")
 	}
 	n.restart(len(n.journal) - lost)

@@ -87,6 +87,8 @@ type Reservation struct {
 	Digest string `json:"digest,omitempty"`
 	// Sale is the plan that it is made from; nil: none.
 	Sale *api.Sale `json:"sale,omitempty"`
+	// Group are the parts of a request that is split, of which this is one; empty: it is whole.
+	Group []string `json:"group,omitempty"`
 	// Request is what was asked; only the broker and the consumer know it.
 	Request *api.Request `json:"request,omitempty"`
 
@@ -104,6 +106,10 @@ type Reservation struct {
 	ApproveBy Time `json:"approveBy,omitempty"`
 	Deadline  Time `json:"deadline,omitempty"`
 	Until     Time `json:"until,omitempty"`
+	// WaitUntil is how long its request waits where no cluster can serve it; 0: it does not. WaitedSince is when it was asked for, if
+	// it waited before it was Created.
+	WaitUntil   Time `json:"waitUntil,omitempty"`
+	WaitedSince Time `json:"waitedSince,omitempty"`
 	// Ended is when it began to end.
 	Ended Time `json:"ended,omitempty"`
 	// From is since when the units of Sale are paid for; Past says which were before.

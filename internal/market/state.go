@@ -52,7 +52,10 @@ type State struct {
 	providers    map[string]*provider
 	slots        []*provider // in the order they became known
 	counts       map[api.State]int
-	taken        map[string]*taken // by consumer; of none of them nothing
+	taken        map[string]*taken        // by consumer; of none of them nothing
+	waiting      []*Reservation           // in the order in which they are served
+	queued       uint64                   // how often that changed
+	tries        map[string]*api.Decision // of those that wait, since the start
 	due          dueQueue
 	dirty        map[*provider]struct{} // to publish
 	awake        awake
@@ -75,6 +78,7 @@ func New(self string) *State {
 		providers:    map[string]*provider{},
 		counts:       map[api.State]int{},
 		taken:        map[string]*taken{},
+		tries:        map[string]*api.Decision{},
 		dirty:        map[*provider]struct{}{},
 		awake:        awake{asleep: true},
 	}
@@ -110,6 +114,7 @@ func (s *State) Apply(e Event) {
 				s.counts[r.State]--
 				s.count(r, -1)
 				s.take(r, nil)
+				s.queue(r, nil)
 			}
 		}
 		for _, id := range e.Forget.Tokens {
@@ -145,6 +150,7 @@ func (s *State) put(e *ReservationEvent, revision uint64) {
 	s.count(r, 1)
 	s.counts[r.State]++
 	s.take(old, r)
+	s.queue(old, r)
 	if r.State.Counts() {
 		s.account(r, r.Takes())
 	}

@@ -37,7 +37,7 @@ func story(t testing.TB) [][]byte {
 	h.Request = &api.Request{Resources: resources("cpu", "2", "memory", "1536Mi"), Duration: duration("1h"), Pool: "general", Where: `region == "<eu>"`,
 		Properties: map[string]string{"tier": "gold"}, Target: "rome", Exclude: []string{"lyon"}, Prefer: []string{"rome"}, Strategy: api.Pack, Confirm: true}
 	h.Decision = &api.Decision{Considered: 5, Hidden: 1, Eliminated: []api.Elimination{{Filter: "fits", Reason: "TooSmall", Count: 2}}, Candidates: 2,
-		Top: []api.Scored{{Cluster: "rome", Score: 9, Scores: []api.Score{{Scorer: "headroom", Value: 9}}}}, NearestMiss: &api.Miss{Cluster: "oslo", Filter: "fits", Message: "1 cpu short"}}
+		Top: []api.Scored{{Cluster: "rome", Score: 9, Scores: []api.Score{{Scorer: "headroom", Value: 9}}}}, NearestMiss: &api.Miss{Cluster: "oslo", Filter: "fits", Message: "1 cpu short"}, Parts: 2}
 	rejected := request("gone", 2)
 	rejected.Candidates = nil
 	do(noon, rejected, h,

@@ -18,6 +18,8 @@ func (Tick) decide(s *State, now Time) (Outcome, error) {
 	switch {
 	case r.State.Over():
 		return forget(s.forgetting(r), now), nil
+	case r.State == api.Pending:
+		return s.waited(r, now), nil
 	case r.State == api.Held:
 		return s.holdEnded(r, now), nil
 	case s.Self == "" && r.Changing() != nil && now < r.EndsAt():

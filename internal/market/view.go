@@ -78,9 +78,12 @@ const chunkSize = 128
 // immutable: publishing copies only the chunks that changed.
 type View struct {
 	Revision uint64
-	chunks   []*[chunkSize]*Listing
-	size     int
-	index    map[string]int // shared between views until a cluster is added
+	// Waiting is how many reservations wait, Queued how often that, or which, changed since the market was loaded.
+	Waiting int
+	Queued  uint64
+	chunks  []*[chunkSize]*Listing
+	size    int
+	index   map[string]int // shared between views until a cluster is added
 }
 
 // Len is the number of clusters.
@@ -95,6 +98,24 @@ type Chunk = [chunkSize]*Listing
 // Chunks are the listings, in the order of their slots.
 func (v *View) Chunks() []*Chunk { return v.chunks }
 
+// Changed calls do with the slot of each listing that is not the same in an older view of the same market.
+func (v *View) Changed(since *View, do func(slot int)) {
+	for i, chunk := range v.chunks {
+		var old *Chunk
+		if i < len(since.chunks) {
+			old = since.chunks[i]
+		}
+		if chunk == old {
+			continue
+		}
+		for j := range min(chunkSize, v.size-i*chunkSize) {
+			if old == nil || chunk[j] != old[j] {
+				do(i*chunkSize + j)
+			}
+		}
+	}
+}
+
 // Listing returns that of a cluster, or nil.
 func (v *View) Listing(cluster string) *Listing {
 	if slot, ok := v.index[cluster]; ok {
@@ -108,7 +129,7 @@ func (s *State) Publish(last *View) *View {
 	if last == nil {
 		last = &View{index: map[string]int{}}
 	}
-	next := &View{Revision: s.Revision, chunks: slices.Clone(last.chunks), size: len(s.slots), index: last.index}
+	next := &View{Revision: s.Revision, Waiting: len(s.waiting), Queued: s.queued, chunks: slices.Clone(last.chunks), size: len(s.slots), index: last.index}
 	if next.size > last.size {
 		next.index = maps.Clone(last.index)
 	}

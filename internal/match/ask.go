@@ -35,6 +35,10 @@ type Ask struct {
 	// Pod is the shape that some node must have free; empty: none is asked for.
 	Pod market.Amounts
 
+	// Kept is a cluster whose room is kept for another request, which waits; Refused are those that refused this one. Both may be empty.
+	Kept    string
+	Refused []string
+
 	// alone says that it is for a plan that makes the pool its consumer's alone.
 	alone bool
 	where *program
@@ -63,6 +67,12 @@ func (e *Engine) Ask(consumer string, r api.Request) (Ask, error) {
 	if r.Pool == "" {
 		r.Pool = api.GeneralPool
 	}
+	if err := checkWait(r); err != nil {
+		return Ask{}, err
+	}
+	if err := checkSplit(r); err != nil {
+		return Ask{}, err
+	}
 	if r.Strategy == "" {
 		r.Strategy = api.Balance
 	}
@@ -85,6 +95,35 @@ func (e *Engine) Ask(consumer string, r api.Request) (Ask, error) {
 	}
 	a.Request = r
 	return a, nil
+}
+
+// Again is the ask of a reservation that waits.
+func (e *Engine) Again(r *market.Reservation) (Ask, error) {
+	a, err := e.Ask(r.Consumer, *r.Request)
+	if err != nil {
+		return Ask{}, err
+	}
+	if r.Sale != nil && r.Offer != nil {
+		if plan := r.Offer.Plan(r.Sale.Plan); plan != nil {
+			a.alone = plan.Dedicated
+		}
+	}
+	for _, t := range r.Tried {
+		if t.Reason != api.ReasonInsufficient && t.Reason != api.ReasonNoAnswer { // those may be other by now
+			a.Refused = append(a.Refused, t.Provider)
+		}
+	}
+	return a, nil
+}
+
+func checkWait(r api.Request) error {
+	if r.Wait != nil && (r.Wait.Duration < market.MinWait || r.Wait.Duration > market.MaxWait) {
+		return api.Invalid("wait", "%s is out of bounds", r.Wait.Duration).Fix("wait for 1s to 720h, or leave it out where the request is not to wait")
+	}
+	if r.Priority < -market.MaxPriority || r.Priority > market.MaxPriority {
+		return api.Invalid("priority", "%d is out of bounds", r.Priority).Fix("give -%d to %[1]d", market.MaxPriority)
+	}
+	return nil
 }
 
 // podOf is the asked shape, which is part of what is asked.

@@ -46,6 +46,8 @@ const (
 	tooLittle
 	noShapes
 	noNode
+	refused
+	kept
 	reasons // how many there are
 )
 
@@ -79,6 +81,8 @@ var reasonNames = [reasons]string{
 	tooLittle:      "TooLittle",      // it does not fit
 	noShapes:       "NoShapes",       // it does not say what its nodes have free
 	noNode:         "NoNode",         // no node has room for a pod of the asked shape
+	refused:        "Refused",        // it refused this request before
+	kept:           "Kept",           // its room is kept for another request, which waits
 }
 
 // filter is one step that a cluster must pass.
@@ -91,6 +95,8 @@ type filter struct {
 
 	// moot says that a request, or who asks, leaves the filter nothing to do.
 	moot func(*question) bool
+	// room: what it eliminates may pass once others have less of the cluster.
+	room bool
 	// settled says that a cluster passes whoever asks for whatever. It is remembered with the cluster.
 	settled func(*candidate) bool
 	// short is how much was missing, in parts per million of what was asked. Nil: it cannot be said.
@@ -123,11 +129,13 @@ var filters = []filter{
 	{name: "properties", check: properties, moot: noProperties, explain: explainProperties},
 	{name: "where", check: where, moot: noWhere, explain: explainWhere},
 	{name: "policy", check: policy, settled: noPolicy, explain: explainPolicy},
-	{name: "dedicated", check: nobodyElses, settled: nobodys, explain: explainElses},
-	{name: "dedicated", check: notShared, moot: notForOneAlone, explain: explainShared},
-	{name: "overcommitted", check: notOvercommitted, settled: alone(notOvercommitted), explain: explainOvercommitted},
-	{name: "fits", check: fits, explain: explainFits, short: shortfall},
-	{name: "shape", check: hosts, moot: noShapeAsked, explain: explainShape, short: shapeShortfall},
+	{name: "dedicated", check: nobodyElses, settled: nobodys, explain: explainElses, room: true},
+	{name: "dedicated", check: notShared, moot: notForOneAlone, explain: explainShared, room: true},
+	{name: "overcommitted", check: notOvercommitted, settled: alone(notOvercommitted), explain: explainOvercommitted, room: true},
+	{name: "fits", check: fits, explain: explainFits, short: shortfall, room: true},
+	{name: "shape", check: hosts, moot: noShapeAsked, explain: explainShape, short: shapeShortfall, room: true},
+	{name: "refused", check: notRefused, moot: noneRefused, explain: say("refused this request before")},
+	{name: "kept", check: notKept, moot: nothingKept, explain: say("keeps its room for a request that waits for longer, or has a higher priority")},
 }
 
 // alone makes of a check that looks only at the cluster one that settles it.

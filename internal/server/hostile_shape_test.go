@@ -43,7 +43,7 @@ func TestHostileShape(t *testing.T) {
 		{name: "too deep", by: rome, method: "POST", path: "/reservations", body: deep, want: api.CodeInvalid, field: "body", says: "nested"},
 		{name: "too deep where nothing else is validated", by: milan, method: "PATCH", path: "/clusters/milan/advertisement", body: deep, want: api.CodeInvalid, field: "body", says: "nested"},
 		{name: "a raw NUL", by: rome, method: "POST", path: "/reservations", body: "{\"request\":{\"pool\":\"a\x00b\"}}", want: api.CodeInvalid, field: "body"},
-		{name: "an unknown field", by: rome, method: "POST", path: "/reservations", body: `{"request":{"resources":{"cpu":"1"},"priority":1}}`, want: api.CodeInvalid, field: "request.priority"},
+		{name: "an unknown field", by: rome, method: "POST", path: "/reservations", body: `{"request":{"resources":{"cpu":"1"},"urgency":1}}`, want: api.CodeInvalid, field: "request.urgency"},
 		{name: "a missing field", by: rome, method: "POST", path: "/reservations", body: `{}`, want: api.CodeInvalid, field: "body", says: "request"},
 		{name: "a field of another type", by: rome, method: "POST", path: "/evaluations", body: `{"request":{"resources":"all"}}`, want: api.CodeInvalid, field: "request.resources"},
 		{name: "another type where nothing else is validated", by: milan, method: "PATCH", path: "/clusters/milan/advertisement", body: `{"base":"x"}`, want: api.CodeInvalid, field: "body", says: "base"},

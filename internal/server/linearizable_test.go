@@ -16,14 +16,23 @@ import (
 // their calls had been carried out one after the other, each between its call and its answer. A call whose
 // answer was lost may have been carried out at any time after, or never.
 func TestLinearizable(t *testing.T) {
+	served := 0
 	for seed := range uint64(4) {
 		history := trade(t, seed)
+		for _, o := range history {
+			if o.Input.(step).verb == "serve" && o.Output == string(api.Held) {
+				served++
+			}
+		}
 		switch porcupine.CheckOperationsTimeout(oneAfterTheOther, history, 20*time.Second) {
 		case porcupine.Illegal:
 			t.Fatalf("seed %d: no order of these calls explains their answers:\n%s", seed, tell(history))
 		case porcupine.Unknown:
 			t.Logf("seed %d: the history of %d calls was not decided in time", seed, len(history))
 		}
+	}
+	if served == 0 {
+		t.Error("nothing that waited was served")
 	}
 }
 
@@ -32,8 +41,16 @@ const (
 	capacity = 6  // CPUs, which is less than is asked
 )
 
-// size is how many CPUs a deal is about.
-func size(deal int) int { return 1 + deal%3 }
+// size is how many CPUs a deal is about: one that waits is about so much that it often has to.
+func size(deal int) int {
+	if waits(deal) {
+		return capacity - 1
+	}
+	return 1 + deal%3
+}
+
+// waits says whether a deal waits where there is no room.
+func waits(deal int) bool { return deal%4 == 1 }
 
 // books is the whole state of the model: where each deal is. Unborn is one that was not asked for yet.
 type books [deals]api.State
@@ -91,10 +108,17 @@ func (b books) decide(in step) (refusal api.Code, next api.State) {
 		switch {
 		case now != unborn:
 			return "", now
+		case b.free() < size(in.deal) && waits(in.deal):
+			return "", api.Pending
 		case b.free() < size(in.deal):
 			return "", api.Rejected
 		}
 		return "", api.Held
+	case "serve":
+		if now == api.Pending && b.free() >= size(in.deal) {
+			return "", api.Held
+		}
+		return api.CodeConflict, now // it is not seen, then
 	case "confirm":
 		if now == api.Held {
 			return "", signed
@@ -102,7 +126,7 @@ func (b books) decide(in step) (refusal api.Code, next api.State) {
 		return "", now // a repeat
 	case "release":
 		switch now {
-		case api.Held:
+		case api.Held, api.Pending:
 			return "", api.Failed
 		case signed:
 			return "", api.Releasing

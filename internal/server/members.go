@@ -35,7 +35,7 @@ func (s *Server) memberPayload(m *market.Member) api.Envelope[api.Member] {
 		p.Fingerprint = key.Fingerprint().String()
 	}
 	if m.Caps != nil {
-		p.Caps = &api.Caps{Reservations: m.Caps.Reservations, Resources: m.Caps.Resources.Resources()}
+		p.Caps = &api.Caps{Reservations: m.Caps.Reservations, Pending: m.Caps.Pending, Priority: m.Caps.Priority, Resources: m.Caps.Resources.Resources()}
 	}
 	if l := s.Exchange.View().Listing(m.Cluster); l != nil {
 		p.Fresh = l.Fresh(s.Exchange.Now())
@@ -86,7 +86,7 @@ func (s *Server) setCaps(ctx context.Context, in *struct {
 		return nil, err
 	}
 	command := market.SetCaps{Cluster: in.Cluster}
-	if caps.Reservations > 0 || len(caps.Resources) > 0 {
+	if !caps.None() {
 		command.Caps = &caps
 	}
 	out, err := s.Exchange.Do(ctx, command)

@@ -28,9 +28,12 @@ func (s *Server) reservation(r *market.Reservation, decision *api.Decision, call
 			p.Offer = r.Offer.Document
 		}
 	}
+	if r.WaitUntil != 0 && caller != r.Provider {
+		p.Waiting = &api.Waiting{Since: r.Since().Meta(), Until: r.WaitUntil.Meta(), Priority: r.Priority()}
+	}
 	view := s.Exchange.View()
 	if caller == r.Consumer {
-		p.Request, p.Decision, p.Tried = r.Request, decision, r.Tried
+		p.Request, p.Decision, p.Tried, p.Group = r.Request, decision, r.Tried, r.Group
 		p.ProviderCard = signedCard(view, r.Provider)
 	}
 	if caller == r.Provider {

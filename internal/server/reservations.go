@@ -64,6 +64,12 @@ func (s *Server) evaluate(ctx context.Context, in *struct{ Body api.ReservationC
 	if err != nil {
 		return nil, err
 	}
+	if parts, _ := s.Engine.Split(s.Exchange.View(), ask, s.Exchange.Now()); len(parts) > 1 {
+		ask.Size, ask.Request.Resources = parts[0], parts[0].Resources()
+		e := s.Engine.Evaluate(s.Exchange.View(), ask, s.Exchange.Now())
+		e.Decision.Parts = len(parts)
+		return &body[api.Evaluation]{e}, nil
+	}
 	return &body[api.Evaluation]{s.Engine.Evaluate(s.Exchange.View(), ask, s.Exchange.Now())}, nil
 }
 
@@ -77,6 +83,11 @@ func (s *Server) ask(consumer string, r api.Request) (ask match.Ask, sale *api.S
 	if err != nil {
 		return ask, nil, under("request", err)
 	}
+	if r.Wait != nil && s.Queue == nil {
+		return ask, nil, api.Errorf(api.CodeUnavailable, "requests wait at a broker, and this is a connector").At("request.wait").
+			Fix("ask again when the broker answers, or ask without waiting")
+	}
+	ask.Kept = s.Queue.Kept(r.Priority)
 	return ask, sale, nil
 }
 
@@ -116,11 +127,43 @@ func (s *Server) Reserve(ctx context.Context, consumer, key string, in api.Reser
 		ID: newID("r-"), Key: key, Digest: digest(in), Consumer: consumer,
 		Request: &ask.Request, Pool: ask.Request.Pool, Size: ask.Size, Duration: ask.Duration, Sale: sale, Caps: s.Caps,
 	}
+	if ask.Request.Split > 1 {
+		if out, err := s.split(ctx, hold, ask); out.Reservation != nil || err != nil {
+			return out, err
+		}
+	}
 	for try := 1; ; try++ {
 		ranking := s.Engine.Decide(s.Exchange.View(), ask, s.Exchange.Now())
 		hold.Candidates, hold.Decision = ranking.Providers, &ranking.Decision
 		hold.Premature = len(ranking.Providers) == 0 && s.premature()
 		if out, err = s.Exchange.Do(ctx, hold); api.CodeOf(err) != api.CodeInsufficient || try == placeTries {
+			break
+		}
+	}
+	if api.CodeOf(err) == api.CodeInsufficient && ask.Request.Wait != nil { // others were faster each time: then it waits
+		hold.Candidates = nil
+		out, err = s.Exchange.Do(ctx, hold)
+	}
+	return out, err
+}
+
+// split holds the parts of a request on several providers, where one alone cannot serve it. No outcome and no error: neither can several.
+func (s *Server) split(ctx context.Context, whole *market.Hold, ask match.Ask) (out market.Outcome, err error) {
+	for try := 1; ; try++ {
+		parts, ranking := s.Engine.Split(s.Exchange.View(), ask, s.Exchange.Now())
+		if len(parts) < 2 {
+			return market.Outcome{}, nil
+		}
+		var together market.HoldTogether
+		for i, size := range parts {
+			part := *whole
+			part.Size, part.Candidates, part.Decision = size, ranking.Providers, &ranking.Decision
+			if i > 0 {
+				part.ID, part.Key = newID("r-"), ""
+			}
+			together.Parts = append(together.Parts, &part)
+		}
+		if out, err = s.Exchange.Do(ctx, together); api.CodeOf(err) != api.CodeInsufficient || try == placeTries {
 			return out, err
 		}
 	}
@@ -154,13 +197,18 @@ func (s *Server) answer(ctx context.Context, out market.Outcome, err error) (*ta
 		return nil, wrap(err)
 	}
 	e := s.reservation(out.Reservation, out.Decision, CallerOf(ctx).Name, s.lineage)
+	if out.Reservation.State == api.Pending && e.Payload.Waiting != nil {
+		if err := s.Exchange.Read(ctx, func(m *market.State) { e.Payload.Waiting.Position = m.Position(out.Reservation) }); err != nil {
+			return nil, wrap(err)
+		}
+	}
 	return &tagged[api.Reservation]{ETag: etag(e.Revision), Body: e}, nil
 }
 
 func (s *Server) listReservations(ctx context.Context, in *struct {
 	Page
 	Role  string    `query:"role" enum:"consumer,provider" doc:"only those where the caller has this role"`
-	State api.State `query:"state" enum:"Held,Reserved,Active,Releasing,Released,Rejected,Failed,Expired" doc:"only those in this state"`
+	State api.State `query:"state" enum:"Pending,Held,Reserved,Active,Releasing,Released,Rejected,Failed,Expired" doc:"only those in this state"`
 }) (*body[api.List[api.Reservation]], error) {
 	c := CallerOf(ctx)
 	if c.Role != tlsid.RoleOperator {
@@ -169,11 +217,17 @@ func (s *Server) listReservations(ctx context.Context, in *struct {
 		}
 	}
 	var records []*market.Reservation
+	positions := map[string]int{}
 	err := s.Exchange.Read(ctx, func(m *market.State) {
 		if c.Role == tlsid.RoleOperator {
 			records = m.All()
 		} else {
 			records = m.Of(c.Name, 0)
+		}
+		for _, r := range records {
+			if r.State == api.Pending {
+				positions[r.ID] = m.Position(r)
+			}
 		}
 	})
 	if err != nil {
@@ -185,7 +239,11 @@ func (s *Server) listReservations(ctx context.Context, in *struct {
 			in.Role == "consumer" && r.Consumer != c.Name || in.Role == "provider" && r.Provider != c.Name {
 			continue
 		}
-		items = append(items, s.reservation(r, nil, c.Name, s.lineage))
+		e := s.reservation(r, nil, c.Name, s.lineage)
+		if e.Payload.Waiting != nil {
+			e.Payload.Waiting.Position = positions[r.ID]
+		}
+		items = append(items, e)
 	}
 	return &body[api.List[api.Reservation]]{cut(items, in.Page)}, nil
 }

@@ -20,12 +20,15 @@ import (
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/match"
+	"github.com/bourse-dev/bourse/internal/queue"
 )
 
 // Options are what a server serves.
 type Options struct {
 	Exchange *exchange.Exchange
 	Engine   *match.Engine
+	// Queue serves the requests that wait; nil: none may wait here.
+	Queue *queue.Queue
 	// Authority says who calls, and issues certificates; nil: nobody joins here, and For says who calls.
 	Authority *tlsid.Authority
 	// URL is where members reach this broker; it is put into join tokens.

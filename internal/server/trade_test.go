@@ -40,6 +40,9 @@ func (r *recorder) call(client int, in step, do func() (client.Reservation, erro
 		if in.verb == "reserve" && out == string(api.CodeInsufficient) {
 			continue // nothing was made, and others were faster: the same again
 		}
+		if in.verb == "release" && waits(in.deal) && out == string(api.CodeConflict) {
+			continue // it was served since it was read: nothing was ended
+		}
 		r.mu.Lock()
 		r.history = append(r.history, porcupine.Operation{ClientId: client, Input: in, Call: call, Output: out, Return: end})
 		r.mu.Unlock()
@@ -81,9 +84,14 @@ type provider struct {
 // liveThrough takes one deal through its life. In a hurry the consumer ends it while the provider accepts.
 func liveThrough(r *recorder, rome *servertest.Member, milan *provider, id, deal int, hurry bool) {
 	ctx := context.Background()
-	held, state := r.call(id, step{deal, "reserve"}, func() (client.Reservation, error) {
-		return rome.Reserve(ctx, fmt.Sprint(deal), transporttest.Request(fmt.Sprint(size(deal))))
-	})
+	request, began := transporttest.Request(fmt.Sprint(size(deal))), time.Since(r.start).Nanoseconds()
+	if request.Priority = 100; waits(deal) { // nothing is kept from anybody but itself: the model knows of no such thing
+		request = patient(fmt.Sprint(size(deal)), int32(deal))
+	}
+	held, state := r.call(id, step{deal, "reserve"}, func() (client.Reservation, error) { return rome.Reserve(ctx, fmt.Sprint(deal), request) })
+	if waits(deal) {
+		held, state = r.wait(id, rome, deal, held, began)
+	}
 	if state != string(api.Held) {
 		return
 	}
@@ -106,6 +114,35 @@ func liveThrough(r *recorder, rome *servertest.Member, milan *provider, id, deal
 		end()
 	}
 	r.call(id+10, step{deal, "free"}, func() (client.Reservation, error) { return milan.line.Progress(ctx, held.ID, api.Released) })
+}
+
+// wait waits until a deal is held, or gives up. That the queue serves it is a call of its own, made by nobody, at some time since the
+// deal began: until it was seen, or where it was not, perhaps never.
+func (r *recorder) wait(id int, rome *servertest.Member, deal int, held client.Reservation, began int64) (client.Reservation, string) {
+	ctx := context.Background()
+	served := porcupine.Operation{ClientId: id + 20, Input: step{deal, "serve"}, Call: began, Output: lost, Return: math.MaxInt64}
+	if held.Payload.State == api.Pending {
+		for until := time.Now().Add(500 * time.Millisecond); time.Now().Before(until) && held.Payload.State == api.Pending; time.Sleep(2 * time.Millisecond) {
+			if now, err := rome.Reservation(ctx, held.ID); err == nil {
+				held = now
+			}
+		}
+		if held.Payload.State == api.Held {
+			served.Output, served.Return = string(api.Held), time.Since(r.start).Nanoseconds()
+		} else {
+			r.call(id, step{deal, "release"}, func() (client.Reservation, error) {
+				if now, err := rome.Reservation(ctx, held.ID); err == nil {
+					held = now
+				}
+				return rome.Release(ctx, held.ID, rome.End(held, api.ReasonReleased))
+			})
+			held.Payload.State = api.Failed
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.history = append(r.history, served)
+	return held, string(held.Payload.State)
 }
 
 // unreliable loses one answer in twelve.

@@ -25,7 +25,7 @@ var layers = [][]string{
 	{"internal/money"},
 	{"internal/market", "internal/identity", "internal/journal", "internal/health", "client"},
 	{"internal/match", "internal/exchange"},
-	{"internal/trust", "internal/transport", "internal/inventory", "internal/instruction", "internal/liqo"},
+	{"internal/trust", "internal/transport", "internal/inventory", "internal/instruction", "internal/liqo", "internal/queue"},
 	{"internal/contract"},
 	{"internal/server", "internal/provider", "internal/consumer"},
 	{"internal/agent", "internal/broker"},

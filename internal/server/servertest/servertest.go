@@ -28,6 +28,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/journal/memory"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/match"
+	"github.com/bourse-dev/bourse/internal/queue"
 	"github.com/bourse-dev/bourse/internal/server"
 )
 
@@ -60,7 +61,8 @@ type Federation struct {
 	Operator     *client.Client
 	OperatorHTTP *http.Client
 
-	t testing.TB
+	t     testing.TB
+	queue *queue.Queue
 }
 
 // Silent is a log that nobody reads.
@@ -86,8 +88,10 @@ func Start(t testing.TB, o Options) *Federation {
 	f.Exchange = must(exchange.Open(context.Background(), o.Journal, exchange.Options{
 		Clock: o.Clock, Log: Silent(), TickEvery: 2 * time.Millisecond,
 	}))(t)
+	engine := match.New()
+	f.queue = queue.New(f.Exchange, engine, Silent())
 	f.Server = server.New(server.Options{
-		Exchange: f.Exchange, Engine: match.New(), Authority: f.Authority, URL: f.URL, Rate: o.Rate, Caps: o.Caps, Log: Silent(),
+		Exchange: f.Exchange, Engine: engine, Queue: f.queue, Authority: f.Authority, URL: f.URL, Rate: o.Rate, Caps: o.Caps, Log: Silent(),
 	})
 	config := f.Authority.ServerConfig()
 	config.NextProtos = []string{"http/1.1"}
@@ -104,14 +108,18 @@ func (f *Federation) run(l net.Listener, before func(context.Context, *Federatio
 	if before != nil {
 		members = before(serving, f, members)
 	}
-	served, traded := make(chan error, 1), make(chan error, 1)
+	served, traded, waited := make(chan error, 1), make(chan error, 1), make(chan error, 1)
 	go func() { traded <- f.Exchange.Run(trading) }()
+	go func() { waited <- f.queue.Run(serving) }()
 	go func() { served <- server.Serve(serving, l, members) }()
 	f.t.Cleanup(func() {
 		f.Exchange.EndWatches()
 		stopServing()
 		if err := <-served; err != nil {
 			f.t.Errorf("serve: %v", err)
+		}
+		if err := <-waited; err != nil {
+			f.t.Errorf("queue: %v", err)
 		}
 		stopTrading()
 		if err := <-traded; err != nil {

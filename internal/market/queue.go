@@ -1,0 +1,140 @@
+package market
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// Bounds of a request that waits.
+const (
+	MinWait     = time.Second
+	MaxWait     = 720 * time.Hour
+	MaxPriority = 100 // and as much below 0
+	// maxRefusals is after how many a request that waits does not wait any longer.
+	maxRefusals = 16
+)
+
+// Since is when a reservation was asked for. One that waited is Created when it is held.
+func (r *Reservation) Since() Time {
+	if r.WaitedSince != 0 {
+		return r.WaitedSince
+	}
+	return r.Created
+}
+
+// Priority is that of the request, 0 where nothing is known of it.
+func (r *Reservation) Priority() int32 {
+	if r.Request == nil {
+		return 0
+	}
+	return r.Request.Priority
+}
+
+// queues is the order in which what waits is served: by priority, then age; ties by ID.
+func queues(a, b *Reservation) int {
+	return cmp.Or(cmp.Compare(b.Priority(), a.Priority()), cmp.Compare(a.Since(), b.Since()), cmp.Compare(a.ID, b.ID))
+}
+
+// Precedes says whether r is served before o, if both wait.
+func (r *Reservation) Precedes(o *Reservation) bool { return queues(r, o) < 0 }
+
+// move makes a reservation begin at a time, and last as long as before.
+func (r *Reservation) move(begin Time) { r.Created, r.Until = begin, r.Until+begin-r.Created }
+
+// pend puts r into the queue, or back to its place there.
+func (r *Reservation) pend(message string) {
+	r.State, r.Reason, r.Message = api.Pending, api.ReasonNoCandidate, message
+	r.move(r.Since())
+	r.WaitedSince, r.From, r.HeldUntil, r.ApproveBy, r.Deadline = 0, 0, 0, 0, 0
+	r.Provider, r.Next, r.Assignment, r.Acceptance = "", nil, "", ""
+}
+
+// waits says whether r may go back to the queue.
+func (r *Reservation) waits(now Time) bool { return now < r.WaitUntil && len(r.Tried) < maxRefusals }
+
+// Serve places a reservation that waits on the first of its candidates that has room. It lasts its whole duration from now on.
+// Errors: NotFound; Conflict when it does not wait any more; Insufficient when no candidate has room any more; NotMember and Suspended.
+type Serve struct {
+	ID string
+	// Candidates are providers, best first; Decision is why.
+	Candidates []string
+	Decision   *api.Decision
+}
+
+func (c Serve) decide(s *State, now Time) (Outcome, error) {
+	r := s.reservations[c.ID]
+	switch {
+	case r == nil:
+		return Outcome{}, api.Errorf(api.CodeNotFound, "no reservation %.80q", c.ID)
+	case r.State != api.Pending || now >= r.WaitUntil:
+		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is %s: it does not wait", r.ID, r.State)
+	}
+	if err := s.active(r.Consumer); err != nil {
+		return Outcome{}, err
+	}
+	r = clone(r)
+	r.WaitedSince = r.Created
+	r.move(now)
+	i := s.first(c.Candidates, r, now)
+	if i < 0 {
+		return Outcome{}, api.Errorf(api.CodeInsufficient, "none of the %d best candidates has room any more", len(c.Candidates))
+	}
+	if r.Deadline = now.plus(DecideTime); r.Sale != nil {
+		r.From = now / 1000 * 1000
+	}
+	s.holdOn(r, c.Candidates[i], c.Candidates[i+1:], now)
+	decision := *c.Decision
+	decision.Chosen, decision.Sequence = r.Provider, s.providers[r.Provider].measured.Sequence
+	out := changed(r, now)
+	out.Events[0].Reservation.Decision, out.Decision = &decision, &decision
+	return out, nil
+}
+
+// waited is what follows when a request has waited for its whole time: it is Rejected with the explanation of its last try.
+func (s *State) waited(r *Reservation, now Time) Outcome {
+	if s.Self != "" {
+		return over(r, api.Expired, api.ReasonNotAccepted, "nothing more was heard of it", now)
+	}
+	out := over(r, api.Rejected, api.ReasonNoCandidate, "no cluster could serve it while it waited", now)
+	out.Events[0].Reservation.Decision = s.tries[r.ID]
+	return out
+}
+
+// queue keeps what waits in order.
+func (s *State) queue(old, r *Reservation) {
+	if old != nil && old.State == api.Pending {
+		if i, found := slices.BinarySearchFunc(s.waiting, old, queues); found {
+			s.waiting = slices.Delete(s.waiting, i, i+1)
+		}
+		s.queued++
+		if r == nil || r.State != api.Pending {
+			delete(s.tries, old.ID)
+		}
+	}
+	if r != nil && r.State == api.Pending {
+		i, _ := slices.BinarySearchFunc(s.waiting, r, queues)
+		s.waiting = slices.Insert(s.waiting, i, r)
+		s.queued++
+	}
+}
+
+// Waiting returns what waits, in the order in which it is served.
+func (s *State) Waiting() []*Reservation { return slices.Clone(s.waiting) }
+
+// Position is the place of a reservation among all that wait, from 1 on; 0: it does not wait.
+func (s *State) Position(r *Reservation) int {
+	if i, found := slices.BinarySearchFunc(s.waiting, r, queues); found {
+		return i + 1
+	}
+	return 0
+}
+
+// Try remembers why a request that waits could not be served when it was last tried: soft state, like a measurement.
+func (s *State) Try(id string, d *api.Decision) {
+	if r := s.reservations[id]; r != nil && r.State == api.Pending {
+		s.tries[id] = d
+	}
+}

@@ -1,0 +1,89 @@
+package market
+
+import (
+	"slices"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// HoldTogether places the parts of one request on as many providers, or none of them. Each is a reservation of its own, which names
+// all; the first has the key. As long as one of them is not bound they share what becomes of one that nobody accepts: see together.
+// Errors: those of [Hold].
+type HoldTogether struct{ Parts []*Hold }
+
+func (c HoldTogether) decide(s *State, now Time) (Outcome, error) {
+	first := c.Parts[0]
+	if out, err, done := s.begins(first, now); done {
+		return out, err
+	}
+	total := Amounts{}
+	ids := make([]string, len(c.Parts))
+	for i, part := range c.Parts {
+		if ids[i] = part.ID; s.reservations[part.ID] != nil || slices.Contains(ids[:i], part.ID) {
+			return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s exists", part.ID)
+		}
+		total = total.Plus(part.Size)
+	}
+	if err := s.capped(first.Consumer, first.Caps, int64(len(c.Parts)), total); err != nil {
+		return Outcome{}, err
+	}
+	var out Outcome
+	var taken []string
+	for _, part := range c.Parts {
+		r := part.reservation()
+		r.Created, r.Deadline, r.Until, r.Group = now, now.plus(DecideTime), now.plus(part.Duration), ids
+		free := without(part.Candidates, taken)
+		i := s.first(free, r, now)
+		if i < 0 {
+			return Outcome{}, api.Errorf(api.CodeInsufficient, "of %d providers only %d have room any more", len(c.Parts), len(taken))
+		}
+		s.holdOn(r, free[i], free[i+1:], now)
+		taken = append(taken, r.Provider)
+		decision := *part.Decision
+		decision.Chosen, decision.Sequence = r.Provider, s.providers[r.Provider].measured.Sequence
+		held := changed(r, now)
+		held.Events[0].Reservation.Decision = &decision
+		out.Events = append(out.Events, held.Events...)
+		if out.Reservation == nil {
+			out.Reservation, out.Decision = r, &decision
+		}
+	}
+	return out, nil
+}
+
+func without(all, some []string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(name string) bool { return slices.Contains(some, name) })
+}
+
+// apart are the candidates for a part on which no other part of its request is.
+func (s *State) apart(r *Reservation) []string {
+	var others []string
+	for _, id := range r.Group {
+		if o := s.reservations[id]; o != nil && o.ID != r.ID && !o.State.Over() {
+			others = append(others, o.Provider)
+		}
+	}
+	return without(r.Next, others)
+}
+
+// together adds to an outcome in which a part is over that was never bound what becomes of the other parts: who was not yet bound is
+// not any more. What is bound only its consumer's signed word ends, which its agent gives.
+func (s *State) together(out *Outcome, now Time) {
+	for _, e := range out.Events {
+		if e.Reservation == nil || len(e.Reservation.Group) == 0 || !e.Reservation.State.Over() || e.Reservation.Acceptance != "" {
+			continue
+		}
+		for _, id := range e.Reservation.Group {
+			o := s.reservations[id]
+			if o == nil || o.State != api.Held || slices.ContainsFunc(out.Events, func(e Event) bool { return e.Reservation != nil && e.Reservation.ID == id }) {
+				continue
+			}
+			if o = clone(o); o.Assignment == "" {
+				out.Events = append(out.Events, over(o, api.Failed, api.ReasonPartFailed, "part "+e.Reservation.ID+" was not accepted", now).Events...)
+				continue
+			}
+			o.State, o.Reason, o.Message, o.Next = api.Releasing, api.ReasonPartFailed, "part "+e.Reservation.ID+" was not accepted", nil
+			out.Events = append(out.Events, changed(o, now).Events...)
+		}
+	}
+}

@@ -1,0 +1,37 @@
+package queue
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// more says whether a cluster may serve now what it could not before: it is back, or has more room, or says something else of
+// itself. An advertisement that changes nothing of it, or of which less is left, wakes nobody.
+func more(old, l *market.Listing, now market.Time) bool {
+	if !l.Active() || !l.Fresh(now) || l.Measured == nil || l.Measured.Terms == nil {
+		return false
+	}
+	if old == nil || !old.Fresh(now) || old.Measured == nil || old.Member != l.Member || !slices.Equal(old.Offers, l.Offers) || !maps.Equal(old.Sold, l.Sold) ||
+		!reflect.DeepEqual(old.Measured.Terms, l.Measured.Terms) {
+		return true
+	}
+	for i := range l.Pools {
+		p := &l.Pools[i]
+		before := old.Pool(p.Name)
+		if before == nil || p.Owner != before.Owner || p.Tenants != before.Tenants || p.Tenant != before.Tenant || grew(before.Available, p.Available) {
+			return true
+		}
+		if is, was := l.Measured.Pools[p.Name].Shapes, old.Measured.Pools[p.Name].Shapes; !p.Unfilled.Equal(before.Unfilled) || !reflect.DeepEqual(is, was) {
+			return true
+		}
+	}
+	return false
+}
+
+// grew says whether there is more of anything.
+func grew(was, is market.Amounts) bool {
+	return slices.ContainsFunc(is, func(a market.Amount) bool { return a.Value > was.Of(a.Resource) })
+}
