@@ -10,7 +10,7 @@ import (
 type Resources = corev1.ResourceList
 
 // Strategy is a named weighting of the scorers.
-// +kubebuilder:validation:Enum=balance;pack;reliable
+// +kubebuilder:validation:Enum=balance;pack;reliable;cheap
 type Strategy string
 
 const (
@@ -20,6 +20,8 @@ const (
 	Pack Strategy = "pack"
 	// Reliable prefers the provider with the highest uptime; a hundredth of it is worth as much as all that may be left.
 	Reliable Strategy = "reliable"
+	// Cheap prefers the provider that costs least; a hundredth of MaxPrice is worth as much as all that may be left.
+	Cheap Strategy = "cheap"
 )
 
 // DefaultDuration is how long a reservation lasts that says nothing of it.
@@ -80,4 +82,9 @@ type Request struct {
 	// names no other resource. Default: how the provider's nodes are filled does not matter.
 	// +optional
 	PodShape Resources `json:"podShape,omitempty"`
+	// MaxPrice is the most that all of it may cost, over its duration. A cluster that lends by offers only is then considered with its
+	// cheapest plan that has what is asked for: if it is chosen, the reservation is a contract. Prices in another currency are never
+	// compared. Default: nothing is bought but what Purchase names.
+	// +optional
+	MaxPrice *Price `json:"maxPrice,omitempty"`
 }

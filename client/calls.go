@@ -61,6 +61,9 @@ func (c *Client) Catalog(ctx context.Context, q api.CatalogQuery) ([]api.Envelop
 	if q.For > 0 {
 		query.Set("for", q.For.String())
 	}
+	if p := q.MaxPrice; p != nil {
+		query.Set("maxPrice", p.Amount+p.Currency+"/"+string(p.Period))
+	}
 	if q.ByPrice {
 		query.Set("sort", "price")
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/money"
 )
 
 // wish is what the flags of reserve say.
@@ -25,7 +26,7 @@ type wish struct {
 	reflect, podShape             map[string]string
 	duration                      time.Duration
 	pool, where, target, strategy string
-	network                       string
+	network, maxPrice             string
 	exclude, prefer, offload      []string
 	namespace, name               string
 	confirm, dryRun, noWait       bool
@@ -54,7 +55,8 @@ func (sh *shell) reserveCommand() *cobra.Command {
 	f.StringVar(&w.target, "target", "", "the only cluster considered")
 	f.StringSliceVar(&w.exclude, "exclude", nil, "clusters not considered")
 	f.StringSliceVar(&w.prefer, "prefer", nil, "clusters preferred, best first")
-	f.StringVar(&w.strategy, "strategy", "", "balance (default), pack or reliable")
+	f.StringVar(&w.strategy, "strategy", "", "balance (default), pack, reliable or, with --max-price, cheap")
+	f.StringVar(&w.maxPrice, "max-price", "", "also buy, of those who lend by offers only: the most that all of it may cost, such as 3EUR/hour (default: what is lent alone)")
 	w.useFlags(f)
 	_ = cmd.RegisterFlagCompletionFunc("target", sh.complete(clusterNames))
 	_ = cmd.RegisterFlagCompletionFunc("exclude", sh.complete(clusterNames))
@@ -102,6 +104,9 @@ func (w *wish) request() (api.Request, error) {
 		return r, err
 	}
 	var err error
+	if r.MaxPrice, err = ceiling(w.maxPrice); err != nil {
+		return r, err
+	}
 	if r.PodShape, err = amounts("--pod-shape", w.podShape); err != nil {
 		return r, err
 	}
@@ -109,6 +114,14 @@ func (w *wish) request() (api.Request, error) {
 		return r, api.Invalid("--cpu", "nothing is asked for").Fix("ask for something: --cpu 4 --memory 8Gi")
 	}
 	return r, nil
+}
+
+// ceiling reads what --max-price says; nil if nothing. Errors: Invalid with the flag.
+func ceiling(text string) (*api.Price, error) {
+	if text == "" {
+		return nil, nil
+	}
+	return money.Read("--max-price", text)
 }
 
 // amounts reads what a flag says of resources by name; nil if nothing. Errors: Invalid with the flag.

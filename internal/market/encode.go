@@ -86,6 +86,9 @@ func (w *encoder) reservation(r *ReservationEvent) {
 	if len(r.Next) > 0 {
 		w.texts("next", r.Next)
 	}
+	if len(r.Plans) > 0 {
+		w.value("plans", r.Plans)
+	}
 	if len(r.Tried) > 0 {
 		w.value("tried", r.Tried)
 	}
@@ -166,6 +169,9 @@ func (w *encoder) request(r *api.Request) {
 	if len(r.PodShape) > 0 {
 		w.key("podShape")
 		w.resources(r.PodShape)
+	}
+	if r.MaxPrice != nil {
+		w.value("maxPrice", r.MaxPrice)
 	}
 	w.shut("}")
 }
@@ -254,6 +260,9 @@ func (w *encoder) top(top []api.Scored) {
 				w.shut("}")
 			}
 			w.shut("]")
+		}
+		if s.Bought != nil {
+			w.value("bought", s.Bought)
 		}
 		w.shut("}")
 	}

@@ -107,8 +107,10 @@ type Reservation struct {
 	Past []Stretch `json:"past,omitempty"`
 
 	// Next are the providers to try after this one, best first; Tried those that did not accept.
-	Next  []string    `json:"next,omitempty"`
-	Tried []api.Tried `json:"tried,omitempty"`
+	Next []string `json:"next,omitempty"`
+	// Plans are, by provider, what those of the candidates would sell that do not lend.
+	Plans map[string]*api.Sale `json:"plans,omitempty"`
+	Tried []api.Tried          `json:"tried,omitempty"`
 
 	Assignment string `json:"assignment,omitempty"`
 	Acceptance string `json:"acceptance,omitempty"`

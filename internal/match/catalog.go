@@ -27,7 +27,12 @@ type FoundPlan struct {
 
 // Catalog searches the offers that a member with that card is shown, at that time. The same view, search and time find the same.
 func (e *Engine) Catalog(v *market.View, to *api.Card, q api.CatalogQuery, now market.Time) []Found {
-	s := search{q, money.RatesFor(now.Go(), cmp.Or(q.For, time.Hour))}
+	s := search{CatalogQuery: q, rates: money.RatesFor(now.Go(), cmp.Or(q.For, time.Hour))}
+	if q.MaxPrice != nil {
+		if s.limit, _ = money.LimitOf("maxPrice", q.MaxPrice, now.Go(), cmp.Or(q.For, time.Hour)); s.limit == nil {
+			return nil // a price that is none
+		}
+	}
 	s.Text, s.GPU = strings.ToLower(s.Text), strings.ToLower(s.GPU)
 	var found []Found
 	for slot := range v.Len() {
@@ -60,6 +65,7 @@ func (e *Engine) Catalog(v *market.View, to *api.Card, q api.CatalogQuery, now m
 type search struct {
 	api.CatalogQuery
 	rates money.Rates
+	limit *money.Limit
 }
 
 // seller says whether offers of this seller are looked for.
@@ -80,6 +86,9 @@ func (s *search) plans(o Offered) []FoundPlan {
 	for i := range o.Plans {
 		p := &o.Plans[i]
 		if s.Currency != "" && !p.Price.Free() && p.Price.Currency != s.Currency || s.For > 0 && p.Lasts(s.For) != nil {
+			continue
+		}
+		if s.limit != nil && !s.limit.Allows(p.Price, p.Min) {
 			continue
 		}
 		left := o.Remaining(o.Offer, p)

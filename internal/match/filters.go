@@ -43,6 +43,9 @@ const (
 	tooLittle
 	noShapes
 	noNode
+	noPlan
+	otherCurrency
+	tooDear
 	reasons // how many there are
 )
 
@@ -73,6 +76,9 @@ var reasonNames = [reasons]string{
 	tooLittle:      "TooLittle",      // it does not fit
 	noShapes:       "NoShapes",       // it does not say what its nodes have free
 	noNode:         "NoNode",         // no node has room for a pod of the asked shape
+	noPlan:         "NoPlan",         // it lends by offers only, and none of their plans is sold for such a request
+	otherCurrency:  "OtherCurrency",  // it sells in other currencies than the ceiling's
+	tooDear:        "TooDear",        // its cheapest plan for it costs more than the ceiling
 }
 
 // filter is one step that a cluster must pass.
@@ -119,6 +125,7 @@ var filters = []filter{
 	{name: "overcommitted", check: notOvercommitted, settled: alone(notOvercommitted), explain: explainOvercommitted},
 	{name: "fits", check: fits, explain: explainFits, short: shortfall},
 	{name: "shape", check: hosts, moot: noShapeAsked, explain: explainShape, short: shapeShortfall},
+	{name: "price", check: affordable, moot: noLimit, settled: lends, explain: explainPrice, short: excess},
 }
 
 // alone makes of a check that looks only at the cluster one that settles it.
@@ -294,7 +301,7 @@ func noPolicy(c *candidate) bool {
 func policy(q *question, c *candidate) reason {
 	terms := c.Measured.Terms
 	switch {
-	case terms.OnlyOffers && q.Request.Purchase == nil:
+	case terms.OnlyOffers && q.Request.Purchase == nil && q.limit == nil:
 		return onlyOffers
 	case terms.MaxDuration != nil && q.Duration > terms.MaxDuration.Duration:
 		return tooLong

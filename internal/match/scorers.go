@@ -17,8 +17,11 @@ type scorer struct {
 // million, outweighs everything that the other scorer can say.
 var preferred = scorer{"preference", 20, preference}
 
-// preferredReliable does the same beside what Reliable weighs.
-var preferredReliable = scorer{"preference", 20 * 101, preference}
+// preferredReliable and preferredCheap do the same beside what these strategies weigh.
+var (
+	preferredReliable = scorer{"preference", 20 * 101, preference}
+	preferredCheap    = scorer{"preference", 20 * 101, preference}
+)
 
 // strategies are the weightings of the scorers. A candidate's score is the weighted mean;
 // candidates with the same score rank by name.
@@ -27,6 +30,8 @@ var strategies = map[api.Strategy][]scorer{
 	api.Pack:    {{"fullness", 1, fullness}, preferred},
 	// A hundredth of uptime is worth as much as all that may be left: 99.9 % and 99 % are a world apart.
 	api.Reliable: {{"uptime", 100, uptime}, {"headroom", 1, headroom}, preferredReliable},
+	// So is a hundredth of the ceiling: who wants it cheap says how cheap.
+	api.Cheap: {{"price", 100, cheapness}, {"headroom", 1, headroom}, preferredCheap},
 }
 
 // scorersFor leaves out preference, the last of each strategy, where there is none, so

@@ -112,7 +112,7 @@ func (s *Server) createReservation(ctx context.Context, in *struct {
 	var out market.Outcome
 	for try := 1; ; try++ {
 		ranking := s.Engine.Decide(s.Exchange.View(), ask, s.Exchange.Now())
-		hold.Candidates, hold.Decision = ranking.Providers, &ranking.Decision
+		hold.Candidates, hold.Plans, hold.Decision = ranking.Providers, ranking.Plans, &ranking.Decision
 		hold.Premature = len(ranking.Providers) == 0 && s.premature()
 		if out, err = s.Exchange.Do(ctx, hold); api.CodeOf(err) != api.CodeInsufficient || try == placeTries {
 			break
