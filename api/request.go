@@ -18,7 +18,8 @@ const (
 	Balance Strategy = "balance"
 	// Pack prefers the provider with least left after the reservation.
 	Pack Strategy = "pack"
-	// Reliable prefers the provider with the highest uptime; a hundredth of it is worth as much as all that may be left.
+	// Reliable prefers the provider with the highest uptime that keeps its promises; a hundredth of either is worth as much as all
+	// that may be left.
 	Reliable Strategy = "reliable"
 	// Cheap prefers the provider that costs least; a hundredth of MaxPrice is worth as much as all that may be left.
 	Cheap Strategy = "cheap"

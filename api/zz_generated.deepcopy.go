@@ -583,6 +583,11 @@ func (in *Cluster) DeepCopyInto(out *Cluster) {
 		*out = new(int64)
 		**out = **in
 	}
+	if in.Honoured != nil {
+		in, out := &in.Honoured, &out.Honoured
+		*out = new(int64)
+		**out = **in
+	}
 	if in.Pools != nil {
 		in, out := &in.Pools, &out.Pools
 		*out = make(map[string]Amounts, len(*in))

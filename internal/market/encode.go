@@ -58,6 +58,9 @@ func (w *encoder) snapshot(s snapshot) {
 	if len(s.Presences) > 0 {
 		w.value("presences", s.Presences)
 	}
+	if len(s.Records) > 0 {
+		w.value("records", s.Records)
+	}
 	w.shut("}")
 }
 
@@ -102,6 +105,9 @@ func (w *encoder) reservation(r *ReservationEvent) {
 	}
 	if r.Shrunk != nil {
 		w.value("shrunk", r.Shrunk)
+	}
+	if r.Promise != nil {
+		w.value("promise", r.Promise)
 	}
 	w.textIfAny("via", r.Via)
 	if r.Object != nil {

@@ -122,6 +122,9 @@ type Reservation struct {
 	Change *Change `json:"change,omitempty"`
 	Shrunk *Shrunk `json:"shrunk,omitempty"`
 
+	// Promise is, at a broker, what became of a promise that a provider made with it.
+	Promise *Promise `json:"promise,omitempty"`
+
 	// Via is, in an agent, the cluster by whose connector it was made; empty: by the broker.
 	Via string `json:"via,omitempty"`
 	// Object is, in a consumer's agent, the ResourceRequest that this answers.

@@ -20,7 +20,9 @@ type Listing struct {
 	FreshUntil Time
 	// Uptime is in parts per million, as of its newest advertisement, or about now if its lease ended; or it is UnknownUptime.
 	Uptime int64
-	Pools  []PoolListing
+	// Honoured is the share of its promises of the last 30 days that it kept, in parts per million, or UnknownRecord.
+	Honoured int64
+	Pools    []PoolListing
 	// Offers are those on sale, by name; Sold is how many units of their plans are sold.
 	Offers []*Offer
 	Sold   map[plan]int64
@@ -124,7 +126,7 @@ func (s *State) Publish(last *View) *View {
 }
 
 func (s *State) listing(p *provider) *Listing {
-	l := &Listing{Cluster: p.cluster, Slot: p.slot, Member: s.members[p.cluster], Measured: p.measured, Uptime: p.presence.uptime(s.awake.newest)}
+	l := &Listing{Cluster: p.cluster, Slot: p.slot, Member: s.members[p.cluster], Measured: p.measured, Uptime: p.presence.uptime(s.awake.newest), Honoured: p.record.honoured(s.Time)}
 	if p.observed != 0 {
 		l.FreshUntil = p.observed.plus(Lease)
 	}

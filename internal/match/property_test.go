@@ -46,6 +46,9 @@ func drawCluster(t *rapid.T, name string) cluster {
 		ppm := rapid.SampledFrom([]int64{0, 500_000, 990_000, 999_000, 1_000_000}).Draw(t, name+" uptime")
 		c.Uptime = &ppm
 	}
+	if oneIn(2, "record") {
+		c.Kept, c.Broken = rapid.IntRange(0, 6).Draw(t, name+" kept"), rapid.IntRange(0, 3).Draw(t, name+" broken")
+	}
 	if oneIn(4, "limit") {
 		c.Terms.MaxPerConsumer = of("cpu", "4")
 	}
@@ -97,7 +100,7 @@ func drawRequest(t *rapid.T) api.Request {
 	r := api.Request{
 		Resources: of(rapid.SampledFrom([]string{"cpu", "memory"}).Draw(t, "resource"), fmt.Sprint(rapid.IntRange(1, 5).Draw(t, "amount"))),
 		Pool:      rapid.SampledFrom([]string{"", "", "gpu"}).Draw(t, "pool"),
-		Where:     rapid.SampledFrom([]string{"", "", `region == "eu"`, `labels.tier == "gold" || shared.cpu > 4`, `uptime >= 0.99`}).Draw(t, "where"),
+		Where:     rapid.SampledFrom([]string{"", "", `region == "eu"`, `labels.tier == "gold" || shared.cpu > 4`, `uptime >= 0.99`, `honoured > 0.7`}).Draw(t, "where"),
 		Strategy:  rapid.SampledFrom([]api.Strategy{"", api.Pack, api.Reliable}).Draw(t, "strategy"),
 		Exclude:   rapid.SliceOfN(name, 0, 2).Draw(t, "exclude"),
 		Prefer:    rapid.SliceOfN(name, 0, 2).Draw(t, "prefer"),
@@ -308,6 +311,9 @@ func TestWorseNeverWins(t *testing.T) {
 		pool.Accounts = maps.Clone(pool.Accounts)
 		pool.Accounts["bergen"] = api.AccountUse{Used: of("cpu", "1", "memory", "1")}
 		worse.Pools = map[string]api.Pool{r.Pool: pool}
+		if worse.Kept > 0 {
+			worse.Kept, worse.Broken = worse.Kept-1, worse.Broken+1
+		}
 		for _, id := range []string{"aaa", "zzz"} {
 			q.clusters[id] = worse
 			if got := q.engine.Decide(viewOf(t, q.clusters), a, now).Decision.Chosen; got == id {
