@@ -83,6 +83,12 @@ type Request struct {
 	// names no other resource. Default: how the provider's nodes are filled does not matter.
 	// +optional
 	PodShape Resources `json:"podShape,omitempty"`
+	// StickTo names the providers that have volumes of what is to run there: no other is considered. The consumer's agent adds them
+	// for the namespaces that are offloaded, unless their Data may move. Default: none has any.
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=63
+	// +optional
+	StickTo []string `json:"stickTo,omitempty"`
 	// MaxPrice is the most that all of it may cost, over its duration. A cluster that lends by offers only is then considered with its
 	// cheapest plan that has what is asked for: if it is chosen, the reservation is a contract. Prices in another currency are never
 	// compared. Default: nothing is bought but what Purchase names.

@@ -2515,6 +2515,11 @@ func (in *Request) DeepCopyInto(out *Request) {
 			(*out)[key] = val.DeepCopy()
 		}
 	}
+	if in.StickTo != nil {
+		in, out := &in.StickTo, &out.StickTo
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.MaxPrice != nil {
 		in, out := &in.MaxPrice, &out.MaxPrice
 		*out = new(Price)

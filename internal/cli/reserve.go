@@ -26,7 +26,7 @@ type wish struct {
 	reflect, podShape             map[string]string
 	duration                      time.Duration
 	pool, where, target, strategy string
-	network, maxPrice             string
+	network, maxPrice, data       string
 	exclude, prefer, offload      []string
 	namespace, name               string
 	confirm, dryRun, noWait       bool
@@ -68,6 +68,7 @@ func (sh *shell) reserveCommand() *cobra.Command {
 func (w *wish) useFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&w.offload, "offload", nil, "namespaces whose pods may run there: the request's own, or labelled "+api.RequestsFromLabel)
 	f.StringToStringVar(&w.reflect, "reflect", nil, "what besides pods goes to the provider: secrets, configMaps or services = All, AllowList or None (default secrets=AllowList, the others All)")
+	f.StringVar(&w.data, "data", "", "of offloaded namespaces that have volumes at a provider: Stay there (default), or Move without them")
 	f.StringVar(&w.network, "network", "", "wireguard: pods here and there reach each other through Liqo's network; none (default)")
 	f.StringVarP(&w.namespace, "namespace", "n", "default", "namespace of the ResourceRequest")
 	f.StringVar(&w.name, "name", "", "name of the ResourceRequest (default: made up)")
@@ -160,7 +161,10 @@ func (w *wish) offloading() (*api.Offload, error) {
 		}
 		return nil, nil
 	}
-	o := &api.Offload{Namespaces: w.offload}
+	o := &api.Offload{Namespaces: w.offload, Data: api.DataPolicy(w.data)}
+	if o.Data != "" && o.Data != api.DataStay && o.Data != api.DataMove {
+		return nil, api.Invalid("--data", "%.40q is not known", w.data).Fix("say Stay or Move")
+	}
 	for kind, policy := range w.reflect {
 		if o.Reflect == nil {
 			o.Reflect = &api.Reflect{}

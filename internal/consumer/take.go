@@ -155,6 +155,7 @@ func answers(t api.Reservation, r api.Request, cluster string, now time.Time) er
 		{t.Provider != "" && t.Provider != cluster, "on no other cluster"},
 		{r.Target == "" || t.Provider == r.Target, "on another provider than the target"},
 		{!slices.Contains(r.Exclude, t.Provider), "on an excluded provider"},
+		{len(r.StickTo) == 0 || slices.Contains(r.StickTo, t.Provider), "on a provider that has not its volumes"},
 		{t.Pool == pool, "in another pool"},
 		{equality.Semantic.DeepEqual(t.Resources, positive(r.Resources)), "of another size"},
 		{t.Slice == market.SliceName(cluster, t.Provider, t.Pool), "in a wrong slice"},

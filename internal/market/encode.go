@@ -176,6 +176,9 @@ func (w *encoder) request(r *api.Request) {
 		w.key("podShape")
 		w.resources(r.PodShape)
 	}
+	if len(r.StickTo) > 0 {
+		w.texts("stickTo", r.StickTo)
+	}
 	if r.MaxPrice != nil {
 		w.value("maxPrice", r.MaxPrice)
 	}

@@ -129,7 +129,7 @@ func checkNames(r api.Request) error {
 		field string
 		names []string
 		most  int
-	}{{"exclude", r.Exclude, maxExclude}, {"prefer", r.Prefer, maxPrefer}} {
+	}{{"exclude", r.Exclude, maxExclude}, {"prefer", r.Prefer, maxPrefer}, {"stickTo", r.StickTo, maxPrefer}} {
 		if len(list.names) > list.most {
 			return api.Invalid(list.field, "names %d clusters", len(list.names)).Fix("name at most %d", list.most)
 		}

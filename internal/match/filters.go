@@ -22,6 +22,7 @@ const (
 	notVisible
 	notTarget
 	isExcluded
+	noData
 	notAdvertised
 	notFresh
 	noKey
@@ -55,6 +56,7 @@ var reasonNames = [reasons]string{
 	notVisible:     "NotVisible",     // its terms do not show it to the asker (hidden)
 	notTarget:      "NotTarget",      // another one was named as the target
 	isExcluded:     "Excluded",       // the request excludes it
+	noData:         "DataElsewhere",  // another provider has the volumes of what is to run there
 	notAdvertised:  "NotAdvertised",  // it was not heard of since the broker started
 	notFresh:       "NotFresh",       // its lease ended
 	noKey:          "NoKey",          // it has no card or no cluster key
@@ -111,6 +113,7 @@ var filters = []filter{
 	{name: "visible", check: visible, settled: visibleToAll, hides: true},
 	{name: "target", check: target, moot: noTarget, explain: say("is not the target"), chosen: true},
 	{name: "exclude", check: notExcluded, moot: noExclude, explain: say("is excluded by the request"), chosen: true},
+	{name: "data", check: hasData, moot: noVolumes, explain: say("has none of the volumes of what is to run there: to leave them behind, offload it with data: Move")},
 	{name: "fresh", check: fresh, explain: explainFresh},
 	{name: "trusted", check: trusted, settled: alone(trusted), explain: say("has no cluster key that can be trusted")},
 	{name: "liqo", check: sameLiqo, moot: noLiqo, explain: explainLiqo},

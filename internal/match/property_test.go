@@ -122,6 +122,9 @@ func drawRequest(t *rapid.T) api.Request {
 	if rapid.IntRange(1, 5).Draw(t, "properties") == 5 {
 		r.Properties = map[string]string{"tier": "gold"}
 	}
+	if rapid.IntRange(1, 6).Draw(t, "data") == 6 {
+		r.StickTo = rapid.SliceOfN(name, 1, 2).Draw(t, "stick to")
+	}
 	if rapid.IntRange(1, 8).Draw(t, "target") == 8 {
 		r.Target = name.Draw(t, "target name")
 	}
@@ -294,7 +297,7 @@ func TestWorseNeverWins(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		q := drawQuestion(t, rt)
 		r := q.ask.Request
-		r.Prefer, r.Target = nil, ""
+		r.Prefer, r.Target, r.StickTo = nil, "", nil
 		if r.Strategy == api.Pack {
 			r.Strategy = api.Balance
 		}
