@@ -168,6 +168,9 @@ type Cluster struct {
 	// Uptime is the share of the last 30 days in which the lease was alive, in parts per million, rounded down. What the broker did not
 	// see is not in it. Absent: the broker has seen the cluster for less than 24h, and it satisfies no bound.
 	Uptime *int64 `json:"uptime,omitempty"`
+	// Honoured is the share of its promises of the last 30 days that the cluster kept as a provider, in parts per million, rounded
+	// down. Absent: they were fewer than five, and it satisfies no bound.
+	Honoured *int64 `json:"honoured,omitempty"`
 	// Pools are what is offered, by pool.
 	Pools map[string]Amounts `json:"pools,omitempty"`
 	// Overcommitted says that reservations exceed what the cluster has now.

@@ -37,6 +37,17 @@ type Scored struct {
 	Score   int64  `json:"score"`
 	// Scores are what each scorer of the strategy says, in their order.
 	Scores []Score `json:"scores,omitempty"`
+	// Bought is the plan that it would be bought from; absent: from none.
+	Bought *Bought `json:"bought,omitempty"`
+}
+
+// Bought is what a request with a MaxPrice would buy of a cluster.
+type Bought struct {
+	// Plan is SELLER/OFFER/PLAN.
+	Plan  string `json:"plan"`
+	Units int64  `json:"units"`
+	// Cost is what that is for the duration that is asked for, rounded to the currency's minor unit ("12.50 EUR"). Empty: it is free.
+	Cost string `json:"cost,omitempty"`
 }
 
 // Score is what one scorer says of a candidate.
@@ -62,7 +73,9 @@ type Evaluation struct {
 type Verdict struct {
 	Cluster string `json:"cluster"`
 	Score   int64  `json:"score,omitempty"`
-	Filter  string `json:"filter,omitempty"`
-	Reason  string `json:"reason,omitempty"`
-	Message string `json:"message,omitempty"`
+	// Bought is the plan that it would be bought from; absent: from none.
+	Bought  *Bought `json:"bought,omitempty"`
+	Filter  string  `json:"filter,omitempty"`
+	Reason  string  `json:"reason,omitempty"`
+	Message string  `json:"message,omitempty"`
 }

@@ -203,6 +203,8 @@ type CatalogQuery struct {
 	Text string
 	// Seller, Type and Region must be equal, GPU in the name of one of the seller's; Currency is that of a plan, if it is not free.
 	Seller, Type, Region, GPU, Currency string
+	// MaxPrice is the most that the fewest units of a plan may cost, over the time that For says; plans in other currencies are left out.
+	MaxPrice *Price
 	// Available leaves out what is sold out, and sellers that are silent.
 	Available bool
 	// For is how long: plans that are sold for so long, with what they cost then. 0: plans of any length, with the cost of an hour.

@@ -16,10 +16,24 @@ type Offload struct {
 	// provider: their Secrets would go there. Default false: such a request stops (WouldOffloadOthers).
 	// +optional
 	Others bool `json:"others,omitempty"`
+	// Data says what holds for a namespace that has volumes at a provider already: `Stay`, it gets no other provider; `Move`, it may,
+	// and the volumes stay behind. Default Stay.
+	// +optional
+	Data DataPolicy `json:"data,omitempty"`
 	// Reflect says what besides pods is copied to the provider.
 	// +optional
 	Reflect *Reflect `json:"reflect,omitempty"`
 }
+
+// DataPolicy is what becomes of a namespace that has volumes at a provider.
+//
+// +kubebuilder:validation:Enum=Stay;Move
+type DataPolicy string
+
+const (
+	DataStay DataPolicy = "Stay"
+	DataMove DataPolicy = "Move"
+)
 
 // OffloadStrategy is Liqo's podOffloadingStrategy.
 //

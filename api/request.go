@@ -10,7 +10,7 @@ import (
 type Resources = corev1.ResourceList
 
 // Strategy is a named weighting of the scorers.
-// +kubebuilder:validation:Enum=balance;pack;reliable
+// +kubebuilder:validation:Enum=balance;pack;reliable;cheap
 type Strategy string
 
 const (
@@ -18,8 +18,11 @@ const (
 	Balance Strategy = "balance"
 	// Pack prefers the provider with least left after the reservation.
 	Pack Strategy = "pack"
-	// Reliable prefers the provider with the highest uptime; a hundredth of it is worth as much as all that may be left.
+	// Reliable prefers the provider with the highest uptime that keeps its promises; a hundredth of either is worth as much as all
+	// that may be left.
 	Reliable Strategy = "reliable"
+	// Cheap prefers the provider that costs least; a hundredth of MaxPrice is worth as much as all that may be left.
+	Cheap Strategy = "cheap"
 )
 
 // DefaultDuration is how long a reservation lasts that says nothing of it.
@@ -95,4 +98,15 @@ type Request struct {
 	// +kubebuilder:validation:Maximum=8
 	// +optional
 	Split int32 `json:"split,omitempty"`
+	// StickTo names the providers that have volumes of what is to run there: no other is considered. The consumer's agent adds them
+	// for the namespaces that are offloaded, unless their Data may move. Default: none has any.
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=63
+	// +optional
+	StickTo []string `json:"stickTo,omitempty"`
+	// MaxPrice is the most that all of it may cost, over its duration. A cluster that lends by offers only is then considered with its
+	// cheapest plan that has what is asked for: if it is chosen, the reservation is a contract. Prices in another currency are never
+	// compared. Default: nothing is bought but what Purchase names.
+	// +optional
+	MaxPrice *Price `json:"maxPrice,omitempty"`
 }

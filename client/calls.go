@@ -64,6 +64,9 @@ func (c *Client) Catalog(ctx context.Context, q api.CatalogQuery) ([]api.Envelop
 	if q.Hidden {
 		query.Set("hidden", "true")
 	}
+	if p := q.MaxPrice; p != nil {
+		query.Set("maxPrice", p.Amount+p.Currency+"/"+string(p.Period))
+	}
 	if q.ByPrice {
 		query.Set("sort", "price")
 	}

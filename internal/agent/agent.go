@@ -357,7 +357,11 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	}
 	direct := &sellers{cluster: cluster, key: m.key, market: ledger, follow: follow, main: main, log: log, open: map[string]*seller{}}
 	more.introduce = direct.introduce
-	if err := a.control(sharing, known, &consumer.Requests{Client: a.mgr.GetClient(), Borrower: direct.borrower, Market: ledger, Cluster: cluster, Events: a.mgr.GetEventRecorder("bourse-agent")}, offers, &provider.Approvals{Client: a.mgr.GetClient(), Gate: gate}, more, wishes); err != nil {
+	requests := &consumer.Requests{Client: a.mgr.GetClient(), Borrower: direct.borrower, Market: ledger, Cluster: cluster, Events: a.mgr.GetEventRecorder("bourse-agent")}
+	if here != nil {
+		requests.Volumes = a.mgr.GetAPIReader()
+	}
+	if err := a.control(sharing, known, requests, offers, &provider.Approvals{Client: a.mgr.GetClient(), Gate: gate}, more, wishes); err != nil {
 		return err
 	}
 	group.Go(func() error { return inv.Run(ctx) })

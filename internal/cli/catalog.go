@@ -19,7 +19,7 @@ import (
 type listing = api.Envelope[api.Listing]
 
 func (sh *shell) catalogCommand() *cobra.Command {
-	q, sort := api.CatalogQuery{}, ""
+	q, sort, most := api.CatalogQuery{}, "", ""
 	cmd := &cobra.Command{
 		Use: "catalog [WORD | SELLER/OFFER]", GroupID: "use", Short: "Search what other clusters sell",
 		Long: "Catalog lists the plans that are on sale and shown to your cluster: what a unit of each has, what it costs, and how many units\n" +
@@ -36,6 +36,9 @@ func (sh *shell) catalogCommand() *cobra.Command {
 				return api.Invalid("--sort", "%q is not an order", sort).Fix("use name or price")
 			}
 			q.ByPrice = sort == "price"
+			if q.MaxPrice, err = ceiling(most); err != nil {
+				return err
+			}
 			if len(args) == 1 {
 				if seller, name, one := strings.Cut(args[0], "/"); one {
 					offer, err := c.Offer(cmd.Context(), seller, name)
@@ -59,6 +62,7 @@ func (sh *shell) catalogCommand() *cobra.Command {
 	f.StringVar(&q.Region, "region", "", "only of sellers in this region")
 	f.StringVar(&q.GPU, "gpu", "", "only of sellers with a GPU that is named like this")
 	f.StringVar(&q.Currency, "currency", "", "only in this currency, and what is free")
+	f.StringVar(&most, "max-price", "", "only plans whose fewest units cost no more, such as 3EUR/hour, for the time of --for")
 	f.BoolVar(&q.Available, "available", false, "only what is not sold out")
 	f.BoolVar(&q.Hidden, "hidden", false, "also of sellers that have been silent for more than a day")
 	f.DurationVar(&q.For, "for", 0, "only what is sold for so long, with what it costs then (default: what an hour costs)")
@@ -269,6 +273,7 @@ func (sh *shell) buyCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.DurationVar(&w.duration, "for", 0, "how long (default "+api.DefaultDuration+")")
 	f.Int64Var(&units, "units", 0, "how many units of the plan (default: the fewest that it sells)")
+	f.StringVar(&w.maxPrice, "max-price", "", "the most that all of it may cost, such as 3EUR/hour")
 	w.useFlags(f)
 	return cmd
 }
@@ -292,6 +297,9 @@ func (sh *shell) purchase(ctx context.Context, c *client.Client, id string, unit
 		Confirm:  w.confirm, Network: api.NetworkMode(w.network),
 	}
 	w.queue(&r)
+	if r.MaxPrice, err = ceiling(w.maxPrice); err != nil {
+		return r, err
+	}
 	duration, _ := time.ParseDuration(api.DefaultDuration)
 	if w.duration != 0 {
 		duration = w.duration

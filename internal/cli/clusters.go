@@ -59,6 +59,7 @@ func (sh *shell) showClusters(items []clusterItem) error {
 		column[api.Cluster]{"MEMORY RESERVED", false, of(reserved, "memory")},
 		column[api.Cluster]{"GPUS", false, func(c clusterItem) string { return strings.Join(c.Payload.Properties.GPUs, ",") }},
 		column[api.Cluster]{"UPTIME", false, func(c clusterItem) string { return percent(c.Payload.Uptime) }},
+		column[api.Cluster]{"HONOURED", true, func(c clusterItem) string { return percent(c.Payload.Honoured) }},
 		column[api.Cluster]{"POOLS", true, func(c clusterItem) string { return strings.Join(slices.Sorted(maps.Keys(c.Payload.Pools)), ",") }},
 		column[api.Cluster]{"ARCHITECTURES", true, func(c clusterItem) string { return strings.Join(c.Payload.Properties.Architectures, ",") }},
 		column[api.Cluster]{"KUBERNETES", true, func(c clusterItem) string { return c.Payload.Properties.Kubernetes }},

@@ -34,6 +34,9 @@ func (sh *shell) dryRun(ctx context.Context, c *client.Client, w *wish, r api.Re
 			if i < max(e.Decision.Parts, 1) {
 				choice = "<- this one"
 			}
+			if v.Bought != nil {
+				v.Message = purchaseText(*v.Bought)
+			}
 		}
 		rows = append(rows, []string{v.Cluster, score, v.Filter, v.Message, choice})
 	}
@@ -59,6 +62,15 @@ func (sh *shell) dryRun(ctx context.Context, c *client.Client, w *wish, r api.Re
 		return sh.objects(w, r, part.Resources(), status.Cluster, e.Decision.Top[0].Cluster)
 	}
 	return sh.objects(w, r, r.Resources, status.Cluster, e.Decision.Top[0].Cluster)
+}
+
+// purchaseText says what would be bought.
+func purchaseText(b api.Bought) string {
+	text := fmt.Sprintf("buys %d of %s", b.Units, b.Plan)
+	if b.Cost == "" {
+		return text + ", free"
+	}
+	return text + ", " + b.Cost
 }
 
 // points writes parts per million as a number up to 100.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/money"
 )
 
 type ownOffer = api.Envelope[api.OwnOffer]
@@ -349,7 +350,7 @@ func parsePlan(text string) (api.Plan, error) {
 		var err error
 		switch key {
 		case "price":
-			p.Price, err = parsePrice(value)
+			p.Price, err = money.Read("price", value)
 		case "quantity":
 			p.Quantity, err = strconv.ParseInt(value, 10, 64)
 		case "units":
@@ -389,14 +390,4 @@ func parseUnits(text string) (*api.Units, error) {
 	}
 	high, err := strconv.ParseInt(to, 10, 64)
 	return &api.Units{Min: low, Max: high}, err
-}
-
-// parsePrice reads "0.35EUR/hour". The rest of it, the agent checks.
-func parsePrice(text string) (*api.Price, error) {
-	amount, period, ok := strings.Cut(text, "/")
-	i := strings.IndexFunc(amount, func(r rune) bool { return r >= 'A' && r <= 'Z' })
-	if !ok || i < 1 {
-		return nil, fmt.Errorf("a price is written 0.35EUR/hour")
-	}
-	return &api.Price{Amount: amount[:i], Currency: amount[i:], Period: api.Period(period)}, nil
 }

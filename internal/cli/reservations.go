@@ -157,6 +157,9 @@ func explain(out io.Writer, d api.Decision) {
 		for _, by := range s.Scores {
 			parts = append(parts, by.Scorer+" "+points(by.Value))
 		}
+		if s.Bought != nil {
+			parts = append(parts, purchaseText(*s.Bought))
+		}
 		fmt.Fprintf(out, "  %d. %s  %s  (%s)%s\n", i+1, s.Cluster, points(s.Score), strings.Join(parts, ", "), mark)
 	}
 	if d.NearestMiss != nil {

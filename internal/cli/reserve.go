@@ -16,6 +16,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/money"
 )
 
 // wish is what the flags of reserve say.
@@ -25,7 +26,7 @@ type wish struct {
 	reflect, podShape             map[string]string
 	duration                      time.Duration
 	pool, where, target, strategy string
-	network                       string
+	network, maxPrice, data       string
 	exclude, prefer, offload      []string
 	namespace, name, broker       string
 	confirm, dryRun, noWait       bool
@@ -59,7 +60,8 @@ func (sh *shell) reserveCommand() *cobra.Command {
 	f.StringVar(&w.target, "target", "", "the only cluster considered")
 	f.StringSliceVar(&w.exclude, "exclude", nil, "clusters not considered")
 	f.StringSliceVar(&w.prefer, "prefer", nil, "clusters preferred, best first")
-	f.StringVar(&w.strategy, "strategy", "", "balance (default), pack or reliable")
+	f.StringVar(&w.strategy, "strategy", "", "balance (default), pack, reliable or, with --max-price, cheap")
+	f.StringVar(&w.maxPrice, "max-price", "", "also buy, of those who lend by offers only: the most that all of it may cost, such as 3EUR/hour (default: what is lent alone)")
 	f.Int32Var(&w.split, "split", 0, "on how many clusters at most, in equal parts, all or none (default: on one)")
 	w.useFlags(f)
 	_ = cmd.RegisterFlagCompletionFunc("target", sh.complete(clusterNames))
@@ -72,6 +74,7 @@ func (sh *shell) reserveCommand() *cobra.Command {
 func (w *wish) useFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&w.offload, "offload", nil, "namespaces whose pods may run there: the request's own, or labelled "+api.RequestsFromLabel)
 	f.StringToStringVar(&w.reflect, "reflect", nil, "what besides pods goes to the provider: secrets, configMaps or services = All, AllowList or None (default secrets=AllowList, the others All)")
+	f.StringVar(&w.data, "data", "", "of offloaded namespaces that have volumes at a provider: Stay there (default), or Move without them")
 	f.StringVar(&w.network, "network", "", "wireguard: pods here and there reach each other through Liqo's network; none (default)")
 	f.DurationVar(&w.wait, "wait", 0, "how long to wait where no cluster can serve it now, such as 2h (default: it is Rejected at once)")
 	f.Int32Var(&w.priority, "priority", 0, "of those that wait the higher ones are served first: -100 to 100")
@@ -112,6 +115,9 @@ func (w *wish) request() (api.Request, error) {
 		return r, err
 	}
 	var err error
+	if r.MaxPrice, err = ceiling(w.maxPrice); err != nil {
+		return r, err
+	}
 	if r.PodShape, err = amounts("--pod-shape", w.podShape); err != nil {
 		return r, err
 	}
@@ -126,6 +132,14 @@ func (w *wish) queue(r *api.Request) {
 	if r.Priority = w.priority; w.wait != 0 {
 		r.Wait = &metav1.Duration{Duration: w.wait}
 	}
+}
+
+// ceiling reads what --max-price says; nil if nothing. Errors: Invalid with the flag.
+func ceiling(text string) (*api.Price, error) {
+	if text == "" {
+		return nil, nil
+	}
+	return money.Read("--max-price", text)
 }
 
 // amounts reads what a flag says of resources by name; nil if nothing. Errors: Invalid with the flag.
@@ -164,7 +178,10 @@ func (w *wish) offloading() (*api.Offload, error) {
 		}
 		return nil, nil
 	}
-	o := &api.Offload{Namespaces: w.offload}
+	o := &api.Offload{Namespaces: w.offload, Data: api.DataPolicy(w.data)}
+	if o.Data != "" && o.Data != api.DataStay && o.Data != api.DataMove {
+		return nil, api.Invalid("--data", "%.40q is not known", w.data).Fix("say Stay or Move")
+	}
 	for kind, policy := range w.reflect {
 		if o.Reflect == nil {
 			o.Reflect = &api.Reflect{}

@@ -64,7 +64,7 @@ func Root(out, progress io.Writer) *cobra.Command {
 	root.AddGroup(&cobra.Group{ID: "use", Title: "Use resources of other clusters:"}, &cobra.Group{ID: "run", Title: "Run a federation:"})
 	root.AddCommand(
 		sh.clustersCommand(), sh.catalogCommand(), sh.buyCommand(), sh.offerCommand(), sh.contractsCommand(), sh.contractCommand(), sh.usageCommand(), sh.reserveCommand(), sh.reservationsCommand(), sh.whyCommand(), sh.confirmCommand(), sh.approvalsCommand(), sh.approveCommand(), sh.refuseCommand(), sh.reclaimCommand(), sh.resizeCommand(), sh.extendCommand(), sh.releaseCommand(), sh.statusCommand(), sh.trustCommand(), sh.brokersCommand(), sh.doctorCommand(), sh.auditCommand(), sh.evictCommand(), sh.suspendCommand(), sh.resumeCommand(),
-		sh.brokerCommand(), sh.agentCommand(), sh.demoCommand(), sh.rootCommand(), sh.uninstallCommand(), sh.versionCommand(),
+		sh.brokerCommand(), sh.initCommand(), sh.agentCommand(), sh.demoCommand(), sh.rootCommand(), sh.uninstallCommand(), sh.versionCommand(),
 	)
 	strict(root)
 	return root

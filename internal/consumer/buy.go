@@ -9,15 +9,16 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// bought is a request with what its purchase comes to filled in, and the offer that it is from; another request comes back as it
-// is. The seller's pinned key must have signed the offer, and the broker must hold exactly what the offer sells.
+// bought is a request with what is bought for it filled in, and the offer that it is from; a request for which nothing is bought comes
+// back as it is. The seller's pinned key must have signed the offer, and the broker must hold exactly what the offer sells.
 // Errors: BadSignature when the broker shows something that cannot be right; Conflict when the offer is not what was looked at.
 func (b *Borrower) bought(ctx context.Context, theirs *transport.Reservation, asked api.Request) (api.Request, *market.Offer, error) {
 	t := theirs.Payload
-	if (asked.Purchase == nil) != (t.Sale == nil) || asked.Purchase != nil && t.Provider != asked.Purchase.Seller {
+	named, may := asked.Purchase != nil, asked.MaxPrice != nil // the plan; or any that answers
+	if named && (t.Sale == nil || t.Provider != asked.Purchase.Seller) || t.Sale != nil && !named && !may {
 		return asked, nil, api.Errorf(api.CodeBadSignature, "the broker answers with a hold from another plan").Fix("nothing was signed; ask the broker's operator")
 	}
-	if asked.Purchase == nil {
+	if t.Sale == nil {
 		return asked, nil, nil
 	}
 	if begun := b.Market.Now().Go().Sub(t.Created.Time); t.Assignment == "" && begun > market.DecideTime+market.SkewGrace { // it would be paid for
@@ -30,14 +31,24 @@ func (b *Borrower) bought(ctx context.Context, theirs *transport.Reservation, as
 	if err != nil {
 		return asked, nil, err
 	}
-	sale, plan, size, err := offer.Fulfils(*asked.Purchase, durationOf(asked))
+	var sale *api.Sale
+	var plan *market.Plan
+	var size market.Amounts
+	if named {
+		sale, plan, size, err = offer.Fulfils(asked, t.Created.Time, durationOf(asked))
+	} else {
+		sale, plan, size, err = offer.Answers(asked, t.Sale.Plan, t.Created.Time, durationOf(asked))
+	}
 	if err != nil {
 		return asked, nil, err
 	}
 	if *sale != *t.Sale {
 		return asked, nil, api.Errorf(api.CodeBadSignature, "the broker answers with a hold from another plan").Fix("nothing was signed; ask the broker's operator")
 	}
-	asked.Target, asked.Pool, asked.Resources = offer.Signed.Seller, plan.Pool, size.Resources()
+	if named {
+		asked.Target = offer.Signed.Seller
+	}
+	asked.Pool, asked.Resources = plan.Pool, size.Resources()
 	return asked, offer, nil
 }
 

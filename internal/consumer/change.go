@@ -64,6 +64,13 @@ func wantedSize(w Wish, ours *market.Reservation) (size market.Amounts, units in
 		return size, 0, err
 	}
 	units = ours.Sale.Units
+	if w.Request.Purchase == nil && w.Request.MaxPrice != nil && ours.Offer != nil {
+		sale, _, size, err := ours.Offer.Answers(w.Request, ours.Sale.Plan, ours.Created.Go(), durationOf(w.Request))
+		if err != nil {
+			return nil, 0, err
+		}
+		return size, sale.Units, nil
+	}
 	if w.Request.Purchase == nil || ours.Offer == nil || w.Request.Purchase.Units == 0 {
 		return ours.Size, units, nil // only its end can change
 	}

@@ -37,6 +37,8 @@ type Requests struct {
 	// nobody can be asked now.
 	Borrower func(ctx context.Context, broker string, r api.Request, ours *market.Reservation) (*Borrower, error)
 	Events   events.EventRecorder
+	// Volumes reads PersistentVolumeClaims; nil: nothing is offloaded here.
+	Volumes client.Reader
 }
 
 // Reconcile makes the reservation of a request, ends it when the request is gone, and shows
@@ -66,6 +68,11 @@ func (r *Requests) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result,
 	}
 	if err != nil {
 		return ctrl.Result{RequeueAfter: retryAfter}, r.show(ctx, &object, parts, nil)
+	}
+	if ours == nil {
+		if wish.Request.StickTo, err = r.stickTo(ctx, &object); err != nil {
+			return r.failed(ctx, &object, err)
+		}
 	}
 	if ours == nil || lacks(parts, wish) && !broken(parts) || slices.ContainsFunc(parts, unconfirmed) && wish.Confirmed {
 		if err := borrower.Ask(ctx, wish); err != nil {

@@ -23,7 +23,10 @@ func (b *Borrower) take(ctx context.Context, theirs *transport.Reservation, ours
 	t := theirs.Payload
 	asked := w.Request
 	if ours != nil { // it may have been edited since; that is for when it is bound
-		asked.Resources, asked.Duration = ours.Size.Resources(), &metav1.Duration{Duration: ours.Until.Go().Sub(ours.Created.Go())}
+		asked.Duration = &metav1.Duration{Duration: ours.Until.Go().Sub(ours.Created.Go())}
+		if ours.Sale == nil { // else it is what the plan has, which may be more than was asked for
+			asked.Resources = ours.Size.Resources()
+		}
 		if asked.Purchase != nil && ours.Sale != nil {
 			asked.Purchase = asked.Purchase.DeepCopy()
 			asked.Purchase.Units, asked.Purchase.Digest = ours.Sale.Units, ours.Sale.Offer
@@ -159,6 +162,7 @@ func answers(t api.Reservation, r api.Request, cluster string, now time.Time) er
 		{t.Provider != "" && t.Provider != cluster, "on no other cluster"},
 		{r.Target == "" || t.Provider == r.Target, "on another provider than the target"},
 		{!slices.Contains(r.Exclude, t.Provider), "on an excluded provider"},
+		{len(r.StickTo) == 0 || slices.Contains(r.StickTo, t.Provider), "on a provider that has not its volumes"},
 		{t.Pool == pool, "in another pool"},
 		{equality.Semantic.DeepEqual(t.Resources, positive(r.Resources)), "of another size"},
 		{t.Slice == market.SliceName(cluster, t.Provider, t.Pool), "in a wrong slice"},

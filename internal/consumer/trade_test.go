@@ -185,3 +185,89 @@ func TestTakesUpWhatItBought(t *testing.T) {
 		t.Errorf("it takes up %+v", r)
 	}
 }
+
+// newShopper is rome, which wants three CPUs for an hour and pays 0.50 EUR an hour for all of it at most; milan sells four for 0.40.
+func newShopper(t testing.TB) (b *borrower, offer string) {
+	t.Helper()
+	b = newBorrower(t)
+	b.wish.Request = transporttest.Request("3")
+	b.wish.Request.MaxPrice = &api.Price{Amount: "12", Currency: "EUR", Period: api.PeriodDay}
+	return b, b.milan.SignOffer("web", 1, transporttest.WebOffer("0.10"))
+}
+
+func TestBuysUnderACeiling(t *testing.T) {
+	b, offer := newShopper(t)
+	d := transporttest.NewDeal(b.rome, b.milan, "r-1", "4", b.now()).From(offer, "small", 4)
+	b.offers(d.Shown)
+	b.takes(d)
+	b.asked("Reserve uid-1", "Confirm r-1")
+	b.hears(d.Reserved(""))
+	b.holds(api.Reserved, "")
+	if r := b.ours(); r.Sale == nil || r.Sale.Units != 4 || r.Offer == nil || r.From == 0 || r.Size.Of("cpu") != 4000 {
+		t.Errorf("the Ledger has %+v", r)
+	}
+	if _, err := b.Change(t.Context(), b.ours(), *b.wish); err != nil || b.ours().Change != nil {
+		t.Errorf("what is as it was asked for is changed: %v, %+v", err, b.ours().Change)
+	}
+	b.wish.Request.Resources = transporttest.CPU("5")
+	if _, err := b.Change(t.Context(), b.ours(), *b.wish); api.CodeOf(err) != api.CodeConflict {
+		t.Errorf("six units would cost 0.60 EUR an hour: %v", err)
+	}
+	b.wish.Request.MaxPrice.Amount = "14.4"
+	if _, err := b.Change(t.Context(), b.ours(), *b.wish); err != nil || b.ours().Change == nil || b.ours().Change.Units != 6 {
+		t.Errorf("for exactly as much as is paid: %v, %+v", err, b.ours().Change)
+	}
+	// Lent, it is what was asked for, as without a ceiling.
+	b, _ = newShopper(t)
+	d = transporttest.NewDeal(b.rome, b.milan, "r-1", "3", b.now())
+	b.offers(d.Shown)
+	b.takes(d)
+	b.asked("Reserve uid-1", "Confirm r-1")
+}
+
+func TestALyingBrokerSellsUnderACeiling(t *testing.T) {
+	for name, c := range map[string]struct {
+		lie  func(b *borrower, r *api.Reservation)
+		want api.Code
+	}{
+		"above it": {func(b *borrower, r *api.Reservation) {
+			r.Offer = b.milan.SignOffer("web", 2, transporttest.WebOffer("0.125000001"))
+			r.Sale.Offer = digestOf(r.Offer)
+		}, api.CodeConflict},
+		"in another currency": {func(b *borrower, r *api.Reservation) {
+			spec := transporttest.WebOffer("0.01")
+			spec.Plans[0].Price.Currency = "USD"
+			r.Offer = b.milan.SignOffer("web", 2, spec)
+			r.Sale.Offer = digestOf(r.Offer)
+		}, api.CodeConflict},
+		"more units than are needed": {func(_ *borrower, r *api.Reservation) {
+			r.Sale.Units, r.Resources = 6, transporttest.CPU("6")
+		}, api.CodeBadSignature},
+		"less than was asked for": {func(_ *borrower, r *api.Reservation) {
+			r.Sale.Units, r.Resources = 2, transporttest.CPU("2")
+		}, api.CodeBadSignature},
+		"of a plan that has too little": {func(_ *borrower, r *api.Reservation) {
+			r.Sale.Plan, r.Sale.Units, r.Resources = "large", 1, transporttest.CPU("2")
+		}, api.CodeConflict},
+		"of a plan that is none": {func(_ *borrower, r *api.Reservation) { r.Sale.Plan = "huge" }, api.CodeConflict},
+		"what may be taken back": {func(b *borrower, r *api.Reservation) {
+			spec := transporttest.WebOffer("0.01")
+			spec.Plans[0].Notice = &metav1.Duration{Duration: time.Minute}
+			r.Offer = b.milan.SignOffer("web", 2, spec)
+			r.Sale.Offer = digestOf(r.Offer)
+		}, api.CodeConflict},
+		"an offer that nobody signed": {func(_ *borrower, r *api.Reservation) { r.Offer = "x" }, api.CodeBadSignature},
+		"since long ago": {func(_ *borrower, r *api.Reservation) {
+			r.Created, r.Until = later(r.Created, -50*time.Minute), later(r.Until, -50*time.Minute)
+		}, api.CodeBadSignature},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, offer := newShopper(t)
+			r := transporttest.NewDeal(b.rome, b.milan, "r-1", "4", b.now()).From(offer, "small", 4).Shown()
+			c.lie(b, &r.Payload)
+			b.offers(func() *transport.Reservation { return r })
+			b.refusesToAsk(c.want)
+			b.holds("", "")
+		})
+	}
+}

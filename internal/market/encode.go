@@ -58,6 +58,9 @@ func (w *encoder) snapshot(s snapshot) {
 	if len(s.Presences) > 0 {
 		w.value("presences", s.Presences)
 	}
+	if len(s.Records) > 0 {
+		w.value("records", s.Records)
+	}
 	w.shut("}")
 }
 
@@ -88,6 +91,9 @@ func (w *encoder) reservation(r *ReservationEvent) {
 	if len(r.Next) > 0 {
 		w.texts("next", r.Next)
 	}
+	if len(r.Plans) > 0 {
+		w.value("plans", r.Plans)
+	}
 	if len(r.Tried) > 0 {
 		w.value("tried", r.Tried)
 	}
@@ -101,6 +107,9 @@ func (w *encoder) reservation(r *ReservationEvent) {
 	}
 	if r.Shrunk != nil {
 		w.value("shrunk", r.Shrunk)
+	}
+	if r.Promise != nil {
+		w.value("promise", r.Promise)
 	}
 	w.textIfAny("via", r.Via)
 	if r.Object != nil {
@@ -177,6 +186,12 @@ func (w *encoder) request(r *api.Request) {
 	}
 	w.numberIfAny("priority", int64(r.Priority))
 	w.numberIfAny("split", int64(r.Split))
+	if len(r.StickTo) > 0 {
+		w.texts("stickTo", r.StickTo)
+	}
+	if r.MaxPrice != nil {
+		w.value("maxPrice", r.MaxPrice)
+	}
 	w.shut("}")
 }
 
@@ -265,6 +280,9 @@ func (w *encoder) top(top []api.Scored) {
 				w.shut("}")
 			}
 			w.shut("]")
+		}
+		if s.Bought != nil {
+			w.value("bought", s.Bought)
 		}
 		w.shut("}")
 	}

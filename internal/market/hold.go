@@ -24,7 +24,9 @@ type Hold struct {
 	// Candidates are providers, best first.
 	Candidates []string
 	// Sale is the plan that it is made from; nil: none. There is then one candidate, the seller.
-	Sale     *api.Sale
+	Sale *api.Sale
+	// Plans are, by provider, what those of the candidates would sell that do not lend; nil where all do.
+	Plans    map[string]*api.Sale
 	Decision *api.Decision
 	prepared *prepared
 	// Premature says that a no would come too early: the answer is Unavailable, unless it is a repeat.
@@ -72,7 +74,7 @@ func (c *Hold) decide(s *State, now Time) (Outcome, error) {
 		}
 	}
 	pends := wait > 0 && (len(c.Candidates) == 0 || soldOut)
-	if err := s.capped(c.Consumer, c.Caps, 1, c.Size); err != nil {
+	if err := s.capped(c.Consumer, c.Caps, 1, c.most(s)); err != nil {
 		return Outcome{}, err
 	}
 	if err := s.mayWait(c, pends); err != nil {
@@ -95,13 +97,16 @@ func (c *Hold) decide(s *State, now Time) (Outcome, error) {
 	} else if provider := s.first(c.Candidates, r, now); provider < 0 {
 		return Outcome{}, api.Errorf(api.CodeInsufficient, "none of the %d best candidates has room any more", len(c.Candidates))
 	} else {
+		r = s.on(c.Candidates[provider], r, now)
 		s.holdOn(r, c.Candidates[provider], c.Candidates[provider+1:], now)
 		decision.Chosen = r.Provider
 		decision.Sequence = s.providers[r.Provider].measured.Sequence
 	}
 	out := changed(r, now)
 	out.Events[0].Reservation.Decision, out.Decision = &decision, &decision
-	out.Events[0].Reservation.prepared = c.prepared
+	if c.Plans == nil { // else it was not known of which plan it is
+		out.Events[0].Reservation.prepared = c.prepared
+	}
 	return out, nil
 }
 
@@ -115,13 +120,16 @@ func (c *Hold) wait() time.Duration {
 
 // reservation is what is known of it before it is decided.
 func (c *Hold) reservation() *Reservation {
-	return &Reservation{ID: c.ID, Key: c.Key, Digest: c.Digest, Consumer: c.Consumer, Request: c.Request, Pool: c.Pool, Size: c.Size, Sale: c.Sale}
+	return &Reservation{ID: c.ID, Key: c.Key, Digest: c.Digest, Consumer: c.Consumer, Request: c.Request, Pool: c.Pool, Size: c.Size, Sale: c.Sale, Plans: c.Plans}
 }
 
 // first is the index of the first candidate that has room, or -1.
 func (s *State) first(candidates []string, r *Reservation, now Time) int {
 	for i, provider := range candidates {
-		if provider != r.Consumer && s.active(provider) == nil && s.members[r.Consumer].Enables(provider) && s.room(provider, r, now) == nil && s.hosts(provider, r.Pool, r) == nil {
+		if provider == r.Consumer || s.active(provider) != nil || !s.members[r.Consumer].Enables(provider) {
+			continue
+		}
+		if there := s.on(provider, r, now); there != nil && s.room(provider, there, now) == nil && s.hosts(provider, r.Pool, r) == nil {
 			return i
 		}
 	}
@@ -152,8 +160,9 @@ func (s *State) moveOn(r *Reservation, tried api.Tried, now Time) Outcome {
 		}
 		return over(r, api.Failed, api.ReasonNotAccepted, "no provider accepted: "+lastWord(tried), now)
 	}
-	s.holdOn(r, next[i], next[i+1:], now)
-	return changed(r, now)
+	there := s.on(next[i], r, now)
+	s.holdOn(there, next[i], next[i+1:], now)
+	return changed(there, now)
 }
 
 func lastWord(t api.Tried) string {

@@ -23,11 +23,11 @@ var ways = map[string]string{
 	"Pending -> Releasing": "Release",     // there, too: its object is gone
 	" -> Reserved":         "Admit Adopt", // a gate takes back what its Ledger lost, a broker what its journal did
 	"Held -> Held":         "Confirm Refuse Tick Approve",
-	"Held -> Reserved":     "Accept Commit Admit", // the last where the gate's Ledger lost that it is bound
-	"Held -> Failed":       "Release Refuse Tick SetMember Deny",
+	"Held -> Reserved":     "Accept Commit Admit",                     // the last where the gate's Ledger lost that it is bound
+	"Held -> Failed":       "Release Refuse Tick SetMember Deny Free", // the last where another part comes to nothing
 	"Held -> Expired":      "Tick",
 	"Held -> Released":     "Tick", // at a gate: the commit did not come
-	"Held -> Releasing":    "Release SetMember Refuse Tick",
+	"Held -> Releasing":    "Release SetMember Refuse Tick Free",
 	"Reserved -> Active":   "Activate",
 	// A change: asked for, and answered or not.
 	"Reserved -> Reserved":  "Reassign Accept Refuse Tick Admit Commit",

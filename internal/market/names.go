@@ -27,3 +27,9 @@ func SliceName(consumer, provider, pool string) string {
 	hash := strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:16])
 	return "b-" + strings.TrimRight(pool[:min(len(pool), 44)], "-") + "-" + hash
 }
+
+// IsSlice says whether a name is that of a slice, hence of a virtual node, of that provider's, in whatever pool.
+func IsSlice(name, consumer, provider string) bool {
+	end := len(name) - 17
+	return end > 2 && strings.HasPrefix(name, "b-") && name == SliceName(consumer, provider, name[2:end])
+}

@@ -71,9 +71,10 @@ func (p *Plan) Of(units int64) (Amounts, error) {
 }
 
 // Fulfils says why a purchase cannot be served from this offer, whose seller and digest are known to be right, or returns what it
-// comes to. A price is not paid that the purchase does not name, by the digest or by the most that it pays.
-// Errors: Invalid, NotFound and Conflict with the field of the purchase.
-func (o *Offer) Fulfils(b api.Purchase, d time.Duration) (*api.Sale, *Plan, Amounts, error) {
+// comes to, from a time on for a duration. A price is not paid that the request does not name, by the digest or by the most that it pays.
+// Errors: Invalid, NotFound and Conflict with the field of the request.
+func (o *Offer) Fulfils(r api.Request, from time.Time, d time.Duration) (*api.Sale, *Plan, Amounts, error) {
+	b := *r.Purchase
 	switch {
 	case b.Seller != o.Signed.Seller || b.Offer != o.Signed.Name:
 		return nil, nil, nil, api.Errorf(api.CodeConflict, "offer %s is not %.63s/%.63s", o.Key(), b.Seller, b.Offer).At("purchase.offer")
@@ -84,7 +85,7 @@ func (o *Offer) Fulfils(b api.Purchase, d time.Duration) (*api.Sale, *Plan, Amou
 	if p == nil {
 		return nil, nil, nil, api.Errorf(api.CodeNotFound, "offer %s has no plan %.63q", o.Key(), b.Plan).At("purchase.plan").Fix("see: bourse catalog %s", o.Key())
 	}
-	if b.Digest == "" && !p.Price.Free() && !p.Price.AtMost(b.MaxPrice) {
+	if b.Digest == "" && (b.MaxPrice != nil || r.MaxPrice == nil) && !p.Price.Free() && !p.Price.AtMost(b.MaxPrice) {
 		return nil, nil, nil, api.Errorf(api.CodeConflict, "plan %s/%s costs %s", o.Key(), p.Name, p.Price.Text()).At("purchase.maxPrice").
 			Fix("say that this much is paid, in the same currency and for the same period, or name the offer's digest")
 	}
@@ -98,6 +99,9 @@ func (o *Offer) Fulfils(b api.Purchase, d time.Duration) (*api.Sale, *Plan, Amou
 	size, err := p.Of(sale.Units)
 	if wrong, ok := errors.AsType[*api.Error](err); ok {
 		return nil, nil, nil, wrong.At("purchase.units")
+	}
+	if err := p.within(r.MaxPrice, sale.Units, from, d); err != nil {
+		return nil, nil, nil, err
 	}
 	return sale, p, size, nil
 }

@@ -404,7 +404,7 @@ func FuzzReadOffer(f *testing.F) {
 		}
 		for i := range o.Plans {
 			p := &o.Plans[i]
-			sale, _, size, err := o.Fulfils(api.Purchase{Seller: o.Signed.Seller, Offer: o.Signed.Name, Plan: p.Name, Units: units, Digest: o.Digest, MaxPrice: p.Plan.Price}, time.Hour)
+			sale, _, size, err := o.Fulfils(api.Request{Purchase: &api.Purchase{Seller: o.Signed.Seller, Offer: o.Signed.Name, Plan: p.Name, Units: units, Digest: o.Digest, MaxPrice: p.Plan.Price}}, noon.Go(), time.Hour)
 			if err != nil {
 				continue
 			}

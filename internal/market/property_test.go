@@ -56,6 +56,10 @@ func (f *federation) hold(t *rapid.T) {
 		id = f.some(f.broker).ID
 	}
 	candidates := f.candidates()
+	var plans map[string]*api.Sale // under a ceiling, some of them sell
+	if o := f.broker.state.OnSale("rome", "web"); o != nil && rapid.Bool().Draw(t, "under a ceiling") {
+		plans = map[string]*api.Sale{"rome": {Offer: o.Digest, Plan: rapid.SampledFrom([]string{"small", "any", "none"}).Draw(t, "plan"), Units: rapid.Int64Range(1, 4).Draw(t, "units")}}
+	}
 	request := &api.Request{Resources: size.Resources()}
 	if rapid.Bool().Draw(t, "waits") {
 		request.Wait = &metav1.Duration{Duration: rapid.SampledFrom([]time.Duration{time.Second, time.Hour}).Draw(t, "wait")}
@@ -65,7 +69,8 @@ func (f *federation) hold(t *rapid.T) {
 		}
 	}
 	out, err := f.do(f.broker, &market.Hold{
-		ID: id, Key: rapid.SampledFrom([]string{"", "", "", "a", "b", "c\x00\u2028"}).Draw(t, "key"), Digest: rapid.SampledFrom([]string{"d", "e"}).Draw(t, "digest"),
+		Plans: plans,
+		ID:    id, Key: rapid.SampledFrom([]string{"", "", "", "a", "b", "c\x00\u2028"}).Draw(t, "key"), Digest: rapid.SampledFrom([]string{"d", "e"}).Draw(t, "digest"),
 		Consumer: f.cluster(), Pool: "general", Size: size, Request: request,
 		Duration: rapid.SampledFrom([]time.Duration{time.Minute, time.Hour}).Draw(t, "duration"), Candidates: candidates,
 		Decision: &api.Decision{Considered: 3, Candidates: len(candidates)},

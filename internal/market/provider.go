@@ -15,6 +15,7 @@ type provider struct {
 	// checkpoint, which is shown but not sold from.
 	observed Time
 	presence *presence // nil until it was heard of
+	record   *record   // nil until something became of a promise
 	books    map[string]*book
 	onSale   []*Offer // by name
 	sold     sales

@@ -44,8 +44,14 @@ func (r *Reservation) Precedes(o *Reservation) bool { return queues(r, o) < 0 }
 // move makes a reservation begin at a time, and last as long as before.
 func (r *Reservation) move(begin Time) { r.Created, r.Until = begin, r.Until+begin-r.Created }
 
-// pend puts r into the queue, or back to its place there.
+// pend puts r into the queue, or back to its place there. No plan is chosen for it any more.
 func (r *Reservation) pend(message string) {
+	if r.Plans != nil {
+		if size, err := Need("resources", r.Request.Resources); err == nil {
+			r.Size = size
+		}
+		r.Plans, r.Sale, r.Offer = nil, nil, nil
+	}
 	r.State, r.Reason, r.Message = api.Pending, api.ReasonNoCandidate, message
 	r.move(r.Since())
 	r.WaitedSince, r.From, r.HeldUntil, r.ApproveBy, r.Deadline = 0, 0, 0, 0, 0
@@ -59,8 +65,9 @@ func (r *Reservation) waits(now Time) bool { return now < r.WaitUntil && len(r.T
 // Errors: NotFound; Conflict when it does not wait any more; Insufficient when no candidate has room any more; NotMember and Suspended.
 type Serve struct {
 	ID string
-	// Candidates are providers, best first; Decision is why.
+	// Candidates are providers, best first; Plans what those of them would sell that do not lend; Decision is why.
 	Candidates []string
+	Plans      map[string]*api.Sale
 	Decision   *api.Decision
 }
 
@@ -76,7 +83,7 @@ func (c Serve) decide(s *State, now Time) (Outcome, error) {
 		return Outcome{}, err
 	}
 	r = clone(r)
-	r.WaitedSince = r.Created
+	r.WaitedSince, r.Plans = r.Created, c.Plans
 	r.move(now)
 	i := s.first(c.Candidates, r, now)
 	if i < 0 {
@@ -85,6 +92,7 @@ func (c Serve) decide(s *State, now Time) (Outcome, error) {
 	if r.Deadline = now.plus(DecideTime); r.Sale != nil {
 		r.From = now / 1000 * 1000
 	}
+	r = s.on(c.Candidates[i], r, now)
 	s.holdOn(r, c.Candidates[i], c.Candidates[i+1:], now)
 	decision := *c.Decision
 	decision.Chosen, decision.Sequence = r.Provider, s.providers[r.Provider].measured.Sequence

@@ -117,8 +117,10 @@ type Reservation struct {
 	Past []Stretch `json:"past,omitempty"`
 
 	// Next are the providers to try after this one, best first; Tried those that did not accept.
-	Next  []string    `json:"next,omitempty"`
-	Tried []api.Tried `json:"tried,omitempty"`
+	Next []string `json:"next,omitempty"`
+	// Plans are, by provider, what those of the candidates would sell that do not lend.
+	Plans map[string]*api.Sale `json:"plans,omitempty"`
+	Tried []api.Tried          `json:"tried,omitempty"`
 
 	Assignment string `json:"assignment,omitempty"`
 	Acceptance string `json:"acceptance,omitempty"`
@@ -129,6 +131,9 @@ type Reservation struct {
 	// Change is what it is to become, Shrunk what it lost when it last became smaller.
 	Change *Change `json:"change,omitempty"`
 	Shrunk *Shrunk `json:"shrunk,omitempty"`
+
+	// Promise is, at a broker, what became of a promise that a provider made with it.
+	Promise *Promise `json:"promise,omitempty"`
 
 	// Via is, in an agent, the cluster by whose connector it was made, or "broker/NAME"; empty: by the main broker.
 	Via string `json:"via,omitempty"`

@@ -102,6 +102,7 @@ func (s *State) Apply(e Event) {
 	case e.Token != nil:
 		s.putToken(e.Token)
 	case e.Reservation != nil:
+		s.promised(e.Reservation.Reservation, s.reservations[e.Reservation.ID])
 		s.put(e.Reservation, s.Revision)
 	case e.Offer != nil:
 		s.putOffer(e.Offer)
@@ -199,6 +200,8 @@ type snapshot struct {
 	// Awake is the broker's clock as journalled last, Presences what happened on it.
 	Awake     Time        `json:"awake,omitempty"`
 	Presences []*presence `json:"presences,omitempty"`
+	// Records are how providers kept their promises.
+	Records []*record `json:"records,omitempty"`
 }
 
 type kept struct {
@@ -219,9 +222,13 @@ func (s *State) Snapshot() func() ([]byte, error) {
 		if p.presence != nil {
 			out.Presences = append(out.Presences, p.presence)
 		}
+		if p.record != nil {
+			out.Records = append(out.Records, p.record)
+		}
 	}
 	return func() ([]byte, error) {
 		slices.SortFunc(out.Presences, func(a, b *presence) int { return cmp.Compare(a.Cluster, b.Cluster) })
+		slices.SortFunc(out.Records, func(a, b *record) int { return cmp.Compare(a.Cluster, b.Cluster) })
 		slices.SortFunc(out.Reservations, func(a, b kept) int { return cmp.Compare(a.ID, b.ID) })
 		w := &encoder{b: make([]byte, 0, 1024*(1+len(out.Reservations)))}
 		w.snapshot(out)
@@ -276,6 +283,13 @@ func (s *State) Restore(data []byte, each Each) error {
 		}
 		s.provider(p.Cluster).presence = p
 		s.touch(s.provider(p.Cluster))
+	}
+	for _, r := range in.Records {
+		if r == nil {
+			return errors.New("snapshot: an empty record")
+		}
+		s.provider(r.Cluster).record = r
+		s.touch(s.provider(r.Cluster))
 	}
 	s.awake.total, s.awake.newest, s.awake.told = in.Awake, in.Awake, in.Awake
 	s.Revision, s.Time = in.Revision, in.Time

@@ -35,9 +35,10 @@ func story(t testing.TB) [][]byte {
 	h := request("r", 2)
 	h.Key = "key\u2028"
 	h.Request = &api.Request{Resources: resources("cpu", "2", "memory", "1536Mi"), Duration: duration("1h"), Pool: "general", Where: `region == "<eu>"`,
-		Properties: map[string]string{"tier": "gold"}, Target: "rome", Exclude: []string{"lyon"}, Prefer: []string{"rome"}, Strategy: api.Pack, Confirm: true}
+		Properties: map[string]string{"tier": "gold"}, Target: "rome", Exclude: []string{"lyon"}, Prefer: []string{"rome"}, Strategy: api.Pack, Confirm: true,
+		StickTo: []string{"rome", "milan"}, MaxPrice: &api.Price{Amount: "0.5", Currency: "EUR", Period: api.PeriodDay}}
 	h.Decision = &api.Decision{Considered: 5, Hidden: 1, Eliminated: []api.Elimination{{Filter: "fits", Reason: "TooSmall", Count: 2}}, Candidates: 2,
-		Top: []api.Scored{{Cluster: "rome", Score: 9, Scores: []api.Score{{Scorer: "headroom", Value: 9}}}}, NearestMiss: &api.Miss{Cluster: "oslo", Filter: "fits", Message: "1 cpu short"}, Parts: 2}
+		Top: []api.Scored{{Cluster: "rome", Score: 9, Scores: []api.Score{{Scorer: "headroom", Value: 9}}, Bought: &api.Bought{Plan: "rome/web/small", Units: 2, Cost: "1.20 EUR"}}}, NearestMiss: &api.Miss{Cluster: "oslo", Filter: "fits", Message: "1 cpu short"}, Parts: 2}
 	rejected := request("gone", 2)
 	rejected.Candidates = nil
 	do(noon, rejected, h,

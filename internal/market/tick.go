@@ -26,6 +26,7 @@ func (Tick) decide(s *State, now Time) (Outcome, error) {
 		r.refuse(api.ReasonNoAnswer, "")
 		return changed(r, now), nil
 	}
+	s.ended(r, "", now)
 	r.State, r.Reason, r.Message = api.Releasing, api.ReasonEnded, ""
 	if r.EndsAt() == r.ReclaimAt {
 		r.Reason = api.ReasonReclaimed
@@ -45,6 +46,7 @@ func (s *State) holdEnded(r *Reservation, now Time) Outcome {
 	case r.AwaitsApproval():
 		return over(r, api.Failed, api.ReasonNotApproved, notApproved, now)
 	case s.Self == "":
+		s.silent(r, now)
 		return s.moveOn(r, api.Tried{Provider: r.Provider, Reason: api.ReasonNoAnswer}, now)
 	default: // the gate was never told that its acceptance was committed
 		return over(r, api.Released, api.ReasonAcceptanceDropped, "the commit did not come in time", now)

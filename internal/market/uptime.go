@@ -136,10 +136,10 @@ func (s *State) noticed(l *Leases, now Time) {
 	}
 }
 
-// forgetPresence forgets who is no member any more.
+// forgetPresence forgets what was seen of who is no member any more.
 func (s *State) forgetPresence(m *Member) {
 	if m.State == api.MemberRemoved || m.State == api.MemberRevoked {
-		s.provider(m.Cluster).presence = nil
+		s.provider(m.Cluster).presence, s.provider(m.Cluster).record = nil, nil
 	}
 }
 

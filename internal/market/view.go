@@ -22,7 +22,9 @@ type Listing struct {
 	Uptime int64
 	// Silent is for how many milliseconds of the broker's own clock its lease has been over, as of when Uptime is.
 	Silent Time
-	Pools  []PoolListing
+	// Honoured is the share of its promises of the last 30 days that it kept, in parts per million, or UnknownRecord.
+	Honoured int64
+	Pools    []PoolListing
 	// Offers are those on sale, by name; Sold is how many units of their plans are sold.
 	Offers []*Offer
 	Sold   map[plan]int64
@@ -153,7 +155,7 @@ func (s *State) Publish(last *View) *View {
 }
 
 func (s *State) listing(p *provider) *Listing {
-	l := &Listing{Cluster: p.cluster, Slot: p.slot, Member: s.members[p.cluster], Measured: p.measured, Uptime: p.presence.uptime(s.awake.newest)}
+	l := &Listing{Cluster: p.cluster, Slot: p.slot, Member: s.members[p.cluster], Measured: p.measured, Uptime: p.presence.uptime(s.awake.newest), Honoured: p.record.honoured(s.Time)}
 	if p.presence != nil && p.presence.Lost {
 		l.Silent = max(0, s.awake.newest-p.presence.At)
 	}

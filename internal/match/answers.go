@@ -5,11 +5,12 @@ import (
 )
 
 // answer is what a `where` came to for a cluster. It holds for the card, the
-// advertisement and the uptime that it was computed from.
+// advertisement, the uptime and the record that it was computed from.
 type answer struct {
 	card     *api.Card
 	sequence api.Sequence
 	uptime   int32
+	honoured int32
 	truth    truth
 }
 
@@ -39,11 +40,11 @@ func (a *answers) about(c *candidate) truth {
 	if a.program == nil {
 		return unknown
 	}
-	if known := a.known.at(int(c.slot)); known.card == c.card && known.sequence == c.sequence && known.uptime == c.uptime {
+	if known := a.known.at(int(c.slot)); known.card == c.card && known.sequence == c.sequence && known.uptime == c.uptime && known.honoured == c.honoured {
 		return known.truth
 	}
 	t, _ := a.compute(c)
-	a.known.put(int(c.slot), answer{c.card, c.sequence, c.uptime, t})
+	a.known.put(int(c.slot), answer{c.card, c.sequence, c.uptime, c.honoured, t})
 	return t
 }
 
@@ -57,6 +58,6 @@ func (a *answers) trouble(c *candidate) string {
 
 func (a *answers) compute(c *candidate) (truth, error) {
 	a.facts.card, a.facts.pools, a.facts.pool = c.card, c.Measured.Pools, c.pool.Name
-	a.facts.uptime = int64(c.uptime)
+	a.facts.uptime, a.facts.honoured = int64(c.uptime), int64(c.honoured)
 	return a.program.evaluate(&a.facts)
 }

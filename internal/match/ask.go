@@ -77,7 +77,10 @@ func (e *Engine) Ask(consumer string, r api.Request) (Ask, error) {
 		r.Strategy = api.Balance
 	}
 	if strategies[r.Strategy] == nil {
-		return Ask{}, api.Invalid("strategy", "%.80q is not a strategy", string(r.Strategy)).Fix("use balance, pack or reliable")
+		return Ask{}, api.Invalid("strategy", "%.80q is not a strategy", string(r.Strategy)).Fix("use balance, pack, reliable or cheap")
+	}
+	if err := checkPrice(r, a.Duration); err != nil {
+		return Ask{}, err
 	}
 	if r.Network != "" && r.Network != api.NetworkNone && r.Network != api.NetworkWireGuard {
 		return Ask{}, api.Invalid("network", "%.80q is not a network", string(r.Network)).Fix("use wireguard or none")
@@ -165,7 +168,7 @@ func checkNames(r api.Request) error {
 		field string
 		names []string
 		most  int
-	}{{"exclude", r.Exclude, maxExclude}, {"prefer", r.Prefer, maxPrefer}} {
+	}{{"exclude", r.Exclude, maxExclude}, {"prefer", r.Prefer, maxPrefer}, {"stickTo", r.StickTo, maxPrefer}} {
 		if len(list.names) > list.most {
 			return api.Invalid(list.field, "names %d clusters", len(list.names)).Fix("name at most %d", list.most)
 		}

@@ -34,7 +34,7 @@ func (e *Engine) Buy(v *market.View, consumer string, r api.Request, now market.
 	if err != nil {
 		return Ask{}, nil, err
 	}
-	sale, plan, size, err := offered.Fulfils(b, d)
+	sale, plan, size, err := offered.Fulfils(r, now.Go(), d)
 	if err != nil {
 		return Ask{}, nil, err
 	}

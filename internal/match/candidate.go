@@ -18,6 +18,8 @@ type candidate struct {
 	slot    int32
 	liqo    int32 // see minor
 	uptime  int32 // in parts per million
+	// honoured is, too.
+	honoured int32
 	// rooms are what it has of the first resources asked for, more of the others.
 	rooms [3]room
 	more  []room
@@ -50,7 +52,7 @@ func (a *Ask) kind() string {
 }
 
 func newCandidate(l *market.Listing, a *Ask) candidate {
-	c := candidate{Listing: l, slot: int32(l.Slot), uptime: int32(l.Uptime), freshUntil: l.FreshUntil, pool: l.Pool(a.Request.Pool)}
+	c := candidate{Listing: l, slot: int32(l.Slot), uptime: int32(l.Uptime), honoured: int32(l.Honoured), freshUntil: l.FreshUntil, pool: l.Pool(a.Request.Pool)}
 	if l.Member != nil {
 		c.card = l.Member.Card
 		c.liqo = minor(c.card)

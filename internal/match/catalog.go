@@ -29,6 +29,11 @@ type FoundPlan struct {
 // their order. The same view, search and time find the same.
 func (e *Engine) Catalog(v *market.View, to *api.Card, q api.CatalogQuery, now market.Time, most int) []Found {
 	s := search{CatalogQuery: q, rates: money.RatesFor(now.Go(), cmp.Or(q.For, time.Hour)), to: to, slot: -1, now: now, most: min(most, maxFound)}
+	if q.MaxPrice != nil {
+		if s.limit, _ = money.LimitOf("maxPrice", q.MaxPrice, now.Go(), cmp.Or(q.For, time.Hour)); s.limit == nil {
+			return nil // a price that is none
+		}
+	}
 	s.Text, s.GPU = strings.ToLower(s.Text), strings.ToLower(s.GPU)
 	if s.Text != "" {
 		grams := gramsOf(s.Text)
@@ -59,6 +64,7 @@ const maxFound = 1 << 30
 type search struct {
 	api.CatalogQuery
 	rates money.Rates
+	limit *money.Limit
 	text  *grams // nil: any
 	to    *api.Card
 	slot  int // of to, -1 if the view does not have it
@@ -174,6 +180,8 @@ func (s *search) about(o Offered, p *market.Plan) bool {
 	case s.Currency != "" && !p.Price.Free() && p.Price.Currency != s.Currency:
 		return false
 	case s.For > 0 && p.Lasts(s.For) != nil:
+		return false
+	case s.limit != nil && !s.limit.Allows(p.Price, p.Min):
 		return false
 	}
 	return !s.Available || o.Remaining(o.Offer, p) >= p.Min

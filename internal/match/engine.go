@@ -8,6 +8,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/money"
 )
 
 const (
@@ -34,6 +35,8 @@ func New() *Engine {
 type Ranking struct {
 	// Providers are the best candidates, at most eight, best first. Empty: no cluster qualifies.
 	Providers []string
+	// Plans are, by provider, what those of them would sell that do not lend; nil where all lend.
+	Plans map[string]*api.Sale
 	// Decision is the explanation.
 	Decision api.Decision
 }
@@ -81,6 +84,8 @@ type question struct {
 	where      answers
 	allow      permissions
 	scorers    []scorer
+	limit      *money.Limit // nil: nothing is bought but what the request names
+	cheapest   choice       // of the cluster that was looked at last
 }
 
 // question opens a question. The caller must close it.
@@ -101,6 +106,9 @@ func (e *Engine) question(v *market.View, a Ask, now market.Time) *question {
 		}
 	}
 	q.liqo = minor(q.card)
+	if a.Request.MaxPrice != nil && a.Request.Purchase == nil {
+		q.limit, _ = money.LimitOf("maxPrice", a.Request.MaxPrice, now.Go(), a.Duration) // Ask has read it
+	}
 	for i := range filters {
 		if moot := filters[i].moot; moot == nil || !moot(q) {
 			q.filters |= 1 << i

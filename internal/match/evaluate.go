@@ -39,7 +39,7 @@ func (q *question) verdict(c *candidate, filter int, r reason) verdict {
 	if r == passes {
 		score := q.score(c)
 		return verdict{
-			said: api.Verdict{Cluster: c.Cluster, Score: score},
+			said: api.Verdict{Cluster: c.Cluster, Score: score, Bought: q.bought(c)},
 			miss: miss{filter: len(filters), short: -score, Listing: c.Listing},
 		}
 	}

@@ -26,8 +26,10 @@ func whereLanguage() *language {
 		variable{"allocatable", amountsType, func(f *facts) ref.Val { return quantities(f.pools[f.pool].Allocatable) }},
 		variable{"shared", amountsType, func(f *facts) ref.Val { return quantities(f.pools[f.pool].Shared) }},
 		variable{"uptime", cel.DoubleType, func(f *facts) ref.Val { return share(f.uptime) }},
+		variable{"honoured", cel.DoubleType, func(f *facts) ref.Val { return share(f.honoured) }},
 	))
 	l.missing["uptime"] = errors.New("uptime is not known before the broker has seen a cluster for 24h")
+	l.missing["honoured"] = errors.New("honoured is not known before a cluster has made five promises in 30 days")
 	return l
 }
 
@@ -72,9 +74,9 @@ type facts struct {
 	// pools are the provider's in `where`, pool the asked one.
 	pools map[string]market.MeasuredPool
 	pool  string
-	// uptime is the provider's in `where`, in parts per million.
-	uptime int64
-	ask    *Ask // in `allow`
+	// uptime and honoured are the provider's in `where`, in parts per million.
+	uptime, honoured int64
+	ask              *Ask // in `allow`
 }
 
 // ResolveName implements cel.Activation.
@@ -106,7 +108,7 @@ func text(s string) ref.Val {
 
 // share is parts per million as a part of 1.
 func share(millionths int64) ref.Val {
-	if millionths == market.UnknownUptime {
+	if millionths < 0 { // market.UnknownUptime, market.UnknownRecord
 		return nil
 	}
 	return types.Double(float64(millionths) / million)

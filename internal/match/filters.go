@@ -23,6 +23,7 @@ const (
 	notTarget
 	isExcluded
 	notEnabled
+	noData
 	notAdvertised
 	notFresh
 	noKey
@@ -48,6 +49,9 @@ const (
 	noNode
 	refused
 	kept
+	noPlan
+	otherCurrency
+	tooDear
 	reasons // how many there are
 )
 
@@ -58,6 +62,7 @@ var reasonNames = [reasons]string{
 	notTarget:      "NotTarget",      // another one was named as the target
 	isExcluded:     "Excluded",       // the request excludes it
 	notEnabled:     "NotEnabled",     // the asker chose among the providers, and not this one
+	noData:         "DataElsewhere",  // another provider has the volumes of what is to run there
 	notAdvertised:  "NotAdvertised",  // it was not heard of since the broker started
 	notFresh:       "NotFresh",       // its lease ended
 	noKey:          "NoKey",          // it has no card or no cluster key
@@ -83,6 +88,9 @@ var reasonNames = [reasons]string{
 	noNode:         "NoNode",         // no node has room for a pod of the asked shape
 	refused:        "Refused",        // it refused this request before
 	kept:           "Kept",           // its room is kept for another request, which waits
+	noPlan:         "NoPlan",         // it lends by offers only, and none of their plans is sold for such a request
+	otherCurrency:  "OtherCurrency",  // it sells in other currencies than the ceiling's
+	tooDear:        "TooDear",        // its cheapest plan for it costs more than the ceiling
 }
 
 // filter is one step that a cluster must pass.
@@ -118,6 +126,7 @@ var filters = []filter{
 	{name: "target", check: target, moot: noTarget, explain: say("is not the target"), chosen: true},
 	{name: "exclude", check: notExcluded, moot: noExclude, explain: say("is excluded by the request"), chosen: true},
 	{name: "enabled", check: enabled, moot: allEnabled, explain: say("is not among the providers that the asker enabled"), chosen: true},
+	{name: "data", check: hasData, moot: noVolumes, explain: say("has none of the volumes of what is to run there: to leave them behind, offload it with data: Move")},
 	{name: "fresh", check: fresh, explain: explainFresh},
 	{name: "trusted", check: trusted, settled: alone(trusted), explain: say("has no cluster key that can be trusted")},
 	{name: "legacy", check: accepted, settled: alone(ownKey), explain: say("has no key, the broker signs in its name: to accept that, say trust: legacy in the SharingPolicy")},
@@ -134,6 +143,7 @@ var filters = []filter{
 	{name: "overcommitted", check: notOvercommitted, settled: alone(notOvercommitted), explain: explainOvercommitted, room: true},
 	{name: "fits", check: fits, explain: explainFits, short: shortfall, room: true},
 	{name: "shape", check: hosts, moot: noShapeAsked, explain: explainShape, short: shapeShortfall, room: true},
+	{name: "price", check: affordable, moot: noLimit, settled: lends, explain: explainPrice, short: excess},
 	{name: "refused", check: notRefused, moot: noneRefused, explain: say("refused this request before")},
 	{name: "kept", check: notKept, moot: nothingKept, explain: say("keeps its room for a request that waits for longer, or has a higher priority")},
 }
@@ -311,7 +321,7 @@ func noPolicy(c *candidate) bool {
 func policy(q *question, c *candidate) reason {
 	terms := c.Measured.Terms
 	switch {
-	case terms.OnlyOffers && q.Request.Purchase == nil:
+	case terms.OnlyOffers && q.Request.Purchase == nil && q.limit == nil:
 		return onlyOffers
 	case terms.MaxDuration != nil && q.Duration > terms.MaxDuration.Duration:
 		return tooLong

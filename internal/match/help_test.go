@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -37,6 +38,9 @@ type cluster struct {
 	Restarted bool            `json:"restarted,omitempty"`
 	// Uptime is in parts per million. Left out: the broker has not seen it for 24h.
 	Uptime *int64 `json:"uptime,omitempty"`
+	// Kept and Broken are how many promises it kept and broke today. Left out: the record is not known.
+	Kept   int `json:"kept,omitempty"`
+	Broken int `json:"broken,omitempty"`
 	// Shares nothing: it is only a consumer.
 	SharesNothing bool      `json:"sharesNothing,omitempty"`
 	Terms         api.Terms `json:"terms,omitempty"`
@@ -72,6 +76,13 @@ func remember(s *market.State, clusters map[string]cluster) {
 		notice(market.Leases{Awake: awake / 1_000_000 * market.Time(*clusters[id].Uptime), Lost: []string{id}})
 	}
 	notice(market.Leases{Awake: awake})
+	for _, id := range slices.Sorted(maps.Keys(clusters)) {
+		for i := range clusters[id].Kept + clusters[id].Broken {
+			s.Apply(market.Event{Time: now, Reservation: &market.ReservationEvent{Reservation: &market.Reservation{
+				ID: fmt.Sprintf("%s-%d", id, i), State: api.Released, Consumer: fmt.Sprint("consumer-", i), Provider: id, Changed: now,
+				Promise: &market.Promise{Provider: id, Kept: i < clusters[id].Kept}}}})
+		}
+	}
 }
 
 // put makes a cluster a member and lets it advertise.

@@ -16,6 +16,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/match"
+	"github.com/bourse-dev/bourse/internal/money"
 )
 
 // consumer is who asks in the properties below.
@@ -45,6 +46,9 @@ func drawCluster(t *rapid.T, name string) cluster {
 		ppm := rapid.SampledFrom([]int64{0, 500_000, 990_000, 999_000, 1_000_000}).Draw(t, name+" uptime")
 		c.Uptime = &ppm
 	}
+	if oneIn(2, "record") {
+		c.Kept, c.Broken = rapid.IntRange(0, 6).Draw(t, name+" kept"), rapid.IntRange(0, 3).Draw(t, name+" broken")
+	}
 	if oneIn(4, "limit") {
 		c.Terms.MaxPerConsumer = of("cpu", "4")
 	}
@@ -58,6 +62,10 @@ func drawCluster(t *rapid.T, name string) cluster {
 			rapid.SampledFrom([]string{consumer, "oslo"}).Draw(t, name+" user"): {Used: of("cpu", quantity("used", 2))},
 		},
 	}}
+	if oneIn(2, "sells") {
+		c.Terms.OnlyOffers = oneIn(2, "only")
+		c.Offers = map[string]api.OfferSpec{"web": {Plans: []api.Plan{drawPlan(t, name, "a"), drawPlan(t, name, "b")}}}
+	}
 	if oneIn(2, "shapes") {
 		pool := slices.Sorted(maps.Keys(c.Pools))[0]
 		p := c.Pools[pool]
@@ -66,6 +74,16 @@ func drawCluster(t *rapid.T, name string) cluster {
 		c.Pools[pool] = p
 	}
 	return c
+}
+
+func drawPlan(t *rapid.T, seller, name string) api.Plan {
+	p := api.Plan{Name: name, Resources: of("cpu", "1", "memory", "2"), Pool: rapid.SampledFrom([]string{"", "", "gpu"}).Draw(t, seller+" plan pool"),
+		Quantity: rapid.SampledFrom([]int64{0, 4}).Draw(t, seller+" quantity"), Units: &api.Units{Min: 1, Max: 6, Step: rapid.Int64Range(1, 2).Draw(t, seller+" step")}}
+	if amount := rapid.SampledFrom([]string{"", "0.5", "1", "1.5", "24"}).Draw(t, seller+" price"); amount != "" {
+		p.Price = &api.Price{Amount: amount, Currency: rapid.SampledFrom([]string{"EUR", "EUR", "USD"}).Draw(t, seller+" currency"),
+			Period: rapid.SampledFrom([]api.Period{api.PeriodHour, api.PeriodDay, api.PeriodMonth}).Draw(t, seller+" period")}
+	}
+	return p
 }
 
 func drawFederation(t *rapid.T) map[string]cluster {
@@ -82,7 +100,7 @@ func drawRequest(t *rapid.T) api.Request {
 	r := api.Request{
 		Resources: of(rapid.SampledFrom([]string{"cpu", "memory"}).Draw(t, "resource"), fmt.Sprint(rapid.IntRange(1, 5).Draw(t, "amount"))),
 		Pool:      rapid.SampledFrom([]string{"", "", "gpu"}).Draw(t, "pool"),
-		Where:     rapid.SampledFrom([]string{"", "", `region == "eu"`, `labels.tier == "gold" || shared.cpu > 4`, `uptime >= 0.99`}).Draw(t, "where"),
+		Where:     rapid.SampledFrom([]string{"", "", `region == "eu"`, `labels.tier == "gold" || shared.cpu > 4`, `uptime >= 0.99`, `honoured > 0.7`}).Draw(t, "where"),
 		Strategy:  rapid.SampledFrom([]api.Strategy{"", api.Pack, api.Reliable}).Draw(t, "strategy"),
 		Exclude:   rapid.SliceOfN(name, 0, 2).Draw(t, "exclude"),
 		Prefer:    rapid.SliceOfN(name, 0, 2).Draw(t, "prefer"),
@@ -96,8 +114,16 @@ func drawRequest(t *rapid.T) api.Request {
 			r.PodShape[name] = *resource.NewQuantity(rapid.Int64Range(1, q.Value()).Draw(t, "shape"), resource.DecimalSI)
 		}
 	}
+	if rapid.Bool().Draw(t, "ceiling") {
+		r.MaxPrice = &api.Price{Amount: rapid.SampledFrom([]string{"0", "0.5", "3", "30"}).Draw(t, "most"), Currency: "EUR",
+			Period: rapid.SampledFrom([]api.Period{api.PeriodHour, api.PeriodDay}).Draw(t, "per")}
+		r.Strategy = rapid.SampledFrom([]api.Strategy{"", api.Reliable, api.Cheap}).Draw(t, "strategy with a ceiling")
+	}
 	if rapid.IntRange(1, 5).Draw(t, "properties") == 5 {
 		r.Properties = map[string]string{"tier": "gold"}
+	}
+	if rapid.IntRange(1, 6).Draw(t, "data") == 6 {
+		r.StickTo = rapid.SliceOfN(name, 1, 2).Draw(t, "stick to")
 	}
 	if rapid.IntRange(1, 8).Draw(t, "target") == 8 {
 		r.Target = name.Draw(t, "target name")
@@ -199,12 +225,79 @@ func TestAnotherClusterChangesNoRank(t *testing.T) {
 	})
 }
 
+// TestNothingIsBoughtAboveTheCeiling: whoever is ranked lends, or sells a plan that has all of what is asked for, in the ceiling's
+// currency, for no more: reckoned here as a contract is, exactly. Without a ceiling nobody sells.
+func TestNothingIsBoughtAboveTheCeiling(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		q := drawQuestion(t, rt)
+		ranking := q.engine.Decide(q.view, q.ask, now)
+		for _, id := range ranking.Providers {
+			sale, sells := ranking.Plans[id]
+			if sells != q.clusters[id].Terms.OnlyOffers {
+				rt.Fatalf("%s lends by offers only: %v; it sells %v", id, q.clusters[id].Terms.OnlyOffers, sale)
+			}
+			if !sells {
+				continue
+			}
+			most := q.ask.Request.MaxPrice
+			plan := offered(t, id, "web", q.clusters[id].Offers["web"]).Plan(sale.Plan)
+			size, err := plan.Of(sale.Units)
+			if most == nil || err != nil || !size.Fits(q.ask.Size) || plan.Pool != q.ask.Request.Pool {
+				rt.Fatalf("%s sells %v of %v: %v for %v, %v", id, sale, plan, size, q.ask.Size, err)
+			}
+			ceiling, _ := money.Parse("", most)
+			over := plan.Price.Cost(sale.Units, now.Go(), q.ask.Duration)
+			if over.Cmp(ceiling.Cost(1, now.Go(), q.ask.Duration)) > 0 || !plan.Price.Free() && plan.Price.Currency != most.Currency {
+				rt.Fatalf("%s sells %d at %s for at most %s", id, sale.Units, plan.Price.Text(), ceiling.Text())
+			}
+		}
+	})
+}
+
+// TestDearerNeverWins: a seller like the chosen one that asks for more is not chosen instead of it by who wants it cheap.
+func TestDearerNeverWins(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		q := drawQuestion(t, rt)
+		r := q.ask.Request
+		r.Prefer, r.Target, r.Strategy = nil, "", api.Cheap
+		if r.MaxPrice == nil {
+			r.MaxPrice = &api.Price{Amount: "30", Currency: "EUR", Period: api.PeriodHour}
+		}
+		a, err := q.engine.Ask(consumer, r)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		ranking := q.engine.Decide(q.view, a, now)
+		best := ranking.Decision.Chosen
+		if ranking.Plans[best] == nil {
+			return
+		}
+		dearer := q.clusters[best]
+		spec := dearer.Offers["web"]
+		spec.Plans = slices.Clone(spec.Plans)
+		for i := range spec.Plans {
+			p := &spec.Plans[i]
+			if p.Price = p.Price.DeepCopy(); p.Price == nil {
+				p.Price = &api.Price{Amount: "0", Currency: "EUR", Period: api.PeriodHour}
+			}
+			p.Price.Amount = rapid.SampledFrom([]string{"25", "100"}).Draw(rt, "dearer")
+		}
+		dearer.Offers = map[string]api.OfferSpec{"web": spec}
+		for _, id := range []string{"aaa", "zzz"} {
+			q.clusters[id] = dearer
+			if got := q.engine.Decide(viewOf(t, q.clusters), a, now).Decision.Chosen; got == id {
+				rt.Fatalf("%s was chosen instead of %s", id, best)
+			}
+		}
+	})
+}
+
 // TestWorseNeverWins: a cluster like the chosen one with less of everything is not chosen instead of it.
 func TestWorseNeverWins(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		q := drawQuestion(t, rt)
 		r := q.ask.Request
-		r.Prefer, r.Target = nil, ""
+		r.Prefer, r.Target, r.StickTo = nil, "", nil
 		if r.Strategy == api.Pack {
 			r.Strategy = api.Balance
 		}
@@ -221,6 +314,9 @@ func TestWorseNeverWins(t *testing.T) {
 		pool.Accounts = maps.Clone(pool.Accounts)
 		pool.Accounts["bergen"] = api.AccountUse{Used: of("cpu", "1", "memory", "1")}
 		worse.Pools = map[string]api.Pool{r.Pool: pool}
+		if worse.Kept > 0 {
+			worse.Kept, worse.Broken = worse.Kept-1, worse.Broken+1
+		}
 		for _, id := range []string{"aaa", "zzz"} {
 			q.clusters[id] = worse
 			if got := q.engine.Decide(viewOf(t, q.clusters), a, now).Decision.Chosen; got == id {

@@ -17,16 +17,21 @@ type scorer struct {
 // million, outweighs everything that the other scorer can say.
 var preferred = scorer{"preference", 20, preference}
 
-// preferredReliable does the same beside what Reliable weighs.
-var preferredReliable = scorer{"preference", 20 * 101, preference}
+// preferredReliable and preferredCheap do the same beside what these strategies weigh.
+var (
+	preferredReliable = scorer{"preference", 20 * 201, preference}
+	preferredCheap    = scorer{"preference", 20 * 101, preference}
+)
 
 // strategies are the weightings of the scorers. A candidate's score is the weighted mean;
 // candidates with the same score rank by name.
 var strategies = map[api.Strategy][]scorer{
 	api.Balance: {{"headroom", 1, headroom}, preferred},
 	api.Pack:    {{"fullness", 1, fullness}, preferred},
-	// A hundredth of uptime is worth as much as all that may be left: 99.9 % and 99 % are a world apart.
-	api.Reliable: {{"uptime", 100, uptime}, {"headroom", 1, headroom}, preferredReliable},
+	// A hundredth of uptime, or of the promises that were kept, is worth as much as all that may be left: 99.9 % and 99 % are a world apart.
+	api.Reliable: {{"uptime", 100, uptime}, {"honoured", 100, honoured}, {"headroom", 1, headroom}, preferredReliable},
+	// So is a hundredth of the ceiling: who wants it cheap says how cheap.
+	api.Cheap: {{"price", 100, cheapness}, {"headroom", 1, headroom}, preferredCheap},
 }
 
 // scorersFor leaves out preference, the last of each strategy, where there is none, so
@@ -95,6 +100,9 @@ func left(q *question, c *candidate, i int) fraction {
 
 // uptime is the share of the last 30 days in which the cluster was there. One that is not known is 0.
 func uptime(_ *question, c *candidate) int64 { return max(0, int64(c.uptime)) }
+
+// honoured is the share of its promises that the cluster kept. One that is not known is 0.
+func honoured(_ *question, c *candidate) int64 { return max(0, int64(c.honoured)) }
 
 // preference falls from a million for the first of Prefer; it is 0 for who is not named.
 func preference(q *question, c *candidate) int64 {

@@ -56,8 +56,8 @@ func checkSplit(r api.Request) error {
 		return api.Invalid("split", "%d is out of bounds", r.Split).Fix("say on how many providers at most: 1 to %d", MaxSplit)
 	case r.Split <= 1:
 		return nil
-	case r.Purchase != nil:
-		return api.Invalid("split", "a purchase is from one seller").Fix("leave it out, or buy from several")
+	case r.Purchase != nil, r.MaxPrice != nil:
+		return api.Invalid("split", "what is bought is from one seller").Fix("leave it out, or buy from several")
 	case r.Wait != nil:
 		return api.Invalid("split", "a request that may be split does not wait").Fix("leave out wait, or split")
 	case r.Target != "":

@@ -100,9 +100,16 @@ func (t *tally) ranking(q *question) Ranking {
 	}
 	for i, r := range t.best[:t.kept] {
 		out.Providers = append(out.Providers, r.Cluster)
+		c := q.candidate(r.Slot)
+		bought := q.bought(c)
+		if bought != nil {
+			if out.Plans == nil {
+				out.Plans = map[string]*api.Sale{}
+			}
+			out.Plans[r.Cluster] = q.cheapest.sale()
+		}
 		if i < maxTop {
-			c := q.candidate(r.Slot)
-			d.Top = append(d.Top, api.Scored{Cluster: r.Cluster, Score: r.score, Scores: q.scores(c)})
+			d.Top = append(d.Top, api.Scored{Cluster: r.Cluster, Score: r.score, Scores: q.scores(c), Bought: bought})
 		}
 	}
 	if t.kept > 0 {

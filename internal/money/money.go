@@ -128,6 +128,68 @@ func (p Price) Nanos(units int64, rates Rates) int64 {
 	return int64(min(cost, math.MaxInt64))
 }
 
+// Limit is the most that may be paid for something over a time, in one currency. Make one with [LimitOf].
+type Limit struct {
+	price Price
+	from  time.Time
+	d     time.Duration
+	rates Rates
+	nanos int64
+}
+
+// LimitOf takes in the most that may be paid from a time on for a duration: so prices for other periods compare with it. A limit of
+// 0 allows what is free. Errors: Invalid at a field under field.
+func LimitOf(field string, most *api.Price, from time.Time, d time.Duration) (*Limit, error) {
+	price, err := Parse(field, most)
+	if err != nil {
+		return nil, err
+	}
+	price.Currency, price.Period = most.Currency, most.Period // also of 0
+	rates := RatesFor(from, d)
+	return &Limit{price, from, d, rates, price.Nanos(1, rates)}, nil
+}
+
+// Nanos is what that many units at a price cost over the limit's time, as [Price.Nanos].
+func (l *Limit) Nanos(p Price, units int64) int64 { return p.Nanos(units, l.rates) }
+
+// Foreign says whether a price is of another currency, which no limit allows. What is free is of any.
+func (l *Limit) Foreign(p Price) bool { return !p.Free() && p.Currency != l.price.Currency }
+
+// Allows says whether that many units cost no more, exactly.
+func (l *Limit) Allows(p Price, units int64) bool {
+	if p.Free() || l.Foreign(p) {
+		return p.Free()
+	}
+	if cost := l.Nanos(p, units); cost != l.nanos {
+		return cost < l.nanos
+	}
+	return l.Cost(p, units).Cmp(l.Cost(l.price, 1)) <= 0 // as far as rounding shows, they are the same
+}
+
+// Cost is what that many units at a price cost over the limit's time, exactly.
+func (l *Limit) Cost(p Price, units int64) *big.Rat { return p.Cost(units, l.from, l.d) }
+
+// Left is the part of the limit that a cost in nanos leaves, in parts per million: all of it if it is free.
+func (l *Limit) Left(nanos int64) int64 { return l.part(l.nanos - nanos) }
+
+// Beyond is by how much a cost in nanos is above the limit, in parts per million of it.
+func (l *Limit) Beyond(nanos int64) int64 { return l.part(nanos - l.nanos) }
+
+func (l *Limit) part(nanos int64) int64 {
+	if nanos <= 0 && l.nanos > 0 {
+		return 0
+	}
+	high, low := bits.Mul64(uint64(max(nanos, 0)), 1_000_000)
+	if high >= uint64(max(l.nanos, 1)) {
+		return math.MaxInt64
+	}
+	part, _ := bits.Div64(high, low, uint64(max(l.nanos, 1)))
+	return int64(min(part, math.MaxInt64))
+}
+
+// Text writes the limit as people read it.
+func (l *Limit) Text() string { return l.price.Text() }
+
 // Sum adds what amounts of one currency come to.
 func Sum(costs ...*big.Rat) *big.Rat {
 	sum := new(big.Rat)
@@ -172,6 +234,24 @@ func Text(amount *big.Rat, code string) string {
 		digits, _ = currency.Standard.Rounding(unit)
 	}
 	return amount.FloatString(digits)
+}
+
+// shortPeriods are what people may write for a period.
+var shortPeriods = map[string]api.Period{"m": api.PeriodMinute, "min": api.PeriodMinute, "h": api.PeriodHour, "d": api.PeriodDay, "w": api.PeriodWeek, "y": api.PeriodYear}
+
+// Read reads a price as people write it: "0.35EUR/hour", "3 EUR/h". Errors: Invalid at field.
+func Read(field, text string) (*api.Price, error) {
+	amount, period, ok := strings.Cut(text, "/")
+	i := strings.IndexFunc(amount, func(r rune) bool { return r != '.' && (r < '0' || r > '9') })
+	if !ok || i < 1 {
+		return nil, api.Invalid(field, "%.40q is not a price", text).Fix("write for example 0.35EUR/hour")
+	}
+	p := &api.Price{Amount: amount[:i], Currency: strings.TrimSpace(amount[i:]), Period: api.Period(period)}
+	if long, short := shortPeriods[period]; short {
+		p.Period = long
+	}
+	_, err := Parse(field, p)
+	return p, err
 }
 
 // Text writes a price as people read it, exactly: "0.30 EUR/hour", or "free".

@@ -131,3 +131,50 @@ func TestCostAddsUp(t *testing.T) {
 		}
 	})
 }
+
+func TestRead(t *testing.T) {
+	for text, want := range map[string]api.Price{
+		"3EUR/hour": {Amount: "3", Currency: "EUR", Period: api.PeriodHour}, "0.35 EUR/h": {Amount: "0.35", Currency: "EUR", Period: api.PeriodHour},
+		"0JPY/month": {Amount: "0", Currency: "JPY", Period: api.PeriodMonth}, "1CHF/d": {Amount: "1", Currency: "CHF", Period: api.PeriodDay},
+	} {
+		if got, err := money.Read("--max-price", text); err != nil || *got != want {
+			t.Errorf("%s is read as %v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "3", "3EUR", "EUR/hour", "3eur/hour", "3EUR/fortnight", "3,5EUR/hour", "-3EUR/hour", "3 EUR / hour", "1.EUR/h", "3€/hour", "9999999999EUR/hour"} {
+		if got, err := money.Read("--max-price", text); api.CodeOf(err) != api.CodeInvalid {
+			t.Errorf("%q is read as %v, %v", text, got, err)
+		}
+	}
+}
+
+// A limit allows what costs no more, to the last fraction, whatever the periods are; and nothing in another currency.
+func TestLimitIsExact(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		most, p := arbitrary(t), arbitrary(t)
+		units := rapid.Int64Range(1, 1_000_000).Draw(t, "units")
+		if rapid.Bool().Draw(t, "the same but for the last digit") {
+			units, p = 1, most
+			p.Nano += rapid.Int64Range(-1, 1).Draw(t, "by")
+			p.Nano = max(p.Nano, 0)
+		}
+		from := time.Unix(rapid.Int64Range(0, 4_000_000_000).Draw(t, "from"), 0).UTC()
+		d := time.Duration(rapid.Int64Range(1, int64(8760*time.Hour)).Draw(t, "d"))
+		amount := new(big.Rat).SetFrac64(most.Nano, 1_000_000_000).FloatString(9)
+		limit, err := money.LimitOf("maxPrice", &api.Price{Amount: amount, Currency: "EUR", Period: most.Period}, from, d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := limit.Allows(p, units), p.Cost(units, from, d).Cmp(most.Cost(1, from, d)) <= 0; got != want {
+			t.Fatalf("%d at %s under %s for %s: %v, want %v", units, p.Text(), most.Text(), d, got, want)
+		}
+		left := limit.Left(limit.Nanos(p, units))
+		if left < 0 || left > 1_000_000 || p.Free() && most.Nano > 0 && limit.Nanos(most, 1) > 0 && left != 1_000_000 {
+			t.Fatalf("%d millionths are left", left)
+		}
+		p.Currency = "USD"
+		if limit.Allows(p, units) != p.Free() {
+			t.Fatal("a limit in euros allows dollars")
+		}
+	})
+}

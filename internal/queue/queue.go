@@ -292,7 +292,7 @@ func (q *Queue) try(ctx context.Context, w *waiter) error {
 	if len(ranking.Providers) == 0 {
 		return q.Market.Try(ctx, w.ID, &ranking.Decision)
 	}
-	out, err := q.Market.Do(ctx, market.Serve{ID: w.ID, Candidates: ranking.Providers, Decision: &ranking.Decision})
+	out, err := q.Market.Do(ctx, market.Serve{ID: w.ID, Candidates: ranking.Providers, Plans: ranking.Plans, Decision: &ranking.Decision})
 	switch {
 	case err == nil:
 		w.held = true

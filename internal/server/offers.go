@@ -40,6 +40,7 @@ type CatalogSearch struct {
 	Region    string `query:"region" maxLength:"128" doc:"only of sellers in this region"`
 	GPU       string `query:"gpu" maxLength:"128" doc:"only of sellers with a GPU that is named like this"`
 	Currency  string `query:"currency" maxLength:"3" doc:"only plans in this currency, and free ones"`
+	MaxPrice  string `query:"maxPrice" maxLength:"40" doc:"only plans whose fewest units cost no more than this (3EUR/hour), for the time that is asked for"`
 	Available bool   `query:"available" doc:"only plans of which something is left"`
 	For       string `query:"for" maxLength:"32" doc:"only plans that are sold for this long (Go duration), with what they cost then; default 1h, of any length"`
 	Hidden    bool   `query:"hidden" doc:"also of sellers that have been silent for more than a day"`
@@ -57,6 +58,12 @@ func (in *CatalogSearch) query() (api.CatalogQuery, error) {
 		var err error
 		if q.For, err = time.ParseDuration(in.For); err != nil || q.For <= 0 || q.For > match.LongestDuration {
 			return q, api.Invalid("for", "%.40q is not a duration", in.For).Fix("write 30m, 8h or 720h; at most %s", match.LongestDuration)
+		}
+	}
+	if in.MaxPrice != "" {
+		var err error
+		if q.MaxPrice, err = money.Read("maxPrice", in.MaxPrice); err != nil {
+			return q, err
 		}
 	}
 	return q, nil

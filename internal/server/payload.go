@@ -58,6 +58,9 @@ func cluster(l *market.Listing, now market.Time) api.Cluster {
 	if l.Uptime != market.UnknownUptime {
 		c.Uptime = &l.Uptime
 	}
+	if l.Honoured != market.UnknownRecord {
+		c.Honoured = &l.Honoured
+	}
 	if l.Measured == nil {
 		return c
 	}

@@ -134,7 +134,7 @@ func (s *Server) Reserve(ctx context.Context, consumer, key string, in api.Reser
 	}
 	for try := 1; ; try++ {
 		ranking := s.Engine.Decide(s.Exchange.View(), ask, s.Exchange.Now())
-		hold.Candidates, hold.Decision = ranking.Providers, &ranking.Decision
+		hold.Candidates, hold.Plans, hold.Decision = ranking.Providers, ranking.Plans, &ranking.Decision
 		hold.Premature = len(ranking.Providers) == 0 && s.premature()
 		if out, err = s.Exchange.Do(ctx, hold); api.CodeOf(err) != api.CodeInsufficient || try == placeTries {
 			break

@@ -1,0 +1,176 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/match"
+)
+
+// DefaultImage is what config/agent names.
+const DefaultImage = "ghcr.io/bourse-dev/bourse:latest"
+
+// connectorPort is where an agent in a pod has its connector.
+const connectorPort = 7444
+
+// Installation is what `bourse init` puts into a cluster beside the kinds and the rights: the agent, as its admin answered.
+type Installation struct {
+	Namespace string
+	Image     string
+	// Join is the join token; empty: the cluster has joined before.
+	Join string
+	// Args are those of the agent that say more than config/agent/deployment.yaml does.
+	Args []string
+	// Connector says that the agent listens for those who know its key.
+	Connector bool
+	// Sharing is the SharingPolicy; nil: nothing is shared.
+	Sharing *api.Sharing
+}
+
+// CheckSharing says what of a SharingPolicy its agent would not take. Errors: Invalid with the field.
+func CheckSharing(s *api.Sharing) error { return (&policy{engine: match.New()}).check(s) }
+
+// Objects are all of them, in the order in which they are applied.
+func (i Installation) Objects() []client.Object {
+	labels := map[string]string{"app.kubernetes.io/name": "bourse-agent"}
+	named := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name, Namespace: i.Namespace} }
+	out := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: i.Namespace, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}}
+	if i.Join != "" {
+		out = append(out, &corev1.Secret{ObjectMeta: named("bourse-join"), Type: corev1.SecretTypeOpaque, StringData: map[string]string{"token": i.Join}})
+	}
+	if i.Sharing != nil {
+		out = append(out, &api.SharingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: *i.Sharing})
+	}
+	deployment := &appsv1.Deployment{ObjectMeta: named("bourse-agent"), Spec: appsv1.DeploymentSpec{
+		Replicas: new(int32(2)),
+		Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: i.pod()},
+	}}
+	deployment.Labels = labels
+	most := intstr.FromInt32(1)
+	return append(out, deployment, &policyv1.PodDisruptionBudget{ObjectMeta: named("bourse-agent"), Spec: policyv1.PodDisruptionBudgetSpec{
+		MaxUnavailable: &most, Selector: &metav1.LabelSelector{MatchLabels: labels},
+	}})
+}
+
+func (i Installation) pod() corev1.PodSpec {
+	probe := func(path string) *corev1.Probe {
+		return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString("health")}}}
+	}
+	agent := corev1.Container{
+		Name: "agent", Image: i.Image,
+		Args: append([]string{"agent", "--leader-elect", "--socket=/run/bourse/agent.sock", "--health-probe-bind-address=:8081", "--metrics-bind-address=:8080", "--log-format=json"}, i.Args...),
+		Env: []corev1.EnvVar{
+			{Name: "BOURSE_JOIN", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
+				LocalObjectReference: corev1.LocalObjectReference{Name: "bourse-join"}, Key: "token", Optional: new(true)}}},
+			{Name: "XDG_RUNTIME_DIR", Value: "/run"},
+		},
+		Ports:         []corev1.ContainerPort{{Name: "metrics", ContainerPort: 8080}, {Name: "health", ContainerPort: 8081}},
+		LivenessProbe: probe("/livez"), ReadinessProbe: probe("/readyz"),
+		Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{"cpu": resource.MustParse("20m"), "memory": resource.MustParse("64Mi")},
+			Limits:   corev1.ResourceList{"memory": resource.MustParse("256Mi")},
+		},
+		SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),
+			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
+		VolumeMounts: []corev1.VolumeMount{{Name: "run", MountPath: "/run/bourse"}},
+	}
+	if i.Connector {
+		agent.Args = append(agent.Args, fmt.Sprintf("--connector-listen=0.0.0.0:%d", connectorPort))
+		agent.Ports = append(agent.Ports, corev1.ContainerPort{Name: "connector", ContainerPort: connectorPort})
+	}
+	return corev1.PodSpec{
+		ServiceAccountName: "bourse-agent",
+		SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: new(true), RunAsUser: new(int64(65532)), FSGroup: new(int64(65532)),
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+		Containers: []corev1.Container{agent},
+		Volumes:    []corev1.Volume{{Name: "run", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}}},
+	}
+}
+
+// Apply applies all of it with the rights of an admin, and tells of each object. It can be repeated. Errors: Unavailable where the kinds or
+// the rights are not in the cluster yet: then nothing is changed.
+func (i Installation) Apply(ctx context.Context, config *rest.Config, tell func(string)) error {
+	scheme := Scheme()
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return kubernetesError(err)
+	}
+	missing := func(what string) error {
+		return api.Errorf(api.CodeUnavailable, "the cluster has no %s; nothing was changed", what).
+			Fix("apply these first: kubectl apply -f config/agent/namespace.yaml; kubectl apply -k config/crd; kubectl apply -k config/rbac")
+	}
+	if err := c.List(ctx, &api.SharingPolicyList{}); meta.IsNoMatchError(err) {
+		return missing("SharingPolicies: Bourse's kinds are not there")
+	} else if err != nil {
+		return kubernetesError(err)
+	}
+	if err := c.Get(ctx, client.ObjectKey{Namespace: i.Namespace, Name: "bourse-agent"}, &corev1.ServiceAccount{}); apierrors.IsNotFound(err) {
+		return missing("ServiceAccount bourse-agent in namespace " + i.Namespace)
+	} else if err != nil {
+		return kubernetesError(err)
+	}
+	for _, o := range i.Objects() {
+		fields, err := Manifest(o)
+		if err != nil {
+			return err
+		}
+		if err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(fields), client.FieldOwner("bourse-init"), client.ForceOwnership); err != nil {
+			return kubernetesError(err)
+		}
+		tell(fmt.Sprintf("%s %s applied", fields.GetKind(), fields.GetName()))
+	}
+	return nil
+}
+
+// Manifest is an object as people apply it: with its kind, and without what the API server fills in.
+func Manifest(o client.Object) (*unstructured.Unstructured, error) {
+	kind, err := apiutil.GVKForObject(o, Scheme())
+	if err != nil {
+		return nil, err
+	}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		return nil, err
+	}
+	out := &unstructured.Unstructured{Object: fields}
+	out.SetGroupVersionKind(kind)
+	delete(fields, "status")
+	unset(fields)
+	return out, nil
+}
+
+// unset removes what typed objects write though it says nothing.
+func unset(fields map[string]any) {
+	for name, value := range fields {
+		switch v := value.(type) {
+		case nil:
+			delete(fields, name)
+		case map[string]any:
+			if unset(v); len(v) == 0 && (name == "resources" || name == "strategy") {
+				delete(fields, name)
+			}
+		case []any:
+			for _, item := range v {
+				if m, ok := item.(map[string]any); ok {
+					unset(m)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,237 @@
+package market_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// honoured is the record that others see of a cluster.
+func (d *desk) honoured(cluster string) int64 { return d.listing(cluster).Honoured }
+
+// others are so many more consumers.
+func (d *desk) others(n int) (names []string) {
+	for i := range n {
+		name := fmt.Sprint("buyer-", i)
+		d.apply(market.Event{Time: d.now, Member: &market.Member{Cluster: name, State: api.MemberActive, Key: "k-" + name, Joined: d.now}})
+		names = append(names, name)
+	}
+	return names
+}
+
+// promise takes a reservation of a consumer's on rome to where rome is bound, and Active if it is used.
+func (d *desk) promise(id, consumer string, used bool) {
+	d.t.Helper()
+	h := request(id, 1)
+	h.Consumer, h.Candidates = consumer, []string{"rome"}
+	d.must(h)
+	d.must(market.Confirm{ID: id, Consumer: consumer, Generation: 1, Document: "assignment " + id})
+	d.must(market.Accept{ID: id, Provider: "rome", Generation: 1, Document: "acceptance " + id})
+	if used {
+		d.must(market.Activate{ID: id, Consumer: consumer})
+	}
+}
+
+func (d *desk) ends(id, by string) {
+	d.t.Helper()
+	d.must(market.Release{ID: id, By: by, Generation: 1, Reason: api.ReasonEnded, Document: "end of " + id}) // whatever reason it claims
+	d.must(market.Free{ID: id, Provider: "rome"})
+}
+
+func (d *desk) promisesOf(id string) string {
+	switch p := d.state.Reservation(id).Promise; {
+	case p == nil:
+		return "none"
+	case p.Kept:
+		return "kept by " + p.Provider
+	default:
+		return "broken by " + p.Provider
+	}
+}
+
+// What became of a promise, whatever reason the parties give.
+func TestPromises(t *testing.T) {
+	for name, c := range map[string]struct {
+		story func(d *desk)
+		want  string
+	}{
+		"ended by its time":                         {func(d *desk) { d.promise("r", "paris", true); d.pass(time.Hour + time.Second) }, "kept by rome"},
+		"ended by its consumer":                     {func(d *desk) { d.promise("r", "paris", true); d.ends("r", "paris") }, "kept by rome"},
+		"ended by its provider":                     {func(d *desk) { d.promise("r", "paris", true); d.ends("r", "rome") }, "broken by rome"},
+		"ended by its provider, before it was used": {func(d *desk) { d.promise("r", "paris", false); d.ends("r", "rome") }, "broken by rome"},
+		"ended by its provider at its end": {func(d *desk) {
+			d.promise("r", "paris", true)
+			d.now += market.Time((time.Hour - market.SkewGrace).Milliseconds())
+			d.ends("r", "rome")
+		}, "kept by rome"},
+		"ended by both": {func(d *desk) {
+			d.promise("r", "paris", true)
+			d.must(market.Release{ID: "r", By: "paris", Generation: 1, Document: "end"})
+			d.must(market.Release{ID: "r", By: "rome", Generation: 1, Document: "another end"})
+		}, "kept by rome"},
+		"ended by its provider, of who is no member any more": {func(d *desk) {
+			d.promise("r", "paris", true)
+			d.must(market.SetMember{Cluster: "paris", State: api.MemberSuspended})
+			d.ends("r", "rome")
+		}, "none"},
+		"never used": {func(d *desk) { d.promise("r", "paris", false); d.pass(time.Hour + time.Second) }, "none"},
+		"refused": {func(d *desk) {
+			d.signed("r", 1)
+			d.must(market.Refuse{ID: "r", By: "rome", Generation: 1, Reason: api.ReasonInsufficient})
+		}, "none"},
+		"refused by its consumer": {func(d *desk) {
+			d.held("r", 1)
+			d.must(market.Refuse{ID: "r", By: "paris", Generation: 1, Reason: api.ReasonUnreachable})
+		}, "none"},
+		"not signed":   {func(d *desk) { d.held("r", 1); d.pass(market.HoldTime) }, "none"},
+		"not answered": {func(d *desk) { d.signed("r", 1); d.pass(market.HoldTime) }, "broken by rome"},
+		"not answered, and signed when the way was nearly over": {func(d *desk) {
+			d.apply(market.Event{Time: d.now, Member: &market.Member{Cluster: "oslo", State: api.MemberActive, Key: "k-oslo", Joined: d.now}})
+			h := request("r", 1)
+			h.Candidates = []string{"milan", "oslo", "rome"}
+			for g := int64(1); g <= 3; g++ {
+				for _, c := range []string{"milan", "oslo", "rome"} {
+					d.offers(c, 2*g, "8")
+				}
+				if g == 1 {
+					d.must(h)
+				}
+				d.now = d.state.Reservation("r").HeldUntil - 1
+				d.must(market.Confirm{ID: "r", Consumer: "paris", Generation: g, Document: fmt.Sprint("assignment ", g)})
+				for _, c := range []string{"milan", "oslo", "rome"} {
+					d.offers(c, 2*g+1, "8")
+				}
+				d.pass(market.HoldTime)
+			}
+			if r := d.state.Reservation("r"); r.State != api.Failed || r.Provider != "rome" {
+				d.t.Errorf("%s", dump(r))
+			}
+		}, "broken by oslo"},
+		"not answered while the broker has just come back": {func(d *desk) {
+			d.signed("r", 1)
+			d.sleep(d.now)
+			d.pass(market.HoldTime)
+		}, "none"},
+		"not answered by who is silent altogether": {func(d *desk) {
+			d.now += int64Time(market.Lease) - 30_000
+			d.signed("r", 1)
+			d.pass(market.HoldTime)
+		}, "none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			d.wake(d.now)
+			c.story(d)
+			if got := d.promisesOf("r"); got != c.want {
+				t.Errorf("%s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+func int64Time(d time.Duration) market.Time { return market.Time(d.Milliseconds()) }
+
+// However much passes between the same two in a day, it counts once for and once against; the record is known from five on, is the
+// same after a restart and from a snapshot, and what is older than 30 days is forgotten.
+func TestOneVoiceADay(t *testing.T) {
+	d := newDesk(t)
+	d.wake(d.now)
+	for i := range 6 {
+		d.promise(fmt.Sprint("paris-", i), "paris", true)
+		d.ends(fmt.Sprint("paris-", i), "rome")
+	}
+	if got := d.honoured("rome"); got != market.UnknownRecord {
+		t.Errorf("one consumer makes a record of %d", got)
+	}
+	for _, buyer := range d.others(4) {
+		for i := range 2 {
+			id := fmt.Sprint(buyer, "-", i)
+			d.promise(id, buyer, true)
+			d.ends(id, buyer)
+		}
+	}
+	if got := d.honoured("rome"); got != 800_000 {
+		t.Errorf("four kept of five: %d", got)
+	}
+	snapshot, err := d.state.Snapshot()()
+	if err != nil {
+		t.Fatal(err)
+	}
+	restored := market.New("")
+	if err := restored.Restore(snapshot, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := restored.Publish(nil).Listing("rome").Honoured; got != 800_000 {
+		t.Errorf("restored it is %d", got)
+	}
+	d.restart(len(d.journal))
+	if got := d.honoured("rome"); got != 800_000 {
+		t.Errorf("after a restart it is %d", got)
+	}
+	d.now += int64Time(24 * time.Hour)
+	d.offers("rome", 9, "8")
+	d.promise("another-day", "paris", true)
+	d.ends("another-day", "rome")
+	if got := d.honoured("rome"); got != 666_666 {
+		t.Errorf("four kept of six: %d", got)
+	}
+	d.now += int64Time(29 * 24 * time.Hour)
+	d.offers("rome", 10, "8")
+	d.promise("much-later", "paris", true)
+	d.ends("much-later", "paris")
+	if got := d.honoured("rome"); got != market.UnknownRecord {
+		t.Errorf("two in 30 days are a record of %d", got)
+	}
+	d.must(market.SetMember{Cluster: "rome", State: api.MemberRemoved})
+	if got := d.honoured("rome"); got != market.UnknownRecord {
+		t.Errorf("who was removed has a record of %d", got)
+	}
+}
+
+// Whatever one consumer does with holds, signatures, refusals and ends, in whatever order: as long as the provider itself answers
+// in time and ends nothing, nothing is against it.
+func TestAConsumerRuinsNoRecord(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		d := newDesk(t)
+		d.wake(d.now)
+		number := int64(1)
+		for i := range rapid.IntRange(1, 40).Draw(rt, "acts") {
+			id := fmt.Sprint("r-", rapid.IntRange(0, i).Draw(rt, "which"))
+			r := d.state.Reservation(id)
+			if r == nil {
+				h := request(id, 1)
+				h.Candidates = []string{"rome", "milan"}
+				_, _ = d.do(h, d.now)
+				continue
+			}
+			commands := []market.Command{
+				market.Confirm{ID: id, Consumer: "paris", Generation: r.Generation, Document: "assignment of " + id},
+				market.Refuse{ID: id, By: "paris", Generation: r.Generation, Reason: api.ReasonUnreachable},
+				market.Release{ID: id, By: "paris", Generation: r.Generation, Reason: api.ReasonRevokedByProvider, Document: "end"},
+				market.Activate{ID: id, Consumer: "paris"},
+			}
+			_, _ = d.do(rapid.SampledFrom(commands).Draw(rt, "act"), d.now)
+			if r = d.state.Reservation(id); r.State == api.Held && r.Assignment != "" { // the provider's answer
+				if rapid.Bool().Draw(rt, "yes") {
+					d.must(market.Accept{ID: id, Provider: r.Provider, Generation: r.Generation, Document: "acceptance of " + id})
+				} else {
+					d.must(market.Refuse{ID: id, By: r.Provider, Generation: r.Generation, Reason: api.ReasonInsufficient})
+				}
+			}
+			d.pass(rapid.SampledFrom([]time.Duration{0, time.Second, 59 * time.Second, 20 * time.Minute}).Draw(rt, "time"))
+			number++
+			d.offers("rome", number, "8")
+			d.offers("milan", number, "8")
+		}
+		for _, r := range d.state.All() {
+			if r.Promise != nil && !r.Promise.Kept {
+				rt.Fatalf("broken by %s: %s", r.Promise.Provider, dump(r))
+			}
+		}
+	})
+}

@@ -1,0 +1,120 @@
+package market
+
+import (
+	"time"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/money"
+)
+
+// A request that says what it may cost names no plan: whoever lends by offers only may serve it from one.
+
+// Serves is the fewest units of a plan that have so much of a pool for so long; 0 if it is not sold so. What may be taken back
+// before its end, or makes the pool one buyer's alone, serves nobody who did not name it.
+func (p *Plan) Serves(pool string, size Amounts, d time.Duration) int64 {
+	if p.Pool != pool || p.Notice != nil || p.Dedicated || p.Lasts(d) != nil {
+		return 0
+	}
+	units := p.Min
+	for _, need := range size {
+		one := p.Size.Of(need.Resource)
+		if one == 0 {
+			return 0
+		}
+		units = max(units, (need.Value-1)/one+1)
+	}
+	if units > p.Max {
+		return 0
+	}
+	if over := (units - p.Min) % p.Step; over > 0 {
+		units += p.Step - over
+	}
+	if units > p.Max {
+		return 0
+	}
+	return units
+}
+
+// within says why so many units cost more than a request's ceiling, from a time on for a duration, or nil; most may be nil: there is
+// none. Errors: Invalid and Conflict at maxPrice.
+func (p *Plan) within(most *api.Price, units int64, from time.Time, d time.Duration) error {
+	if most == nil {
+		return nil
+	}
+	limit, err := money.LimitOf("maxPrice", most, from, d)
+	if err != nil {
+		return err
+	}
+	if limit.Foreign(p.Price) {
+		return api.Errorf(api.CodeConflict, "plan %s costs %s, and currencies are not compared", p.Name, p.Price.Text()).At("maxPrice").Fix("say the most that is paid in %s", p.Price.Currency)
+	}
+	if !limit.Allows(p.Price, units) {
+		return api.Errorf(api.CodeConflict, "%d of plan %s at %s cost more than %s", units, p.Name, p.Price.Text(), limit.Text()).At("maxPrice").
+			Fix("pay more, or ask for less")
+	}
+	return nil
+}
+
+// Answers is what serves a request that names a price and no plan, from the named plan of this offer: from a time on for a duration.
+// Errors: Conflict where the plan does not have what is asked for, or costs more.
+func (o *Offer) Answers(r api.Request, plan string, from time.Time, d time.Duration) (*api.Sale, *Plan, Amounts, error) {
+	pool := r.Pool
+	if pool == "" {
+		pool = api.GeneralPool
+	}
+	asked, err := Need("resources", r.Resources)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	p, units := o.Plan(plan), int64(0)
+	if p != nil {
+		units = p.Serves(pool, asked, d)
+	}
+	if units == 0 || r.MaxPrice == nil {
+		return nil, nil, nil, api.Errorf(api.CodeConflict, "plan %s/%.63s does not sell what is asked for", o.Key(), plan).At("resources").Fix("ask for what it sells: bourse catalog %s", o.Key())
+	}
+	if err := p.within(r.MaxPrice, units, from, d); err != nil {
+		return nil, nil, nil, err
+	}
+	size, err := p.Of(units)
+	return &api.Sale{Offer: o.Digest, Plan: p.Name, Units: units}, p, size, err
+}
+
+// on is r as a provider would have it: lent, or from the plan that it sells; nil if it cannot. A request without Plans is the same
+// on each. What is sold is paid for from the request on, so after some time only those are left that lend.
+func (s *State) on(provider string, r *Reservation, now Time) *Reservation {
+	if r.Plans == nil {
+		return r
+	}
+	next := clone(r)
+	next.Sale, next.Offer, next.From = nil, nil, 0
+	var err error
+	sale, sells := r.Plans[provider]
+	if !sells {
+		next.Size, err = Need("resources", r.Request.Resources)
+	} else {
+		o := s.offers[sale.Offer]
+		if o == nil || o.Plan(sale.Plan) == nil || now > r.Created.plus(DecideTime) {
+			return nil
+		}
+		next.Sale, next.Offer, next.From = sale, o, r.Created/1000*1000
+		next.Size, err = o.Plan(sale.Plan).Of(sale.Units)
+	}
+	if err != nil {
+		return nil
+	}
+	return next
+}
+
+// most is the most of each resource that a hold may come to, on whichever candidate.
+func (c *Hold) most(s *State) Amounts {
+	most := c.Size
+	for _, sale := range c.Plans {
+		if o := s.offers[sale.Offer]; o != nil && o.Plan(sale.Plan) != nil {
+			if size, err := o.Plan(sale.Plan).Of(sale.Units); err == nil {
+				most = most.Plus(size.Beyond(most))
+			}
+		}
+	}
+	return most
+}

@@ -1,0 +1,67 @@
+package federation_test
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// Who says what it pays gets of a cluster that lends by offers only a contract; who does not, or says less, is told why not.
+func TestACeilingMakesAContract(t *testing.T) {
+	f := newFair(t)
+	var policy api.SharingPolicy
+	if err := f.milan.Objects.Get(t.Context(), kube.ObjectKey{Name: "default"}, &policy); err != nil {
+		t.Fatal(err)
+	}
+	policy.Spec.OnlyOffers = true
+	if err := f.milan.Objects.Update(t.Context(), &policy); err != nil {
+		t.Fatal(err)
+	}
+	f.until("milan lends by its offers only", func() bool {
+		e, err := f.rome.People.Evaluate(t.Context(), api.Request{Resources: api.Resources{"cpu": resource.MustParse("1")}})
+		return err == nil && e.Decision.Candidates == 0
+	})
+	ask := func(name, most string) (s api.ResourceRequestStatus) {
+		r := api.Request{Resources: api.Resources{"cpu": resource.MustParse("3")}, Duration: &metav1.Duration{Duration: 10 * time.Hour}}
+		if most != "" {
+			r.MaxPrice = &api.Price{Amount: most, Currency: "EUR", Period: api.PeriodDay}
+		}
+		if _, err := f.rome.People.MakeRequest(t.Context(), api.RequestCreate{Name: name, Request: r}); err != nil {
+			t.Fatal(err)
+		}
+		f.becomes(f.rome, name, func(now api.ResourceRequestStatus) bool {
+			s = now
+			return s.State == api.Reserved || s.State == api.Rejected
+		})
+		return s
+	}
+	why := func(s api.ResourceRequestStatus) string {
+		d := must(f.rome.People.Reservation(t.Context(), s.Reservation))(t).Payload.Decision
+		if d == nil || len(d.Eliminated) == 0 {
+			t.Fatalf("%+v is not explained", s)
+		}
+		return d.Eliminated[len(d.Eliminated)-1].Reason
+	}
+	if s := ask("for-nothing", ""); s.State != api.Rejected || why(s) != "OnlyOffers" {
+		t.Errorf("%+v, because %s", s, why(s))
+	}
+	if s := ask("for-too-little", "4.79"); s.State != api.Rejected || why(s) != "TooDear" {
+		t.Errorf("%+v, because %s", s, why(s))
+	}
+	got := ask("for-as-much", "4.80") // two units at 0.10 an hour
+	if got.State != api.Reserved || got.Provider != "milan" {
+		t.Fatalf("%+v", got)
+	}
+	f.until("both have the contract", func() bool {
+		bought, sold := f.contractsOf(f.rome)[got.Reservation], f.contractsOf(f.milan)[got.Reservation]
+		return bought.Spec.Assignment != "" && bought.Spec == sold.Spec && bought.Status.Terms.Units == 2 && bought.Status.Cost == "2.00 EUR"
+	})
+	if why := must(f.rome.People.Reservation(t.Context(), got.Reservation))(t).Payload.Decision; why.Top[0].Bought == nil || *why.Top[0].Bought != (api.Bought{Plan: "milan/web/small", Units: 2, Cost: "2.00 EUR"}) {
+		t.Errorf("explained by %+v", why.Top)
+	}
+}
