@@ -3,6 +3,7 @@ package distributedcatalog
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -33,6 +34,18 @@ func (c *connector) brokers(_ http.ResponseWriter, r *http.Request) (any, error)
 		out = append(out, brokerOf(b).BrokerDocument)
 	}
 	return out, err
+}
+
+// heard is what others sell as a broker says it now. Errors: Unavailable where none is reached, though there may be a copy of it.
+func (c *connector) heard(ctx context.Context) ([]Catalog, error) {
+	all, err := c.Client.Brokers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(all, func(b api.Envelope[api.KnownBroker]) bool { return brokerOf(b).Subscribed }) {
+		return nil, api.Errorf(api.CodeUnavailable, "no broker is reached").Fix("see: bourse brokers")
+	}
+	return c.others(ctx)
 }
 
 // known is the broker of an ID or an address, nil if there is none.

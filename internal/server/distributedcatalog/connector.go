@@ -254,7 +254,7 @@ func (c *connector) deleteOffer(_ http.ResponseWriter, r *http.Request) (any, er
 
 // subscribe tells of each provider whose offers change, in the prototype's envelope, and when the broker is away.
 func (c *connector) subscribe(w http.ResponseWriter, r *http.Request) {
-	first, err := c.others(r.Context())
+	first, err := c.heard(r.Context())
 	if err != nil && api.CodeOf(err) != api.CodeUnavailable {
 		why, status := failed(err)
 		answerJSON(w, status, inText(why))
@@ -262,7 +262,7 @@ func (c *connector) subscribe(w http.ResponseWriter, r *http.Request) {
 	}
 	c.subscribers.serve(w, r, "the people of this cluster", feed{
 		first: first, quiet: true, every: lookAway, away: err != nil,
-		look: func(ctx context.Context, _ bool) ([]Catalog, error) { return c.others(ctx) },
+		look: func(ctx context.Context, _ bool) ([]Catalog, error) { return c.heard(ctx) },
 		write: func(payload any) any {
 			switch said := payload.(type) {
 			case error:
