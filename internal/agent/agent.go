@@ -384,7 +384,6 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	if halves.peerings != nil {
 		d.places = halves.peerings.lend.places
 		group.Go(func() error { return d.places.run(ctx) })
-		group.Go(func() error { return halves.peerings.run(ctx) })
 	}
 	group.Go(func() error { return d.run(ctx, shown.health) })
 	group.Go(func() error { return advertiser.Run(ctx) })

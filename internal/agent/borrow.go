@@ -38,7 +38,7 @@ type borrow struct {
 	evictor    *offload.Evictor
 	inventory  *inventory.Inventory
 	looked     map[string]time.Time // when the pods of a loan were last looked at
-	waits      map[string]waiting   // what slices wait for, as far as that is not shown yet
+	making     map[string]time.Time // since when a slice is granted that has no virtual node yet
 	graces     graces
 	suspended  map[string]suspension // that the provider shows, by provider
 }
@@ -173,7 +173,7 @@ func (b *borrow) ensure(ctx context.Context, provider, slice string, loans, all 
 	if err != nil {
 		return "", err
 	}
-	if b.brief(slice, standing) {
+	if b.hurries(slice, standing.Making) {
 		return slice + ": " + standing.Message, nil
 	}
 	b.show(ctx, loans, shown{api.ConditionPeered, true, "Peered", ""},
@@ -197,22 +197,16 @@ func (b *borrow) ensure(ctx context.Context, provider, slice string, loans, all 
 	return b.offloaded(ctx, loans)
 }
 
-// waiting is what a slice waits for, and since when.
-type waiting struct {
-	message string
-	since   time.Time
-}
-
-// brief says that a slice has not waited for long for what it waits for: to show each of its steps would hold them up.
-func (b *borrow) brief(slice string, standing offload.Standing) bool {
-	if standing.Ready {
-		delete(b.waits, slice)
+// hurries says that what there is to show can wait, because Liqo is about to have what the next step needs, and showing would hold that up.
+func (b *borrow) hurries(slice string, making bool) bool {
+	if !making {
+		delete(b.making, slice)
 		return false
 	}
-	if b.waits[slice].message != standing.Message {
-		b.waits[slice] = waiting{standing.Message, time.Now()}
+	if b.making[slice].IsZero() {
+		b.making[slice] = time.Now()
 	}
-	return time.Since(b.waits[slice].since) < soon
+	return time.Since(b.making[slice]) < soon
 }
 
 func reasonOf(ok bool, yes, no string) string {

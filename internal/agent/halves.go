@@ -30,7 +30,9 @@ type halves struct {
 
 func (h *halves) sync(ctx context.Context, f *feed, theirs *transport.Reservation, ours *market.Reservation) error {
 	if h.peerings != nil && ours != nil {
-		h.peerings.follow(ctx, ours)
+		if err := h.peerings.follow(ctx, ours); err != nil {
+			return err
+		}
 	}
 	if ours != nil {
 		if err := h.contracts.Show(ctx, h.placeOf(ours), ours); err != nil {

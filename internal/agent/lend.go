@@ -59,50 +59,34 @@ const (
 )
 
 func (l *lend) open(ctx context.Context, peer string, heard *api.Handshake) (peering.Progress, error) {
-	if !l.isOpen[peer] && heard == nil { // there is only a nonce, which grants nothing
-		progress, err := l.peering.Open(ctx, peer, nil)
-		l.proven(ctx, peer, openingLasts) // meanwhile
-		l.isOpen[peer] = err == nil && progress.Open
-		return progress, err
-	}
 	lasts := openingLasts
 	if l.isOpen[peer] {
 		lasts = proofLasts
 	}
-	if err := l.proven(ctx, peer, lasts).holds(); err != nil {
-		delete(l.proofs, peer)
-		return peering.Progress{}, err
+	if time.Since(l.proofs[peer].begun) > lasts {
+		l.proofs[peer] = l.prove(ctx, peer)
 	}
-	if err := l.listed(ctx, peer); err != nil { // what it may have can be another by now
-		return peering.Progress{}, err
+	if l.isOpen[peer] || heard != nil { // before, there is only a nonce, which grants nothing
+		if err := l.proofs[peer].holds(); err != nil {
+			delete(l.proofs, peer)
+			return peering.Progress{}, err
+		}
 	}
-	progress, err := l.peering.Open(ctx, peer, heard)
+	progress, err := l.peer(ctx, peer, heard)
 	l.isOpen[peer] = err == nil && progress.Open
 	return progress, err
 }
 
-// proof is that the policies keep a consumer to what it reserved, for which it is listed first. It is looked for while the consumer
-// signs its nonce.
+// proof is that the policies keep a consumer to what it reserved. It is looked for while the consumer signs its nonce.
 type proof struct {
 	begun time.Time
 	holds func() error // waits for it
-}
-
-// proven is a proof that was begun no longer ago, or begins now.
-func (l *lend) proven(ctx context.Context, peer string, lasts time.Duration) proof {
-	if time.Since(l.proofs[peer].begun) > lasts {
-		l.proofs[peer] = l.prove(ctx, peer)
-	}
-	return l.proofs[peer]
 }
 
 func (l *lend) prove(ctx context.Context, peer string) proof {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	holds := sync.OnceValue(func() error {
 		defer cancel()
-		if err := l.listed(ctx, peer); err != nil {
-			return err
-		}
 		if err := l.policies.InForce(ctx); err != nil {
 			return err
 		}
@@ -112,21 +96,30 @@ func (l *lend) prove(ctx context.Context, peer string) proof {
 	return proof{time.Now(), holds}
 }
 
-// listed puts a consumer under the policies, with the slices that it may have; one that peers by hand goes on as it is.
-func (l *lend) listed(ctx context.Context, peer string) error {
-	if byHand, err := l.peering.ByHand(ctx, peer); err != nil || byHand {
-		return err
+// peer opens a peering under policies that are in force.
+func (l *lend) peer(ctx context.Context, peer string, heard *api.Handshake) (peering.Progress, error) {
+	if byHand, err := l.peering.ByHand(ctx, peer); err != nil {
+		return peering.Progress{}, err
+	} else if !byHand { // one made by hand goes on as it is
+		var limits *bool
+		if s := l.sharing(); s != nil {
+			demanded := s.Namespaces != nil && s.Namespaces.RequireLimits
+			limits = &demanded
+		}
+		if err := l.policies.List(ctx, peer, limits); err != nil {
+			return peering.Progress{}, err
+		}
 	}
-	var limits *bool
-	if s := l.sharing(); s != nil {
-		demanded := s.Namespaces != nil && s.Namespaces.RequireLimits
-		limits = &demanded
+	progress, err := l.peering.Open(ctx, peer, heard)
+	if err != nil || progress.ByHand || !progress.Open && heard == nil {
+		return progress, err
 	}
+	// Before it is open, too: Liqo takes a while to certify the consumer, who can have no slice until then.
 	slices, err := l.slices(ctx, peer)
 	if err != nil {
-		return err
+		return progress, err
 	}
-	return l.policies.List(ctx, peer, limits, slices)
+	return progress, l.policies.Allow(ctx, peer, slices)
 }
 
 // restrict does what the policy says about a consumer of this standing, and the admin about this one, or takes it back.
@@ -232,9 +225,6 @@ func (l *lend) close(ctx context.Context, peer string, force bool) (bool, error)
 	done, err := l.peering.Close(ctx, peer, force)
 	if err != nil || !done {
 		return false, err
-	}
-	if p, begun := l.proofs[peer]; begun { // it lists, and may be at it
-		_ = p.holds()
 	}
 	delete(l.isOpen, peer)
 	delete(l.proofs, peer)

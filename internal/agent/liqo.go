@@ -84,7 +84,7 @@ func (a *agent) useLiqo(ctx context.Context, h *halves, gate *provider.Gate, pos
 			inventory:  inv,
 			looked:     map[string]time.Time{},
 			suspended:  map[string]suspension{},
-			waits:      map[string]waiting{},
+			making:     map[string]time.Time{},
 		},
 	}
 	post.came = func(peer string, role api.PeeringRole) { p.look(ctx, peer, role) }

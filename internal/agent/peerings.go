@@ -54,8 +54,8 @@ type side interface {
 }
 
 const (
-	quick = 3 * time.Millisecond   // how soon Liqo mostly has answered where no event tells of it,
-	soon  = 300 * time.Millisecond // and how often one looks when it has not; what lasts less is not shown
+	quick = 3 * time.Millisecond   // how soon Liqo mostly has answered,
+	soon  = 300 * time.Millisecond // and how often one looks when it has not
 	later = 15 * time.Second       // how often an open peering is looked at that no event was about
 )
 
@@ -65,26 +65,20 @@ type doing struct {
 	heard         *api.Handshake
 }
 
-// pace is since when a peering waits for what it waits for, and how often it was looked at meanwhile.
+// pace is how often a peering was looked at since it began what it is doing.
 type pace struct {
 	doing
-	began time.Time
 	looks int
 }
 
-// next is when to look at a peering again that waits: soon and then later and later where no event tells of what it waits for.
-// brief says that it has not waited for long.
-func (p *peerings) next(name string, now doing, look bool) (wait time.Duration, brief bool) {
-	last := p.paces[name]
-	if last.doing != now {
-		last = pace{doing: now, began: time.Now(), looks: -1}
+// next is when to look at a peering again that waits for what no event tells of.
+func (p *peerings) next(name string, now doing) time.Duration {
+	pace := pace{doing: now}
+	if p.paces[name].doing == now {
+		pace.looks = p.paces[name].looks + 1
 	}
-	last.looks++
-	p.paces[name] = last
-	if wait = soon; look {
-		wait = min(quick<<min(last.looks, 10), soon)
-	}
-	return wait, time.Since(last.began) < soon
+	p.paces[name] = pace
+	return min(quick<<min(pace.looks, 10), soon)
 }
 
 func (p *peerings) side(role api.PeeringRole) side {
@@ -102,30 +96,40 @@ func (p *peerings) counterpart(r *market.Reservation) (string, api.PeeringRole) 
 	return r.Provider, api.RoleProvider
 }
 
-// run lets the peering of each reservation that changes in the Ledger be looked at, at once, until ctx ends: what else a change
-// brings about, such as telling a broker, takes its time meanwhile.
-func (p *peerings) run(ctx context.Context) error {
-	w, err := p.market.Watch(ctx, p.cluster, "", 0)
-	if err != nil {
-		return err
-	}
-	defer w.Close()
-	for changed := w.Snapshot; err == nil; changed, _, err = w.Next(ctx) {
-		for _, r := range changed {
-			p.follow(ctx, r)
-		}
-	}
-	return nil // it ends with ctx, or with the Ledger, which says why itself
-}
-
-// follow lets the peering of a reservation be looked at again.
-func (p *peerings) follow(ctx context.Context, r *market.Reservation) {
+// follow makes sure that a reservation has the Peering that it needs, and that this looks at it again.
+func (p *peerings) follow(ctx context.Context, r *market.Reservation) error {
 	peer, role := p.counterpart(r)
-	if peer == "" {
-		return
+	if peer == "" || r.State == api.Held {
+		return nil
 	}
 	p.lend.places.tell()
+	if byHand, err := p.byHand(ctx, peer); err != nil || byHand {
+		return err
+	}
+	object := &api.Peering{
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: api.PeeringName(peer, role)},
+		Spec:       api.PeeringSpec{Cluster: peer, Role: role},
+	}
+	if r.Bound() { // it needs a peering
+		err := p.Get(ctx, client.ObjectKeyFromObject(object), object)
+		if apierrors.IsNotFound(err) {
+			err = p.Create(ctx, object)
+		}
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+	}
 	p.look(ctx, peer, role)
+	return nil
+}
+
+// byHand says whether only people can peer with a cluster: its agent is of the prototypes and knows no handshake.
+func (p *peerings) byHand(ctx context.Context, peer string) (is bool, err error) {
+	err = p.market.Read(ctx, func(s *market.State) {
+		m := s.Member(peer)
+		is = m != nil && m.Legacy
+	})
+	return is, err
 }
 
 // look lets a peering be looked at again.
@@ -139,21 +143,9 @@ func (p *peerings) look(ctx context.Context, peer string, role api.PeeringRole) 
 
 // Reconcile brings one peering forward.
 func (p *peerings) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	spec, need, err := p.need(ctx, request.Name)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
 	var object api.Peering
-	err = p.Get(ctx, request.NamespacedName, &object)
-	if apierrors.IsNotFound(err) && need != unused {
-		object.Namespace, object.Name, object.Spec = request.Namespace, request.Name, spec
-		err = p.Create(ctx, &object)
-	}
-	if apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) { // then its coming brings us here again
-		return ctrl.Result{}, nil
-	}
-	if err != nil {
-		return ctrl.Result{}, err
+	if err := p.Get(ctx, request.NamespacedName, &object); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if object.Name != api.PeeringName(object.Spec.Cluster, object.Spec.Role) || object.DeletionTimestamp != nil {
 		return ctrl.Result{}, nil
@@ -163,73 +155,25 @@ func (p *peerings) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 			return p.failed(ctx, &object, err)
 		}
 	}
-	switch {
-	case need == unused:
-		return p.leave(ctx, &object)
-	case need == expected && !opened(&object):
-		return p.prepare(ctx, &object)
+	used, err := p.used(ctx, object.Spec)
+	if err != nil {
+		return ctrl.Result{}, err
 	}
-	return p.keep(ctx, &object)
+	if used {
+		return p.keep(ctx, &object)
+	}
+	return p.leave(ctx, &object)
 }
 
-// need is what reservations need of a peering.
-type need int
-
-const (
-	unused   need = iota
-	expected      // this cluster has signed one that is not bound yet
-	needed        // one is bound
-)
-
-// need says which peering a name is that of, and what reservations need of it: nothing where only people can peer with the other
-// cluster, whose agent is of the prototypes and knows no handshake.
-func (p *peerings) need(ctx context.Context, name string) (spec api.PeeringSpec, most need, err error) {
+// used says whether a reservation needs the peering.
+func (p *peerings) used(ctx context.Context, spec api.PeeringSpec) (used bool, err error) {
 	err = p.market.Read(ctx, func(s *market.State) {
 		for _, r := range s.Of(p.cluster, 0) {
 			peer, role := p.counterpart(r)
-			if peer == "" || api.PeeringName(peer, role) != name {
-				continue
-			}
-			spec = api.PeeringSpec{Cluster: peer, Role: role}
-			if m := s.Member(peer); m != nil && m.Legacy {
-				continue
-			}
-			switch signed := role == api.RoleProvider && r.Assignment != "" || role == api.RoleConsumer && r.Acceptance != ""; {
-			case r.Bound():
-				most = needed
-			case r.State == api.Held && signed:
-				most = max(most, expected)
-			}
+			used = used || peer == spec.Cluster && role == spec.Role && r.Bound()
 		}
 	})
-	return spec, most, err
-}
-
-// opened says whether a peering is, or was, open, and not yet on the way to its end.
-func opened(object *api.Peering) bool {
-	return object.Status.State == api.PeeringOpen || object.Status.State == api.PeeringLingering
-}
-
-// prepare does what can be done before both are bound: the provider says its nonce, and the consumer has it signed. That grants
-// nothing, and goes again when it comes to nothing.
-func (p *peerings) prepare(ctx context.Context, object *api.Peering) (ctrl.Result, error) {
-	peer, role := object.Spec.Cluster, object.Spec.Role
-	var heard *api.Handshake
-	if said := p.letters.last(peer, role); said != nil && said.Nonce != nil && role == api.RoleProvider {
-		heard = &api.Handshake{Session: said.Session, HandshakeContent: api.HandshakeContent{Nonce: said.Nonce}}
-	}
-	progress, err := p.side(role).open(ctx, peer, heard)
-	if err != nil {
-		return p.failed(ctx, object, err)
-	}
-	if role == api.RoleConsumer && p.letters.say(ctx, peer, role, progress) != nil {
-		p.log.Debug("the nonce is said once both are bound", "consumer", peer)
-	}
-	wait, brief := p.next(object.Name, doing{step: progress.Step}, progress.Look)
-	if brief {
-		return ctrl.Result{RequeueAfter: wait}, nil
-	}
-	return ctrl.Result{RequeueAfter: wait}, p.show(ctx, object, api.PeeringStatus{State: api.PeeringOpening, Step: progress.Step}, progress.ByHand)
+	return used, err
 }
 
 // keep opens the peering, keeps it open, and lets it do what it is for.
@@ -254,7 +198,7 @@ func (p *peerings) keep(ctx context.Context, object *api.Peering) (ctrl.Result, 
 	if progress.Through && standing != nil && !standing.Ready {
 		next.Message = standing.Reason + ": " + standing.Message
 	}
-	wait, brief := time.Duration(0), false
+	wait := time.Duration(0)
 	if progress.Open {
 		next.State = api.PeeringOpen
 		if next.Message, err = half.serve(ctx, peer); err != nil {
@@ -265,13 +209,10 @@ func (p *peerings) keep(ctx context.Context, object *api.Peering) (ctrl.Result, 
 		}
 	}
 	if wait == 0 {
-		wait, brief = p.next(object.Name, doing{progress.Step, next.Message, heard}, progress.Look || progress.Open)
+		wait = p.next(object.Name, doing{progress.Step, next.Message, heard})
 	}
 	if progress.Repeat || standing != nil && !standing.Ready {
 		wait = min(wait, awhile)
-	}
-	if brief { // to show it would only hold it up
-		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	return ctrl.Result{RequeueAfter: wait}, p.show(ctx, object, next, progress.ByHand)
 }
@@ -310,18 +251,15 @@ func (p *peerings) leave(ctx context.Context, object *api.Peering) (ctrl.Result,
 			message = "its network is being removed"
 		}
 	}
-	since, linger := time.Now(), p.linger
-	if object.Status.State == "" || object.Status.State == api.PeeringOpening { // there is nothing to come back to
-		linger = min(linger, 0)
-	}
+	since := time.Now()
 	if object.Status.State == api.PeeringLingering || object.Status.State == api.PeeringClosing {
 		since = object.Status.Since.Time
 	}
 	lasts := time.Since(since)
-	if left := linger - lasts; object.Status.State != api.PeeringClosing && (left > 0 || message != "" && lasts < linger+p.abandon) {
+	if left := p.linger - lasts; object.Status.State != api.PeeringClosing && (left > 0 || message != "" && lasts < p.linger+p.abandon) {
 		wait := max(left, soon)
 		if message != "" {
-			wait, _ = p.next(object.Name, doing{message: message}, true)
+			wait = p.next(object.Name, doing{message: message})
 		}
 		return ctrl.Result{RequeueAfter: wait}, p.show(ctx, object, api.PeeringStatus{
 			State: api.PeeringLingering, Message: message, Conditions: withNetwork(object, nil),
@@ -340,8 +278,7 @@ func (p *peerings) leave(ctx context.Context, object *api.Peering) (ctrl.Result,
 		}
 	}
 	if !done || !gone {
-		wait, _ := p.next(object.Name, doing{step: string(api.PeeringClosing)}, true)
-		return ctrl.Result{RequeueAfter: wait}, nil
+		return ctrl.Result{RequeueAfter: p.next(object.Name, doing{step: string(api.PeeringClosing)})}, nil
 	}
 	p.letters.forget(peer, role)
 	delete(p.paces, object.Name)

@@ -153,8 +153,7 @@ func (s *Server) say(ctx context.Context, in *struct {
 	return nil, s.mail.post(address{h.From, h.To, h.Consumer}, in.Body.Document, h.Expires.Time)
 }
 
-// trade refuses those who have no reservation between them that both sides are bound by: nobody writes to strangers. A provider
-// may already write to a consumer who has signed that it wants to be bound.
+// trade refuses those who have no reservation between them that both sides are bound by: nobody writes to strangers.
 func (s *Server) trade(ctx context.Context, h api.Handshake) error {
 	provider := h.From
 	if h.Consumer == h.From {
@@ -163,8 +162,7 @@ func (s *Server) trade(ctx context.Context, h api.Handshake) error {
 	found := false
 	err := s.Exchange.Read(ctx, func(m *market.State) {
 		for _, r := range m.Of(h.Consumer, 0) {
-			signed := r.Acceptance != "" || r.Assignment != "" && h.From == provider
-			found = found || r.Provider == provider && r.Consumer == h.Consumer && r.State.Counts() && signed
+			found = found || r.Provider == provider && r.Consumer == h.Consumer && r.State.Counts() && r.Acceptance != ""
 		}
 	})
 	if err == nil && !found {

@@ -70,39 +70,6 @@ func TestHandshakesArePassedOn(t *testing.T) {
 	}
 }
 
-// Who has signed that it wants to be bound can be written to by the provider that it named, and writes to nobody yet; before, nobody
-// writes at all.
-func TestHandshakesOfWhatIsHeld(t *testing.T) {
-	f := servertest.Start(t, servertest.Options{})
-	w := &town{Federation: f, rome: f.Join("rome"), milan: f.Join("milan")}
-	w.milan.Advertise("100")
-	held := w.hold(t, "held")
-	letter := w.letter(func(*api.Handshake) {})
-	if err := w.milan.Say(t.Context(), "rome", letter); api.CodeOf(err) != api.CodeNotFound {
-		t.Errorf("before rome has signed: %v", err)
-	}
-	held = w.confirm(t, held)
-	if err := w.milan.Say(t.Context(), "rome", letter); err != nil {
-		t.Errorf("once rome has signed: %v", err)
-	}
-	if got := hears(t, w.rome, nil); got != letter {
-		t.Errorf("rome heard %.40s", got)
-	}
-	answer := w.rome.Sign(api.DocumentHandshake, api.Handshake{
-		Protocol: api.Protocol, From: "rome", FromKey: w.rome.Key.Public().Fingerprint().String(), To: "milan", ToKey: w.milan.Key.Public().Fingerprint().String(),
-		Consumer: "rome", Session: "s", Expires: transporttest.Seconds(time.Now().Add(time.Minute)),
-	})
-	if err := w.rome.Say(t.Context(), "milan", answer); api.CodeOf(err) != api.CodeNotFound {
-		t.Errorf("before milan has accepted: %v", err)
-	}
-	if _, err := w.milan.Accept(t.Context(), held.ID, w.milan.Agree(held)); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.rome.Say(t.Context(), "milan", answer); err != nil {
-		t.Errorf("once milan has accepted: %v", err)
-	}
-}
-
 // Nobody writes for others, to strangers, or for ever.
 func TestHostileHandshakes(t *testing.T) {
 	w := newTown(t)

@@ -34,6 +34,8 @@ type Slices struct {
 type Standing struct {
 	// Granted says that the provider grants at least what is asked; Ready that its virtual node is Ready.
 	Granted, Ready bool
+	// Making says that it is granted, and that its virtual node can be made as soon as Liqo has its certificate.
+	Making bool
 	// Resources are what the provider grants.
 	Resources api.Resources
 	// Message says what is waited for, in Liqo's words where it has any.
@@ -68,7 +70,9 @@ func (s *Slices) Ensure(ctx context.Context, provider, name string, want api.Res
 	if err != nil || !out.Granted {
 		return out, err
 	}
-	return out, s.makeNode(ctx, slice, provider, reflect)
+	err = s.makeNode(ctx, slice, provider, reflect)
+	out.Making = slice.Annotations[consts.CreateVirtualNodeAnnotation] != "true"
+	return out, err
 }
 
 // NewSlice is the slice of an account, as it is made.

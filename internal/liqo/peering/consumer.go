@@ -99,14 +99,14 @@ func (c *Consumer) answer(ctx context.Context, namespace, provider string, heard
 	}
 	signed, err := c.signed(ctx, namespace, provider, nonce)
 	if err != nil || signed == nil {
-		return signing(), err
+		return waiting(StepNonce), err
 	}
 	proxy, through, err := c.proxy(ctx, provider, heard)
 	if err != nil {
 		return Progress{}, err
 	}
 	if through && proxy == "" {
-		return Progress{Step: StepNetwork, Session: heard.Session, Through: true, Look: true}, nil
+		return Progress{Step: StepNetwork, Session: heard.Session, Through: true}, nil
 	}
 	tenant, err := c.tenant(ctx)
 	if err != nil {

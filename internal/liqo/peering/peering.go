@@ -31,8 +31,6 @@ type Progress struct {
 	Repeat bool
 	// Through says that the provider's API server is reached through the network between the two clusters: it comes first.
 	Through bool
-	// Look says that no event tells of what is waited for: one has to look.
-	Look bool
 	// Session is that of what is said.
 	Session string
 }
@@ -52,6 +50,3 @@ func session(nonce []byte) string {
 }
 
 func waiting(step string) Progress { return Progress{Step: step} }
-
-// signing is to wait for what this cluster's own Liqo writes into a Secret, of which nobody tells us.
-func signing() Progress { return Progress{Step: StepNonce, Look: true} }

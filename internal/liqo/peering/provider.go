@@ -55,11 +55,11 @@ func (p *Provider) Open(ctx context.Context, consumer string, heard *api.Handsha
 	}
 	if tenant != nil && tenant.Annotations[draining] != "" { // an end without the consumer has begun, and goes on first
 		_, err := p.Close(ctx, consumer, true)
-		return signing(), err
+		return waiting(StepNonce), err
 	}
 	nonce, err := p.nonce(ctx, namespace, consumer)
 	if err != nil || nonce == nil {
-		return signing(), err
+		return waiting(StepNonce), err
 	}
 	said := &api.HandshakeNonce{Nonce: nonce}
 	out := Progress{Step: StepTenant, Session: session(nonce), Say: &api.HandshakeContent{Nonce: said}}

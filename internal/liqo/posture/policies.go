@@ -148,6 +148,19 @@ var wanted = sync.OnceValues(func() (all shipped, err error) {
 	}
 })
 
+// List puts a consumer under the policies; limits says whether limits are demanded of each container, too: nil, as before.
+func (p *Policies) List(ctx context.Context, consumer string, limits *bool) error {
+	return p.change(ctx, func(data map[string]string) {
+		switch {
+		case limits == nil && data[consumer] != "":
+		case limits != nil && *limits:
+			data[consumer] = "brokered, limits"
+		default:
+			data[consumer] = "brokered"
+		}
+	})
+}
+
 // Slice is one that a consumer may have, and where its pods may go.
 type Slice struct {
 	Name string
@@ -166,17 +179,9 @@ type Places struct {
 	Tolerates []string
 }
 
-// List puts a consumer under the policies, and lets it have these slices and no others. limits says whether limits are demanded of
-// each container, too: nil, as before.
-func (p *Policies) List(ctx context.Context, consumer string, limits *bool, all []Slice) error {
+// Allow lets a consumer, who is listed, have these slices and no others.
+func (p *Policies) Allow(ctx context.Context, consumer string, all []Slice) error {
 	return p.change(ctx, func(data map[string]string) {
-		switch {
-		case limits == nil && data[consumer] != "":
-		case limits != nil && *limits:
-			data[consumer] = "brokered, limits"
-		default:
-			data[consumer] = "brokered"
-		}
 		before := maps.Clone(data)
 		forget(data, consumer)
 		var slices []string

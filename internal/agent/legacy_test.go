@@ -1,0 +1,47 @@
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/journal/memory"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
+)
+
+// A reservation begins a peering, but not with a cluster whose agent knows no handshake.
+func TestPeeringsWithALegacyCluster(t *testing.T) {
+	k := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{{GroupVersion: api.GroupVersion, Kind: "Peering", Resource: "peerings", Namespaced: true, Status: true}}})
+	c, err := client.New(k.Config(), client.Options{Scheme: Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	x, err := exchange.Open(ctx, memory.New(), exchange.Options{Self: "milan", Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- x.Run(ctx) }()
+	t.Cleanup(func() { stop(); <-ended })
+	p := &peerings{Client: c, cluster: "milan", namespace: "default", market: x, poke: make(chan event.GenericEvent, 10), lend: &lend{places: &placeholders{news: make(chan struct{}, 1)}}}
+	for _, pin := range []market.Pin{{Cluster: "cluster-1", Key: "the broker's", Legacy: true}, {Cluster: "rome", Key: "rome's"}} {
+		if _, err := x.Do(ctx, pin); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.follow(ctx, &market.Reservation{ID: "r", Consumer: pin.Cluster, Provider: "milan", State: api.Reserved}); err != nil {
+			t.Fatal(err)
+		}
+		err := c.Get(ctx, client.ObjectKey{Namespace: "default", Name: api.PeeringName(pin.Cluster, api.RoleConsumer)}, &api.Peering{})
+		if apierrors.IsNotFound(err) != pin.Legacy {
+			t.Errorf("the peering with %s: %v", pin.Cluster, err)
+		}
+	}
+}
