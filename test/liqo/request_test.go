@@ -175,16 +175,21 @@ func (w *world) nothingLeft(t *testing.T, one, other *federation.Member) {
 					return fmt.Errorf("%T: %v", list, names)
 				}
 			}
-			var peerings api.PeeringList
-			if err := side.at.Objects.List(ctx, &peerings); err != nil {
-				return err
-			}
-			for _, p := range peerings.Items {
-				if p.Spec.Cluster == side.peer.Name {
-					return fmt.Errorf("peering %s is %s: %s", p.Name, p.Status.State, p.Status.Message)
-				}
-			}
-			return nil
+			return noPeering(ctx, side.at, side.peer)
 		})
 	}
+}
+
+// noPeering says whether Bourse has no peering with a cluster.
+func noPeering(ctx context.Context, at, peer *federation.Member) error {
+	var peerings api.PeeringList
+	if err := at.Objects.List(ctx, &peerings); err != nil {
+		return err
+	}
+	for _, p := range peerings.Items {
+		if p.Spec.Cluster == peer.Name {
+			return fmt.Errorf("peering %s is %s: %s", p.Name, p.Status.State, p.Status.Message)
+		}
+	}
+	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -126,11 +127,20 @@ func (w *world) withdraws(t *testing.T, seller *federation.Member, name string) 
 	}
 }
 
-// sees waits until a buyer sees an offer with all of its units left.
+// sees waits until a buyer sees an offer as its seller has it on sale now, not one of that name before it, with all of its units left.
 func (w *world) sees(t *testing.T, buyer, seller *federation.Member, name string) (offer api.Envelope[api.Listing]) {
 	t.Helper()
-	eventually(t, buyer.Name+" sees what "+seller.Name+" sells", func(ctx context.Context) (err error) {
+	eventually(t, buyer.Name+" sees what "+seller.Name+" sells", func(ctx context.Context) error {
+		own, err := seller.People(0).Offers(ctx)
+		if err != nil {
+			return err
+		}
 		offer, err = buyer.People(0).Offer(ctx, seller.Name, name)
+		if err == nil && !slices.ContainsFunc(own, func(o api.Envelope[api.OwnOffer]) bool {
+			return o.ID == name && o.Payload.Status.Digest == offer.Payload.Digest
+		}) {
+			err = fmt.Errorf("it sees version %d", offer.Payload.Version)
+		}
 		if err == nil && offer.Payload.Plans["small"].Remaining != 4 {
 			err = fmt.Errorf("left are %+v", offer.Payload.Plans)
 		}
