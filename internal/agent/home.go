@@ -1,8 +1,10 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -90,6 +92,9 @@ func envelope(o *api.ResourceRequest) api.Envelope[api.RequestStatus] {
 
 // kubernetesError puts what the API server says into our codes.
 func kubernetesError(err error) error {
+	if ours := (*api.Error)(nil); errors.As(err, &ours) {
+		return err
+	}
 	code := api.CodeUnavailable
 	switch {
 	case apierrors.IsNotFound(err):
@@ -166,19 +171,33 @@ func (h *home) ChangeReservation(ctx context.Context, id string, change api.Rese
 	if len(ours.Group) > 0 {
 		return none, api.Errorf(api.CodeConflict, "reservation %s is a part of a request that was split: it does not change", id).Fix("reserve more besides, or release it and reserve anew")
 	}
-	object, err := h.get(ctx, ours.Object.Namespace, ours.Object.Name)
+	var object *api.ResourceRequest
+	err := h.edit(ctx, func() (err error) {
+		if object, err = h.get(ctx, ours.Object.Namespace, ours.Object.Name); err != nil {
+			return err
+		}
+		if string(object.UID) != ours.Object.UID {
+			return api.Errorf(api.CodeConflict, "reservation %s ends: its request was replaced by another of the same name", id).Fix("see: bourse reservations")
+		}
+		before := object.DeepCopy()
+		if err := h.resized(object, change, ours); err != nil {
+			return err
+		}
+		return h.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	})
 	if err != nil {
-		return none, err
+		return none, kubernetesError(err)
 	}
-	if string(object.UID) != ours.Object.UID {
-		return none, api.Errorf(api.CodeConflict, "reservation %s ends: its request was replaced by another of the same name", id).Fix("see: bourse reservations")
-	}
-	before := object.DeepCopy()
+	return envelope(object), nil
+}
+
+// resized makes a request what it is to be. Errors: Invalid.
+func (h *home) resized(object *api.ResourceRequest, change api.ReservationChange, ours *market.Reservation) error {
 	switch bought := object.Spec.Purchase; {
 	case bought != nil && len(change.Resources) > 0:
-		return none, api.Invalid("resources", "reservation %s is of a plan", id).Fix("say how many units it is to have: bourse resize %s --units N", id)
+		return api.Invalid("resources", "reservation %s is of a plan", ours.ID).Fix("say how many units it is to have: bourse resize %s --units N", ours.ID)
 	case bought == nil && change.Units > 0:
-		return none, api.Invalid("units", "reservation %s is of no plan", id).Fix("say which resources it is to have")
+		return api.Invalid("units", "reservation %s is of no plan", ours.ID).Fix("say which resources it is to have")
 	case bought != nil && change.Units > 0:
 		bought.Units = change.Units
 	}
@@ -191,13 +210,11 @@ func (h *home) ChangeReservation(ctx context.Context, id string, change api.Rese
 	if change.For != nil {
 		object.Spec.Duration = &metav1.Duration{Duration: (h.ledger.Now().Go().Sub(ours.Created.Go()) + change.For.Duration).Round(time.Second)}
 	}
-	if _, err := market.Need("resources", object.Spec.Resources); err != nil && object.Spec.Purchase == nil {
-		return none, err
+	if object.Spec.Purchase != nil {
+		return nil
 	}
-	if err := h.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return none, kubernetesError(err)
-	}
-	return envelope(object), nil
+	_, err := market.Need("resources", object.Spec.Resources)
+	return err
 }
 
 // ReleaseReservation deletes the request behind a reservation; one that the Ledger has lost with its request ends all the same.
@@ -263,19 +280,33 @@ func (h *home) say(ctx context.Context, cluster string, change func(*api.PeerSpe
 	if err := market.ValidCluster("cluster", cluster); err != nil {
 		return none, err
 	}
-	object := &api.Peer{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: cluster}}
-	err := h.Get(ctx, client.ObjectKeyFromObject(object), object)
-	before := object.DeepCopy()
-	change(&object.Spec)
-	if apierrors.IsNotFound(err) {
-		err = h.Create(ctx, object)
-	} else if err == nil && object.Spec != before.Spec {
-		err = h.Patch(ctx, object, client.MergeFrom(before))
-	}
+	var object *api.Peer
+	err := h.edit(ctx, func() error {
+		object = &api.Peer{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: cluster}}
+		err := h.Get(ctx, client.ObjectKeyFromObject(object), object)
+		before := object.DeepCopy()
+		change(&object.Spec)
+		if apierrors.IsNotFound(err) {
+			return h.Create(ctx, object)
+		} else if err != nil {
+			return err
+		}
+		return h.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	})
 	if err != nil {
 		return none, kubernetesError(err)
 	}
 	return knownPeer(object), nil
+}
+
+// edit writes an object under the version that the cache has, and again as soon as the cache knows a newer one: the edit before
+// this one may not be in it yet.
+func (h *home) edit(ctx context.Context, write func() error) (err error) {
+	stale := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, 5*time.Second, true, func(context.Context) (bool, error) {
+		err = write()
+		return !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err), nil
+	})
+	return cmp.Or(err, stale)
 }
 
 // RotateKey answers before the agent starts again.

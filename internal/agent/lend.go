@@ -45,7 +45,7 @@ type lend struct {
 
 // graces are how long pods may stay that a reservation no longer covers.
 type graces struct {
-	// shrink is how long a grant outlives a reservation that pods still use, so that the consumer can move them.
+	// shrink is how long the consumer has to move pods off before they are overstaying.
 	shrink time.Duration
 	// excess is how long pods may then stay beyond the grant, until they are deleted.
 	excess time.Duration
@@ -279,36 +279,20 @@ func (l *lend) used(consumer, slice string) market.Amounts {
 	return used
 }
 
-// owed is what an account is to be granted: the sum of what is bound, and, for a grace, of what ends while pods use it.
+// owed is what an account is to be granted: the sum of what is bound. What ended goes from it at once, though its pods may stay for
+// the graces: as long as it was granted, the pods that are moved off would be scheduled there again.
 func (l *lend) owed(ctx context.Context, consumer, slice string) (grant.Owed, bool, error) {
 	a, err := l.account(ctx, consumer, slice)
 	if err != nil || len(a.bound)+len(a.ending) == 0 {
 		return grant.Owed{}, false, err
 	}
-	sum, counted := a.owed(), a.bound
-	ending, now := false, l.market.Now().Go()
-	grace := func(r *market.Reservation) bool { return now.Sub(r.Changed.Go()) < l.graces.shrink }
-	lost := sumOf(a.givenUp())
-	if used := l.used(consumer, slice); !sum.Fits(used.Only(sum.Plus(sumOf(a.ending)).Plus(lost))) {
-		for _, r := range a.ending {
-			if grace(r) {
-				sum, counted, ending = sum.Plus(r.Size), append(slices.Clone(counted), r), true
-			}
-		}
-		if slices.ContainsFunc(a.givenUp(), grace) { // only what runs: what was given up is not for new pods
-			sum, ending = sum.Max(used.Only(sum.Plus(lost))), true
-		}
-	}
-	out := grant.Owed{Pool: slices.Concat(a.bound, a.ending)[0].Pool, Resources: sum.Resources(), Ending: ending}
-	for _, r := range counted {
+	out := grant.Owed{Pool: slices.Concat(a.bound, a.ending)[0].Pool, Resources: a.owed().Resources()}
+	for _, r := range a.bound {
 		out.Reservations = append(out.Reservations, r.ID)
 	}
 	slices.Sort(out.Reservations)
-	out.Reservations = slices.Compact(out.Reservations)
 	return out, true, nil
 }
-
-func sumOf(all []*market.Reservation) market.Amounts { return account{bound: all}.owed() }
 
 // takeBack deletes what pods still take beyond what is left of an account.
 func (l *lend) takeBack(ctx context.Context, ours *market.Reservation, rest market.Amounts) error {

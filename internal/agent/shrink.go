@@ -11,23 +11,16 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// shrink moves pods off the virtual nodes of which a part ends while another goes on, in the grace in which all is still
-// granted; what stays longer is deleted, as the provider does. Where all ends, Liqo itself drains the node.
+// shrink moves pods off the virtual nodes of which a part has ended while another goes on; what stays longer than the graces is
+// deleted, as the provider does. Where all ends, Liqo itself drains the node.
 func (b *borrow) shrink(ctx context.Context, accounts map[string][]loan) (waits []string, err error) {
 	ending, err := b.ending(ctx)
 	if err != nil {
 		return nil, err
 	}
 	now := b.market.Now().Go()
-	for slice, loans := range accounts {
-		var stay, near, late, overdue []loan
-		for _, l := range loans {
-			if l.EndsAt().Go().Sub(now) < b.graces.shrink {
-				near = append(near, l)
-			} else {
-				stay = append(stay, l)
-			}
-		}
+	for slice, stay := range accounts {
+		var late, overdue []loan
 		for _, l := range ending[slice] {
 			if now.Sub(l.Changed.Go()) > b.graces.shrink+b.graces.excess {
 				overdue = append(overdue, l)
@@ -35,12 +28,12 @@ func (b *borrow) shrink(ctx context.Context, accounts map[string][]loan) (waits 
 				late = append(late, l)
 			}
 		}
-		leave := slices.Concat(near, late, overdue)
-		if len(leave) == 0 || len(stay) == 0 {
+		leave := slices.Concat(late, overdue)
+		if len(leave) == 0 {
 			continue
 		}
 		if len(overdue) > 0 { // at the provider they are gone already
-			if _, err := b.evictor.Fit(ctx, slice, keep(slices.Concat(stay, near, late), overdue), leaving(overdue, loans), true); err != nil {
+			if _, err := b.evictor.Fit(ctx, slice, keep(slices.Concat(stay, late), overdue), leaving(overdue, slices.Concat(stay, late)), true); err != nil {
 				return nil, err
 			}
 		}

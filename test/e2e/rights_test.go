@@ -20,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/test/e2e/federation"
 )
@@ -104,9 +106,13 @@ func useAllRights(t *testing.T, w *world) {
 		}
 		return err
 	})
-	for _, word := range []string{"SHA256:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", ""} {
+	for _, word := range []string{"SHA256:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", ""} { // the second at once, whatever a cache still says
 		if _, err := people.Trust(t.Context(), "milan", word); err != nil {
 			t.Fatal(err)
+		}
+		var peer api.Peer
+		if err := w.rome.Objects.Get(t.Context(), kube.ObjectKey{Namespace: api.Namespace, Name: "milan"}, &peer); err != nil || peer.Spec.Fingerprint != word {
+			t.Fatalf("the admin said %q, and the object %q, %v", word, peer.Spec.Fingerprint, err)
 		}
 	}
 	joinsAndLeaves(t, w)

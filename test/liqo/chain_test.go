@@ -171,7 +171,9 @@ func podsIn(t *testing.T, m *federation.Member, namespace string) (uids []string
 		t.Fatal(err)
 	}
 	for _, p := range list.Items {
-		uids = append(uids, string(p.UID))
+		if p.DeletionTimestamp == nil {
+			uids = append(uids, string(p.UID))
+		}
 	}
 	slices.Sort(uids)
 	return uids

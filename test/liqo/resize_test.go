@@ -3,6 +3,7 @@ package liqo
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -87,19 +88,20 @@ func TestResizeUpAndDown(t *testing.T) {
 	a.answered("UpToDate")
 	w.granted(t, w.rome, w.milan, "1")
 	a.runs(1)
+	a.running(w.milan, 1)
 	before := podsIn(t, w.milan, "resized-rome")
 	err := a.edit(func(s *api.ResourceRequestSpec) { s.Target = "paris" })
 	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "only the resources, the units and the duration") {
 		t.Errorf("another target: %v", err)
 	}
-	if after := podsIn(t, w.milan, "resized-rome"); fmt.Sprint(before) != fmt.Sprint(after) {
+	if after := podsIn(t, w.milan, "resized-rome"); !slices.Equal(before, after) {
 		t.Errorf("the pods that fit were %v, are %v", before, after)
 	}
 	a.release()
 	w.nothingLeft(t, w.rome, w.milan)
 }
 
-// runs waits until so many of the request's pods run, here and at the provider, and the others wait.
+// runs waits until so many of the request's pods run, and all others wait for a node.
 func (a *asked) runs(pods int) {
 	a.t.Helper()
 	eventually(a.t, fmt.Sprintf("%d pods of %s run", pods, a.request.Name), func(ctx context.Context) error {
@@ -107,14 +109,17 @@ func (a *asked) runs(pods int) {
 		if err := a.from.Objects.List(ctx, &list, kube.InNamespace(a.request.Namespace)); err != nil {
 			return err
 		}
-		n := 0
+		n, others := 0, 0
 		for _, p := range list.Items {
-			if p.DeletionTimestamp == nil && p.Status.Phase == corev1.PodRunning {
+			switch {
+			case p.DeletionTimestamp == nil && p.Status.Phase == corev1.PodRunning:
 				n++
+			case p.Spec.NodeName != "":
+				others++
 			}
 		}
-		if n != pods {
-			return fmt.Errorf("%d run", n)
+		if n != pods || others > 0 {
+			return fmt.Errorf("%d run, %d others have a node", n, others)
 		}
 		return nil
 	})

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
@@ -33,8 +32,6 @@ type Owed struct {
 	Resources api.Resources
 	// Reservations are the IDs in the sum, sorted.
 	Reservations []string
-	// Ending says that something is about to leave the sum by time alone.
-	Ending bool
 }
 
 // Granter writes the status of our class's slices.
@@ -88,13 +85,7 @@ func (g *Granter) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Res
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if err := g.write(ctx, &slice, owed, known, hold); err != nil {
-		return ctrl.Result{}, err
-	}
-	if owed.Ending {
-		return ctrl.Result{RequeueAfter: time.Second}, nil
-	}
-	return ctrl.Result{}, nil
+	return ctrl.Result{}, g.write(ctx, &slice, owed, known, hold)
 }
 
 // consumer is whose slices a namespace holds, by the label that only this cluster's admins and Liqo can set.
