@@ -9,6 +9,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/match"
 	"github.com/bourse-dev/bourse/internal/money"
 )
 
@@ -93,13 +94,14 @@ func lookAt(l listing, q api.CatalogQuery, now time.Time) (found listing, ok boo
 		return l, false
 	}
 	o.Plans = maps.Clone(o.Plans)
+	wanted := match.WantedBy(q, now)
 	for i := range o.Offer.Plans {
 		p := &o.Offer.Plans[i]
 		left, shown := o.Plans[p.Name]
 		price, err := money.Parse("price", p.Price)
 		switch {
 		case !shown:
-		case err != nil, q.Currency != "" && !price.Free() && price.Currency != q.Currency, q.For > 0 && (&market.Plan{Plan: p}).Lasts(q.For) != nil:
+		case err != nil, !wanted.Has(&market.Plan{Plan: p, Price: price, Min: fewest(p)}):
 			delete(o.Plans, p.Name)
 		case !price.Free():
 			left.Cost = money.Text(price.Cost(fewest(p), now, cmp.Or(q.For, time.Hour)), price.Currency)

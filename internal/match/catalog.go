@@ -28,11 +28,8 @@ type FoundPlan struct {
 // Catalog searches the offers that a member with that card is shown, at that time, and returns the first ones, at most so many, in
 // their order. The same view, search and time find the same.
 func (e *Engine) Catalog(v *market.View, to *api.Card, q api.CatalogQuery, now market.Time, most int) []Found {
-	s := search{CatalogQuery: q, rates: money.RatesFor(now.Go(), cmp.Or(q.For, time.Hour)), to: to, slot: -1, now: now, most: min(most, maxFound)}
-	if q.MaxPrice != nil {
-		if s.limit, _ = money.LimitOf("maxPrice", q.MaxPrice, now.Go(), cmp.Or(q.For, time.Hour)); s.limit == nil {
-			return nil // a price that is none
-		}
+	s := search{
+		CatalogQuery: q, wanted: WantedBy(q, now.Go()), rates: money.RatesFor(now.Go(), cmp.Or(q.For, time.Hour)), to: to, slot: -1, now: now, most: min(most, maxFound),
 	}
 	s.Text, s.GPU = strings.ToLower(s.Text), strings.ToLower(s.GPU)
 	if s.Text != "" {
@@ -63,15 +60,15 @@ const maxFound = 1 << 30
 // search is a query, what its prices are compared by, and what it has found so far.
 type search struct {
 	api.CatalogQuery
-	rates money.Rates
-	limit *money.Limit
-	text  *grams // nil: any
-	to    *api.Card
-	slot  int // of to, -1 if the view does not have it
-	now   market.Time
-	most  int
-	hits  []hit
-	full  bool // the last of the first most hits is known: only what comes before it is of interest
+	wanted Wanted
+	rates  money.Rates
+	text   *grams // nil: any
+	to     *api.Card
+	slot   int // of to, -1 if the view does not have it
+	now    market.Time
+	most   int
+	hits   []hit
+	full   bool // the last of the first most hits is known: only what comes before it is of interest
 }
 
 // hit is an offer, with the price that it is sorted by.
@@ -176,15 +173,35 @@ func (s *search) sold(h *hit) bool {
 
 // about says whether the search is about a plan.
 func (s *search) about(o Offered, p *market.Plan) bool {
+	return s.wanted.Has(p) && (!s.Available || o.Remaining(o.Offer, p) >= p.Min)
+}
+
+// Wanted is what a query says of plans, for whoever has a catalog to search in. The zero value wants any.
+type Wanted struct {
+	currency string
+	lasting  time.Duration
+	limit    *money.Limit
+	none     bool
+}
+
+// WantedBy is what a query says of plans; one whose highest price is none wants no plan.
+func WantedBy(q api.CatalogQuery, now time.Time) Wanted {
+	w := Wanted{currency: q.Currency, lasting: q.For}
+	if q.MaxPrice != nil {
+		var err error
+		w.limit, err = money.LimitOf("maxPrice", q.MaxPrice, now, cmp.Or(q.For, time.Hour))
+		w.none = err != nil
+	}
+	return w
+}
+
+// Has says whether a plan, at the price of its fewest units, is among what is wanted.
+func (w *Wanted) Has(p *market.Plan) bool {
 	switch {
-	case s.Currency != "" && !p.Price.Free() && p.Price.Currency != s.Currency:
-		return false
-	case s.For > 0 && p.Lasts(s.For) != nil:
-		return false
-	case s.limit != nil && !s.limit.Allows(p.Price, p.Min):
+	case w.none, w.currency != "" && !p.Price.Free() && p.Price.Currency != w.currency, w.lasting > 0 && p.Lasts(w.lasting) != nil:
 		return false
 	}
-	return !s.Available || o.Remaining(o.Offer, p) >= p.Min
+	return w.limit == nil || w.limit.Allows(p.Price, p.Min)
 }
 
 func (s *search) plans(o Offered) []FoundPlan {
