@@ -24,7 +24,6 @@ import (
 	"github.com/bourse-dev/bourse/internal/match"
 	"github.com/bourse-dev/bourse/internal/queue"
 	"github.com/bourse-dev/bourse/internal/server"
-	"github.com/bourse-dev/bourse/internal/server/distributedcatalog"
 )
 
 // DefaultReservations is how many reservations one consumer may have, DefaultPending how many of them may wait for capacity at a time.
@@ -181,12 +180,7 @@ func serve(ctx context.Context, o Options, market *exchange.Exchange, authority 
 	if o.MetricsAddress != "" {
 		group.Go(func() error { return observe(ctx, o, market) })
 	}
-	members := s.Members()
-	if o.Prototypes.DistributedCatalog {
-		members = distributedcatalog.Broker(ctx, members, distributedcatalog.BrokerOptions{
-			URL: url, Cluster: authority.Member, Revision: func() uint64 { return market.View().Revision }, Log: o.Log,
-		})
-	}
+	members := o.Prototypes.wrap(ctx, s, authority)
 	group.Go(func() error {
 		defer stopMarket()
 		var listeners errgroup.Group
@@ -194,9 +188,6 @@ func serve(ctx context.Context, o Options, market *exchange.Exchange, authority 
 		listeners.Go(func() error { return server.Serve(ctx, socket, serveBackup(o, market, s.Operators())) })
 		return listeners.Wait()
 	})
-	if o.Prototypes.DistributedCatalog {
-		o.Log.Info("the broker also answers clients of the Distributed Catalog", "url", url)
-	}
 	o.Log.Info("broker serves", "url", url, "socket", o.Socket, "revision", market.View().Revision)
 	if o.Ready != nil {
 		o.Ready(url)

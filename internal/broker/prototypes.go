@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
@@ -18,6 +19,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo"
 	"github.com/bourse-dev/bourse/internal/server"
 	"github.com/bourse-dev/bourse/internal/server/compat"
+	"github.com/bourse-dev/bourse/internal/server/distributedcatalog"
 )
 
 // Prototypes are the prototypes' interfaces, each off by default. The first ones are in package compat.
@@ -71,6 +73,17 @@ func (p Prototypes) serve(o Options, s *server.Server, authority *tlsid.Authorit
 	}
 	compat.Serve(options)
 	return nil
+}
+
+// wrap puts before what members call what clients of the Distributed Catalog call.
+func (p Prototypes) wrap(ctx context.Context, s *server.Server, authority *tlsid.Authority) http.Handler {
+	if !p.DistributedCatalog {
+		return s.Members()
+	}
+	s.Log.Info("the broker also answers clients of the Distributed Catalog", "url", s.URL)
+	return distributedcatalog.Broker(ctx, s.Members(), distributedcatalog.BrokerOptions{
+		URL: s.URL, Cluster: authority.Member, Revision: func() uint64 { return s.Exchange.View().Revision }, Log: s.Log,
+	})
 }
 
 const (

@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -43,6 +45,18 @@ func (sh *shell) brokersCommand() *cobra.Command {
 func brokerNames(ctx context.Context, c *client.Client) ([]string, error) {
 	all, err := c.Brokers(ctx)
 	return ids(all), err
+}
+
+// knownBrokerOf is the broker of that name. Errors: NotFound.
+func knownBrokerOf(ctx context.Context, c *client.Client, name string) (knownBroker, error) {
+	all, err := c.Brokers(ctx)
+	if err != nil {
+		return knownBroker{}, err
+	}
+	if i := slices.IndexFunc(all, func(b knownBroker) bool { return b.ID == name }); i >= 0 {
+		return all[i], nil
+	}
+	return knownBroker{}, api.Errorf(api.CodeNotFound, "there is no broker %.63q here", name).Fix("see: bourse brokers")
 }
 
 // showBrokers writes a line for each.
@@ -86,17 +100,11 @@ func (sh *shell) addBrokerCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			known, err := c.Brokers(cmd.Context())
-			if err != nil {
+			known, err := knownBrokerOf(cmd.Context(), c, args[0])
+			if err != nil && api.CodeOf(err) != api.CodeNotFound {
 				return err
 			}
-			for _, b := range known {
-				if b.ID == args[0] {
-					if spec.Disabled = b.Payload.Spec.Disabled; spec.URL == "" {
-						spec.URL = b.Payload.Spec.URL
-					}
-				}
-			}
+			spec.Disabled, spec.URL = known.Payload.Spec.Disabled, cmp.Or(spec.URL, known.Payload.Spec.URL)
 			b, err := c.PutBroker(cmd.Context(), args[0], spec)
 			if err != nil {
 				return err
@@ -112,14 +120,11 @@ func (sh *shell) addBrokerCommand() *cobra.Command {
 // awaitBroker waits a while until a broker is connected, and shows it.
 func (sh *shell) awaitBroker(ctx context.Context, c *client.Client, b knownBroker) error {
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
-		all, err := c.Brokers(ctx)
-		if err != nil {
+		now, err := knownBrokerOf(ctx, c, b.ID)
+		if err == nil {
+			b = now
+		} else if api.CodeOf(err) != api.CodeNotFound {
 			return err
-		}
-		for _, now := range all {
-			if now.ID == b.ID {
-				b = now
-			}
 		}
 		c := meta.FindStatusCondition(b.Payload.Status.Conditions, api.ConditionConnected)
 		if c != nil && c.ObservedGeneration >= int64(b.Revision) && (c.Status == metav1.ConditionTrue || c.Reason == "NotJoined" || c.Reason == "Disabled") {
@@ -145,22 +150,15 @@ func (sh *shell) switchBrokerCommand(verb, short string, disabled bool) *cobra.C
 			if err != nil {
 				return err
 			}
-			all, err := c.Brokers(cmd.Context())
+			b, err := knownBrokerOf(cmd.Context(), c, args[0])
 			if err != nil {
 				return err
 			}
-			for _, b := range all {
-				if b.ID != args[0] {
-					continue
-				}
-				b.Payload.Spec.Disabled = disabled
-				b, err := c.PutBroker(cmd.Context(), b.ID, b.Payload.Spec)
-				if err != nil {
-					return err
-				}
-				return sh.awaitBroker(cmd.Context(), c, b)
+			b.Payload.Spec.Disabled = disabled
+			if b, err = c.PutBroker(cmd.Context(), b.ID, b.Payload.Spec); err != nil {
+				return err
 			}
-			return api.Errorf(api.CodeNotFound, "there is no broker %.63q here", args[0]).Fix("see: bourse brokers")
+			return sh.awaitBroker(cmd.Context(), c, b)
 		},
 	}
 }

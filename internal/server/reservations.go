@@ -64,13 +64,18 @@ func (s *Server) evaluate(ctx context.Context, in *struct{ Body api.ReservationC
 	if err != nil {
 		return nil, err
 	}
-	if parts, _ := s.Engine.Split(s.Exchange.View(), ask, s.Exchange.Now()); len(parts) > 1 {
-		ask.Size, ask.Request.Resources = parts[0], parts[0].Resources()
-		e := s.Engine.Evaluate(s.Exchange.View(), ask, s.Exchange.Now())
-		e.Decision.Parts = len(parts)
-		return &body[api.Evaluation]{e}, nil
+	view, now := s.Exchange.View(), s.Exchange.Now()
+	var parts []market.Amounts
+	if ask.Request.Split > 1 {
+		if parts, _ = s.Engine.Split(view, ask, now); len(parts) > 1 {
+			ask.Size, ask.Request.Resources = parts[0], parts[0].Resources()
+		}
 	}
-	return &body[api.Evaluation]{s.Engine.Evaluate(s.Exchange.View(), ask, s.Exchange.Now())}, nil
+	e := s.Engine.Evaluate(view, ask, now)
+	if len(parts) > 1 {
+		e.Decision.Parts = len(parts)
+	}
+	return &body[api.Evaluation]{e}, nil
 }
 
 // ask is what a request comes to; sale, if it is a purchase, the plan that it is from.
