@@ -113,10 +113,11 @@ func TestEndorsedByARoot(t *testing.T) {
 	x, root, other := books(t), transporttest.NewParty(t, "root"), transporttest.NewParty(t, "other")
 	old, next := transporttest.NewParty(t, "milan"), transporttest.NewParty(t, "milan")
 	strict := trust.Demand{Pinned: func() bool { return true }, Roots: []clusterkey.PublicKey{other.Key.Public(), root.Key.Public()}}
+	now := time.Now().Truncate(time.Second)
 	endorsed := func(p *transporttest.Party, by *transporttest.Party, change func(*api.Endorsement)) string {
 		e := api.Endorsement{
 			Protocol: api.Protocol, Cluster: "milan", Fingerprint: p.Key.Public().Fingerprint().String(),
-			Issued: metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second)), Expires: metav1.NewTime(time.Now().Add(time.Hour).Truncate(time.Second)),
+			Issued: metav1.NewTime(now.Add(-time.Hour)), Expires: metav1.NewTime(now.Add(time.Hour)),
 		}
 		change(&e)
 		return p.Sign(api.DocumentCard, api.Card{Cluster: "milan", Key: p.Key.Public().String(), Endorsement: by.Sign(api.DocumentEndorsement, e)})
