@@ -113,16 +113,20 @@ func (a Amounts) Resources() api.Resources {
 	}
 	out := make(api.Resources, len(a))
 	for _, x := range a {
-		switch x.Resource {
-		case "cpu":
-			out[corev1.ResourceCPU] = *resource.NewMilliQuantity(x.Value, resource.DecimalSI)
-		case "memory", "ephemeral-storage", "storage":
-			out[corev1.ResourceName(x.Resource)] = *resource.NewQuantity(x.Value, resource.BinarySI)
-		default:
-			out[corev1.ResourceName(x.Resource)] = *resource.NewQuantity(x.Value, resource.DecimalSI)
-		}
+		out[corev1.ResourceName(x.Resource)] = x.Quantity()
 	}
 	return out
+}
+
+// Quantity is the amount as Kubernetes writes it.
+func (x Amount) Quantity() resource.Quantity {
+	switch x.Resource {
+	case "cpu":
+		return *resource.NewMilliQuantity(x.Value, resource.DecimalSI)
+	case "memory", "ephemeral-storage", "storage":
+		return *resource.NewQuantity(x.Value, resource.BinarySI)
+	}
+	return *resource.NewQuantity(x.Value, resource.DecimalSI)
 }
 
 // Of is the amount of one resource.

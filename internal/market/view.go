@@ -92,7 +92,7 @@ type View struct {
 func (v *View) Len() int { return v.size }
 
 // At returns the listing in a slot.
-func (v *View) At(slot int) *Listing { return v.chunks[slot/chunkSize][slot%chunkSize] }
+func (v *View) At(slot int) *Listing { return v.chunks[uint(slot)/chunkSize][uint(slot)%chunkSize] }
 
 // Chunk is so many listings, by slot; those beyond Len are nil. One that two views share is the same in both.
 type Chunk = [chunkSize]*Listing

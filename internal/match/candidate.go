@@ -13,6 +13,8 @@ import (
 type candidate struct {
 	*market.Listing
 	freshUntil market.Time
+	order      order // of its name
+	gone       bool  // see market.Listing.Gone
 	// settled are the filters, by their bits, that it passes whoever asks.
 	settled uint32
 	slot    int32
@@ -52,7 +54,9 @@ func (a *Ask) kind() string {
 }
 
 func newCandidate(l *market.Listing, a *Ask) candidate {
-	c := candidate{Listing: l, slot: int32(l.Slot), uptime: int32(l.Uptime), honoured: int32(l.Honoured), freshUntil: l.FreshUntil, pool: l.Pool(a.Request.Pool)}
+	c := candidate{
+		Listing: l, order: orderOf(l.Cluster), slot: int32(l.Slot), gone: l.Gone(), uptime: int32(l.Uptime), honoured: int32(l.Honoured), freshUntil: l.FreshUntil, pool: l.Pool(a.Request.Pool),
+	}
 	if l.Member != nil {
 		c.card = l.Member.Card
 		c.liqo = minor(c.card)

@@ -53,13 +53,13 @@ func (q *question) decide() Ranking {
 	for slot := range q.view.Len() {
 		c := q.candidate(slot)
 		filter, why := q.eliminate(c)
-		if why != passes && c.Gone() {
+		if why != passes && c.gone {
 			continue
 		}
 		t.considered++
 		switch {
 		case why == passes:
-			t.qualified(ranked{q.score(c), c.Listing})
+			t.qualified(&ranked{q.score(c), c.order, c.Listing})
 		case filters[filter].hides:
 			t.hidden++
 		default:
@@ -80,6 +80,7 @@ type question struct {
 	member     *market.Member
 	liqo       int32  // the consumer's, see minor
 	filters    uint32 // by their bits, those that the request leaves anything to do
+	usual      uint32 // those that passesUsual asks
 	candidates reading[candidate]
 	where      answers
 	allow      permissions
@@ -90,7 +91,7 @@ type question struct {
 
 // question opens a question. The caller must close it.
 func (e *Engine) question(v *market.View, a Ask, now market.Time) *question {
-	q := &question{Ask: a, view: v, now: now, slot: -1, card: &api.Card{Cluster: a.Consumer},
+	q := &question{Ask: a, view: v, now: now, slot: -1, usual: usual, card: &api.Card{Cluster: a.Consumer},
 		candidates: e.candidates(a.kind()).open(),
 		where:      e.where.open(a.where),
 		allow:      permissions{language: e.allow},
@@ -142,7 +143,11 @@ func (q *question) candidate(slot int) *candidate {
 
 // eliminate returns the first filter that has a reason against the cluster, or passes.
 func (q *question) eliminate(c *candidate) (filter int, r reason) {
-	for open := q.filters &^ c.settled; open != 0; open &= open - 1 {
+	open := q.filters &^ c.settled
+	if passesUsual(q, c) {
+		open &^= q.usual
+	}
+	for ; open != 0; open &= open - 1 {
 		i := bits.TrailingZeros32(open)
 		if r := filters[i].check(q, c); r != passes {
 			return i, r

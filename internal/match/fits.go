@@ -93,10 +93,8 @@ func explainFits(q *question, c *candidate, _ reason) string {
 }
 
 func quantity(resource string, value int64) string {
-	for _, q := range (market.Amounts{{Resource: resource, Value: value}}).Resources() {
-		return q.String()
-	}
-	return ""
+	q := market.Amount{Resource: resource, Value: value}.Quantity()
+	return q.String()
 }
 
 // fraction is part of whole. Part is at least 0, whole more than that. Products of amounts need more than 64 bits.
