@@ -114,6 +114,18 @@ func serve(ctx context.Context, args []string) error {
 	if err := json.Unmarshal([]byte(args[0]), &o); err != nil {
 		return err
 	}
+	if o.Probes != "" && o.Profile != "" { // of how it starts
+		f, err := os.Create(o.Profile)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
+		o.Profile = ""
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -144,7 +156,9 @@ func serve(ctx context.Context, args []string) error {
 }
 
 func answer(answers *json.Encoder, profile string) error {
-	defer pprof.StopCPUProfile()
+	if profile != "" {
+		defer pprof.StopCPUProfile()
+	}
 	asked := bufio.NewScanner(os.Stdin)
 	for n := 0; asked.Scan(); n++ {
 		if n == 0 && profile != "" {
