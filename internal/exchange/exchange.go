@@ -140,20 +140,23 @@ func Fold(replay Replay) (*market.State, error) {
 // fold tells each of the events after the snapshot, once it is true.
 func fold(self string, each func(market.Event, *market.State), replay Replay) (*market.State, error) {
 	state := market.New(self)
-	ahead := ahead{apply: func(e market.Event) {
-		state.Apply(e)
-		each(e, state)
-	}}
 	head, err := replay(
 		func(_ journal.Head, data []byte) error {
 			err := state.Restore(data, onAllCores)
 			state.Resold() // what is in a snapshot is no news
 			return err
 		},
-		func(r journal.Record) error { return ahead.add(r.Events) })
-	if err == nil {
-		err = ahead.finish()
-	}
+		func(r journal.Record) error {
+			for _, data := range r.Events {
+				e, err := market.DecodeEvent(data)
+				if err != nil {
+					return err
+				}
+				state.Apply(e)
+				each(e, state)
+			}
+			return nil
+		})
 	if err != nil {
 		return nil, err
 	}
@@ -161,66 +164,6 @@ func fold(self string, each func(market.Event, *market.State), replay Replay) (*
 		return nil, fmt.Errorf("journal: it is at revision %d, its events at %d", head.Revision, state.Revision)
 	}
 	return state, nil
-}
-
-// ahead decodes events on other cores while those before them are applied, in their order.
-type ahead struct {
-	apply func(market.Event)
-	next  [][]byte         // gathered until it is worth a goroutine
-	under []chan []decoded // being decoded, the oldest first
-}
-
-type decoded struct {
-	event market.Event
-	err   error
-}
-
-// aheadBy is how many events are decoded together.
-const aheadBy = 256
-
-func (a *ahead) add(events [][]byte) error {
-	if a.next = append(a.next, events...); len(a.next) < aheadBy {
-		return nil
-	}
-	a.begin()
-	if len(a.under) <= 2*runtime.GOMAXPROCS(0) {
-		return nil
-	}
-	return a.end()
-}
-
-func (a *ahead) begin() {
-	done, events := make(chan []decoded, 1), a.next
-	a.next, a.under = nil, append(a.under, done)
-	go func() {
-		out := make([]decoded, len(events))
-		for i, data := range events {
-			out[i].event, out[i].err = market.DecodeEvent(data)
-		}
-		done <- out
-	}()
-}
-
-// end applies the oldest.
-func (a *ahead) end() error {
-	for _, d := range <-a.under[0] {
-		if d.err != nil {
-			return d.err
-		}
-		a.apply(d.event)
-	}
-	a.under = a.under[1:]
-	return nil
-}
-
-func (a *ahead) finish() error {
-	a.begin()
-	for len(a.under) > 0 {
-		if err := a.end(); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // onAllCores is a [market.Each].
