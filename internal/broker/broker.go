@@ -96,6 +96,7 @@ func Run(ctx context.Context, o Options) error {
 
 // lead runs the broker that is the only one on its journal.
 func lead(ctx context.Context, o Options) error {
+	known := readCheckpoint(o.Dir)
 	market, err := exchange.Open(ctx, o.Journal, exchange.Options{Clock: o.Clock, Log: o.Log})
 	if err != nil {
 		return err
@@ -114,7 +115,7 @@ func lead(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	return serve(ctx, o, market, authority, url, listener)
+	return serve(ctx, o, market, known, authority, url, listener)
 }
 
 // demandCA refuses to make a new CA where members know another: they would refuse this broker.
@@ -151,13 +152,13 @@ func identify(o Options, address net.Addr) (*tlsid.Authority, string, error) {
 	return authority, url, authority.WriteOperator(filepath.Join(o.Dir, "operator"), "admin")
 }
 
-func serve(ctx context.Context, o Options, market *exchange.Exchange, authority *tlsid.Authority, url string, listener net.Listener) error {
+func serve(ctx context.Context, o Options, market *exchange.Exchange, known checkpoint, authority *tlsid.Authority, url string, listener net.Listener) error {
 	group, ctx := errgroup.WithContext(ctx)
 	// The market outlives the listeners, so that calls that have begun are answered.
 	marketCtx, stopMarket := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopMarket()
 	group.Go(func() error { return market.Run(marketCtx) })
-	if err := loadCheckpoint(ctx, o, market); err != nil {
+	if err := recall(ctx, market, known); err != nil {
 		o.Log.Warn("the checkpoint of advertisements was not read: clusters show when they advertise again", "error", err)
 	}
 	engine := match.New()

@@ -28,17 +28,17 @@ func keepCheckpoint(ctx context.Context, o Options, x *exchange.Exchange) error 
 	var last *market.View
 	for {
 		select {
-		case <-ctx.Done():
-			return nil
+		case <-ctx.Done(): // once more
 		case <-ticker.C:
 		}
-		view := x.View()
-		if view == last {
-			continue
+		if view := x.View(); view != last {
+			last = view
+			if err := writeCheckpoint(filepath.Join(o.Dir, checkpointFile), view); err != nil {
+				o.Log.Warn("the advertisements were not checkpointed", "error", err)
+			}
 		}
-		last = view
-		if err := writeCheckpoint(filepath.Join(o.Dir, checkpointFile), view); err != nil {
-			o.Log.Warn("the advertisements were not checkpointed", "error", err)
+		if ctx.Err() != nil {
+			return nil
 		}
 	}
 }
@@ -57,16 +57,33 @@ func writeCheckpoint(path string, view *market.View) error {
 	return atomicfile.Write(path, data)
 }
 
-func loadCheckpoint(ctx context.Context, o Options, x *exchange.Exchange) error {
-	data, err := os.ReadFile(filepath.Join(o.Dir, checkpointFile))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
+// checkpoint is what was measured of each cluster. Call it for what readCheckpoint reads.
+type checkpoint func() (map[string]*market.Measured, error)
+
+// readCheckpoint reads it in the background: the market is loaded meanwhile.
+func readCheckpoint(dir string) checkpoint {
 	var all map[string]*market.Measured
-	if err := json.Unmarshal(data, &all); err != nil {
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		var data []byte
+		if data, err = os.ReadFile(filepath.Join(dir, checkpointFile)); err == nil {
+			err = json.Unmarshal(data, &all)
+		} else if errors.Is(err, os.ErrNotExist) {
+			err = nil
+		}
+	}()
+	return func() (map[string]*market.Measured, error) {
+		<-done
+		return all, err
+	}
+}
+
+// recall tells the market what it knew of its members when it was checkpointed.
+func recall(ctx context.Context, x *exchange.Exchange, known checkpoint) error {
+	all, err := known()
+	if err != nil || len(all) == 0 {
 		return err
 	}
 	view := x.View()
