@@ -40,10 +40,19 @@ func CallerOf(ctx context.Context) Caller {
 type connectionKey struct{}
 
 // connection remembers whose it is: its certificate is read once.
-type connection struct{ caller atomic.Pointer[Caller] }
+type connection struct {
+	caller atomic.Pointer[Caller]
+	lines  *lines
+}
+
+// connectionOf is that of a call, nil where the listener is not one of [Serve].
+func connectionOf(ctx context.Context) *connection {
+	c, _ := ctx.Value(connectionKey{}).(*connection)
+	return c
+}
 
 func (s *Server) byCertificate(r *http.Request) (Caller, error) {
-	conn, _ := r.Context().Value(connectionKey{}).(*connection)
+	conn := connectionOf(r.Context())
 	if conn == nil {
 		return s.readCertificate(r)
 	}

@@ -63,6 +63,7 @@ func TestQueue(t *testing.T) {
 		t.Errorf("paris reads %+v, %v", list, err)
 	}
 	ask(rome, "two", "90", 0)
+	time.Sleep(2 * time.Millisecond) // of two that are of the same one, neither is first
 	ask(rome, "three", "90", 0)
 	if _, err := rome.Client.Reserve(ctx, "four", patient("90", 0)); api.CodeOf(err) != api.CodeCapReached {
 		t.Errorf("a fourth waits: %v", err)

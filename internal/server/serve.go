@@ -31,19 +31,25 @@ func ListenSocket(path string) (net.Listener, error) {
 	return l, os.Chmod(path, 0o600)
 }
 
-// Serve serves until ctx ends, then lets calls that have begun end.
+// grace is how long a listener that ends waits for calls, and then for watches.
+const grace = 5 * time.Second
+
+// Serve serves until ctx ends, then lets calls that have begun end. Whoever ends it ends its watches, too.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
+	lasting, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	lines := &lines{lasting: lasting}
 	s := &http.Server{
 		Handler: h, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: maxWire, IdleTimeout: 2 * time.Minute,
 		ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
-			return context.WithValue(ctx, connectionKey{}, new(connection))
+			return context.WithValue(ctx, connectionKey{}, &connection{lines: lines})
 		},
 	}
 	closeUnused(s)
 	stopped := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(stopped)
-		grace, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		grace, cancel := context.WithTimeout(context.Background(), grace)
 		defer cancel()
 		if s.Shutdown(grace) != nil {
 			_ = s.Close()
@@ -54,6 +60,8 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 		return err
 	}
 	<-stopped
+	defer time.AfterFunc(grace, end).Stop()
+	lines.open.Wait()
 	return nil
 }
 

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
@@ -36,17 +36,18 @@ func (s *Server) watch(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
+	cluster := l.Cluster
 	lineage, revision, err := parseToken(in.Token)
 	if err != nil {
 		return nil, err
 	}
-	w, err := s.Exchange.Watch(ctx, l.Cluster, lineage, revision)
+	w, err := s.Exchange.Watch(ctx, cluster, lineage, revision)
 	if err != nil {
 		return nil, wrap(err)
 	}
 	var window *window
 	if in.Catalog != "" {
-		if window, err = s.openWindow(ctx, l.Cluster, w, in.Catalog); err != nil {
+		if window, err = s.openWindow(ctx, cluster, w, in.Catalog); err != nil {
 			w.Close()
 			return nil, wrap(err)
 		}
@@ -57,22 +58,16 @@ func (s *Server) watch(ctx context.Context, in *struct {
 	}
 	until := CallerOf(ctx).Until
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
-		defer w.Close()
-		ctx := hc.Context()
-		if !until.IsZero() { // a certificate that ended ends what it opened
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithDeadline(ctx, until)
-			defer cancel()
-		}
-		hc.SetHeader("Content-Type", "application/x-ndjson")
-		writer, ok := hc.BodyWriter().(http.ResponseWriter)
-		if !ok {
-			return
-		}
-		control := http.NewResponseController(writer)
-		defer func() { _ = control.SetWriteDeadline(time.Time{}) }() // the connection may serve other calls
+		r, writer := humago.Unwrap(hc)
 		complete := revision == 0 || lineage != w.Lineage || revision > w.Revision
-		stream{s, writer, control, l.Cluster, w.Lineage, map[string]api.MemberState{}, window}.run(ctx, w, complete)
+		err := s.takeOver(writer, r, until, func(ctx context.Context, l line) {
+			defer w.Close()
+			stream{s, l, cluster, w.Lineage, map[string]api.MemberState{}, window}.run(ctx, w, complete)
+		})
+		if err != nil {
+			w.Close()
+			Refuse(writer, err)
+		}
 	}}, nil
 }
 
@@ -94,9 +89,8 @@ func parseToken(text string) (lineage string, revision uint64, err error) {
 
 // stream is the answer to one watch.
 type stream struct {
-	s       *Server
-	w       http.ResponseWriter
-	control *http.ResponseController
+	s *Server
+	line
 	cluster string
 	lineage string
 	told    map[string]api.MemberState // how far others are members, by cluster
@@ -170,20 +164,4 @@ func (t stream) standings(events []api.WatchEvent, parties []string) []api.Watch
 		events = append(events, api.WatchEvent{Type: api.WatchStanding, Standing: &api.Standing{Cluster: party, State: l.Member.State}})
 	}
 	return events
-}
-
-func (t stream) write(events []api.WatchEvent) error {
-	if len(events) == 0 {
-		return nil
-	}
-	if err := t.control.SetWriteDeadline(time.Now().Add(slow)); err != nil {
-		return err
-	}
-	encoder := json.NewEncoder(t.w)
-	for _, e := range events {
-		if err := encoder.Encode(e); err != nil {
-			return err
-		}
-	}
-	return t.control.Flush()
 }

@@ -210,12 +210,3 @@ func (s *stall) encode(now market.Time) (lines []byte, err error) {
 	line()
 	return lines, err
 }
-
-// writeLines writes what is encoded.
-func (t stream) writeLines(lines []byte) error {
-	if err := t.control.SetWriteDeadline(time.Now().Add(slow)); err != nil {
-		return err
-	}
-	_, err := t.w.Write(lines)
-	return err
-}

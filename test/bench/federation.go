@@ -169,6 +169,11 @@ func connected(ctx context.Context, b *bench) ([]Figure, error) {
 	if err != nil {
 		return nil, err
 	}
+	if b.profile != "" { // of what lives while they are connected
+		if _, err := p.cpu(); err != nil {
+			return nil, err
+		}
+	}
 	return []Figure{
 		atMost(96, fmt.Sprintf("connected agents, %d: memory (RSS) of the broker for each", agents), (after-before)/1024/float64(agents), "KiB"),
 		plain("connected agents, files that a process may have open here", float64(files), ""),

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"runtime/pprof"
 	"strings"
 	"time"
@@ -197,6 +198,7 @@ func heapProfile(path string) error {
 		return err
 	}
 	defer f.Close()
+	runtime.GC()
 	return pprof.Lookup("heap").WriteTo(f, 0)
 }
 
