@@ -398,7 +398,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	group.Go(func() error { return shelf.run(ctx) })
 	group.Go(func() error { return more.run(ctx) })
 	return a.listen(ctx, &home{
-		Client: a.mgr.GetClient(), cluster: cluster, namespace: a.Namespace, member: m, policy: sharing, ledger: ledger, borrower: borrower, link: a.link, broker: m.url, doctor: d, gate: gate, brokers: more,
+		Client: a.mgr.GetClient(), cluster: cluster, namespace: a.Namespace, member: m, policy: sharing, ledger: ledger, borrower: borrower, requests: requests, link: a.link, broker: m.url, doctor: d, gate: gate, brokers: more,
 	}, away{reach, direct, shelf}, log)
 }
 
