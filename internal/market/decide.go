@@ -83,13 +83,16 @@ func (s *State) roomBeside(has Amounts, provider, pool, consumer string, size Am
 		return api.Errorf(api.CodeInsufficient, "cluster %s has no pool %q", provider, pool)
 	}
 	var already Amounts
-	if a := b.accounts[consumer]; a != nil {
+	if a := b.accounts[consumer]; a != nil && len(p.measured.Terms.MaxPerConsumer) > 0 {
 		already = a.total().Minus(has)
 	}
 	if why := p.measured.Terms.Refuses(size, already); why != "" {
 		return api.Errorf(api.CodeForbidden, "cluster %s: %s", provider, why)
 	}
-	if name, missing := b.short(size.Beyond(has)); missing > 0 {
+	if len(has) > 0 {
+		size = size.Beyond(has)
+	}
+	if name, missing := b.short(size); missing > 0 {
 		short := Amounts{{name, missing}}.Resources()[corev1.ResourceName(name)]
 		return api.Errorf(api.CodeInsufficient, "cluster %s is %s %s short", provider, short.String(), name)
 	}
