@@ -64,7 +64,11 @@ type Options struct {
 	// BrokerURL overrides the token's. CertDir holds tls.crt, tls.key and ca.crt where the broker's CA
 	// is not its own; then there is no token.
 	BrokerURL, CertDir string
-	brokerName         string // that of a broker more; empty: the main one
+	// Objects is the broker's cluster, in whose ObjectsNamespace the agent reaches the broker through objects, instead of by its
+	// REST API. Nil: by that.
+	Objects          *rest.Config
+	ObjectsNamespace string
+	brokerName       string // that of a broker more; empty: the main one
 	// Identity is where the keys are kept. Default: the Secret "bourse-identity" in Namespace.
 	Identity store.Store
 	// Interval is how often the cluster advertises without a change. Default 30 s.

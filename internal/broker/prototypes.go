@@ -20,19 +20,23 @@ import (
 	"github.com/bourse-dev/bourse/internal/server"
 	"github.com/bourse-dev/bourse/internal/server/compat"
 	"github.com/bourse-dev/bourse/internal/server/distributedcatalog"
+	"github.com/bourse-dev/bourse/internal/server/kubernetes"
 )
 
 // Prototypes are the prototypes' interfaces, each off by default. The first ones are in package compat.
 type Prototypes struct {
 	// Agents serves their resource agents, which their certificates name by the common name.
 	Agents bool
+	// Objects serves members, and such agents, through objects in the broker's own cluster. See package server/kubernetes.
+	Objects bool
 	// LegacyCA is a file with further CAs (PEM) whose certificates may name such agents. Empty: none.
 	LegacyCA string
 	// Catalog and Orchestrator are those of liqo-broker.
 	Catalog, Orchestrator bool
 	// DistributedCatalog serves members as that prototype's broker did. See package distributedcatalog.
 	DistributedCatalog bool
-	// Kubernetes is the broker's own cluster, whose ForeignClusters are in the catalog. Default: the one that it runs in, if any.
+	// Kubernetes is the broker's own cluster, whose ForeignClusters are in the catalog. Default: the one that it runs in, if any;
+	// with Objects there must be one.
 	Kubernetes *rest.Config
 }
 
@@ -41,17 +45,18 @@ const legacyFile = "legacy.key"
 
 // serve adds them to a server that does not serve yet.
 func (p Prototypes) serve(o Options, s *server.Server, authority *tlsid.Authority) error {
-	if !p.Agents && !p.Catalog && !p.Orchestrator {
+	agents := p.Agents || p.Objects
+	if !agents && !p.Catalog && !p.Orchestrator {
 		return nil
 	}
-	options := compat.Options{Server: s, Agents: p.Agents, Catalog: p.Catalog, Orchestrator: p.Orchestrator, Log: o.Log}
+	options := compat.Options{Server: s, Agents: agents, Catalog: p.Catalog, Orchestrator: p.Orchestrator, Log: o.Log}
 	if p.Catalog || p.Orchestrator {
 		var err error
 		if options.ForeignClusters, err = p.foreignClusters(o.Log); err != nil {
 			return err
 		}
 	}
-	if p.Agents {
+	if agents {
 		var err error
 		file := filepath.Join(o.Dir, "ca", legacyFile)
 		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) && compat.Members(s.Exchange.View()) {
@@ -61,6 +66,9 @@ func (p Prototypes) serve(o Options, s *server.Server, authority *tlsid.Authorit
 		if options.Secret, err = compat.OpenSecret(file); err != nil {
 			return err
 		}
+	}
+	if p.Agents {
+		var err error
 		var further []byte
 		if p.LegacyCA != "" {
 			if further, err = os.ReadFile(p.LegacyCA); err != nil {
@@ -73,6 +81,22 @@ func (p Prototypes) serve(o Options, s *server.Server, authority *tlsid.Authorit
 	}
 	compat.Serve(options)
 	return nil
+}
+
+// locate finds the cluster in whose objects members are served. Errors: Invalid with the flag.
+func (p *Prototypes) locate() (err error) {
+	if !p.Objects || p.Kubernetes != nil {
+		return nil
+	}
+	if p.Kubernetes, err = rest.InClusterConfig(); err != nil {
+		return api.Invalid("--broker-interface", "members have no objects where the broker runs in no cluster: %s", err).Fix("run it in one (config/kubernetes), or name one: --kubeconfig")
+	}
+	return nil
+}
+
+// serveObjects serves members through objects until ctx ends.
+func (p Prototypes) serveObjects(ctx context.Context, s *server.Server) error {
+	return kubernetes.Run(ctx, kubernetes.Options{Server: s, Cluster: p.Kubernetes, Log: s.Log})
 }
 
 // wrap puts before what members call what clients of the Distributed Catalog call.

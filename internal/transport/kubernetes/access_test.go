@@ -1,0 +1,71 @@
+package kubernetes_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/transport/kubernetes"
+)
+
+const kubeconfig = `{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {server: "https://broker:6443"}}],
+ contexts: [{name: c, context: {cluster: c, user: u, namespace: bourse-member-rome}}], users: [{name: u, user: USER}]}`
+
+func write(t *testing.T, user string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	text := kubeconfig[:len(kubeconfig)-len("USER}]}")] + user + "}]}"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestAccess(t *testing.T) {
+	var shown string
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { shown = r.Header.Get("Authorization") }))
+	defer server.Close()
+	config, namespace, err := kubernetes.Access(write(t, "{token: secret}"), "")
+	if err != nil || namespace != "bourse-member-rome" || config.Host != "https://broker:6443" {
+		t.Fatalf("%s, %v", namespace, err)
+	}
+	config.Host = server.URL
+	c, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := c.Get(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	if shown != "Bearer secret" {
+		t.Errorf("it shows %q", shown)
+	}
+	if _, namespace, _ = kubernetes.Access(write(t, "{token: secret}"), "mine"); namespace != "mine" {
+		t.Errorf("the namespace is %q", namespace)
+	}
+}
+
+// The file comes from somebody else: it may not have this machine run anything.
+func TestHostileKubeconfig(t *testing.T) {
+	for name, user := range map[string]string{
+		"a program":       "{exec: {apiVersion: client.authentication.k8s.io/v1, command: rm, interactiveMode: Never}}",
+		"an old provider": "{auth-provider: {name: gcp, config: {cmd-path: rm}}}",
+		"a file of ours":  "{tokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token}",
+	} {
+		if _, _, err := kubernetes.Access(write(t, user), ""); api.CodeOf(err) != api.CodeInvalid {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, file := range []string{"nosuch", os.DevNull} {
+		if _, _, err := kubernetes.Access(file, ""); api.CodeOf(err) != api.CodeInvalid {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+}
