@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
@@ -37,6 +38,9 @@ type Member struct {
 	DistributedCatalog bool
 	// Offers are what it sells, by name.
 	Offers map[string]api.OfferSpec
+	// Through, if set, is how it reaches the broker's cluster, in whose objects its calls are, instead of the broker: with the
+	// namespace there. An operator has to approve it.
+	Through func() (*rest.Config, string, error)
 	// Socket is where its people reach its agent. Default: DIR/NAME.sock.
 	Socket string
 
@@ -185,9 +189,17 @@ func (f *Federation) startMember(ctx context.Context, m *Member, log *slog.Logge
 			return err
 		}
 	}
-	token, err := f.Operator.CreateToken(ctx, m.Name, time.Hour)
-	if err != nil {
-		return err
+	var way agent.Options
+	if m.Through != nil {
+		if way.Objects, way.ObjectsNamespace, err = m.Through(); err != nil {
+			return err
+		}
+	} else {
+		token, err := f.Operator.CreateToken(ctx, m.Name, time.Hour)
+		if err != nil {
+			return err
+		}
+		way.Join = token.Token
 	}
 	if m.Socket == "" {
 		m.Socket = filepath.Join(f.Dir, m.Name+".sock")
@@ -209,7 +221,7 @@ func (f *Federation) startMember(ctx context.Context, m *Member, log *slog.Logge
 			defer close(ended)
 			return agent.Run(ctx, agent.Options{
 				ConnectorListen: connector, ConnectorURL: url, DistributedCatalog: m.DistributedCatalog,
-				Kubernetes: m.Cluster.API.Config(), ClusterID: m.Name, Join: token.Token,
+				Kubernetes: m.Cluster.API.Config(), ClusterID: m.Name, Join: way.Join, Objects: way.Objects, ObjectsNamespace: way.ObjectsNamespace,
 				Identity: store.InDir(filepath.Join(f.Dir, m.Name)), Socket: m.Socket, Log: log.With("part", "agent"),
 			})
 		})
