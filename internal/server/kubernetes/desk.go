@@ -33,6 +33,7 @@ type desk struct {
 	woken              chan struct{}
 	changed            atomic.Bool // there may be something new to be painted
 	calls              map[string]*job
+	asked              asked
 	watching           func() // ends the watch of the member's reservations
 }
 
@@ -138,6 +139,7 @@ func (d *desk) look(ctx context.Context) error {
 		spec.Calls = nil
 		status.Message = wrong.Error()
 	} else if spec.Timestamp != "" {
+		status.Message = before.Message // of this one
 		d.advertised(ctx, spec, &status)
 	}
 	d.serve(ctx, spec.Calls, before.Answers)
@@ -241,26 +243,6 @@ func (d *desk) request(ctx context.Context, c kubernetes.Call) (*http.Request, e
 		r.Header.Set("Idempotency-Key", c.Key)
 	}
 	return r, nil
-}
-
-// advertised takes in the advertisement of a prototype's agent, which the broker's own interface for those reads.
-func (d *desk) advertised(ctx context.Context, spec kubernetes.Spec, status *kubernetes.Status) {
-	if spec.Timestamp == status.Observed {
-		return
-	}
-	body, err := json.Marshal(map[string]any{
-		"clusterID": d.cluster, "clusterName": spec.ClusterName, "resources": spec.Resources, "cost": spec.Cost, "timestamp": spec.Timestamp,
-	})
-	if err == nil {
-		err = d.own(ctx, tlsid.RoleLegacy, http.MethodPost, "/api/v1/advertisements", string(body))
-	}
-	if err != nil {
-		status.Message = err.Error()
-		if code := api.CodeOf(err); code == api.CodeNotMember || code == api.CodeUnavailable || code == api.CodeTooManyRequests {
-			return // again, as it may be taken then
-		}
-	}
-	status.Observed = spec.Timestamp
 }
 
 // describe says how the member stands.

@@ -25,13 +25,14 @@ func (d *desk) api() *client.Client {
 	return client.New("http://objects", &http.Client{Transport: inside{d, tlsid.RoleCluster}})
 }
 
-// own makes a call of the prototypes' interface, which has its own shapes, and returns its error.
-func (d *desk) own(ctx context.Context, role tlsid.Role, method, path, body string) error {
+// own makes a call of the prototypes' interface, which has its own shapes, and returns its error. key may be empty.
+func (d *desk) own(ctx context.Context, method, path, key, body string) error {
 	r, err := http.NewRequestWithContext(ctx, method, "http://objects"+path, strings.NewReader(body))
 	if err != nil {
 		return err
 	}
-	answer, err := inside{d, role}.RoundTrip(r)
+	r.Header.Set("Idempotency-Key", key)
+	answer, err := inside{d, tlsid.RoleLegacy}.RoundTrip(r)
 	if err != nil || answer.StatusCode < 300 {
 		return err
 	}

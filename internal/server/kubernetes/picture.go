@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"time"
 
@@ -16,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/identity/tlsid"
 	"github.com/bourse-dev/bourse/internal/server/compat"
 	"github.com/bourse-dev/bourse/internal/transport/kubernetes"
 )
@@ -107,12 +105,7 @@ func (d *desk) paint(ctx context.Context, state api.MemberState) error {
 	var all []api.Envelope[api.Reservation]
 	switch state {
 	case api.MemberActive:
-		if l := d.Server.Exchange.View().Listing(d.cluster); l != nil && l.Member != nil && l.Member.Legacy && l.Fresh(d.Server.Exchange.Now()) {
-			// It is about to be shown its instructions, which is how an agent of the prototypes accepts them.
-			if err := d.own(ctx, tlsid.RoleLegacy, http.MethodGet, "/api/v1/reservations", ""); err != nil {
-				d.log.Warn("an agent of the prototypes was not instructed", "error", err)
-			}
-		}
+		d.instruct(ctx)
 		var err error
 		if all, err = d.api().Reservations(ctx); err != nil {
 			return fmt.Errorf("read what is to be shown: %w", err)
@@ -128,6 +121,9 @@ func (d *desk) paint(ctx context.Context, state api.MemberState) error {
 	for i := range there.Items {
 		object := &there.Items[i]
 		r, ok := wanted[object.GetName()]
+		if !ok && state == api.MemberActive && d.asks(ctx, object) {
+			continue
+		}
 		if !ok {
 			if err := client.IgnoreNotFound(d.client.Delete(ctx, object)); err != nil {
 				return err

@@ -39,7 +39,7 @@ type Options struct {
 type office struct {
 	Options
 	cache  cache.Cache
-	client client.Client
+	client client.Client // reads from the cache, but for accounts
 	rest   http.Handler
 	log    *slog.Logger
 
@@ -75,8 +75,20 @@ func Run(ctx context.Context, o Options) error {
 	if err := f.listen(ctx); err != nil {
 		return err
 	}
-	f.log.Info("members are served through objects, too", "cluster", config.Host)
+	f.all.Go(func() { f.check(ctx) })
 	return f.cache.Start(ctx)
+}
+
+// check says in the log whether members can be served, and what to do where they cannot: the cache tries again for ever.
+func (f *office) check(ctx context.Context) {
+	early, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	switch {
+	case f.cache.WaitForCacheSync(early):
+		f.log.Info("members are served through objects, too", "cluster", f.Cluster.Host)
+	case ctx.Err() == nil:
+		f.log.Warn("members cannot be served through objects yet: the cluster does not answer, or lacks the kinds or the rights", "cluster", f.Cluster.Host, "remedy", "kubectl apply -k config/kubernetes")
+	}
 }
 
 // open makes the client and the cache of all namespaces that are bound to a cluster and of what is in them.
