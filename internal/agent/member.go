@@ -17,7 +17,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/identity/join"
 	"github.com/bourse-dev/bourse/internal/identity/store"
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
-	"github.com/bourse-dev/bourse/internal/transport/kubernetes"
+	objects "github.com/bourse-dev/bourse/internal/transport/kubernetes"
 )
 
 // membership is who this cluster is to its broker and to its peers.
@@ -29,6 +29,7 @@ type membership struct {
 	// rotated tells that the store holds a newer key.
 	rotated chan struct{}
 	tls     *tlsid.Client
+	objects *objects.Access // instead of tls
 	http    *http.Client
 	valve   *valve
 	broker  *client.Client
@@ -50,7 +51,8 @@ func enter(ctx context.Context, cluster string, o Options, log *slog.Logger) (*m
 	m := &membership{cluster: cluster, store: o.Identity, log: log, rotated: make(chan struct{}, 1)}
 	switch {
 	case o.Objects != nil:
-		err = m.keys(ctx, o.Objects.Host, o, &id)
+		m.objects = o.Objects
+		err = m.keys(ctx, o.Objects.Config.Host, o, &id)
 	case o.CertDir != "":
 		err = m.provided(ctx, o, &id)
 	case len(id.CertPEM) > 0:
@@ -76,8 +78,8 @@ func enter(ctx context.Context, cluster string, o Options, log *slog.Logger) (*m
 	}
 	var way http.RoundTripper
 	if o.Objects != nil {
-		m.url = o.Objects.Host // whatever broker it was that the cluster joined by REST before
-		if way, err = kubernetes.Open(ctx, cluster, o.ObjectsNamespace, o.Objects, log); err != nil {
+		m.url = o.Objects.Config.Host // whatever broker it was that the cluster joined by REST before
+		if way, err = objects.Open(ctx, cluster, o.Objects, log); err != nil {
 			return nil, err
 		}
 	} else {

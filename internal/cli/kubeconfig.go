@@ -51,7 +51,7 @@ func (t *transportFlags) read(o *agent.Options) (err error) {
 	case o.BrokerURL != "" || o.CertDir != "":
 		return api.Invalid("--broker-kubeconfig", "it does not go with --broker-url and --broker-cert-path").Fix("say one way to the broker")
 	}
-	o.Objects, o.ObjectsNamespace, err = objects.Access(t.kubeconfig, t.namespace)
+	o.Objects, err = objects.ReadAccess(t.kubeconfig, t.namespace)
 	return err
 }
 

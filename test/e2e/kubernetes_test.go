@@ -9,12 +9,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
@@ -36,7 +36,7 @@ func TestKubernetesTransport(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := kubeconfigFor(t, c, "rome")
-	rome := &simulated.Member{Options: sim.Options{Name: "rome", Nodes: 1}, Through: func() (*rest.Config, string, error) { return kubernetes.Access(file, "") }}
+	rome := &simulated.Member{Options: sim.Options{Name: "rome", Nodes: 1}, Through: access(t, file)}
 	milan := &simulated.Member{Options: sim.Options{Name: "milan", Nodes: 2, CPU: 8, Memory: 32}, Sharing: &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}}}
 	ctx, stop := context.WithCancel(t.Context())
 	f, err := simulated.StartWith(ctx, t.TempDir(), slog.New(slog.DiscardHandler), broker.Prototypes{Agents: true, Objects: true, Kubernetes: own}, rome, milan)
@@ -64,7 +64,7 @@ func TestKubernetesTransport(t *testing.T) {
 	}
 	id := trade(t, rome, milan)
 
-	romes, err := kube.New(mustAccess(t, file), kube.Options{})
+	romes, err := kube.New(access(t, file).Config, kube.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,13 +135,16 @@ func kubeconfigFor(t *testing.T, c *lab.Cluster, cluster string) string {
 	return file
 }
 
-func mustAccess(t *testing.T, file string) *rest.Config {
+func access(t *testing.T, file string) *kubernetes.Access {
 	t.Helper()
-	config, namespace, err := kubernetes.Access(file, "")
-	if err != nil || namespace != kubernetes.Namespace("rome") {
-		t.Fatalf("%s, %v", namespace, err)
+	a, err := kubernetes.ReadAccess(file, "")
+	if err != nil {
+		t.Fatal(err)
 	}
-	return config
+	if left := time.Until(a.Ends()); a.Namespace != kubernetes.Namespace("rome") || left < 50*time.Minute || left > 70*time.Minute {
+		t.Errorf("namespace %s, for %s", a.Namespace, left)
+	}
+	return a
 }
 
 // trade reserves at milan for rome's people, and releases it again.

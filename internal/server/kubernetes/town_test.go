@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
@@ -88,7 +87,7 @@ func (w *town) line(cluster string) *client.Client {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	w.t.Cleanup(cancel)
-	l := must(kubernetes.Open(ctx, cluster, kubernetes.Namespace(cluster), rest.CopyConfig(w.cluster.Config()), servertest.Silent()))(w.t)
+	l := must(kubernetes.Open(ctx, cluster, &kubernetes.Access{Config: w.cluster.Config(), Namespace: kubernetes.Namespace(cluster)}, servertest.Silent()))(w.t)
 	return client.New("https://broker.cluster", &http.Client{Transport: l})
 }
 

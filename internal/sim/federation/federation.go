@@ -15,7 +15,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
@@ -25,6 +24,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/identity/store"
 	"github.com/bourse-dev/bourse/internal/sim"
 	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
+	objects "github.com/bourse-dev/bourse/internal/transport/kubernetes"
 )
 
 // Member is one cluster of the federation.
@@ -38,9 +38,8 @@ type Member struct {
 	DistributedCatalog bool
 	// Offers are what it sells, by name.
 	Offers map[string]api.OfferSpec
-	// Through, if set, is how it reaches the broker's cluster, in whose objects its calls are, instead of the broker: with the
-	// namespace there. An operator has to approve it.
-	Through func() (*rest.Config, string, error)
+	// Through, if set, are the objects through which it reaches the broker, instead of by REST. An operator has to approve it.
+	Through *objects.Access
 	// Socket is where its people reach its agent. Default: DIR/NAME.sock.
 	Socket string
 
@@ -189,17 +188,13 @@ func (f *Federation) startMember(ctx context.Context, m *Member, log *slog.Logge
 			return err
 		}
 	}
-	var way agent.Options
-	if m.Through != nil {
-		if way.Objects, way.ObjectsNamespace, err = m.Through(); err != nil {
-			return err
-		}
-	} else {
+	join := ""
+	if m.Through == nil {
 		token, err := f.Operator.CreateToken(ctx, m.Name, time.Hour)
 		if err != nil {
 			return err
 		}
-		way.Join = token.Token
+		join = token.Token
 	}
 	if m.Socket == "" {
 		m.Socket = filepath.Join(f.Dir, m.Name+".sock")
@@ -221,7 +216,7 @@ func (f *Federation) startMember(ctx context.Context, m *Member, log *slog.Logge
 			defer close(ended)
 			return agent.Run(ctx, agent.Options{
 				ConnectorListen: connector, ConnectorURL: url, DistributedCatalog: m.DistributedCatalog,
-				Kubernetes: m.Cluster.API.Config(), ClusterID: m.Name, Join: way.Join, Objects: way.Objects, ObjectsNamespace: way.ObjectsNamespace,
+				Kubernetes: m.Cluster.API.Config(), ClusterID: m.Name, Join: join, Objects: m.Through,
 				Identity: store.InDir(filepath.Join(f.Dir, m.Name)), Socket: m.Socket, Log: log.With("part", "agent"),
 			})
 		})

@@ -1,6 +1,8 @@
 package kubernetes
 
 import (
+	"encoding/base64"
+	"encoding/json"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -17,13 +19,40 @@ import (
 // reread is how often a kubeconfig is read again: its token ends, and somebody puts another one there before.
 const reread = 30 * time.Second
 
-// Access reads the kubeconfig that a broker's operator gave to a member: how the broker's cluster is reached, and the
+// Access is how a member reaches its objects in the broker's cluster.
+type Access struct {
+	Config    *rest.Config
+	Namespace string
+
+	token *token // nil: it shows none
+}
+
+// Ends is when the token ends that is shown; zero: it does not, or does not say.
+func (a *Access) Ends() time.Time {
+	if a.token == nil {
+		return time.Time{}
+	}
+	parts := strings.Split(a.token.current(), ".")
+	if len(parts) != 3 {
+		return time.Time{}
+	}
+	var claims struct {
+		Expires int64 `json:"exp"`
+	}
+	text, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil || json.Unmarshal(text, &claims) != nil || claims.Expires <= 0 {
+		return time.Time{}
+	}
+	return time.Unix(claims.Expires, 0)
+}
+
+// ReadAccess reads the kubeconfig that a broker's operator gave to a member: how the broker's cluster is reached, and the
 // namespace of the member, unless another is given. A token in it is read again now and then. Errors: Invalid with the flag.
-func Access(file, namespace string) (*rest.Config, string, error) {
+func ReadAccess(file, namespace string) (*Access, error) {
 	if within, ok := strings.CutPrefix(file, "~/"); ok {
 		home, err := os.UserHomeDir()
 		if err != nil {
-			return nil, "", api.Invalid("--broker-kubeconfig", "%s", err).Fix("name the file by its whole path")
+			return nil, api.Invalid("--broker-kubeconfig", "%s", err).Fix("name the file by its whole path")
 		}
 		file = filepath.Join(home, within)
 	}
@@ -33,23 +62,24 @@ func Access(file, namespace string) (*rest.Config, string, error) {
 		config, err = loaded.ClientConfig()
 	}
 	if err != nil {
-		return nil, "", api.Invalid("--broker-kubeconfig", "%s", err).Fix("name the file that the broker's operator made: bourse broker kubeconfig CLUSTER")
+		return nil, api.Invalid("--broker-kubeconfig", "%s", err).Fix("name the file that the broker's operator made: bourse broker kubeconfig CLUSTER")
 	}
 	if config.ExecProvider != nil || config.AuthProvider != nil || config.BearerTokenFile != "" { // it comes from somebody else
-		return nil, "", api.Invalid("--broker-kubeconfig", "%s has this machine run a program or show another file to get in", file).Fix("use a kubeconfig with a token in it: bourse broker kubeconfig CLUSTER")
+		return nil, api.Invalid("--broker-kubeconfig", "%s has this machine run a program or show another file to get in", file).Fix("use a kubeconfig with a token in it: bourse broker kubeconfig CLUSTER")
 	}
 	if namespace == "" {
 		if namespace, _, err = loaded.Namespace(); err != nil {
-			return nil, "", api.Invalid("--broker-kubeconfig", "%s", err).Fix("give --broker-namespace")
+			return nil, api.Invalid("--broker-kubeconfig", "%s", err).Fix("give --broker-namespace")
 		}
 	}
+	a := &Access{Config: config, Namespace: namespace}
 	if config.BearerToken != "" {
-		t := &token{file: file, text: config.BearerToken, read: time.Now()}
+		a.token = &token{file: file, text: config.BearerToken, read: time.Now()}
 		config.BearerToken = ""
-		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return bearer{t, next} })
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return bearer{a.token, next} })
 	}
 	config.QPS = -1 // the API server shares itself out fairly; a limit here only makes people wait
-	return config, namespace, nil
+	return a, nil
 }
 
 // load reads a kubeconfig, and nothing else: one that is empty is not the pod's own service account.

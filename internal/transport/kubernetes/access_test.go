@@ -1,6 +1,7 @@
 package kubernetes_test
 
 import (
+	"encoding/base64"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -30,12 +31,12 @@ func TestAccess(t *testing.T) {
 	var shown string
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { shown = r.Header.Get("Authorization") }))
 	defer server.Close()
-	config, namespace, err := kubernetes.Access(write(t, "{token: secret}"), "")
-	if err != nil || namespace != "bourse-member-rome" || config.Host != "https://broker:6443" {
-		t.Fatalf("%s, %v", namespace, err)
+	a, err := kubernetes.ReadAccess(write(t, "{token: secret}"), "")
+	if err != nil || a.Namespace != "bourse-member-rome" || a.Config.Host != "https://broker:6443" || !a.Ends().IsZero() {
+		t.Fatalf("%+v, %v", a, err)
 	}
-	config.Host = server.URL
-	c, err := rest.HTTPClientFor(config)
+	a.Config.Host = server.URL
+	c, err := rest.HTTPClientFor(a.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,8 +48,12 @@ func TestAccess(t *testing.T) {
 	if shown != "Bearer secret" {
 		t.Errorf("it shows %q", shown)
 	}
-	if _, namespace, _ = kubernetes.Access(write(t, "{token: secret}"), "mine"); namespace != "mine" {
-		t.Errorf("the namespace is %q", namespace)
+	if a, err = kubernetes.ReadAccess(write(t, "{token: secret}"), "mine"); err != nil || a.Namespace != "mine" {
+		t.Errorf("%+v, %v", a, err)
+	}
+	claims := base64.RawURLEncoding.EncodeToString([]byte(`{"exp":1763755200}`))
+	if a, err = kubernetes.ReadAccess(write(t, "{token: x."+claims+".y}"), ""); err != nil || a.Ends().Unix() != 1763755200 {
+		t.Errorf("the token ends %v, %v", a.Ends(), err)
 	}
 }
 
@@ -59,12 +64,12 @@ func TestHostileKubeconfig(t *testing.T) {
 		"an old provider": "{auth-provider: {name: gcp, config: {cmd-path: rm}}}",
 		"a file of ours":  "{tokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token}",
 	} {
-		if _, _, err := kubernetes.Access(write(t, user), ""); api.CodeOf(err) != api.CodeInvalid {
+		if _, err := kubernetes.ReadAccess(write(t, user), ""); api.CodeOf(err) != api.CodeInvalid {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for _, file := range []string{"nosuch", os.DevNull} {
-		if _, _, err := kubernetes.Access(file, ""); api.CodeOf(err) != api.CodeInvalid {
+		if _, err := kubernetes.ReadAccess(file, ""); api.CodeOf(err) != api.CodeInvalid {
 			t.Errorf("%s: %v", file, err)
 		}
 	}

@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
@@ -45,16 +44,17 @@ type Line struct {
 	mu       sync.Mutex
 	calls    map[string]*call
 	answered []string // calls to be taken away with the next one that is made
+	message  string   // what the broker says is wrong
 }
 
-// Open opens the line of a member; namespace is that of its objects in the broker's cluster. It ends with ctx.
-func Open(ctx context.Context, cluster, namespace string, config *rest.Config, log *slog.Logger) (*Line, error) {
-	c, err := client.NewWithWatch(config, client.Options{Mapper: Mapper()})
+// Open opens the line of a member. It ends with ctx.
+func Open(ctx context.Context, cluster string, a *Access, log *slog.Logger) (*Line, error) {
+	c, err := client.NewWithWatch(a.Config, client.Options{Mapper: Mapper()})
 	if err != nil {
 		return nil, err
 	}
 	l := &Line{
-		client: c, key: client.ObjectKey{Namespace: namespace, Name: AdvertisementName(cluster)}, cluster: cluster, log: log,
+		client: c, key: client.ObjectKey{Namespace: a.Namespace, Name: AdvertisementName(cluster)}, cluster: cluster, log: log,
 		slots: make(chan struct{}, MaxCalls), ctx: ctx, calls: map[string]*call{},
 	}
 	go l.listen(ctx)
@@ -98,7 +98,7 @@ func (l *Line) RoundTrip(r *http.Request) (*http.Response, error) {
 	first, err := c.await(func(a Answer) bool { return a.Status != 0 })
 	if err != nil {
 		c.end()
-		return nil, err
+		return nil, l.unanswered(err)
 	}
 	header := http.Header{"Content-Type": {"application/json"}}
 	if !first.Date.IsZero() {
@@ -160,6 +160,20 @@ func (l *Line) explain(err error) error {
 		return e.Fix("the kubeconfig, --broker-namespace and --cluster-id must be those of one member")
 	}
 	return e.Fix("check that the cluster of the broker can be reached")
+}
+
+// unanswered says why there may be no answer in time.
+func (l *Line) unanswered(err error) error {
+	if !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := api.Errorf(api.CodeUnavailable, "the broker did not answer in ClusterAdvertisement %s", l.key)
+	if l.message != "" {
+		e.Detail += ": " + l.message
+	}
+	return e.Fix("check that it runs, with --broker-interface kubernetes")
 }
 
 // await waits for an answer that will do.
@@ -296,6 +310,7 @@ func (l *Line) hear(u *unstructured.Unstructured) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.message = status.Message
 	for id, answer := range status.Answers {
 		if c := l.calls[id]; c != nil {
 			c.latest, c.known = answer, true
