@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -109,6 +110,36 @@ func TestANamespaceIsBoundByItsName(t *testing.T) {
 	long := strings.Repeat("a", 63)
 	if name := kubernetes.Namespace(long); len(name) > 63 || name == kubernetes.Namespace(long[:62]+"b") {
 		t.Errorf("the namespace of the longest ID is %s", name)
+	}
+}
+
+// One that was removed may ask to be admitted again, and its account stays if it is of later than that.
+func TestOneThatWasRemovedComesBack(t *testing.T) {
+	w := newTown(t)
+	ctx := context.Background()
+	rome, line := w.join("rome")
+	if _, err := w.Operator.SetMember(ctx, "rome", "remove"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := line.Reservations(ctx); api.CodeOf(err) != api.CodeSuspended {
+		t.Errorf("a removed member's call: %v", err)
+	}
+	time.Sleep(1100 * time.Millisecond) // the account's time has whole seconds
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: kubernetes.Namespace("rome"), Name: kubernetes.Account}}
+	if err := w.kube.Create(ctx, account); err != nil {
+		t.Fatal(err)
+	}
+	if err := line.PutCard(ctx, "rome", rome.Card(api.Properties{})); api.CodeOf(err) != api.CodeNotMember {
+		t.Errorf("its card: %v", err)
+	}
+	if _, err := w.Operator.SetMember(ctx, "rome", "approve"); err != nil {
+		t.Fatal(err)
+	}
+	if err := line.PutCard(ctx, "rome", rome.Card(api.Properties{})); err != nil {
+		t.Error(err)
+	}
+	if err := w.kube.Get(ctx, keyOf(account), account); err != nil {
+		t.Errorf("its new account: %v", err)
 	}
 }
 

@@ -63,36 +63,26 @@ func (d *desk) attend(ctx context.Context, state api.MemberState) {
 		d.watching = nil
 	case state == api.MemberActive && d.watching == nil:
 		ctx, d.watching = context.WithCancel(ctx)
-		d.all.Go(func() {
-			for ctx.Err() == nil {
-				d.wait(ctx)
-				d.change()
-			}
-		})
+		d.all.Go(func() { d.follow(ctx) })
 	}
 }
 
-// wait waits until something changed for the member, or a while.
-func (d *desk) wait(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, d.Again)
-	defer cancel()
-	watch, err := d.Server.Exchange.Watch(ctx, d.cluster, "", 0)
-	if err != nil {
-		<-ctx.Done()
-		return
-	}
-	defer watch.Close()
-	for {
-		if _, _, err := watch.Next(ctx); err != nil {
-			if ctx.Err() == nil { // it was closed: not at once again
-				select {
-				case <-ctx.Done():
-				case <-time.After(time.Second):
-				}
+// follow has the desk woken until ctx ends.
+func (d *desk) follow(ctx context.Context) {
+	for ctx.Err() == nil {
+		watch, err := d.Server.Exchange.Watch(ctx, d.cluster, "", 0)
+		if err == nil {
+			for err == nil {
+				d.change()
+				_, _, err = watch.Next(ctx)
 			}
-			return
+			watch.Close()
+			d.change() // it may have been closed because the member is none any more
 		}
-		d.change()
+		select { // not at once again
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
 	}
 }
 

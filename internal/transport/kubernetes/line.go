@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -105,7 +106,7 @@ func (l *Line) RoundTrip(r *http.Request) (*http.Response, error) {
 		header.Set("Date", first.Date.UTC().Format(http.TimeFormat))
 	}
 	return &http.Response{
-		StatusCode: first.Status, Status: http.StatusText(first.Status), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		StatusCode: first.Status, Status: fmt.Sprintf("%d %s", first.Status, http.StatusText(first.Status)), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: header, Body: c, ContentLength: -1, Request: r,
 	}, nil
 }
