@@ -226,3 +226,42 @@ func TestNobodyAnswers(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// Where the cluster with the objects is away, calls end soon, watches too; and it goes on when it is back.
+func TestTheClusterIsAway(t *testing.T) {
+	w := newTown(t)
+	_, line := w.join("rome")
+	ended, begun := make(chan error, 1), make(chan struct{}, 1)
+	go func() {
+		ended <- line.Watch(context.Background(), "", func(e api.WatchEvent) error {
+			if e.Type == api.WatchBookmark {
+				begun <- struct{}{}
+			}
+			return nil
+		})
+	}()
+	<-begun
+	w.cluster.Disconnect()
+	if _, err := line.Clusters(context.Background()); err != nil {
+		t.Errorf("after its watches ended: %v", err)
+	}
+	w.cluster.Down(true)
+	select {
+	case err := <-ended:
+		if api.CodeOf(err) != api.CodeUnavailable {
+			t.Errorf("the watch ended with %v", err)
+		}
+	case <-time.After(25 * time.Second):
+		t.Fatal("the watch goes on without a cluster")
+	}
+	if _, err := line.Clusters(context.Background()); api.CodeOf(err) != api.CodeUnavailable {
+		t.Errorf("a call: %v", err)
+	}
+	w.cluster.Down(false)
+	w.eventually("calls are answered again", func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_, err := line.Clusters(ctx)
+		return err
+	})
+}

@@ -46,7 +46,10 @@ func TestThroughObjects(t *testing.T) {
 	for _, cluster := range []string{"rome", "milan"} {
 		f.until(cluster+" asks to be admitted", func() bool { _, err := f.Operator.SetMember(ctx, cluster, "approve"); return err == nil })
 	}
-	f.until("both lend", func() bool {
+	f.until("rome has shown its card, and both lend", func() bool {
+		if c, err := f.Operator.Cluster(ctx, "rome"); err != nil || c.Payload.Card == "" {
+			return false
+		}
 		e, err := f.rome.People.Evaluate(ctx, api.Request{Resources: api.Resources{"cpu": resource.MustParse("1")}})
 		return err == nil && e.Decision.Candidates == 2
 	})

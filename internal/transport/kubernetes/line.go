@@ -28,7 +28,7 @@ import (
 const (
 	// told is after how many bytes that it has read the agent says so.
 	told = 8 << 10
-	// patience is how long taking away a call that nobody waits for any more may take.
+	// patience is how long it may take to look for answers, and to take away a call that nobody waits for any more.
 	patience = 5 * time.Second
 )
 
@@ -69,8 +69,9 @@ type call struct {
 	ctx  context.Context
 
 	news   chan struct{} // latest changed
-	latest Answer        // guarded by the line's lock, as is known
+	latest Answer        // guarded by the line's lock, as are the next two
 	known  bool
+	cut    error // why nothing is heard any more
 
 	at, said int64 // read so far, and how much of that the broker was told
 	over     sync.Once
@@ -181,13 +182,16 @@ func (l *Line) unanswered(err error) error {
 func (c *call) await(do func(Answer) bool) (Answer, error) {
 	for {
 		c.line.mu.Lock()
-		latest, known := c.latest, c.known
+		latest, known, cut := c.latest, c.known, c.cut
 		c.line.mu.Unlock()
 		if known && (latest.Lost || do(latest)) {
 			if latest.Lost {
 				return latest, io.ErrUnexpectedEOF
 			}
 			return latest, nil
+		}
+		if cut != nil {
+			return Answer{}, c.line.explain(cut)
 		}
 		select {
 		case <-c.news:
@@ -255,31 +259,54 @@ func (c *call) end() {
 	})
 }
 
-// listen hands out answers until ctx ends.
+// listen hands out answers until ctx ends. A watch that ends is opened again; only when that fails, calls do.
 func (l *Line) listen(ctx context.Context) {
-	for wait := time.Duration(0); ctx.Err() == nil; {
-		began := time.Now()
-		err := l.follow(ctx)
-		if time.Since(began) > time.Minute {
-			wait = 0
-		}
-		wait = min(max(2*wait, 100*time.Millisecond), 30*time.Second)
-		if ctx.Err() == nil {
-			l.log.Debug("the watch of the broker's answers ended", "error", err, "again in", wait)
+	for wait := shortest; ctx.Err() == nil; {
+		heard, err := l.follow(ctx)
+		if heard {
+			wait = shortest
+		} else if ctx.Err() == nil {
+			l.cut(err)
 		}
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
 		}
+		wait = min(2*wait, longest)
 	}
 }
 
-// follow watches the object until the watch ends.
-func (l *Line) follow(ctx context.Context) error {
+// How long it waits until it listens again.
+const (
+	shortest = 100 * time.Millisecond
+	longest  = 5 * time.Second
+)
+
+// cut ends all calls: those who made them make them again, and learn what is wrong.
+func (l *Line) cut(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.calls {
+		c.cut = err
+		c.tell()
+	}
+}
+
+func (c *call) tell() {
+	select {
+	case c.news <- struct{}{}:
+	default:
+	}
+}
+
+// follow watches the object until the watch ends, and says whether anything could be heard.
+func (l *Line) follow(ctx context.Context) (heard bool, err error) {
 	list := List(Advertisements)
 	only := &client.ListOptions{Namespace: l.key.Namespace, FieldSelector: fields.OneTermEqualSelector("metadata.name", l.key.Name)}
-	if err := l.client.List(ctx, list, only); err != nil {
-		return err
+	soon, cancel := context.WithTimeout(ctx, patience) // the client would try for longer
+	defer cancel()
+	if err := l.client.List(soon, list, only); err != nil {
+		return false, err
 	}
 	for i := range list.Items {
 		l.hear(&list.Items[i])
@@ -287,18 +314,18 @@ func (l *Line) follow(ctx context.Context) error {
 	only.Raw = &metav1.ListOptions{ResourceVersion: list.GetResourceVersion()}
 	changes, err := l.client.Watch(ctx, List(Advertisements), only)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer changes.Stop()
 	for event := range changes.ResultChan() {
 		if event.Type == watch.Error {
-			return apierrors.FromObject(event.Object)
+			return true, apierrors.FromObject(event.Object)
 		}
 		if u, ok := event.Object.(*unstructured.Unstructured); ok {
 			l.hear(u)
 		}
 	}
-	return errors.New("it was closed")
+	return true, nil
 }
 
 // hear hands out the answers in an object.
@@ -315,10 +342,7 @@ func (l *Line) hear(u *unstructured.Unstructured) {
 	for id, answer := range status.Answers {
 		if c := l.calls[id]; c != nil {
 			c.latest, c.known = answer, true
-			select {
-			case c.news <- struct{}{}:
-			default:
-			}
+			c.tell()
 		}
 	}
 	l.sweep(spec.Calls)
