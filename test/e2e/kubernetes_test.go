@@ -73,6 +73,7 @@ func TestKubernetesTransport(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("the picture", func(t *testing.T) { romeSeesItsReservation(t, romes, id) })
+	t.Run("idle", func(t *testing.T) { littleIsWritten(t, c) })
 	t.Run("its rights", func(t *testing.T) { romeMayNoMore(t, c, romes, admin) })
 	t.Run("the policy", func(t *testing.T) { nobodySpeaksForAnother(t, romes, admin) })
 	t.Run("the broker starts again", func(t *testing.T) {
@@ -207,6 +208,27 @@ func romeSeesItsReservation(t *testing.T, romes kube.Client, id string) {
 	if err := kubernetes.Part(u, "status", &s); err != nil || s.Member != api.MemberActive || !s.Active || s.Cluster == nil {
 		t.Errorf("%+v, %v", s, err)
 	}
+}
+
+// littleIsWritten demands that where nothing happens nearly nothing is asked: a watch shows every 20 s that it is alive, and rome advertises
+// every 30 s, each of which takes up to four requests.
+func littleIsWritten(t *testing.T, c *lab.Cluster) {
+	eventually(t, "it is idle", func(context.Context) error {
+		all, err := c.Requests(time.Now().Add(-10 * time.Second))
+		if err != nil {
+			return err
+		}
+		var asked []string
+		for _, r := range all {
+			if strings.HasPrefix(r.User, "system:serviceaccount:bourse-") && r.Verb != "watch" {
+				asked = append(asked, fmt.Sprintf("%s: %s %s %s", r.User, r.Verb, r.Resource, r.Name))
+			}
+		}
+		if len(asked) > 8 {
+			return fmt.Errorf("in 10s it made %d requests: %v", len(asked), asked)
+		}
+		return nil
+	})
 }
 
 // romeMayNoMore tries what config/kubernetes/members.yaml does not allow.
