@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -101,12 +102,27 @@ func (p Prototypes) serveObjects(ctx context.Context, s *server.Server) error {
 
 // wrap puts before what members call what clients of the Distributed Catalog call.
 func (p Prototypes) wrap(ctx context.Context, s *server.Server, authority *tlsid.Authority) http.Handler {
+	members := s.Members()
+	if p.Objects && !p.Agents {
+		members = withoutAgents(members)
+	}
 	if !p.DistributedCatalog {
-		return s.Members()
+		return members
 	}
 	s.Log.Info("the broker also answers clients of the Distributed Catalog", "url", s.URL)
-	return distributedcatalog.Broker(ctx, s.Members(), distributedcatalog.BrokerOptions{
+	return distributedcatalog.Broker(ctx, members, distributedcatalog.BrokerOptions{
 		URL: s.URL, Cluster: authority.Member, Revision: func() uint64 { return s.Exchange.View().Revision }, Log: s.Log,
+	})
+}
+
+// withoutAgents keeps the prototypes' agents' routes, which those need who come through objects, from who comes by HTTP.
+func withoutAgents(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/api/v1/") {
+			server.Refuse(w, api.Errorf(api.CodeNotFound, "agents of the prototypes are not served by HTTP here").Fix("ask the operator for --broker-interface both"))
+			return
+		}
+		next.ServeHTTP(w, r)
 	})
 }
 

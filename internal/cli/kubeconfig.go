@@ -83,6 +83,9 @@ func (sh *shell) kubeconfigCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if _, err := clients.RbacV1().ClusterRoles().Get(cmd.Context(), objects.Account, metav1.GetOptions{}); apierrors.IsNotFound(err) {
+				return api.Errorf(api.CodeNotFound, "the broker's cluster has no ClusterRole %s: a token would be worth nothing", objects.Account).Fix("kubectl apply -k config/kubernetes")
+			}
 			if err := bindNamespace(cmd.Context(), clients, args[0]); err != nil {
 				return api.Errorf(api.CodeUnavailable, "%s", err).Fix("act as an admin of the broker's cluster: --kubeconfig")
 			}

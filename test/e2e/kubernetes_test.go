@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -107,6 +108,10 @@ func brokersCluster(t *testing.T) *lab.Cluster {
 	source, err := federation.Source()
 	if err != nil {
 		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	if code := cli.Main([]string{"broker", "kubeconfig", "rome", "--kubeconfig", c.Kubeconfig()}, io.Discard, &said); code == 0 || !strings.Contains(said.String(), "kubectl apply -k config/kubernetes") {
+		t.Errorf("before anything is applied: exit code %d, %s", code, said.String())
 	}
 	var manifests [][]byte
 	for _, file := range listed(t, filepath.Join(source, "config", "kubernetes")) {

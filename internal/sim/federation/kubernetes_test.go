@@ -2,7 +2,11 @@ package federation_test
 
 import (
 	"context"
+	"crypto/tls"
+	"io"
 	"log/slog"
+	"net/http"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -73,6 +77,15 @@ func TestThroughObjects(t *testing.T) {
 	reserve(f.rome, "to-oslo", "oslo")
 	reserve(f.oslo, "to-milan", "milan")
 	release(f.oslo, "to-milan", "milan")
+
+	// By HTTP the prototypes' interface is not there: nobody asked for it.
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	t.Cleanup(transport.CloseIdleConnections)
+	answer := must((&http.Client{Transport: transport}).Get(f.URL + "/api/v1/instructions"))(t)
+	if said := must(io.ReadAll(answer.Body))(t); answer.StatusCode != http.StatusNotFound || !strings.Contains(string(said), "--broker-interface both") {
+		t.Errorf("%d %s", answer.StatusCode, said)
+	}
+	_ = answer.Body.Close()
 
 	f.StopBroker()
 	if err := f.StartBroker(); err != nil {
