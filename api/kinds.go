@@ -27,6 +27,8 @@ const (
 	ConditionOverstaying = "Overstaying"
 	// ConditionOffloaded of a ReservationInstruction: its namespaces are offloaded.
 	ConditionOffloaded = "Offloaded"
+	// ConditionResourcePlugin of a SharingPolicy: the resource plugin that it names answers.
+	ConditionResourcePlugin = "ResourcePlugin"
 	// ConditionCovered of a ProviderInstruction: the cluster really has free what it reserved.
 	ConditionCovered = "Covered"
 )

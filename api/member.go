@@ -89,3 +89,19 @@ type Renewal struct {
 	// CSR is a certificate request (DER, base64 in JSON), signed by the member's TLS key.
 	CSR []byte `json:"csr" maxLength:"8192"`
 }
+
+// CertificateCreate is the body by which an operator makes the certificate of a cluster whose agent is of the prototypes.
+type CertificateCreate struct {
+	// Request is a certificate request (PEM), signed by the agent's own key. The names that it asks for are ignored.
+	Request string `json:"request" maxLength:"16384"`
+	// Duration is how long the certificate lives, up to 8760h. Default 8760h.
+	Duration metav1.Duration `json:"duration,omitempty"`
+}
+
+// CertificateCreated is the answer.
+type CertificateCreated struct {
+	// Certificate is the cluster's, followed by the CA's; CA is the latter alone. Both are PEM.
+	Certificate string      `json:"certificate"`
+	CA          string      `json:"ca"`
+	Expires     metav1.Time `json:"expires"`
+}

@@ -186,6 +186,14 @@ func (c *Client) CreateToken(ctx context.Context, cluster string, ttl time.Durat
 	return out, err
 }
 
+// SignCSR makes the certificate of a cluster whose agent is of the prototypes from a certificate request (PEM), for operators; life 0 is the
+// broker's default. Errors: Invalid; Conflict where the broker does not serve such agents, or the cluster has a key of its own.
+func (c *Client) SignCSR(ctx context.Context, cluster, request string, life time.Duration) (api.CertificateCreated, error) {
+	var out api.CertificateCreated
+	err := c.call(ctx, http.MethodPost, "/members/"+url.PathEscape(cluster)+"/certificate", nil, api.CertificateCreate{Request: request, Duration: metav1.Duration{Duration: life}}, &out)
+	return out, err
+}
+
 // Backup writes a backup of the broker to w: all that it must not lose, its CA's key among it. Only the socket for
 // operators has it.
 func (c *Client) Backup(ctx context.Context, w io.Writer) error {

@@ -23,6 +23,13 @@ func (c *Client) MakeRequest(ctx context.Context, r api.RequestCreate) (RequestS
 	return one[api.RequestStatus](ctx, c, http.MethodPost, "/requests", nil, r)
 }
 
+// DryRun decides what a ResourceRequest would get, without making it.
+func (c *Client) DryRun(ctx context.Context, r api.RequestCreate) (api.Evaluation, error) {
+	var out api.Evaluation
+	err := c.call(ctx, http.MethodPost, "/evaluations", nil, r, &out)
+	return out, err
+}
+
 // Request reads a ResourceRequest.
 func (c *Client) Request(ctx context.Context, namespace, name string) (RequestStatus, error) {
 	return one[api.RequestStatus](ctx, c, http.MethodGet, requestPath(namespace, name), nil, nil)

@@ -281,6 +281,8 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	broker := transport.NewHTTP(cluster, m.broker)
 	engine := match.New()
 	sharing := &policy{Client: a.mgr.GetClient(), engine: engine, changed: make(chan struct{}, 1), came: func() {}}
+	top := newCeiling(cluster, ledger, sharing, log)
+	sharing.plugin = top.condition
 	inv := inventory.New(k, inventory.Options{Logger: log, Owner: liqo.Creator, Consumer: consumerOf(ledger), Nothing: placeholder})
 	var shop transport.Broker
 	if a.ConnectorListen != "" {
@@ -310,7 +312,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	}
 	reach := relay{broker, open}
 	gate := &provider.Gate{
-		Cluster: cluster, Key: m.key, Former: m.former(), Market: ledger, Engine: engine, Broker: broker, Log: log, Trust: demand, Fresh: advertiser.Fresh,
+		Cluster: cluster, Key: m.key, Former: m.former(), Market: ledger, Engine: engine, Broker: broker, Log: log, Trust: demand, Fresh: advertiser.Fresh, Ceiling: top.of,
 		Suspended: func(ctx context.Context, consumer string) (string, bool, error) {
 			s, err := known.suspends(ctx, consumer)
 			return s.why, s.is(), err
@@ -339,6 +341,8 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 			return err
 		}
 	}
+	came := sharing.came
+	sharing.came = func() { came(); top.tell() }
 	letter := func(document string) { post.receive(ctx, document) }
 	shelf := newCatalogs(kube.New(a.mgr.GetClient(), client.ObjectKey{Namespace: a.Namespace, Name: CatalogName}), log)
 	shelf.load(ctx)
@@ -364,7 +368,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	if here != nil {
 		requests.Volumes = a.mgr.GetAPIReader()
 	}
-	if err := a.control(sharing, known, requests, offers, &provider.Approvals{Client: a.mgr.GetClient(), Gate: gate}, more, wishes); err != nil {
+	if err := a.control(sharing, top, known, requests, offers, &provider.Approvals{Client: a.mgr.GetClient(), Gate: gate}, more, wishes); err != nil {
 		return err
 	}
 	group.Go(func() error { return inv.Run(ctx) })
@@ -383,26 +387,28 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	if err := advertiser.Begin(ctx); err != nil {
 		return err
 	}
-	d := a.newDoctor(cluster, m, ledger, reach, open, more, shelf, sharing, here)
+	d := a.newDoctor(cluster, m, ledger, reach, open, more, shelf, sharing, top, here)
 	if halves.peerings != nil {
 		d.places = halves.peerings.lend.places
 		group.Go(func() error { return d.places.run(ctx) })
 	}
 	group.Go(func() error { return d.run(ctx, shown.health) })
 	group.Go(func() error { return advertiser.Run(ctx) })
+	group.Go(func() error { return top.run(ctx) })
 	group.Go(func() error { offers.LookAtAll(ctx); return nil })
 	group.Go(func() error { return follow.run(ctx) })
 	group.Go(func() error { return direct.run(ctx) })
 	group.Go(func() error { return shelf.run(ctx) })
 	group.Go(func() error { return more.run(ctx) })
 	return a.listen(ctx, &home{
-		Client: a.mgr.GetClient(), cluster: cluster, namespace: a.Namespace, member: m, policy: sharing, ledger: ledger, borrower: borrower, link: a.link, broker: m.url, doctor: d, gate: gate, brokers: more,
+		Client: a.mgr.GetClient(), cluster: cluster, namespace: a.Namespace, member: m, policy: sharing, ledger: ledger, borrower: borrower, requests: requests, link: a.link, broker: m.url, doctor: d, gate: gate, brokers: more,
 	}, away{reach, direct, shelf}, log)
 }
 
 // control starts the controllers of the objects that people write.
-func (a *agent) control(sharing *policy, known *peers, requests *consumer.Requests, offers *provider.Offers, approvals *provider.Approvals, more *brokers, wishes chan event.GenericEvent) error {
-	err := ctrl.NewControllerManagedBy(a.mgr).Named("sharingpolicy").For(&api.SharingPolicy{}).Complete(sharing)
+func (a *agent) control(sharing *policy, top *ceiling, known *peers, requests *consumer.Requests, offers *provider.Offers, approvals *provider.Approvals, more *brokers, wishes chan event.GenericEvent) error {
+	err := ctrl.NewControllerManagedBy(a.mgr).Named("sharingpolicy").For(&api.SharingPolicy{}).
+		WatchesRawSource(source.Channel(top.poke, &handler.EnqueueRequestForObject{})).Complete(sharing)
 	if err != nil {
 		return err
 	}

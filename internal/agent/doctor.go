@@ -38,6 +38,7 @@ type doctor struct {
 	catalogs   *catalogs
 	connector  string // where others reach this cluster's; empty: it has none
 	sharing    *policy
+	top        *ceiling
 	here       *installed          // nil without a Liqo that can be used
 	places     *placeholders       // likewise
 	inspection *posture.Inspection // nil where the admin says that Liqo is not wanted
@@ -56,9 +57,9 @@ const (
 )
 
 // newDoctor makes the doctor of this cluster.
-func (a *agent) newDoctor(cluster string, m *membership, x *exchange.Exchange, b transport.Broker, open *feeds, more *brokers, shelf *catalogs, sharing *policy, here *installed) *doctor {
+func (a *agent) newDoctor(cluster string, m *membership, x *exchange.Exchange, b transport.Broker, open *feeds, more *brokers, shelf *catalogs, sharing *policy, top *ceiling, here *installed) *doctor {
 	c := a.mgr.GetClient()
-	d := &doctor{Client: c, cluster: cluster, namespace: a.Namespace, market: x, member: m, link: a.link, broker: b, feeds: open, brokers: more, catalogs: shelf, connector: a.ConnectorURL, sharing: sharing, here: here}
+	d := &doctor{Client: c, cluster: cluster, namespace: a.Namespace, market: x, member: m, link: a.link, broker: b, feeds: open, brokers: more, catalogs: shelf, connector: a.ConnectorURL, sharing: sharing, top: top, here: here}
 	if !a.WithoutLiqo {
 		d.inspection = &posture.Inspection{
 			Reader: a.mgr.GetAPIReader(), Lists: c, Writer: c, Prove: true, Namespace: a.Namespace, LiqoNamespace: a.LiqoNamespace,
@@ -175,6 +176,7 @@ func (d *doctor) ofSharing(lends bool) (found []api.Problem) {
 			found = append(found, health.PlaceholdersMissing.Of("pool "+pool, "kubectl apply -k config/placeholders, and name a PriorityClass that is there", "%s", why))
 		}
 	}
+	found = append(found, d.top.problems()...)
 	l := d.market.View().Listing(d.cluster)
 	if l == nil {
 		return found

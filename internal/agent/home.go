@@ -34,6 +34,7 @@ type home struct {
 	policy    *policy
 	ledger    *exchange.Exchange
 	borrower  *consumer.Borrower
+	requests  *consumer.Requests
 	link      *link
 	broker    string
 	doctor    *doctor
@@ -74,6 +75,14 @@ func (h *home) MakeRequest(ctx context.Context, r api.RequestCreate) (api.Envelo
 		return api.Envelope[api.RequestStatus]{}, kubernetesError(err)
 	}
 	return envelope(object), h.appears(ctx, object)
+}
+
+// Asks is what a request would ask for.
+func (h *home) Asks(ctx context.Context, r api.RequestCreate) (_ api.Request, err error) {
+	object := &api.ResourceRequest{Spec: api.ResourceRequestSpec{Request: r.Request, Offload: r.Offload}}
+	object.Namespace = cmp.Or(r.Namespace, metav1.NamespaceDefault)
+	r.Request.StickTo, err = h.requests.StickTo(ctx, object)
+	return r.Request, err
 }
 
 // appears waits until our own cache shows an object: whoever made it looks at it next.

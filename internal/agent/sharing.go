@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/liqo/plugin"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/match"
 )
@@ -25,6 +26,8 @@ type policy struct {
 	changed chan struct{}
 	// came tells of each change besides.
 	came func()
+	// plugin is what is known of the resource plugin that it names; nil if nothing.
+	plugin func() *metav1.Condition
 }
 
 // Reconcile takes in the policy. One that is not valid shares nothing, and says why.
@@ -48,7 +51,14 @@ func (p *policy) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result, e
 	}
 	p.set(sharing)
 	before := object.DeepCopy()
-	if !meta.SetStatusCondition(&object.Status.Conditions, condition) {
+	changed := meta.SetStatusCondition(&object.Status.Conditions, condition)
+	if of := p.plugin(); of != nil {
+		of.ObservedGeneration = object.Generation
+		changed = meta.SetStatusCondition(&object.Status.Conditions, *of) || changed
+	} else {
+		changed = meta.RemoveStatusCondition(&object.Status.Conditions, api.ConditionResourcePlugin) || changed
+	}
+	if !changed {
 		return ctrl.Result{}, nil
 	}
 	return ctrl.Result{}, client.IgnoreNotFound(p.Status().Patch(ctx, &object, client.MergeFrom(before)))
@@ -60,6 +70,11 @@ func (p *policy) check(s *api.Sharing) error {
 	}
 	if s.APIServerAccess == api.APIServerNetwork && s.Network != api.NetworkWireGuard {
 		return api.Invalid("apiServerAccess", "the API server cannot be reached through a network where there is none").Fix("say network: wireguard, or apiServerAccess: direct")
+	}
+	if s.ResourcePlugin != "" {
+		if err := plugin.Check("resourcePlugin", s.ResourcePlugin); err != nil {
+			return err
+		}
 	}
 	for _, pool := range s.Pools {
 		lent := api.Resources{}

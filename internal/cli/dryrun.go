@@ -18,11 +18,7 @@ import (
 )
 
 // dryRun explains what reserve would do.
-func (sh *shell) dryRun(ctx context.Context, c *client.Client, w *wish, r api.Request) error {
-	e, err := c.Evaluate(ctx, r)
-	if err != nil {
-		return err
-	}
+func (sh *shell) dryRun(ctx context.Context, c *client.Client, w *wish, r api.Request, e api.Evaluation) error {
 	if sh.output == "json" || sh.output == "yaml" {
 		return sh.encode(e)
 	}

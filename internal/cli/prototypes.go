@@ -1,8 +1,13 @@
 package cli
 
 import (
+	"fmt"
+	"io"
+	"os"
 	"slices"
+	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/bourse-dev/bourse/api"
@@ -49,4 +54,70 @@ func (p *prototypeFlags) read() (broker.Prototypes, error) {
 	var err error
 	p.Kubernetes, err = kubernetes(p.kubeconfig)
 	return p.Prototypes, err
+}
+
+// maxCSR is far above any certificate request.
+const maxCSR = 64 << 10
+
+func (sh *shell) signCSRCommand() *cobra.Command {
+	var cluster string
+	var life time.Duration
+	cmd := &cobra.Command{
+		Use: "sign-csr FILE --cluster ID", Short: "Make the certificate of a cluster whose agent is of the prototypes", Args: cobra.ExactArgs(1),
+		Long: "FILE (- is standard input) holds a certificate request, which the member made with a key that never leaves it. Printed is the\n" +
+			"certificate that its agent shows, and after it that of the CA, by which the agent verifies the broker: both are PEM. It\n" +
+			"names the cluster that you say, whatever the request asks for, is for clients alone, and worth nothing once the cluster has\n" +
+			"joined with a key of its own. It is for brokers with the built-in CA and --broker-interface http. To end it earlier than\n" +
+			"with its time: bourse broker revoke.",
+		Example: "  there  openssl req -new -newkey rsa:2048 -nodes -keyout tls.key -subj /CN=cluster-1 -out cluster-1.csr\n" +
+			"  here   bourse broker sign-csr cluster-1.csr --cluster cluster-1 > tls.crt\n" +
+			"  here   bourse broker sign-csr cluster-1.csr --cluster cluster-1 --duration 720h -o json",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cluster == "" {
+				return api.Invalid("--cluster", "the certificate must name a cluster").Fix("give its ID, as its agent has it in --cluster-id")
+			}
+			request, err := readSmall(args[0])
+			if err != nil {
+				return err
+			}
+			c, err := sh.operator()
+			if err != nil {
+				return err
+			}
+			made, err := c.SignCSR(cmd.Context(), cluster, request, life)
+			if err != nil {
+				return err
+			}
+			if sh.output == "json" || sh.output == "yaml" {
+				return sh.encode(made)
+			}
+			fmt.Fprintf(sh.progress, "Good until %s, for %s. The second certificate is the CA's: the agent's ca.crt.\n", made.Expires.Format(time.RFC3339), cluster)
+			_, err = fmt.Fprint(sh.out, made.Certificate)
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&cluster, "cluster", "", "ID of the cluster, as its agent has it in --cluster-id (required)")
+	cmd.Flags().DurationVar(&life, "duration", 8760*time.Hour, "how long the certificate lives, 8760h at most")
+	return cmd
+}
+
+// readSmall reads a small text from a file, or from standard input.
+func readSmall(file string) (string, error) {
+	in := io.Reader(os.Stdin)
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return "", api.Invalid("FILE", "%s", err).Fix("name a file with a certificate request")
+		}
+		defer f.Close()
+		in = f
+	}
+	data, err := io.ReadAll(io.LimitReader(in, maxCSR+1))
+	if err == nil && len(data) > maxCSR {
+		err = fmt.Errorf("%s is larger than %d bytes", file, maxCSR)
+	}
+	if err != nil {
+		return "", api.Invalid("FILE", "%s", err).Fix("name a file with a certificate request")
+	}
+	return string(data), nil
 }

@@ -224,18 +224,19 @@ func (sh *shell) reserve(ctx context.Context, w *wish) error {
 
 // place makes the ResourceRequest of a request, and waits for what becomes of it.
 func (sh *shell) place(ctx context.Context, c *client.Client, w *wish, r api.Request) error {
-	if w.dryRun {
-		return sh.dryRun(ctx, c, w, r)
-	}
-	// Nothing is made that can never be answered. A broker that is away now may answer later.
-	if _, err := c.Evaluate(ctx, r); hopeless(api.CodeOf(err)) {
-		return err
-	}
 	offload, err := w.offloading()
 	if err != nil {
 		return err
 	}
-	made, err := c.MakeRequest(ctx, api.RequestCreate{Namespace: w.namespace, Name: w.name, Request: r, Offload: offload, Broker: w.broker})
+	create := api.RequestCreate{Namespace: w.namespace, Name: w.name, Request: r, Offload: offload, Broker: w.broker}
+	e, err := c.DryRun(ctx, create)
+	switch {
+	case err == nil && w.dryRun:
+		return sh.dryRun(ctx, c, w, r, e)
+	case w.dryRun, hopeless(api.CodeOf(err)): // nothing is made that can never be answered; a broker that is away now may answer later
+		return err
+	}
+	made, err := c.MakeRequest(ctx, create)
 	if err != nil {
 		return err
 	}

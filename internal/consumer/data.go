@@ -15,9 +15,9 @@ import (
 // virtual node.
 const selectedNode = "volume.kubernetes.io/selected-node"
 
-// stickTo are the providers at which the namespaces that a request offloads have volumes; none if these may be left behind. A virtual
-// node is known by its name, so also one that is gone.
-func (r *Requests) stickTo(ctx context.Context, object *api.ResourceRequest) ([]string, error) {
+// StickTo are the providers at which the namespaces that a request offloads have volumes; none if these may be left behind. A virtual
+// node is known by its name, so also one that is gone. Errors: Unavailable where they cannot be seen.
+func (r *Requests) StickTo(ctx context.Context, object *api.ResourceRequest) ([]string, error) {
 	o := object.Spec.Offload
 	if o == nil || o.Data == api.DataMove || r.Volumes == nil {
 		return object.Spec.StickTo, nil

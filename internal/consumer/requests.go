@@ -70,7 +70,7 @@ func (r *Requests) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result,
 		return ctrl.Result{RequeueAfter: retryAfter}, r.show(ctx, &object, parts, nil)
 	}
 	if ours == nil {
-		if wish.Request.StickTo, err = r.stickTo(ctx, &object); err != nil {
+		if wish.Request.StickTo, err = r.StickTo(ctx, &object); err != nil {
 			return r.failed(ctx, &object, err)
 		}
 	}

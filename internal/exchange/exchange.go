@@ -203,7 +203,7 @@ func (x *Exchange) Run(ctx context.Context) error {
 		}
 		if err := x.runAll(ctx, batch); err != nil {
 			if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-				return nil // nothing was written
+				return nil // nothing that was acknowledged is lost
 			}
 			return err
 		}

@@ -23,8 +23,11 @@ func (x *Exchange) lost(ctx context.Context, batch []*order, cause error) (rest 
 		o.outcome, o.err = market.Outcome{}, unknown(cause)
 		close(o.answer)
 	}
-	if !x.options.Resume || ctx.Err() != nil {
+	switch {
+	case !x.options.Resume:
 		return nil, fmt.Errorf("append to the journal: %w", cause)
+	case ctx.Err() != nil: // whoever stops now needs no state any more
+		return nil, ctx.Err()
 	}
 	return rest, x.resume(ctx, cause)
 }

@@ -25,13 +25,15 @@ var (
 	WouldOffloadOthers = Kind{"WouldOffloadOthers", warn, "A NamespaceOffloading that nobody narrowed would take in each new provider, and send it the namespace's Secrets."}
 
 	// Lending.
-	PoliciesMissing     = Kind{"PoliciesMissing", bad, "The admission policies that keep consumers to what they reserved are not in force: nothing is granted until they are."}
-	ClusterIDCollides   = Kind{"ClusterIDCollides", bad, "A consumer's cluster ID is a user or group that has rights here; Liqo would give them to that cluster. It is not peered with."}
-	APIServerProxy      = Kind{"ApiServerProxyMissing", bad, "Consumers are to reach this cluster's API server through the network only (`apiServerAccess: network`), and there is no way: nobody can borrow here."}
-	NothingShared       = Kind{"NothingShared", info, "There is no SharingPolicy in force: the cluster only borrows."}
-	Overcommitted       = Kind{"Overcommitted", warn, "More is reserved of this cluster than it has. Nothing new is placed here; what is reserved stays."}
-	NotCovered          = Kind{"ReservedNotCovered", bad, "The cluster's own pods use what others have reserved: their pods may hang Pending."}
-	PlaceholdersMissing = Kind{"PlaceholdersMissing", warn, "The SharingPolicy wants placeholders to hold what is reserved, and they cannot be made."}
+	PoliciesMissing      = Kind{"PoliciesMissing", bad, "The admission policies that keep consumers to what they reserved are not in force: nothing is granted until they are."}
+	ClusterIDCollides    = Kind{"ClusterIDCollides", bad, "A consumer's cluster ID is a user or group that has rights here; Liqo would give them to that cluster. It is not peered with."}
+	APIServerProxy       = Kind{"ApiServerProxyMissing", bad, "Consumers are to reach this cluster's API server through the network only (`apiServerAccess: network`), and there is no way: nobody can borrow here."}
+	NothingShared        = Kind{"NothingShared", info, "There is no SharingPolicy in force: the cluster only borrows."}
+	Overcommitted        = Kind{"Overcommitted", warn, "More is reserved of this cluster than it has. Nothing new is placed here; what is reserved stays."}
+	NotCovered           = Kind{"ReservedNotCovered", bad, "The cluster's own pods use what others have reserved: their pods may hang Pending."}
+	PlaceholdersMissing  = Kind{"PlaceholdersMissing", warn, "The SharingPolicy wants placeholders to hold what is reserved, and they cannot be made."}
+	ResourcePluginSilent = Kind{"ResourcePluginSilent", bad, "The resource plugin that the SharingPolicy names gives no usable answer: nothing new is accepted until it does; what is bound goes on."}
+	AboveResourcePlugin  = Kind{"AboveResourcePlugin", info, "A consumer has more than the resource plugin allows now. What was accepted stays; nothing more is."}
 
 	// Other clusters.
 	KeyChanged       = Kind{"KeyChanged", bad, "A cluster shows another key than the one that was pinned or confirmed: it was reinstalled, or somebody poses as it."}
@@ -56,7 +58,7 @@ var (
 var Kinds = []Kind{
 	LiqoMissing, LiqoUntested, LiqoUnknown, LiqoKeyUnusable, LiqoWebhookDown, LimitsNotEnforced, DefaultClassOpen, APIServerLocal, APIServerUnknown,
 	APIServerSilent, TolerationSeconds, WouldOffloadOthers,
-	PoliciesMissing, ClusterIDCollides, APIServerProxy, NothingShared, Overcommitted, NotCovered, PlaceholdersMissing,
+	PoliciesMissing, ClusterIDCollides, APIServerProxy, NothingShared, Overcommitted, NotCovered, PlaceholdersMissing, ResourcePluginSilent, AboveResourcePlugin,
 	KeyChanged, KeyUnconfirmed, VersionSkew, MixedPeering, LegacyAccounting, PeeringStuck,
 	BrokerUnreachable, WithoutBroker, GoesOn, CertificateExpiring, CertificateExpired, ClockSkew, RightsMissing, NotChecked,
 }

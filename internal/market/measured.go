@@ -42,7 +42,7 @@ type MeasuredAccount struct {
 
 // Units are units of a plan.
 type Units struct {
-	of    plan
+	Of    plan
 	Units int64
 }
 

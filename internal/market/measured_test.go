@@ -1,8 +1,10 @@
 package market_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -238,4 +240,31 @@ func TestDeltas(t *testing.T) {
 // plain dumps without the difference between nothing and empty.
 func plain(v any) string {
 	return strings.NewReplacer(`[]`, "null", `{}`, "null").Replace(dump(v))
+}
+
+// A measurement is checkpointed as JSON: what is read again is what was written.
+func TestMeasuredIsWrittenWhole(t *testing.T) {
+	m, err := market.Measure(api.Measurement{
+		Sequence: api.Sequence{Incarnation: 3, Number: 7},
+		Terms:    &api.Terms{Allow: "true", MaxPerConsumer: resources("cpu", "2"), MaxPerReservation: resources("cpu", "1")},
+		Pools: map[string]api.Pool{"general": {
+			Capacity: resources("cpu", "8"), Allocatable: resources("cpu", "7"), Allocated: resources("cpu", "2"), Shared: resources("cpu", "4"),
+			Accounts: map[string]api.AccountUse{"rome": {
+				Commitments: map[string]api.Resources{"r-1": resources("cpu", "1")}, Used: resources("cpu", "500m"),
+				Sold: map[string]api.SoldUnits{"r-1": {Offer: "web", Plan: "small", Units: 2}},
+			}},
+			Shapes: []api.Shape{{Free: resources("cpu", "3"), Nodes: 2}},
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again *market.Measured
+	if err := json.Unmarshal(data, &again); err != nil || !reflect.DeepEqual(m, again) {
+		t.Errorf("%s\nbecomes %+v, %v\nwant %+v", data, again, err, m)
+	}
 }

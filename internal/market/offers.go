@@ -247,7 +247,8 @@ func readPlan(p *api.Plan) (Plan, error) {
 
 const maxUnits = 1_000_000
 
-type plan struct{ offer, plan string }
+// plan names a plan of a seller's.
+type plan struct{ Offer, Plan string }
 
 // Publish puts a version of an offer on sale, in the place of the one before it. The signature was verified.
 // Errors: Conflict for a version that is not newer than what is, or was, on sale; TooLarge where the seller has too many.
@@ -485,11 +486,11 @@ func (l *Listing) Remaining(o *Offer, p *Plan) int64 {
 // SoldOf is how many units of the plans of an offer are sold, by plan.
 func (l *Listing) SoldOf(o *Offer) (out map[string]int64) {
 	for of, units := range l.Sold {
-		if of.offer == o.Signed.Name {
+		if of.Offer == o.Signed.Name {
 			if out == nil {
 				out = map[string]int64{}
 			}
-			out[of.plan] = units
+			out[of.Plan] = units
 		}
 	}
 	return out

@@ -73,7 +73,7 @@ func (s *sales) add(a, b Units, sign int64) {
 	if more.Units == 0 {
 		return
 	}
-	if s.units[more.of] += sign * more.Units; s.units[more.of] == 0 {
-		delete(s.units, more.of)
+	if s.units[more.Of] += sign * more.Units; s.units[more.Of] == 0 {
+		delete(s.units, more.Of)
 	}
 }

@@ -47,6 +47,7 @@ func (g *Gate) admit(ctx context.Context, theirs *transport.Reservation, ours *m
 	}
 	bound := ours != nil && ours.Bound()
 	var byHand *metav1.Duration
+	var ceiling *market.Amounts
 	if less := bound && ours.Size.Fits(size) && !a.Until.After(ours.Until.Go()); !adopting && !less {
 		if err := g.mayGrow(ctx, card.Cluster); err != nil {
 			return "", err
@@ -55,6 +56,9 @@ func (g *Gate) admit(ctx context.Context, theirs *transport.Reservation, ours *m
 			return "", err
 		}
 		if byHand, err = g.byHand(offer, bound); err != nil {
+			return "", err
+		}
+		if ceiling, err = g.ceiling(ctx, card.Cluster); err != nil {
 			return "", err
 		}
 	}
@@ -71,7 +75,7 @@ func (g *Gate) admit(ctx context.Context, theirs *transport.Reservation, ours *m
 	}
 	out, err := g.Market.Do(ctx, market.Admit{
 		Assignment: a, Size: size, Document: theirs.Payload.Assignment, Acceptance: acceptance,
-		BindsUntil: market.At(expires.Time), ApproveBy: approveBy, Fence: theirs.Payload.Fence, Adopt: adopting, Via: g.Via, Offer: offer,
+		BindsUntil: market.At(expires.Time), ApproveBy: approveBy, Fence: theirs.Payload.Fence, Adopt: adopting, Via: g.Via, Offer: offer, Ceiling: ceiling,
 	})
 	if err != nil {
 		return "", err
@@ -89,6 +93,14 @@ func (g *Gate) mayGrow(ctx context.Context, consumer string) error {
 		err = api.Errorf(api.CodeSuspended, "the admin of %s has suspended %s: %s", g.Cluster, consumer, cmp.Or(why, "no reason was given"))
 	}
 	return err
+}
+
+// ceiling is the most that a consumer may have, nil where there is no bound.
+func (g *Gate) ceiling(ctx context.Context, consumer string) (*market.Amounts, error) {
+	if g.Ceiling == nil {
+		return nil, nil
+	}
+	return g.Ceiling(ctx, consumer)
 }
 
 // accept signs the acceptance of an assignment, which binds until expires.

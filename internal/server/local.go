@@ -28,6 +28,8 @@ type Home interface {
 	Status(ctx context.Context) (api.AgentStatus, error)
 	// MakeRequest makes a ResourceRequest. Errors: Invalid, Conflict when it exists.
 	MakeRequest(ctx context.Context, r api.RequestCreate) (api.Envelope[api.RequestStatus], error)
+	// Asks is what a ResourceRequest that is made like this would ask for: also to stay where its volumes are. Errors: Unavailable.
+	Asks(ctx context.Context, r api.RequestCreate) (api.Request, error)
 	// Request reads one. Errors: NotFound.
 	Request(ctx context.Context, namespace, name string) (api.Envelope[api.RequestStatus], error)
 	// Requests reads all.
@@ -149,8 +151,12 @@ func (l *local) routes(a huma.API) {
 	}) (*struct{}, error) {
 		return nil, wrap(l.home.Answer(ctx, in.ID, in.Body))
 	})
-	huma.Register(a, operation("evaluate", http.MethodPost, "/evaluations", "Decide without reserving"), func(ctx context.Context, in *struct{ Body api.ReservationCreate }) (*body[api.Evaluation], error) {
-		return answered(l.away.Evaluate(ctx, in.Body.Request))
+	huma.Register(a, operation("evaluate", http.MethodPost, "/evaluations", "Decide without reserving"), func(ctx context.Context, in *struct{ Body api.RequestCreate }) (*body[api.Evaluation], error) {
+		r, err := l.home.Asks(ctx, in.Body)
+		if err != nil {
+			return nil, wrap(err)
+		}
+		return answered(l.away.Evaluate(ctx, r))
 	})
 	huma.Register(a, operation("list-reservations", http.MethodGet, "/reservations", "The reservations of this cluster"), func(ctx context.Context, in *struct{ Page }) (*body[api.List[api.Reservation]], error) {
 		items, err := l.away.Reservations(ctx)

@@ -40,6 +40,11 @@ func (h *house) MakeRequest(_ context.Context, r api.RequestCreate) (client.Requ
 	return client.RequestStatus{ID: r.Namespace + "/" + r.Name}, h.found("make " + r.Name)
 }
 
+func (h *house) Asks(_ context.Context, r api.RequestCreate) (api.Request, error) {
+	r.Request.StickTo = []string{"milan"}
+	return r.Request, h.found("asks " + r.Name)
+}
+
 func (h *house) Request(_ context.Context, namespace, name string) (client.RequestStatus, error) {
 	return client.RequestStatus{ID: namespace + "/" + name}, h.found("request " + name)
 }
@@ -213,6 +218,9 @@ func TestLocal(t *testing.T) {
 	}
 	if _, err := c.Evaluate(ctx, transporttest.Request("1")); api.CodeOf(err) != api.CodeUnavailable {
 		t.Errorf("the broker is away: %v", err)
+	}
+	if _, err := c.DryRun(ctx, api.RequestCreate{Name: "r", Request: transporttest.Request("1")}); api.CodeOf(err) != api.CodeUnavailable || h.asked != "asks r" {
+		t.Errorf("a dry run asks the cluster for %q, and then the broker: %v", h.asked, err)
 	}
 	for name, err := range map[string]error{
 		"what only a broker has":  errOf(c.Members(ctx)),

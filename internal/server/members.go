@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"net/http"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/identity/join"
+	"github.com/bourse-dev/bourse/internal/identity/tlsid"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
@@ -25,6 +27,7 @@ func (s *Server) memberRoutes() {
 	huma.Register(s.api, operation("list-members", http.MethodGet, "/members", "The members (operators)"), s.listMembers)
 	huma.Register(s.api, operation("set-member", http.MethodPost, "/members/{cluster}/{step}", "Approve, suspend, resume, revoke or remove a member (operators)"), s.setMember)
 	huma.Register(s.api, operation("set-caps", http.MethodPut, "/members/{cluster}/caps", "Say how much one member may have (operators)"), s.setCaps)
+	huma.Register(s.api, operation("create-certificate", http.MethodPost, "/members/{cluster}/certificate", "Make the certificate of a cluster whose agent is of the prototypes (operators)", created), s.createCertificate)
 	huma.Register(s.api, operation("list-tokens", http.MethodGet, "/tokens", "The join tokens, without their secrets (operators)"), s.listTokens)
 	huma.Register(s.api, operation("create-token", http.MethodPost, "/tokens", "Make a join token (operators)", created), s.createToken)
 }
@@ -142,4 +145,39 @@ func (s *Server) createToken(ctx context.Context, in *struct{ Body api.TokenCrea
 		return nil, wrap(err)
 	}
 	return &body[api.TokenCreated]{api.TokenCreated{Token: t.Text(), Expires: metav1.NewTime(expires)}}, nil
+}
+
+// createCertificate signs a request of a cluster that need not be a member yet: with its first advertisement it asks to be.
+func (s *Server) createCertificate(ctx context.Context, in *struct {
+	ClusterPath
+	Body api.CertificateCreate
+}) (*body[api.CertificateCreated], error) {
+	if err := operator(ctx); err != nil {
+		return nil, err
+	}
+	if err := market.ValidCluster("cluster", in.Cluster); err != nil {
+		return nil, err
+	}
+	life := in.Body.Duration.Duration
+	if life == 0 {
+		life = tlsid.LongestLegacy
+	}
+	if life < 0 || life > tlsid.LongestLegacy {
+		return nil, api.Invalid("duration", "%s is not between 0 and %s", life, tlsid.LongestLegacy).Fix("give a duration such as 720h")
+	}
+	if l := s.Exchange.View().Listing(in.Cluster); l != nil && l.Member != nil && !l.Member.Legacy && l.Member.State != api.MemberRemoved {
+		return nil, api.Errorf(api.CodeConflict, "cluster %s has joined with a key of its own: a certificate without it is worth nothing", in.Cluster).
+			Fix("make it a token instead: bourse broker token create --cluster %s", in.Cluster)
+	}
+	chain, expires, err := s.Authority.SignLegacy([]byte(in.Body.Request), in.Cluster, life)
+	switch {
+	case errors.Is(err, tlsid.ErrCannotIssue):
+		return nil, api.Errorf(api.CodeConflict, "this broker has no CA of its own (--tls-cert-dir)").Fix("have the request signed by the CA that its certificate is of: config/certmanager/member")
+	case errors.Is(err, tlsid.ErrNoCommonNames):
+		return nil, api.Errorf(api.CodeConflict, "%s", err).Fix("start it with --broker-interface http, or let the cluster join: bourse broker token create --cluster %s", in.Cluster)
+	case err != nil:
+		return nil, api.Invalid("request", "%s", err).Fix("let the member make one: openssl req -new -newkey rsa:2048 -nodes -keyout tls.key -subj /CN=%s", in.Cluster)
+	}
+	s.Log.Info("a certificate was made for an agent of the prototypes", "cluster", in.Cluster, "expires", expires, "by", CallerOf(ctx))
+	return &body[api.CertificateCreated]{api.CertificateCreated{Certificate: string(chain), CA: string(s.Authority.CAPEM()), Expires: metav1.NewTime(expires)}}, nil
 }

@@ -40,6 +40,10 @@ func (c *compat) advertise(r *http.Request) (answer, error) {
 	if err := trust.Presentable(&api.Card{Cluster: in.ClusterID, Properties: properties}); err != nil {
 		return answer{}, err
 	}
+	claimed, err := in.claim()
+	if err != nil {
+		return answer{}, err
+	}
 	counted, err := c.deputy.counted(r.Context(), in.ClusterID)
 	if err != nil {
 		return answer{}, err
@@ -58,6 +62,7 @@ func (c *compat) advertise(r *http.Request) (answer, error) {
 	if err := c.Server.Observe(r.Context(), l.Cluster, measurement); err != nil && api.CodeOf(err) != api.CodeStaleAdvertisement {
 		return answer{}, err // a newer one has overtaken it: that is as good
 	}
+	c.claims.put(l.Cluster, claimed)
 	instructions, err := c.instructed(r.Context(), l)
 	if err != nil {
 		return answer{}, err
@@ -200,6 +205,9 @@ func (c *compat) shownOf(l *market.Listing) advertisementDTO {
 			reserved := written(pool.Reserved.Resources())
 			out.Resources.Reserved = &reserved
 		}
+	}
+	if l.Member.Legacy {
+		c.claims.add(&out)
 	}
 	return out
 }

@@ -35,6 +35,7 @@ type Options struct {
 type compat struct {
 	Options
 	deputy deputy
+	claims claims
 }
 
 // Serve adds the routes to a server that does not serve yet.
@@ -45,7 +46,7 @@ func Serve(o Options) {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	c := &compat{o, deputy{exchange: o.Server.Exchange, secret: o.Secret}}
+	c := &compat{Options: o, deputy: deputy{exchange: o.Server.Exchange, secret: o.Secret}}
 	if o.Agents {
 		o.Server.HandleOpen("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
 		c.handle("POST /api/v1/advertisements", c.advertise)

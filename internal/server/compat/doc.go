@@ -7,7 +7,8 @@
 // else it is then a member like any other, with whom those trade whose SharingPolicy says `trust: legacy`. What the calls
 // mean is this:
 //
-//   - an advertisement is one, and the lease; what the agent calls available bounds what is shared;
+//   - an advertisement is one, and the lease; what the agent calls available bounds what is shared; what decides nothing here is given
+//     back to whoever reads it ([claims]);
 //   - a reservation that it makes, it has signed;
 //   - an instruction that it fetches, it has accepted;
 //   - one that has ended, and that it therefore no longer gets when it fetches, it is free of.

@@ -1,6 +1,7 @@
 package compat
 
 import (
+	"encoding/json"
 	"errors"
 	"regexp"
 	"time"
@@ -20,6 +21,10 @@ type advertisementDTO struct {
 	Timestamp   time.Time    `json:"timestamp"`
 	Cost        *costDTO     `json:"cost,omitempty"`
 	Location    *locationDTO `json:"location,omitempty"`
+	// These, the energy's cost and most of the location decide nothing: see [claims].
+	Policy           string          `json:"policy,omitempty"`
+	CarbonIntensity  []float64       `json:"carbonIntensity,omitempty"`
+	CarbonLastUpdate json.RawMessage `json:"carbonLastUpdate,omitempty"`
 }
 
 // metricsDTO are the amounts of a cluster. Reserved is the broker's: what an agent sends there is not read.
@@ -40,13 +45,22 @@ type quantitiesDTO struct {
 }
 
 type costDTO struct {
-	Renewable bool `json:"renewable,omitempty"`
+	Renewable  bool    `json:"renewable,omitempty"`
+	EnergyCost float64 `json:"energyCost,omitempty"`
 }
 
+// locationDTO is where a cluster is. Country, region and city are on its card, so that requests can select by them; the rest is a claim.
 type locationDTO struct {
-	CountryCode string `json:"countryCode,omitempty"`
-	Region      string `json:"region,omitempty"`
-	City        string `json:"city,omitempty"`
+	CountryCode   string  `json:"countryCode,omitempty"`
+	Region        string  `json:"region,omitempty"`
+	City          string  `json:"city,omitempty"`
+	ContinentCode string  `json:"continentCode,omitempty"`
+	RegionName    string  `json:"regionName,omitempty"`
+	Lat           float64 `json:"lat,omitempty"`
+	Lon           float64 `json:"lon,omitempty"`
+	ISP           string  `json:"isp,omitempty"`
+	Org           string  `json:"org,omitempty"`
+	AS            string  `json:"as,omitempty"`
 }
 
 // advertisedDTO is the answer to an advertisement, with the instructions that the provider has to carry out.

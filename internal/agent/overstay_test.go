@@ -1,0 +1,111 @@
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/journal/memory"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
+)
+
+// Pods that stay beyond the grace after their reservation has ended are told of in a condition, in one Event and in the metric; once they
+// are gone, in neither. What stays within the grace, and what ends properly, is no news.
+func TestOverstaying(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	x, err := exchange.Open(ctx, memory.New(), exchange.Options{Self: "milan", Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- x.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-ended })
+	k := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{
+		{GroupVersion: api.GroupVersion, Kind: "ProviderInstruction", Resource: "providerinstructions", Namespaced: true, Status: true},
+	}})
+	c, err := client.New(k.Config(), client.Options{Scheme: Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	object := &api.ProviderInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "r-1"}}
+	if err := c.Create(ctx, object); err != nil {
+		t.Fatal(err)
+	}
+	recorder, late := events.NewFakeRecorder(100), &overstaying{}
+	late.events = recorder
+	l := &lend{Client: c, namespace: "default", market: x, graces: graces{shrink: 30 * time.Second, excess: time.Minute}, late: late}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(&metrics{"milan", x, &link{}, &atomic.Pointer[doctor]{}, late})
+	metric := func() float64 {
+		t.Helper()
+		all, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, family := range all {
+			if family.GetName() == "bourse_agent_overstaying" {
+				return family.Metric[0].GetGauge().GetValue()
+			}
+		}
+		t.Fatal("the metric is not shown")
+		return 0
+	}
+	begun := x.Now().Go()
+	looks := func(what, id string, since time.Duration, milli int64, status metav1.ConditionStatus, counted float64, told string) {
+		t.Helper()
+		var used market.Amounts
+		if milli > 0 {
+			used = market.Amounts{{Resource: "cpu", Value: milli}}
+		}
+		ours := &market.Reservation{ID: id, Consumer: "rome", Provider: "milan", State: api.Releasing, Reason: api.ReasonEnded, Changed: market.At(begun.Add(-since))}
+		if err := l.overstays(ctx, ours, used); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		if err := c.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
+			t.Fatal(err)
+		}
+		got := meta.FindStatusCondition(object.Status.Conditions, api.ConditionOverstaying)
+		if got == nil && status != "" || got != nil && got.Status != status {
+			t.Errorf("%s: the condition is %+v, want %q", what, got, status)
+		}
+		if status == metav1.ConditionTrue && (!strings.Contains(got.Message, "rome") || !strings.Contains(got.Message, string(api.ReasonEnded))) {
+			t.Errorf("%s: it says %q", what, got.Message)
+		}
+		if now := metric(); now != counted {
+			t.Errorf("%s: the metric is %g, want %g", what, now, counted)
+		}
+		event := ""
+		select {
+		case event = <-recorder.Events:
+		default:
+		}
+		if !strings.HasPrefix(event, told) || told == "" && event != "" || len(recorder.Events) > 0 {
+			t.Errorf("%s: told is %q (and %d more), want %q", what, event, len(recorder.Events), told)
+		}
+	}
+	looks("within the grace", "r-1", 20*time.Second, 1000, "", 0, "")
+	looks("its pods are gone at once", "r-1", 25*time.Second, 0, "", 0, "")
+	looks("beyond the grace", "r-1", 40*time.Second, 1000, metav1.ConditionTrue, 1, "Warning Overstaying")
+	version := object.ResourceVersion
+	looks("still", "r-1", 40*time.Second, 1000, metav1.ConditionTrue, 1, "")
+	if object.ResourceVersion != version {
+		t.Errorf("it is written again: %s, %s", version, object.ResourceVersion)
+	}
+	looks("another, whose instruction is gone", "r-2", 40*time.Second, 1000, metav1.ConditionTrue, 2, "")
+	looks("which goes", "r-2", 50*time.Second, 0, metav1.ConditionTrue, 1, "")
+	looks("its pods are gone", "r-1", time.Minute, 0, metav1.ConditionFalse, 0, "")
+	looks("once more", "r-1", time.Minute, 0, metav1.ConditionFalse, 0, "")
+	looks("and again beyond", "r-1", time.Hour, 1, metav1.ConditionTrue, 1, "Warning Overstaying")
+}
