@@ -93,6 +93,9 @@ func (c *Client) request(ctx context.Context, method, path string, header http.H
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err // the rest names a URL that nobody typed
 	}
+	if ours, ok := errors.AsType[*api.Error](err); ok { // of what carries the call, which knows better what to do
+		return nil, ours
+	}
 	if err != nil {
 		return nil, api.Errorf(api.CodeUnavailable, "%s", err).Fix("check that the server at %s runs and can be reached", c.name)
 	}

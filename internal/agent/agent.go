@@ -40,6 +40,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/match"
 	"github.com/bourse-dev/bourse/internal/provider"
 	"github.com/bourse-dev/bourse/internal/transport"
+	objects "github.com/bourse-dev/bourse/internal/transport/kubernetes"
 )
 
 // Options say how an agent runs. The zero value of a field is its default.
@@ -64,7 +65,9 @@ type Options struct {
 	// BrokerURL overrides the token's. CertDir holds tls.crt, tls.key and ca.crt where the broker's CA
 	// is not its own; then there is no token.
 	BrokerURL, CertDir string
-	brokerName         string // that of a broker more; empty: the main one
+	// Objects are those in the broker's cluster through which the agent reaches the broker, instead of by its REST API. Nil: by that.
+	Objects    *objects.Access
+	brokerName string // that of a broker more; empty: the main one
 	// Identity is where the keys are kept. Default: the Secret "bourse-identity" in Namespace.
 	Identity store.Store
 	// Interval is how often the cluster advertises without a change. Default 30 s.

@@ -130,6 +130,9 @@ func (d *doctor) ofBroker() (found []api.Problem) {
 	if skew := d.member.broker.Skew(); skew.Abs() > skewed {
 		found = append(found, health.ClockSkew.Of("broker "+d.member.url, "set both clocks by NTP", "its clock is %s ahead of this one", skew.Round(time.Second)))
 	}
+	if d.member.objects != nil {
+		return append(found, d.ofToken(d.member.objects.Ends())...)
+	}
 	certificate, err := d.member.tls.Certificate()
 	switch now := time.Now(); {
 	case err != nil:
@@ -140,6 +143,21 @@ func (d *doctor) ofBroker() (found []api.Problem) {
 		found = append(found, health.CertificateExpiring.Of("", "see the agent's log; the broker must be reachable", "it ends %s", certificate.NotAfter.Format(time.RFC3339)))
 	}
 	return found
+}
+
+// tokenEnding is how long before its end the token for the broker's cluster should have been replaced.
+const tokenEnding = 24 * time.Hour
+
+// ofToken looks at the token for the broker's cluster, which ends then.
+func (d *doctor) ofToken(ends time.Time) []api.Problem {
+	remedy := "ask the broker's operator for another kubeconfig (bourse broker kubeconfig " + d.cluster + "), and replace the file of --broker-kubeconfig"
+	switch left := time.Until(ends); {
+	case ends.IsZero() || left > tokenEnding:
+		return nil
+	case left > 0:
+		return []api.Problem{health.CertificateExpiring.Of("", remedy, "the token for the broker's cluster ends %s", ends.UTC().Format(time.RFC3339))}
+	}
+	return []api.Problem{health.CertificateExpired.Of("", remedy, "the token for the broker's cluster ended %s", ends.UTC().Format(time.RFC3339))}
 }
 
 func ago(t time.Time) string {

@@ -17,6 +17,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/identity/join"
 	"github.com/bourse-dev/bourse/internal/identity/store"
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
+	objects "github.com/bourse-dev/bourse/internal/transport/kubernetes"
 )
 
 // membership is who this cluster is to its broker and to its peers.
@@ -28,6 +29,7 @@ type membership struct {
 	// rotated tells that the store holds a newer key.
 	rotated chan struct{}
 	tls     *tlsid.Client
+	objects *objects.Access // instead of tls
 	http    *http.Client
 	valve   *valve
 	broker  *client.Client
@@ -48,6 +50,9 @@ func enter(ctx context.Context, cluster string, o Options, log *slog.Logger) (*m
 	}
 	m := &membership{cluster: cluster, store: o.Identity, log: log, rotated: make(chan struct{}, 1)}
 	switch {
+	case o.Objects != nil:
+		m.objects = o.Objects
+		err = m.keys(ctx, o.Objects.Config.Host, o, &id)
 	case o.CertDir != "":
 		err = m.provided(ctx, o, &id)
 	case len(id.CertPEM) > 0:
@@ -71,9 +76,16 @@ func enter(ctx context.Context, cluster string, o Options, log *slog.Logger) (*m
 	if o.BrokerURL != "" {
 		m.url = o.BrokerURL
 	}
-	m.valve = newValve(cmp.Or(o.brokerName, api.MainBroker), &http.Transport{
-		TLSClientConfig: m.tls.Config(), MaxIdleConnsPerHost: 16, IdleConnTimeout: 90 * time.Second,
-	})
+	var way http.RoundTripper
+	if o.Objects != nil {
+		m.url = o.Objects.Config.Host // whatever broker it was that the cluster joined by REST before
+		if way, err = objects.Open(ctx, cluster, o.Objects, log); err != nil {
+			return nil, err
+		}
+	} else {
+		way = &http.Transport{TLSClientConfig: m.tls.Config(), MaxIdleConnsPerHost: 16, IdleConnTimeout: 90 * time.Second}
+	}
+	m.valve = newValve(cmp.Or(o.brokerName, api.MainBroker), way)
 	m.http = &http.Client{Transport: m.valve}
 	m.broker = client.New(m.url, m.http)
 	return m, nil
@@ -84,10 +96,18 @@ func (m *membership) provided(ctx context.Context, o Options, id *store.Identity
 	if o.BrokerURL == "" {
 		return api.Invalid("--broker-url", "is empty").Fix("with --broker-cert-path, say where the broker is: --broker-url https://HOST:PORT")
 	}
-	if m.tls, err = tlsid.OpenClient(o.CertDir, time.Now, m.log); err != nil || len(id.ClusterKeyPEM) > 0 {
+	if m.tls, err = tlsid.OpenClient(o.CertDir, time.Now, m.log); err != nil {
 		return err
 	}
-	return makeKeys(ctx, o.BrokerURL, id, o.Identity)
+	return m.keys(ctx, o.BrokerURL, o, id)
+}
+
+// keys makes the cluster's keys, where there is nothing to join.
+func (m *membership) keys(ctx context.Context, broker string, o Options, id *store.Identity) error {
+	if len(id.ClusterKeyPEM) > 0 {
+		return nil
+	}
+	return makeKeys(ctx, broker, id, o.Identity)
 }
 
 // joinWith makes the cluster's keys, keeps them, and then asks the broker, as often as it takes: the same
@@ -164,7 +184,7 @@ func makeKeys(ctx context.Context, broker string, id *store.Identity, s store.St
 // renew renews the certificate at half of its life, until ctx ends. One that was provided is its
 // provider's to renew.
 func (m *membership) renew(ctx context.Context, o Options) error {
-	if o.CertDir != "" {
+	if o.CertDir != "" || o.Objects != nil {
 		return nil
 	}
 	for {

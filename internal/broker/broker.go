@@ -80,6 +80,9 @@ func Run(ctx context.Context, o Options) error {
 	if o.Socket == "" {
 		o.Socket = filepath.Join(o.Dir, "broker.sock")
 	}
+	if err := o.Prototypes.locate(); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return err
 	}
@@ -180,6 +183,9 @@ func serve(ctx context.Context, o Options, market *exchange.Exchange, known chec
 	group.Go(func() error { return giveBack(ctx) })
 	if o.MetricsAddress != "" {
 		group.Go(func() error { return observe(ctx, o, market) })
+	}
+	if o.Prototypes.Objects {
+		group.Go(func() error { return o.Prototypes.serveObjects(ctx, s) })
 	}
 	members := o.Prototypes.wrap(ctx, s, authority)
 	group.Go(func() error {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,19 +21,23 @@ import (
 	"github.com/bourse-dev/bourse/internal/server"
 	"github.com/bourse-dev/bourse/internal/server/compat"
 	"github.com/bourse-dev/bourse/internal/server/distributedcatalog"
+	"github.com/bourse-dev/bourse/internal/server/kubernetes"
 )
 
 // Prototypes are the prototypes' interfaces, each off by default. The first ones are in package compat.
 type Prototypes struct {
 	// Agents serves their resource agents, which their certificates name by the common name.
 	Agents bool
+	// Objects serves members, and such agents, through objects in the broker's own cluster. See package server/kubernetes.
+	Objects bool
 	// LegacyCA is a file with further CAs (PEM) whose certificates may name such agents. Empty: none.
 	LegacyCA string
 	// Catalog and Orchestrator are those of liqo-broker.
 	Catalog, Orchestrator bool
 	// DistributedCatalog serves members as that prototype's broker did. See package distributedcatalog.
 	DistributedCatalog bool
-	// Kubernetes is the broker's own cluster, whose ForeignClusters are in the catalog. Default: the one that it runs in, if any.
+	// Kubernetes is the broker's own cluster, whose ForeignClusters are in the catalog. Default: the one that it runs in, if any;
+	// with Objects there must be one.
 	Kubernetes *rest.Config
 }
 
@@ -41,17 +46,18 @@ const legacyFile = "legacy.key"
 
 // serve adds them to a server that does not serve yet.
 func (p Prototypes) serve(o Options, s *server.Server, authority *tlsid.Authority) error {
-	if !p.Agents && !p.Catalog && !p.Orchestrator {
+	agents := p.Agents || p.Objects
+	if !agents && !p.Catalog && !p.Orchestrator {
 		return nil
 	}
-	options := compat.Options{Server: s, Agents: p.Agents, Catalog: p.Catalog, Orchestrator: p.Orchestrator, Log: o.Log}
+	options := compat.Options{Server: s, Agents: agents, Catalog: p.Catalog, Orchestrator: p.Orchestrator, Log: o.Log}
 	if p.Catalog || p.Orchestrator {
 		var err error
 		if options.ForeignClusters, err = p.foreignClusters(o.Log); err != nil {
 			return err
 		}
 	}
-	if p.Agents {
+	if agents {
 		var err error
 		file := filepath.Join(o.Dir, "ca", legacyFile)
 		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) && compat.Members(s.Exchange.View()) {
@@ -61,6 +67,9 @@ func (p Prototypes) serve(o Options, s *server.Server, authority *tlsid.Authorit
 		if options.Secret, err = compat.OpenSecret(file); err != nil {
 			return err
 		}
+	}
+	if p.Agents {
+		var err error
 		var further []byte
 		if p.LegacyCA != "" {
 			if further, err = os.ReadFile(p.LegacyCA); err != nil {
@@ -75,14 +84,45 @@ func (p Prototypes) serve(o Options, s *server.Server, authority *tlsid.Authorit
 	return nil
 }
 
+// locate finds the cluster in whose objects members are served. Errors: Invalid with the flag.
+func (p *Prototypes) locate() (err error) {
+	if !p.Objects || p.Kubernetes != nil {
+		return nil
+	}
+	if p.Kubernetes, err = rest.InClusterConfig(); err != nil {
+		return api.Invalid("--broker-interface", "members have no objects where the broker runs in no cluster: %s", err).Fix("run it in one (config/kubernetes), or name one: --kubeconfig")
+	}
+	return nil
+}
+
+// serveObjects serves members through objects until ctx ends.
+func (p Prototypes) serveObjects(ctx context.Context, s *server.Server) error {
+	return kubernetes.Run(ctx, kubernetes.Options{Server: s, Cluster: p.Kubernetes, Log: s.Log})
+}
+
 // wrap puts before what members call what clients of the Distributed Catalog call.
 func (p Prototypes) wrap(ctx context.Context, s *server.Server, authority *tlsid.Authority) http.Handler {
+	members := s.Members()
+	if p.Objects && !p.Agents {
+		members = withoutAgents(members)
+	}
 	if !p.DistributedCatalog {
-		return s.Members()
+		return members
 	}
 	s.Log.Info("the broker also answers clients of the Distributed Catalog", "url", s.URL)
-	return distributedcatalog.Broker(ctx, s.Members(), distributedcatalog.BrokerOptions{
+	return distributedcatalog.Broker(ctx, members, distributedcatalog.BrokerOptions{
 		URL: s.URL, Cluster: authority.Member, Revision: func() uint64 { return s.Exchange.View().Revision }, Log: s.Log,
+	})
+}
+
+// withoutAgents keeps the prototypes' agents' routes, which those need who come through objects, from who comes by HTTP.
+func withoutAgents(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/api/v1/") {
+			server.Refuse(w, api.Errorf(api.CodeNotFound, "agents of the prototypes are not served by HTTP here").Fix("ask the operator for --broker-interface both"))
+			return
+		}
+		next.ServeHTTP(w, r)
 	})
 }
 

@@ -24,6 +24,7 @@ import (
 func (sh *shell) agentCommand() *cobra.Command {
 	var o agent.Options
 	var log logFlags
+	var way transportFlags
 	var kubeconfig, identity, endorsement string
 	cmd := &cobra.Command{
 		Use: "agent", GroupID: "run", Short: "Run the agent of a cluster", Args: cobra.NoArgs,
@@ -38,6 +39,9 @@ func (sh *shell) agentCommand() *cobra.Command {
 			logKubernetes(logger)
 			if o.Join == "" {
 				o.Join = os.Getenv("BOURSE_JOIN")
+			}
+			if err := way.read(&o); err != nil {
+				return err
 			}
 			if endorsement != "" {
 				text, err := os.ReadFile(endorsement)
@@ -67,6 +71,7 @@ func (sh *shell) agentCommand() *cobra.Command {
 	f.StringVar(&o.Join, "join", "", "token to join a broker with; looked at only until the cluster has joined (also BOURSE_JOIN, which ps does not show)")
 	f.StringVar(&o.BrokerURL, "broker-url", "", "where the broker is, https://HOST:PORT (default: as the token says)")
 	f.StringVar(&o.CertDir, "broker-cert-path", "", "folder with tls.crt, tls.key and ca.crt, where the broker has no CA of its own; instead of --join")
+	way.add(f)
 	f.StringVar(&identity, "identity-dir", "", "folder for the agent's keys (default: Secret "+agent.SecretName+")")
 	f.StringSliceVar(&o.Roots, "trust-root", nil, "key of a federation's root, as `bourse root create` prints it: keys that it endorses count as confirmed")
 	f.StringVar(&endorsement, "endorsement", "", "file in which a root confirms this cluster's key, shown on its card")

@@ -139,11 +139,13 @@ func (s *Server) putCard(ctx context.Context, in *struct {
 }
 
 // enroll lets a cluster that nobody knows wait for approval, by the key of its first card. It has a
-// certificate without having joined: the CA is not the broker's own.
+// certificate without having joined: the CA is not the broker's own; or it comes through objects. One that was removed asks again
+// only there: its token ended with its membership, where a certificate may be good for weeks.
 func (s *Server) enroll(ctx context.Context, cluster, signed string) error {
 	c := CallerOf(ctx)
 	l := s.Exchange.View().Listing(cluster)
-	if c.Role != tlsid.RoleCluster || c.Name != cluster || l != nil && l.Member != nil {
+	known := l != nil && l.Member != nil && (l.Member.State != api.MemberRemoved || !c.Until.IsZero())
+	if c.Role != tlsid.RoleCluster || c.Name != cluster || known {
 		return nil
 	}
 	card, _, err := trust.Open(signed)

@@ -111,9 +111,12 @@ type candidateDTO struct {
 // phases are the states in the prototypes' words. Whoever polls for instructions looks for Reserved, so that it stays while both
 // sides are bound.
 var phases = map[api.State]string{
-	api.Held: "Pending", api.Reserved: "Reserved", api.Active: "Reserved", api.Releasing: "Released", api.Released: "Released",
+	api.Pending: "Pending", api.Held: "Pending", api.Reserved: "Reserved", api.Active: "Reserved", api.Releasing: "Released", api.Released: "Released",
 	api.Rejected: "Failed", api.Failed: "Failed", api.Expired: "Failed",
 }
+
+// Phase is a state in the prototypes' words.
+func Phase(s api.State) string { return phases[s] }
 
 // shown is a reservation in their words.
 func shown(r *market.Reservation) reservationDTO {

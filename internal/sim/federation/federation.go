@@ -24,6 +24,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/identity/store"
 	"github.com/bourse-dev/bourse/internal/sim"
 	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
+	objects "github.com/bourse-dev/bourse/internal/transport/kubernetes"
 )
 
 // Member is one cluster of the federation.
@@ -37,6 +38,8 @@ type Member struct {
 	DistributedCatalog bool
 	// Offers are what it sells, by name.
 	Offers map[string]api.OfferSpec
+	// Through, if set, are the objects through which it reaches the broker, instead of by REST. An operator has to approve it.
+	Through *objects.Access
 	// Socket is where its people reach its agent. Default: DIR/NAME.sock.
 	Socket string
 
@@ -185,9 +188,13 @@ func (f *Federation) startMember(ctx context.Context, m *Member, log *slog.Logge
 			return err
 		}
 	}
-	token, err := f.Operator.CreateToken(ctx, m.Name, time.Hour)
-	if err != nil {
-		return err
+	join := ""
+	if m.Through == nil {
+		token, err := f.Operator.CreateToken(ctx, m.Name, time.Hour)
+		if err != nil {
+			return err
+		}
+		join = token.Token
 	}
 	if m.Socket == "" {
 		m.Socket = filepath.Join(f.Dir, m.Name+".sock")
@@ -209,7 +216,7 @@ func (f *Federation) startMember(ctx context.Context, m *Member, log *slog.Logge
 			defer close(ended)
 			return agent.Run(ctx, agent.Options{
 				ConnectorListen: connector, ConnectorURL: url, DistributedCatalog: m.DistributedCatalog,
-				Kubernetes: m.Cluster.API.Config(), ClusterID: m.Name, Join: token.Token,
+				Kubernetes: m.Cluster.API.Config(), ClusterID: m.Name, Join: join, Objects: m.Through,
 				Identity: store.InDir(filepath.Join(f.Dir, m.Name)), Socket: m.Socket, Log: log.With("part", "agent"),
 			})
 		})

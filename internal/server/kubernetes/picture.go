@@ -1,0 +1,190 @@
+package kubernetes
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/server/compat"
+	"github.com/bourse-dev/bourse/internal/transport/kubernetes"
+)
+
+// most is how many reservations are shown to a member: the newest.
+const most = 500
+
+// picture is a Reservation as it is shown: in the prototypes' words, and in ours.
+type picture struct {
+	Spec struct {
+		RequesterID        string            `json:"requesterID"`
+		TargetClusterID    string            `json:"targetClusterID,omitempty"`
+		RequestedResources map[string]string `json:"requestedResources"`
+	}
+	Status struct {
+		Phase       string           `json:"phase"`
+		Message     string           `json:"message,omitempty"`
+		ExpiresAt   metav1.Time      `json:"expiresAt,omitzero"`
+		Revision    uint64           `json:"revision"`
+		Reservation *api.Reservation `json:"reservation"`
+	}
+}
+
+// draw is a reservation as its party may see it.
+func draw(r api.Envelope[api.Reservation]) (p picture) {
+	p.Spec.RequesterID, p.Spec.TargetClusterID = r.Payload.Consumer, r.Payload.Provider
+	p.Spec.RequestedResources = map[string]string{"cpu": "0", "memory": "0"}
+	for name, short := range map[corev1.ResourceName]string{"cpu": "cpu", "memory": "memory", "nvidia.com/gpu": "gpu", "ephemeral-storage": "storage"} {
+		if q, ok := r.Payload.Resources[name]; ok {
+			p.Spec.RequestedResources[short] = q.String()
+		}
+	}
+	p.Status.Phase, p.Status.Message, p.Status.ExpiresAt = compat.Phase(r.Payload.State), r.Payload.Message, r.Payload.Until
+	if p.Status.Message == "" {
+		p.Status.Message = string(r.Payload.Reason)
+	}
+	p.Status.Revision, p.Status.Reservation = r.Revision, &r.Payload
+	return p
+}
+
+// attend has the desk woken by whatever changes for an active member.
+func (d *desk) attend(ctx context.Context, state api.MemberState) {
+	switch {
+	case state != api.MemberActive && d.watching != nil:
+		d.watching()
+		d.watching = nil
+	case state == api.MemberActive && d.watching == nil:
+		ctx, d.watching = context.WithCancel(ctx)
+		d.all.Go(func() { d.follow(ctx) })
+	}
+}
+
+// follow has the desk woken until ctx ends.
+func (d *desk) follow(ctx context.Context) {
+	for ctx.Err() == nil {
+		watch, err := d.Server.Exchange.Watch(ctx, d.cluster, "", 0)
+		if err == nil {
+			for err == nil {
+				d.change()
+				_, _, err = watch.Next(ctx)
+			}
+			watch.Close()
+			d.change() // it may have been closed because the member is none any more
+		}
+		select { // not at once again
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// paint makes the Reservations of a member what the API shows it.
+func (d *desk) paint(ctx context.Context, state api.MemberState) error {
+	there := kubernetes.List(kubernetes.Reservations)
+	if err := d.client.List(ctx, there, client.InNamespace(d.namespace)); err != nil {
+		return err
+	}
+	var all []api.Envelope[api.Reservation]
+	switch state {
+	case api.MemberActive:
+		d.instruct(ctx)
+		var err error
+		if all, err = d.api().Reservations(ctx); err != nil {
+			return fmt.Errorf("read what is to be shown: %w", err)
+		}
+	case api.MemberRevoked, api.MemberRemoved:
+		if err := d.expel(ctx); err != nil { // and nothing is shown any more
+			return err
+		}
+	default:
+		return nil // for a while: what was shown stays
+	}
+	wanted := newest(all, most)
+	for i := range there.Items {
+		object := &there.Items[i]
+		r, ok := wanted[object.GetName()]
+		if !ok && state == api.MemberActive && d.asks(ctx, object) {
+			continue
+		}
+		if !ok {
+			if err := client.IgnoreNotFound(d.client.Delete(ctx, object)); err != nil {
+				return err
+			}
+			continue
+		}
+		delete(wanted, object.GetName())
+		if err := d.repaint(ctx, object, draw(r)); err != nil {
+			return err
+		}
+	}
+	for id, r := range wanted {
+		object := kubernetes.Object(kubernetes.Reservations, d.namespace, id)
+		p := draw(r)
+		spec, err := content(p.Spec)
+		if err != nil {
+			return err
+		}
+		object.Object["spec"] = spec
+		if err := d.client.Create(ctx, object); apierrors.IsAlreadyExists(err) {
+			continue // the cache will show it
+		} else if err != nil {
+			return err
+		}
+		if err := d.write(ctx, object, p.Status); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// repaint puts right what differs.
+func (d *desk) repaint(ctx context.Context, object *unstructured.Unstructured, p picture) error {
+	spec, err := content(p.Spec)
+	if err != nil {
+		return err
+	}
+	if !equality.Semantic.DeepEqual(object.Object["spec"], any(spec)) {
+		after := object.DeepCopy()
+		after.Object["spec"] = spec
+		if err := client.IgnoreNotFound(d.client.Patch(ctx, after, client.MergeFrom(object))); err != nil {
+			return err
+		}
+	}
+	return d.write(ctx, object, p.Status)
+}
+
+// newest are the newest of all, by ID.
+func newest(all []api.Envelope[api.Reservation], most int) map[string]api.Envelope[api.Reservation] {
+	if len(all) > most {
+		slices.SortFunc(all, func(a, b api.Envelope[api.Reservation]) int { return cmp.Compare(b.Revision, a.Revision) })
+		all = all[:most]
+	}
+	out := make(map[string]api.Envelope[api.Reservation], len(all))
+	for _, r := range all {
+		out[r.ID] = r
+	}
+	return out
+}
+
+// expel ends all tokens that a member had when it was revoked or removed.
+func (d *desk) expel(ctx context.Context) error {
+	account := &corev1.ServiceAccount{}
+	err := d.client.Get(ctx, client.ObjectKey{Namespace: d.namespace, Name: kubernetes.Account}, account)
+	if err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	l := d.Server.Exchange.View().Listing(d.cluster)
+	if l == nil || l.Member == nil || account.CreationTimestamp.After(l.Member.Changed.Go()) {
+		return nil // it is to join anew
+	}
+	d.log.Info("a member's account in the broker's cluster is deleted, and with it its tokens", "namespace", d.namespace, "member", l.Member.State)
+	return client.IgnoreNotFound(d.client.Delete(ctx, account))
+}

@@ -1,0 +1,186 @@
+package kubernetes
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bourse-dev/bourse/internal/transport/kubernetes"
+)
+
+const (
+	// held is how many bytes of an answer are held for a member that does not read on, and slow how long.
+	held = 256 << 10
+	slow = 30 * time.Second
+)
+
+var errUnread = errors.New("nobody reads the answer")
+
+// stream is the answer to one call, as it is written and read.
+type stream struct {
+	wake func() // there is something to be shown
+
+	mu     sync.Mutex
+	room   sync.Cond
+	header http.Header
+	status int
+	date   metav1.Time
+	base   int64 // of the answer, so much was read
+	rest   []byte
+	done   bool
+	unread bool
+	taken  net.Conn // our end of the connection that the answer took over; nil: it did not
+}
+
+func newStream(wake func()) *stream {
+	s := &stream{wake: wake, header: http.Header{}}
+	s.room.L = &s.mu
+	return s
+}
+
+// Header implements http.ResponseWriter.
+func (s *stream) Header() http.Header { return s.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (s *stream) WriteHeader(status int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.begin(status)
+}
+
+func (s *stream) begin(status int) {
+	if s.status == 0 {
+		s.status, s.date = status, metav1.Now()
+	}
+}
+
+// Write implements http.ResponseWriter. It waits while too much is unread.
+func (s *stream) Write(data []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.begin(http.StatusOK)
+	if len(s.rest) >= held && !s.unread {
+		s.wake()
+		enough := time.AfterFunc(slow, s.close)
+		defer enough.Stop()
+		for len(s.rest) >= held && !s.unread {
+			s.room.Wait()
+		}
+	}
+	if s.unread {
+		return 0, errUnread
+	}
+	s.rest = append(s.rest, data...)
+	return len(data), nil
+}
+
+// Hijack implements http.Hijacker: a watch takes its connection over. It is a pipe, from which follow reads the answer.
+func (s *stream) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.unread {
+		return nil, nil, errUnread
+	}
+	ours, theirs := net.Pipe()
+	s.taken = ours
+	return theirs, bufio.NewReadWriter(bufio.NewReader(theirs), bufio.NewWriter(theirs)), nil
+}
+
+// follow reads an answer that took its connection over, to its end.
+func (s *stream) follow() {
+	s.mu.Lock()
+	conn := s.taken
+	s.mu.Unlock()
+	if conn == nil {
+		return
+	}
+	defer conn.Close()
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		return
+	}
+	defer answer.Body.Close()
+	s.WriteHeader(answer.StatusCode)
+	piece := make([]byte, 4<<10)
+	for err == nil {
+		var n int
+		if n, err = answer.Body.Read(piece); n > 0 {
+			if _, failed := s.Write(piece[:n]); failed != nil {
+				return
+			}
+			_ = s.FlushError()
+		}
+	}
+}
+
+// FlushError, SetReadDeadline and SetWriteDeadline are for http.ResponseController.
+func (s *stream) FlushError() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.begin(http.StatusOK)
+	s.wake()
+	return nil
+}
+
+// SetReadDeadline is for bodies, which are here already.
+func (s *stream) SetReadDeadline(time.Time) error { return nil }
+
+// SetWriteDeadline is for readers that are slow: see slow.
+func (s *stream) SetWriteDeadline(time.Time) error { return nil }
+
+// close makes writing an error.
+func (s *stream) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unread = true
+	if s.taken != nil {
+		_ = s.taken.Close()
+	}
+	s.room.Broadcast()
+}
+
+// end says that nothing more is written.
+func (s *stream) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.begin(http.StatusOK)
+	s.done = true
+	s.wake()
+}
+
+// read notes that the member has read so many bytes of the answer.
+func (s *stream) read(upTo int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := min(upTo-s.base, int64(len(s.rest))); n > 0 {
+		s.base, s.rest = s.base+n, append([]byte(nil), s.rest[n:]...)
+		s.room.Broadcast()
+	}
+}
+
+// piece is what is to be shown of the answer now; not ok before there is anything.
+func (s *stream) piece() (kubernetes.Answer, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.status == 0 {
+		return kubernetes.Answer{}, false
+	}
+	n := len(s.rest)
+	if n > kubernetes.MaxPiece {
+		for n = kubernetes.MaxPiece; n > 0 && !utf8.RuneStart(s.rest[n]); n-- { // it becomes a text of its own
+		}
+	}
+	return kubernetes.Answer{Status: s.status, Date: s.date, From: s.base, Body: string(s.rest[:n]), Done: s.done && n == len(s.rest)}, true
+}
+
+// until closes the stream when ctx ends; call stop when it is over.
+func (s *stream) until(ctx context.Context) (stop func() bool) {
+	return context.AfterFunc(ctx, s.close)
+}

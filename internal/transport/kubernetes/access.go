@@ -1,0 +1,130 @@
+package kubernetes
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// reread is how often a kubeconfig is read again: its token ends, and somebody puts another one there before.
+const reread = 30 * time.Second
+
+// Access is how a member reaches its objects in the broker's cluster.
+type Access struct {
+	Config    *rest.Config
+	Namespace string
+
+	token *token // nil: it shows none
+}
+
+// Ends is when the token ends that is shown; zero: it does not, or does not say.
+func (a *Access) Ends() time.Time {
+	if a.token == nil {
+		return time.Time{}
+	}
+	parts := strings.Split(a.token.current(), ".")
+	if len(parts) != 3 {
+		return time.Time{}
+	}
+	var claims struct {
+		Expires int64 `json:"exp"`
+	}
+	text, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil || json.Unmarshal(text, &claims) != nil || claims.Expires <= 0 {
+		return time.Time{}
+	}
+	return time.Unix(claims.Expires, 0)
+}
+
+// ReadAccess reads the kubeconfig that a broker's operator gave to a member: how the broker's cluster is reached, and the
+// namespace of the member, unless another is given. A token in it is read again now and then. Errors: Invalid with the flag.
+func ReadAccess(file, namespace string) (*Access, error) {
+	if within, ok := strings.CutPrefix(file, "~/"); ok {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return nil, api.Invalid("--broker-kubeconfig", "%s", err).Fix("name the file by its whole path")
+		}
+		file = filepath.Join(home, within)
+	}
+	loaded, err := load(file)
+	var config *rest.Config
+	if err == nil {
+		config, err = loaded.ClientConfig()
+	}
+	if err != nil {
+		return nil, api.Invalid("--broker-kubeconfig", "%s", err).Fix("name the file that the broker's operator made: bourse broker kubeconfig CLUSTER")
+	}
+	if config.ExecProvider != nil || config.AuthProvider != nil || config.BearerTokenFile != "" { // it comes from somebody else
+		return nil, api.Invalid("--broker-kubeconfig", "%s has this machine run a program or show another file to get in", file).Fix("use a kubeconfig with a token in it: bourse broker kubeconfig CLUSTER")
+	}
+	if namespace == "" {
+		if namespace, _, err = loaded.Namespace(); err != nil {
+			return nil, api.Invalid("--broker-kubeconfig", "%s", err).Fix("give --broker-namespace")
+		}
+	}
+	a := &Access{Config: config, Namespace: namespace}
+	if config.BearerToken != "" {
+		a.token = &token{file: file, text: config.BearerToken, read: time.Now()}
+		config.BearerToken = ""
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return bearer{a.token, next} })
+	}
+	config.QPS = -1 // the API server shares itself out fairly; a limit here only makes people wait
+	return a, nil
+}
+
+// load reads a kubeconfig, and nothing else: one that is empty is not the pod's own service account.
+func load(file string) (clientcmd.ClientConfig, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	return clientcmd.NewClientConfigFromBytes(text)
+}
+
+// token is the one in a kubeconfig.
+type token struct {
+	file string
+	mu   sync.Mutex
+	text string
+	read time.Time
+}
+
+func (t *token) current() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if time.Since(t.read) < reread {
+		return t.text
+	}
+	t.read = time.Now()
+	loaded, err := load(t.file)
+	if err != nil {
+		return t.text // it is being replaced
+	}
+	if config, err := loaded.ClientConfig(); err == nil && config.BearerToken != "" {
+		t.text = config.BearerToken
+	}
+	return t.text
+}
+
+// bearer shows a token.
+type bearer struct {
+	token *token
+	next  http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+b.token.current())
+	return b.next.RoundTrip(r)
+}
