@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
@@ -43,22 +41,17 @@ func (h *home) PutOffer(ctx context.Context, name string, spec api.OfferSpec) (a
 		return none, err
 	}
 	var object *api.Offer
-	// Our cache may lag behind what was just written: then it is looked at again.
-	err := wait.PollUntilContextTimeout(ctx, 5*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
+	err := h.edit(ctx, func() error {
 		object = &api.Offer{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: name}}
 		err := h.Get(ctx, client.ObjectKeyFromObject(object), object)
+		before := object.DeepCopy()
+		object.Spec = spec
 		if apierrors.IsNotFound(err) {
-			object.Spec = spec
-			err = h.Create(ctx, object)
-		} else if err == nil {
-			before := object.DeepCopy()
-			object.Spec = spec
-			err = h.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+			return h.Create(ctx, object)
+		} else if err != nil {
+			return err
 		}
-		if apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) {
-			return false, nil
-		}
-		return err == nil, err
+		return h.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	})
 	if err != nil {
 		return none, kubernetesError(err)

@@ -119,6 +119,7 @@ func (sh *shell) addBrokerCommand() *cobra.Command {
 
 // awaitBroker waits a while until a broker is connected, and shows it.
 func (sh *shell) awaitBroker(ctx context.Context, c *client.Client, b knownBroker) error {
+	made := b.Revision // what is read next may be older
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
 		now, err := knownBrokerOf(ctx, c, b.ID)
 		if err == nil {
@@ -127,7 +128,7 @@ func (sh *shell) awaitBroker(ctx context.Context, c *client.Client, b knownBroke
 			return err
 		}
 		c := meta.FindStatusCondition(b.Payload.Status.Conditions, api.ConditionConnected)
-		if c != nil && c.ObservedGeneration >= int64(b.Revision) && (c.Status == metav1.ConditionTrue || c.Reason == "NotJoined" || c.Reason == "Disabled") {
+		if c != nil && c.ObservedGeneration >= int64(made) && (c.Status == metav1.ConditionTrue || c.Reason == "NotJoined" || c.Reason == "Disabled") {
 			if c.Reason == "NotJoined" {
 				return api.Errorf(api.CodeUnavailable, "broker %s was not joined: %s", b.ID, c.Message).Fix("give it another token: bourse brokers add %s --join TOKEN", b.ID)
 			}
