@@ -211,9 +211,25 @@ type CatalogQuery struct {
 	For time.Duration
 	// Hidden includes the offers of sellers that have been silent for more than a day.
 	Hidden bool
-	// ByPrice sorts by what the cheapest plan costs: free ones first, then currency by currency.
-	ByPrice bool
+	// Uptime is the least share of the last 30 days, in parts per million, in which the seller was there. Who is not known for long
+	// enough is there at no share.
+	Uptime int64
+	// Sort is the order. The zero value is ByName.
+	Sort CatalogOrder
 }
+
+// CatalogOrder is an order of the catalog. Within each the order is that of names.
+type CatalogOrder string
+
+const (
+	ByName CatalogOrder = ""
+	// ByPrice is by what the cheapest plan costs: free ones first, then currency by currency.
+	ByPrice CatalogOrder = "price"
+	// ByRegion is by the seller's region; those that say none come first.
+	ByRegion CatalogOrder = "region"
+	// ByUptime is by the share of the last 30 days in which the seller was there, the largest first; where it is not known, last.
+	ByUptime CatalogOrder = "uptime"
+)
 
 // Listing is an offer as a member sees it in the catalog. Its ID is "SELLER/NAME".
 type Listing struct {
@@ -227,6 +243,8 @@ type Listing struct {
 	// Properties are the seller's, Fresh says that its agent's lease is alive.
 	Properties Properties `json:"properties"`
 	Fresh      bool       `json:"fresh"`
+	// Uptime is the share of the last 30 days in which the seller was there, in parts per million; absent where it was not known for a day.
+	Uptime *int64 `json:"uptime,omitempty"`
 	// SilentSince is about when the lease of a seller ended that is not fresh, and Fading what came of it; both are empty for one that is.
 	SilentSince *metav1.Time `json:"silentSince,omitempty"`
 	Fading      Fading       `json:"fading,omitempty"`

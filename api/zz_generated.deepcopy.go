@@ -1562,6 +1562,11 @@ func (in *Listing) DeepCopyInto(out *Listing) {
 	*out = *in
 	in.Offer.DeepCopyInto(&out.Offer)
 	in.Properties.DeepCopyInto(&out.Properties)
+	if in.Uptime != nil {
+		in, out := &in.Uptime, &out.Uptime
+		*out = new(int64)
+		**out = **in
+	}
 	if in.SilentSince != nil {
 		in, out := &in.SilentSince, &out.SilentSince
 		*out = (*in).DeepCopy()

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -67,8 +68,11 @@ func (c *Client) Catalog(ctx context.Context, q api.CatalogQuery) ([]api.Envelop
 	if p := q.MaxPrice; p != nil {
 		query.Set("maxPrice", p.Amount+p.Currency+"/"+string(p.Period))
 	}
-	if q.ByPrice {
-		query.Set("sort", "price")
+	if q.Uptime > 0 {
+		query.Set("uptime", strconv.FormatInt(q.Uptime, 10))
+	}
+	if q.Sort != api.ByName {
+		query.Set("sort", string(q.Sort))
 	}
 	return list[api.Listing](ctx, c, "/catalog", query)
 }

@@ -19,14 +19,29 @@ func merged(all []listing, q api.CatalogQuery, now time.Time) []listing {
 		return cmp.Or(strings.Compare(a.ID, b.ID), copies(a)-copies(b), cmp.Compare(b.Payload.Version, a.Payload.Version), vouched(b)-vouched(a))
 	})
 	all = slices.CompactFunc(all, func(a, b listing) bool { return a.ID == b.ID })
-	if q.ByPrice {
+	switch q.Sort {
+	case api.ByPrice:
 		rates := money.RatesFor(now, cmp.Or(q.For, time.Hour))
 		slices.SortStableFunc(all, func(a, b listing) int {
 			x, y := cheapest(a, rates), cheapest(b, rates)
 			return x.compare(y)
 		})
+	case api.ByRegion:
+		slices.SortStableFunc(all, func(a, b listing) int {
+			return strings.Compare(a.Payload.Properties.Region, b.Payload.Properties.Region)
+		})
+	case api.ByUptime:
+		slices.SortStableFunc(all, func(a, b listing) int { return cmp.Compare(uptime(b), uptime(a)) })
 	}
 	return all
+}
+
+// uptime is the seller's, in parts per million; less than none where it is not known.
+func uptime(l listing) int64 {
+	if l.Payload.Uptime == nil {
+		return market.UnknownUptime
+	}
+	return *l.Payload.Uptime
 }
 
 func copies(l listing) int {
@@ -85,7 +100,7 @@ func lookAt(l listing, q api.CatalogQuery, now time.Time) (found listing, ok boo
 	o.Fresh, o.Fading = false, api.FadingAfter(now.Sub(silent))
 	text := strings.ToLower(q.Text)
 	switch until := o.Offer.ValidUntil; {
-	case o.Fading == api.ExpiredOffer, o.Fading == api.Hidden && !q.Hidden, q.Available, until != nil && !now.Before(until.Time),
+	case o.Fading == api.ExpiredOffer, o.Fading == api.Hidden && !q.Hidden, q.Available, q.Uptime > 0 && uptime(l) < q.Uptime, until != nil && !now.Before(until.Time),
 		q.Seller != "" && o.Seller != q.Seller, q.Type != "" && o.Offer.Type != q.Type, q.Region != "" && o.Properties.Region != q.Region,
 		text != "" && !strings.Contains(market.SearchText(&api.SignedOffer{Seller: o.Seller, Name: o.Name, Offer: o.Offer}), text),
 		q.GPU != "" && !slices.ContainsFunc(o.Properties.GPUs, func(name string) bool {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -9,12 +10,34 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
+// Each order of the catalog is that of the broker's, also of what several have shown.
+func TestMergedInOrder(t *testing.T) {
+	one := func(id, region string, share int64, price string) listing {
+		l := listing{ID: id, Payload: api.Listing{Properties: api.Properties{Region: region}, Plans: map[string]api.PlanListing{"p": {}}}}
+		if share > 0 {
+			l.Payload.Uptime = &share
+		}
+		l.Payload.Offer.Plans = []api.Plan{{Name: "p", Price: &api.Price{Amount: price, Currency: "EUR", Period: api.PeriodHour}}}
+		return l
+	}
+	for order, want := range map[api.CatalogOrder]string{api.ByName: "a b c", api.ByPrice: "b c a", api.ByRegion: "c a b", api.ByUptime: "b c a"} {
+		all := []listing{one("c", "eu", 900_000, "2"), one("a", "it", 0, "3"), one("b", "us", 990_000, "1")}
+		var got []string
+		for _, l := range merged(all, api.CatalogQuery{Sort: order}, time.Now()) {
+			got = append(got, l.ID)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("by %q: %v, want %s", order, got, want)
+		}
+	}
+}
+
 // What a copy answers is what the broker's catalog would: by price, currency and duration, too.
 func TestCopyIsSearchedLikeTheCatalog(t *testing.T) {
 	now := time.Now()
-	asOf := metav1.NewTime(now)
+	asOf, share := metav1.NewTime(now), int64(990_000)
 	l := listing{ID: "milan/web", Payload: api.Listing{
-		Seller: "milan", Name: "web", AsOf: &asOf,
+		Seller: "milan", Name: "web", AsOf: &asOf, Uptime: &share,
 		Offer: api.OfferSpec{Plans: []api.Plan{{Name: "p", Price: &api.Price{Amount: "2", Currency: "EUR", Period: api.PeriodHour}, MaxDuration: &metav1.Duration{Duration: 4 * time.Hour}}}},
 		Plans: map[string]api.PlanListing{"p": {Remaining: 1}},
 	}}
@@ -31,6 +54,8 @@ func TestCopyIsSearchedLikeTheCatalog(t *testing.T) {
 		"another currency":     {api.CatalogQuery{MaxPrice: most("100", "USD")}, false},
 		"a price that is none": {api.CatalogQuery{MaxPrice: most("much", "EUR")}, false},
 		"its currency":         {api.CatalogQuery{Currency: "EUR"}, true},
+		"there that often":     {api.CatalogQuery{Uptime: 990_000}, true},
+		"not there that often": {api.CatalogQuery{Uptime: 999_000}, false},
 		"for too long":         {api.CatalogQuery{For: 5 * time.Hour}, false},
 	} {
 		if _, found := lookAt(l, test.q, now); found != test.want {

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/big"
 	"strconv"
 	"strings"
@@ -19,23 +20,30 @@ import (
 type listing = api.Envelope[api.Listing]
 
 func (sh *shell) catalogCommand() *cobra.Command {
-	q, sort, most := api.CatalogQuery{}, "", ""
+	q, sort, most, uptime := api.CatalogQuery{}, "", "", 0.0
 	cmd := &cobra.Command{
 		Use: "catalog [WORD | SELLER/OFFER]", GroupID: "use", Short: "Search what other clusters sell",
 		Long: "Catalog lists the plans that are on sale and shown to your cluster: what a unit of each has, what it costs, and how many units\n" +
 			"are left now; of a seller that is silent nothing can be bought, and after a day its offers are hidden. While neither a broker nor a\n" +
 			"seller is reached, the agent's own copy says what there was, and when. A word is looked for in sellers, names, types, descriptions and labels; SELLER/OFFER shows one offer whole.",
-		Example: "  bourse catalog\n  bourse catalog --gpu a100 --for 8h --sort price\n  bourse catalog milan/web",
+		Example: "  bourse catalog\n  bourse catalog --gpu a100 --for 8h --sort price\n  bourse catalog --region eu --uptime 0.999\n  bourse catalog milan/web",
 		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: sh.complete(offerNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := sh.person()
 			if err != nil {
 				return err
 			}
-			if sort != "" && sort != "name" && sort != "price" {
-				return api.Invalid("--sort", "%q is not an order", sort).Fix("use name or price")
+			switch order := api.CatalogOrder(sort); order {
+			case "name", api.ByName:
+			case api.ByPrice, api.ByRegion, api.ByUptime:
+				q.Sort = order
+			default:
+				return api.Invalid("--sort", "%q is not an order", sort).Fix("use name, price, region or uptime")
 			}
-			q.ByPrice = sort == "price"
+			if uptime < 0 || uptime > 1 {
+				return api.Invalid("--uptime", "%g is not a share", uptime).Fix("say 0.999 for 99.9 %%")
+			}
+			q.Uptime = int64(math.Round(uptime * 1e6))
 			if q.MaxPrice, err = ceiling(most); err != nil {
 				return err
 			}
@@ -66,7 +74,8 @@ func (sh *shell) catalogCommand() *cobra.Command {
 	f.BoolVar(&q.Available, "available", false, "only what is not sold out")
 	f.BoolVar(&q.Hidden, "hidden", false, "also of sellers that have been silent for more than a day")
 	f.DurationVar(&q.For, "for", 0, "only what is sold for so long, with what it costs then (default: what an hour costs)")
-	f.StringVar(&sort, "sort", "", "name (default) or price: free first, then currency by currency")
+	f.Float64Var(&uptime, "uptime", 0, "only of sellers that were there for this share of the last 30 days, such as 0.999")
+	f.StringVar(&sort, "sort", "", "name (default), price (free first, then currency by currency), region, or uptime (the largest first)")
 	return cmd
 }
 
@@ -95,7 +104,7 @@ func (sh *shell) showCatalog(found []listing, d time.Duration) error {
 	if d > 0 {
 		cost = strings.ToUpper(shortly(d))
 	}
-	rows := [][]string{{"PLAN", "A UNIT", "PRICE", cost, "LEFT", "REGION", "TYPE"}}
+	rows := [][]string{{"PLAN", "A UNIT", "PRICE", cost, "LEFT", "REGION", "UPTIME", "TYPE"}}
 	for _, l := range found {
 		for _, p := range l.Payload.Offer.Plans {
 			left, shown := l.Payload.Plans[p.Name]
@@ -106,7 +115,7 @@ func (sh *shell) showCatalog(found []listing, d time.Duration) error {
 			if sh.output == "name" {
 				fmt.Fprintln(sh.out, id)
 			}
-			rows = append(rows, []string{id, sizes(p.Resources), priceText(p.Price), costText(left.Cost, p.Price), leftNow(l.Payload, left.Remaining), l.Payload.Properties.Region, l.Payload.Offer.Type})
+			rows = append(rows, []string{id, sizes(p.Resources), priceText(p.Price), costText(left.Cost, p.Price), leftNow(l.Payload, left.Remaining), l.Payload.Properties.Region, percent(l.Payload.Uptime), l.Payload.Offer.Type})
 		}
 	}
 	switch {

@@ -86,14 +86,14 @@ func (s *search) look(in *shelf, i int) {
 	case in.shown[i] == toNobody && !own, s.Available && s.now >= in.fresh[i], s.Region != "" && in.region[i] != s.Region,
 		s.GPU != "" && !hasGPU(in.gpus[i], s.GPU), s.text != nil && !s.text.in(&in.grams[i]):
 		return
-	case s.full && s.tooDear(&in.least[i]), !own && s.now >= in.fresh[i] && s.faded(l):
+	case s.full && s.tooDear(&in.least[i]), !own && s.now >= in.fresh[i] && s.faded(l), s.Uptime > 0 && l.Uptime < s.Uptime:
 		return
 	case in.shown[i] == toSome && !own && !Visible(l.Measured.Terms, s.to):
 		return
 	}
 	for _, o := range l.Offers {
 		h := hit{Offered: Offered{l, o}}
-		if s.full && !s.ByPrice && !s.before(&h) {
+		if s.full && s.Sort != api.ByPrice && !s.before(&h) {
 			return // and so would those be that follow
 		}
 		if s.Type != "" && o.Signed.Offer.Type != s.Type || s.Text != "" && !strings.Contains(o.Text, s.Text) || !own && !h.offerShown(s.to, s.now) {
@@ -110,7 +110,7 @@ func (s *search) before(h *hit) bool { return s.compare(h, &s.hits[s.most-1]) < 
 
 // tooDear says whether none of a seller's plans can come before the last one that is of interest.
 func (s *search) tooDear(p *least) bool {
-	if !s.ByPrice || p.mixed {
+	if s.Sort != api.ByPrice || p.mixed {
 		return false
 	}
 	last := &s.hits[s.most-1]
@@ -138,17 +138,28 @@ func (s *search) found() []Found {
 	return out
 }
 
-// compare orders by price, free ones first, then currency by currency, if the query says so; then by seller and name.
+// compare orders as the query says, then by seller and name.
 func (s *search) compare(a, b *hit) int {
-	if s.ByPrice {
-		if by := cmp.Or(strings.Compare(a.currency, b.currency), cmp.Compare(a.nanos, b.nanos)); by != 0 {
-			return by
-		}
+	by := 0
+	switch s.Sort {
+	case api.ByPrice: // free ones first, then currency by currency
+		by = cmp.Or(strings.Compare(a.currency, b.currency), cmp.Compare(a.nanos, b.nanos))
+	case api.ByRegion:
+		by = strings.Compare(a.region(), b.region())
+	case api.ByUptime:
+		by = cmp.Compare(b.Uptime, a.Uptime)
 	}
-	if a.Slot != b.Slot {
-		return strings.Compare(a.Cluster, b.Cluster)
+	if by == 0 && a.Slot != b.Slot {
+		by = strings.Compare(a.Cluster, b.Cluster)
 	}
-	return strings.Compare(a.Signed.Name, b.Signed.Name)
+	return cmp.Or(by, strings.Compare(a.Signed.Name, b.Signed.Name))
+}
+
+func (h *hit) region() string {
+	if h.Member == nil || h.Member.Card == nil {
+		return ""
+	}
+	return h.Member.Card.Properties.Region
 }
 
 // sold says whether the search is about any plan of the offer, and makes the price that of the cheapest: of those in its first
@@ -160,7 +171,7 @@ func (s *search) sold(h *hit) bool {
 		if !s.about(h.Offered, p) {
 			continue
 		}
-		if !s.ByPrice {
+		if s.Sort != api.ByPrice {
 			return true
 		}
 		nanos := p.Price.Nanos(p.Min, s.rates)

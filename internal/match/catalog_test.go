@@ -32,6 +32,9 @@ func TestCatalogFindsWhatLookingAtEverythingFinds(t *testing.T) {
 		engine, view := match.New(), (*market.View)(nil)
 		for step := range rapid.IntRange(1, 4).Draw(t, "steps") {
 			view = s.Publish(view)
+			for slot := range view.Len() { // it would take a day to become known
+				view.At(slot).Uptime = []int64{market.UnknownUptime, 0, 950_000, 1_000_000}[slot%4]
+			}
 			for range 4 {
 				q := drawQuery(t)
 				to := &api.Card{Cluster: seller(rapid.IntRange(0, 310).Draw(t, "asker"))}
@@ -119,7 +122,8 @@ func drawQuery(t *rapid.T) api.CatalogQuery {
 	return api.CatalogQuery{
 		Text: one("", "", "FAST", "seller-1", "né", "o", "offer-1\ngpu"), Seller: one("", "", "", seller(3)), Type: one("", "gpu"), Region: one("", "", "eu"),
 		GPU: one("", "", "A100"), Currency: one("", "EUR", "USD"), Available: rapid.Bool().Draw(t, "available"),
-		For: time.Duration(rapid.IntRange(0, 1).Draw(t, "for")) * 24 * time.Hour, ByPrice: rapid.Bool().Draw(t, "by price"),
+		For: time.Duration(rapid.IntRange(0, 1).Draw(t, "for")) * 24 * time.Hour, Uptime: rapid.SampledFrom([]int64{0, 0, 900_000}).Draw(t, "uptime"),
+		Sort: rapid.SampledFrom([]api.CatalogOrder{api.ByName, api.ByPrice, api.ByRegion, api.ByUptime}).Draw(t, "sort"),
 	}
 }
 
@@ -135,7 +139,7 @@ func lookAtEverything(v *market.View, to *api.Card, q api.CatalogQuery, now mark
 		l := v.At(slot)
 		p := l.Card().Properties
 		gpu := func(name string) bool { return strings.Contains(strings.ToLower(name), strings.ToLower(q.GPU)) }
-		if q.Seller != "" && l.Cluster != q.Seller || q.Region != "" && p.Region != q.Region || q.GPU != "" && !slices.ContainsFunc(p.GPUs, gpu) || q.Available && !l.Fresh(now) {
+		if q.Seller != "" && l.Cluster != q.Seller || q.Region != "" && p.Region != q.Region || q.GPU != "" && !slices.ContainsFunc(p.GPUs, gpu) || q.Available && !l.Fresh(now) || l.Uptime < q.Uptime && q.Uptime > 0 {
 			continue
 		}
 		for _, o := range l.Offers {
@@ -161,8 +165,13 @@ func lookAtEverything(v *market.View, to *api.Card, q api.CatalogQuery, now mark
 	}
 	slices.SortFunc(all, func(a, b found) int {
 		by := 0
-		if q.ByPrice {
+		switch q.Sort {
+		case api.ByPrice:
 			by = price(slices.MinFunc(a.plans, price), slices.MinFunc(b.plans, price))
+		case api.ByRegion:
+			by = strings.Compare(a.Card().Properties.Region, b.Card().Properties.Region)
+		case api.ByUptime:
+			by = cmp.Compare(b.Uptime, a.Uptime)
 		}
 		return cmp.Or(by, strings.Compare(a.Cluster, b.Cluster), strings.Compare(a.Signed.Name, b.Signed.Name))
 	})

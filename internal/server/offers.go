@@ -44,7 +44,8 @@ type CatalogSearch struct {
 	Available bool   `query:"available" doc:"only plans of which something is left"`
 	For       string `query:"for" maxLength:"32" doc:"only plans that are sold for this long (Go duration), with what they cost then; default 1h, of any length"`
 	Hidden    bool   `query:"hidden" doc:"also of sellers that have been silent for more than a day"`
-	Sort      string `query:"sort" enum:"name,price" doc:"the order; by price, currencies follow each other and free offers come first"`
+	Uptime    int64  `query:"uptime" minimum:"0" maximum:"1000000" doc:"only of sellers that were there for this share of the last 30 days, in parts per million"`
+	Sort      string `query:"sort" enum:"name,price,region,uptime" doc:"the order; by price, currencies follow each other and free offers come first; by uptime, the largest comes first"`
 	Limit     int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"how many offers at most"`
 	Continue  string `query:"continue" maxLength:"20" doc:"the last answer's continue: how many to pass over"`
 }
@@ -52,7 +53,10 @@ type CatalogSearch struct {
 func (in *CatalogSearch) query() (api.CatalogQuery, error) {
 	q := api.CatalogQuery{
 		Text: in.Text, Seller: in.Seller, Type: in.Type, Region: in.Region, GPU: in.GPU, Currency: in.Currency,
-		Available: in.Available, Hidden: in.Hidden, ByPrice: in.Sort == "price",
+		Available: in.Available, Hidden: in.Hidden, Uptime: in.Uptime,
+	}
+	if in.Sort != "name" {
+		q.Sort = api.CatalogOrder(in.Sort)
 	}
 	if in.For != "" {
 		var err error
@@ -134,6 +138,9 @@ func listing(f *match.Found, now market.Time, d time.Duration) api.Envelope[api.
 		Properties: f.Card().Properties, Fresh: f.Fresh(now), Plans: map[string]api.PlanListing{},
 	}
 	out.SilentSince, out.Fading = silence(f.Listing, now)
+	if f.Uptime != market.UnknownUptime {
+		out.Uptime = &f.Uptime
+	}
 	for _, p := range f.Plans {
 		left := api.PlanListing{Remaining: p.Remaining}
 		if !p.Price.Free() {
