@@ -71,10 +71,16 @@ func TestResizeUpAndDown(t *testing.T) {
 	if left := time.Until(a.request.Status.Until.Time); left < 99*time.Hour {
 		t.Errorf("it was extended, and ends in %s", left)
 	}
-	var instruction api.ProviderInstruction
-	if err := w.milan.Objects.Get(t.Context(), kube.ObjectKey{Namespace: api.Namespace, Name: a.request.Status.Reservation}, &instruction); err != nil || instruction.Spec.Generation != 3 {
-		t.Errorf("the provider's instruction is %+v, %v", instruction.Spec, err)
-	}
+	eventually(t, "the provider's instruction is the third", func(ctx context.Context) error {
+		var i api.ProviderInstruction
+		if err := w.milan.Objects.Get(ctx, kube.ObjectKey{Namespace: api.Namespace, Name: a.request.Status.Reservation}, &i); err != nil {
+			return err
+		}
+		if i.Spec.Generation != 3 {
+			return fmt.Errorf("it is %+v", i.Spec)
+		}
+		return nil
+	})
 
 	if err := a.edit(resize("4000", "4Gi")); err != nil {
 		t.Fatal(err)
