@@ -28,7 +28,8 @@ type lines struct {
 type line struct{ conn net.Conn }
 
 // takeOver answers a call with 200 and a body of NDJSON, which write goes on with until ctx ends: when the reader goes away, the
-// listener ends, or at the time until, if it is not zero. Errors: the connection cannot be taken over.
+// listener ends, or at the time until, if it is not zero. Unless there is an error, write is called, and what it sends to who is gone fails.
+// Errors: the connection cannot be taken over.
 func (s *Server) takeOver(w http.ResponseWriter, r *http.Request, until time.Time, write func(context.Context, line)) error {
 	if !r.ProtoAtLeast(1, 1) {
 		return api.Invalid("watch", "%s has no chunks to send an answer in that goes on", r.Proto).Fix("use HTTP/1.1")
@@ -42,8 +43,10 @@ func (s *Server) takeOver(w http.ResponseWriter, r *http.Request, until time.Tim
 		c.lines.open.Add(1)
 		ctx, over = c.lines.lasting, c.lines.open.Done
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	if !until.IsZero() { // a certificate that ended ends what it opened
+	var cancel context.CancelFunc
+	if until.IsZero() {
+		ctx, cancel = context.WithCancel(ctx)
+	} else { // a certificate that ended ends what it opened
 		ctx, cancel = context.WithDeadline(ctx, until)
 	}
 	go func() { // whoever watches says nothing more: if anything comes, it is the end
@@ -60,10 +63,9 @@ func (s *Server) takeOver(w http.ResponseWriter, r *http.Request, until time.Tim
 			}
 		}()
 		l := line{conn}
-		if l.send([]byte("HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n")) == nil {
-			write(ctx, l)
-			_ = l.send([]byte("0\r\n\r\n"))
-		}
+		_ = l.send([]byte("HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n"))
+		write(ctx, l)
+		_ = l.send([]byte("0\r\n\r\n"))
 	}()
 	return nil
 }
