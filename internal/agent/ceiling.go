@@ -349,7 +349,7 @@ func (c *ceiling) consumers(ctx context.Context, counting bool) (map[string]mark
 	out := map[string]market.Amounts{}
 	err := c.market.Read(ctx, func(s *market.State) {
 		for _, r := range s.Of(c.cluster, 0) {
-			if r.Provider == c.cluster && (r.State.Counts() || !counting) {
+			if _, known := out[r.Consumer]; !known && r.Provider == c.cluster && (r.State.Counts() || !counting) {
 				out[r.Consumer] = s.Promised(r.Consumer)
 			}
 		}

@@ -36,20 +36,12 @@ func (h *home) Profile(ctx context.Context) (distributedcatalog.Profile, error) 
 // SetProfile implements distributedcatalog.Home.
 func (h *home) SetProfile(ctx context.Context, p distributedcatalog.Profile) error {
 	object := h.advertisement()
-	err := h.Get(ctx, client.ObjectKeyFromObject(object), object)
-	if client.IgnoreNotFound(err) != nil {
-		return kubernetesError(err)
-	}
-	before := object.DeepCopy()
-	metav1.SetMetaDataAnnotation(&object.ObjectMeta, prettyNameAnnotation, p.PrettyName)
-	metav1.SetMetaDataAnnotation(&object.ObjectMeta, contractEndpointAnnotation, p.ContractEndpoint)
+	err := h.put(ctx, object, func() {
+		metav1.SetMetaDataAnnotation(&object.ObjectMeta, prettyNameAnnotation, p.PrettyName)
+		metav1.SetMetaDataAnnotation(&object.ObjectMeta, contractEndpointAnnotation, p.ContractEndpoint)
+	})
 	if err != nil {
-		err = h.Create(ctx, object)
-	} else {
-		err = h.Patch(ctx, object, client.MergeFrom(before))
-	}
-	if err != nil {
-		return kubernetesError(err)
+		return err
 	}
 	// Whoever said it looks at it next, in our cache.
 	return wait.PollUntilContextTimeout(ctx, 5*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {

@@ -289,12 +289,19 @@ func (h *home) say(ctx context.Context, cluster string, change func(*api.PeerSpe
 	if err := market.ValidCluster("cluster", cluster); err != nil {
 		return none, err
 	}
-	var object *api.Peer
+	object := &api.Peer{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: cluster}}
+	if err := h.put(ctx, object, func() { change(&object.Spec) }); err != nil {
+		return none, err
+	}
+	return knownPeer(object), nil
+}
+
+// put changes an object, or makes it. change may be called more than once.
+func (h *home) put(ctx context.Context, object client.Object, change func()) error {
 	err := h.edit(ctx, func() error {
-		object = &api.Peer{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: cluster}}
 		err := h.Get(ctx, client.ObjectKeyFromObject(object), object)
-		before := object.DeepCopy()
-		change(&object.Spec)
+		before, _ := object.DeepCopyObject().(client.Object)
+		change()
 		if apierrors.IsNotFound(err) {
 			return h.Create(ctx, object)
 		} else if err != nil {
@@ -303,9 +310,9 @@ func (h *home) say(ctx context.Context, cluster string, change func(*api.PeerSpe
 		return h.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	})
 	if err != nil {
-		return none, kubernetesError(err)
+		return kubernetesError(err)
 	}
-	return knownPeer(object), nil
+	return nil
 }
 
 // edit writes an object under the version that the cache has, and again as soon as the cache knows a newer one: the edit before

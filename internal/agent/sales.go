@@ -5,7 +5,6 @@ import (
 	"context"
 	"slices"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -40,21 +39,9 @@ func (h *home) PutOffer(ctx context.Context, name string, spec api.OfferSpec) (a
 	if err := h.sells(name, spec); err != nil {
 		return none, err
 	}
-	var object *api.Offer
-	err := h.edit(ctx, func() error {
-		object = &api.Offer{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: name}}
-		err := h.Get(ctx, client.ObjectKeyFromObject(object), object)
-		before := object.DeepCopy()
-		object.Spec = spec
-		if apierrors.IsNotFound(err) {
-			return h.Create(ctx, object)
-		} else if err != nil {
-			return err
-		}
-		return h.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	})
-	if err != nil {
-		return none, kubernetesError(err)
+	object := &api.Offer{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: name}}
+	if err := h.put(ctx, object, func() { object.Spec = spec }); err != nil {
+		return none, err
 	}
 	return ownOffer(object), nil
 }

@@ -1,7 +1,9 @@
 package market
 
 import (
+	"errors"
 	"maps"
+	"regexp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -127,6 +129,17 @@ func (x Amount) Quantity() resource.Quantity {
 		return *resource.NewQuantity(x.Value, resource.BinarySI)
 	}
 	return *resource.NewQuantity(x.Value, resource.DecimalSI)
+}
+
+// plainQuantity keeps out exponents that take hours to read.
+var plainQuantity = regexp.MustCompile(`^[+-]?[0-9.]{1,24}([numkMGTPE]i?|[eE][+-]?[0-9]{1,2})?$`)
+
+// ReadQuantity reads an amount that others wrote, as Kubernetes does, but none that takes long to read.
+func ReadQuantity(text string) (resource.Quantity, error) {
+	if !plainQuantity.MatchString(text) {
+		return resource.Quantity{}, errors.New("it is written in another way than ours")
+	}
+	return resource.ParseQuantity(text)
 }
 
 // Of is the amount of one resource.

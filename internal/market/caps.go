@@ -3,8 +3,6 @@ package market
 import (
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/bourse-dev/bourse/api"
 )
 
@@ -163,7 +161,7 @@ func (c Caps) but(own Caps) Caps {
 
 func reached(consumer, what string, most, has, asked int64) error {
 	write := func(v int64) string {
-		q := Amounts{{what, v}}.Resources()[corev1.ResourceName(what)]
+		q := Amount{what, v}.Quantity()
 		return q.String()
 	}
 	return api.Errorf(api.CodeCapReached, "cluster %s may have %s %s pending, held and reserved: it has %s, and asks for %s more",

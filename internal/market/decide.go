@@ -1,8 +1,6 @@
 package market
 
 import (
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/bourse-dev/bourse/api"
 )
 
@@ -93,7 +91,7 @@ func (s *State) roomBeside(has Amounts, provider, pool, consumer string, size Am
 		size = size.Beyond(has)
 	}
 	if name, missing := b.short(size); missing > 0 {
-		short := Amounts{{name, missing}}.Resources()[corev1.ResourceName(name)]
+		short := Amount{name, missing}.Quantity()
 		return api.Errorf(api.CodeInsufficient, "cluster %s is %s %s short", provider, short.String(), name)
 	}
 	return nil

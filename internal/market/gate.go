@@ -1,7 +1,6 @@
 package market
 
 import (
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/bourse-dev/bourse/api"
@@ -110,7 +109,7 @@ func (c Admit) below(s *State, has Amounts) error {
 	for _, n := range c.Size {
 		if most := c.Ceiling.Of(n.Resource); already.Of(n.Resource)+n.Value > most {
 			words := func(v int64) string {
-				q := Amounts{{n.Resource, v}}.Resources()[corev1.ResourceName(n.Resource)]
+				q := Amount{n.Resource, v}.Quantity()
 				return q.String()
 			}
 			return api.Errorf(api.CodeForbidden, "cluster %s: its resource plugin allows %s %s %s, which has %s and asks for %s", s.Self,

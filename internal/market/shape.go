@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/bourse-dev/bourse/api"
 )
 
@@ -88,7 +86,7 @@ func (s *State) hosts(provider, pool string, r *Reservation) error {
 		return err
 	}
 	if b := s.providers[provider].books[pool]; !Hosts(b.measured.Shapes, b.unfilled(), pod) {
-		short := pod.Resources()[corev1.ResourceName(pod[0].Resource)]
+		short := pod[0].Quantity()
 		return api.Errorf(api.CodeInsufficient, "cluster %s has no node for a pod of %s %s", provider, short.String(), pod[0].Resource)
 	}
 	return nil

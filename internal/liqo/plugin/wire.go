@@ -2,7 +2,6 @@ package plugin
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -11,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
 )
 
 const (
@@ -130,9 +130,6 @@ func bounded(r api.Resources) error {
 	return nil
 }
 
-// plain keeps out exponents that take hours to read.
-var plain = regexp.MustCompile(`^[+-]?[0-9.]{1,24}([numkMGTPE]i?|[eE][+-]?[0-9]{1,2})?$`)
-
 // quantity reads one as Kubernetes writes it, also in the quotes that some plugins put around it. None is 0, as it was to Liqo.
 func quantity(text string) (q resource.Quantity, err error) {
 	if unquoted, err := strconv.Unquote(text); err == nil && text[0] == '"' {
@@ -141,10 +138,7 @@ func quantity(text string) (q resource.Quantity, err error) {
 	if text == "" {
 		return q, nil
 	}
-	if !plain.MatchString(text) {
-		return q, fmt.Errorf("%.40q is not a quantity", text)
-	}
-	if q, err = resource.ParseQuantity(text); err != nil {
+	if q, err = market.ReadQuantity(text); err != nil {
 		return q, fmt.Errorf("%.40q is not a quantity: %w", text, err)
 	}
 	switch {

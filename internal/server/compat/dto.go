@@ -2,8 +2,6 @@ package compat
 
 import (
 	"encoding/json"
-	"errors"
-	"regexp"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -161,11 +159,6 @@ func written(from api.Resources) quantitiesDTO {
 	return out
 }
 
-// plainQuantity keeps out exponents that take hours to read.
-var plainQuantity = regexp.MustCompile(`^[+-]?[0-9.]{1,24}([numkMGTPE]i?|[eE][+-]?[0-9]{1,2})?$`)
-
-var errNotPlain = errors.New("it is written in another way than ours")
-
 // amounts reads amounts. One below 0 becomes 0 where negative says that there may be such. Errors: Invalid under field.
 func (q quantitiesDTO) amounts(field string, negative bool) (api.Resources, error) {
 	out := api.Resources{}
@@ -174,11 +167,7 @@ func (q quantitiesDTO) amounts(field string, negative bool) (api.Resources, erro
 		if text == "" {
 			continue
 		}
-		var amount resource.Quantity
-		err := errNotPlain
-		if plainQuantity.MatchString(text) { // before it is read
-			amount, err = resource.ParseQuantity(text)
-		}
+		amount, err := market.ReadQuantity(text)
 		if err != nil {
 			return nil, api.Invalid(field+"."+known.json, "%.40q is not a quantity", text).Fix(`write it as Kubernetes does: "500m", "8Gi"`)
 		}

@@ -1,7 +1,6 @@
 package distributedcatalog
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/server"
 )
 
 // maxBody bounds the body of a call, in bytes, as the prototype did.
@@ -44,31 +44,13 @@ func (i inside) RoundTrip(r *http.Request) (*http.Response, error) {
 	stop := context.AfterFunc(r.Context(), cancel)
 	defer stop()
 	call := r.Clone(ctx)
-	call.TLS, call.RemoteAddr, call.RequestURI = i.state, i.remote, r.URL.RequestURI()
-	if call.Body == nil {
-		call.Body = http.NoBody
-	}
-	answer := &answer{header: http.Header{}, status: http.StatusOK}
-	i.next.ServeHTTP(answer, call)
+	call.TLS, call.RemoteAddr = i.state, i.remote
+	answer := server.Inside(i.next, call)
 	if err := r.Context().Err(); err != nil {
 		return nil, err
 	}
-	return &http.Response{
-		StatusCode: answer.status, Status: fmt.Sprintf("%d %s", answer.status, http.StatusText(answer.status)), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: answer.header, Body: io.NopCloser(&answer.body), ContentLength: int64(answer.body.Len()), Request: r,
-	}, nil
+	return answer, nil
 }
-
-// answer is what such a call is answered with.
-type answer struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-func (a *answer) Header() http.Header                { return a.header }
-func (a *answer) WriteHeader(status int)             { a.status = status }
-func (a *answer) Write(data []byte) (n int, _ error) { return a.body.Write(data) }
 
 // serve serves the prototype's routes, and by next all others. A path that is not written plainly is not one of them.
 func serve(mux *http.ServeMux, next http.Handler) http.Handler {

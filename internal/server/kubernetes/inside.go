@@ -1,17 +1,16 @@
 package kubernetes
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
+	"github.com/bourse-dev/bourse/internal/server"
 )
 
 // inside carries the desk's own calls in memory: those by which it finds out what the member is to be shown.
@@ -46,30 +45,6 @@ func (d *desk) own(ctx context.Context, method, path, key, body string) error {
 // RoundTrip implements http.RoundTripper.
 func (i inside) RoundTrip(r *http.Request) (*http.Response, error) {
 	call := r.Clone(as(r.Context(), i.role, i.desk.cluster))
-	call.RequestURI, call.RemoteAddr = r.URL.RequestURI(), "namespace "+i.desk.namespace
-	if call.Body == nil {
-		call.Body = http.NoBody
-	}
-	w := &written{header: http.Header{}, status: http.StatusOK}
-	i.desk.rest.ServeHTTP(w, call)
-	return &http.Response{
-		StatusCode: w.status, Status: fmt.Sprintf("%d %s", w.status, http.StatusText(w.status)), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: w.header, Body: io.NopCloser(&w.body), ContentLength: int64(w.body.Len()), Request: r,
-	}, nil
+	call.RemoteAddr = "namespace " + i.desk.namespace
+	return server.Inside(i.desk.rest, call), nil
 }
-
-// written is a whole answer.
-type written struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-// Header implements http.ResponseWriter.
-func (w *written) Header() http.Header { return w.header }
-
-// WriteHeader implements http.ResponseWriter.
-func (w *written) WriteHeader(status int) { w.status = status }
-
-// Write implements http.ResponseWriter.
-func (w *written) Write(data []byte) (int, error) { return w.body.Write(data) }
