@@ -37,7 +37,7 @@ func logger() *slog.Logger {
 	return slog.Default()
 }
 
-// startCluster starts the agent of a cluster, which joins and, if it shares, offers all its CPUs.
+// startCluster starts the agent of a cluster, which joins and, if it shares, offers all its CPUs. It answers its people.
 func startCluster(t *testing.T, operator *client.Client, name, cpus string, shares bool) *cluster {
 	t.Helper()
 	k := kubeapi.New(kubeapi.Options{Types: federation.Kinds()})
@@ -82,6 +82,10 @@ func startCluster(t *testing.T, operator *client.Client, name, cpus string, shar
 			t.Errorf("the agent of %s ended: %v", name, err)
 		}
 		os.RemoveAll(dir)
+	})
+	eventually(t, "the agent of "+name+" answers its people", func(ctx context.Context) bool {
+		_, err := c.people.Status(ctx)
+		return err == nil
 	})
 	return c
 }
