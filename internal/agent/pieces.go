@@ -85,11 +85,12 @@ func compare(want, unit market.Amounts, have []*corev1.Pod) (missing []market.Am
 	return missing, excess
 }
 
-// nameOf is a name that no placeholder of an account has: the same until the next is seen, so that none is made twice.
+// nameOf is a name that no placeholder of an account has: the same until the next is seen, so that none is made twice. Nor had one
+// a moment ago: who deletes that by its name alone, and late, would delete the new one.
 func nameOf(a *held) string {
 	for i := 0; ; i++ {
 		name := fmt.Sprintf("%s-%d", a.slice, i)
-		if !slices.ContainsFunc(a.have, func(pod *corev1.Pod) bool { return pod.Name == name }) {
+		if _, left := a.left[name]; !left && !slices.ContainsFunc(a.have, func(pod *corev1.Pod) bool { return pod.Name == name }) {
 			return name
 		}
 	}

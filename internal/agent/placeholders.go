@@ -47,8 +47,9 @@ type placeholders struct {
 	news   chan struct{}
 	pods   cache.Cache
 	given  map[types.UID]place
-	busy   bool      // a pod is on its way to its place: whatever else goes would have it tried too early, or might be its room
-	went   time.Time // when the last placeholder did
+	busy   bool                 // a pod is on its way to its place: whatever else goes would have it tried too early, or might be its room
+	went   time.Time            // when the last placeholder did
+	left   map[string]time.Time // when those went that went lately, by their names
 
 	mu    sync.Mutex
 	wrong map[string]string // by pool, what keeps it without placeholders
@@ -105,8 +106,9 @@ type held struct {
 	pool           api.PoolPolicy
 	slice          string
 	reserved, used market.Amounts
-	waiting        []*corev1.Pod // the consumer's, for which the scheduler found no room
-	have           []*corev1.Pod // the placeholders
+	left           map[string]time.Time // the names of placeholders that went a moment ago
+	waiting        []*corev1.Pod        // the consumer's, for which the scheduler found no room
+	have           []*corev1.Pod        // the placeholders
 }
 
 // look makes the placeholders what they should be now, and says when to look again.
@@ -194,7 +196,7 @@ func (p *placeholders) accounts(ctx context.Context) (map[string]*held, error) {
 			}
 			user := grant.User(r.Slice(), r.Consumer)
 			if accounts[user] == nil {
-				accounts[user] = &held{pool: *pool, slice: r.Slice()}
+				accounts[user] = &held{pool: *pool, slice: r.Slice(), left: p.left}
 			}
 			accounts[user].reserved = accounts[user].reserved.Plus(r.Size)
 		}
@@ -237,6 +239,7 @@ func (p *placeholders) sort(ctx context.Context, accounts map[string]*held) (str
 			a.waiting, waiting[pod.UID] = append(a.waiting, pod), true
 		}
 	}
+	maps.DeleteFunc(p.left, func(_ string, since time.Time) bool { return time.Since(since) > placeLasts })
 	maps.DeleteFunc(p.given, func(uid types.UID, _ place) bool { return !waiting[uid] })
 	return stray, taking, nil
 }
@@ -302,6 +305,7 @@ func (p *placeholders) pools() []api.PoolPolicy {
 // remove deletes a placeholder at once, and takes it off its account, if that is known.
 func (p *placeholders) remove(ctx context.Context, a *held, pod *corev1.Pod) error {
 	p.went = time.Now()
+	p.left[pod.Name] = p.went
 	if a != nil {
 		a.have = slices.DeleteFunc(slices.Clone(a.have), func(h *corev1.Pod) bool { return h.UID == pod.UID })
 	}
@@ -332,7 +336,7 @@ func (p *placeholders) missing() map[string]string {
 func (a *agent) newPlaceholders(l *lend) *placeholders {
 	return &placeholders{
 		Client: a.mgr.GetClient(), cluster: l.cluster, market: l.market, inventory: l.inventory, sharing: l.sharing, log: l.log,
-		news: make(chan struct{}, 1), given: map[types.UID]place{},
+		news: make(chan struct{}, 1), given: map[types.UID]place{}, left: map[string]time.Time{},
 		follow: func() (cache.Cache, error) {
 			return cache.New(a.mgr.GetConfig(), cache.Options{
 				Scheme: a.mgr.GetScheme(), Mapper: a.mgr.GetRESTMapper(), HTTPClient: a.mgr.GetHTTPClient(),
