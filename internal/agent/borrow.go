@@ -38,7 +38,7 @@ type borrow struct {
 	evictor    *offload.Evictor
 	inventory  *inventory.Inventory
 	looked     map[string]time.Time // when the pods of a loan were last looked at
-	making     map[string]time.Time // since when a slice is granted that has no virtual node yet
+	waits      moments[string]      // what each slice waits for
 	graces     graces
 	suspended  map[string]suspension // that the provider shows, by provider
 }
@@ -173,7 +173,9 @@ func (b *borrow) ensure(ctx context.Context, provider, slice string, loans, all 
 	if err != nil {
 		return "", err
 	}
-	if b.hurries(slice, standing.Making) {
+	if standing.Ready {
+		delete(b.waits, slice)
+	} else if b.waits.pass(slice, standing.Message) {
 		return slice + ": " + standing.Message, nil
 	}
 	b.show(ctx, loans, shown{api.ConditionPeered, true, "Peered", ""},
@@ -195,18 +197,6 @@ func (b *borrow) ensure(ctx context.Context, provider, slice string, loans, all 
 		}
 	}
 	return b.offloaded(ctx, loans)
-}
-
-// hurries says that what there is to show can wait, because Liqo is about to have what the next step needs, and showing would hold that up.
-func (b *borrow) hurries(slice string, making bool) bool {
-	if !making {
-		delete(b.making, slice)
-		return false
-	}
-	if b.making[slice].IsZero() {
-		b.making[slice] = time.Now()
-	}
-	return time.Since(b.making[slice]) < soon
 }
 
 func reasonOf(ok bool, yes, no string) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -40,6 +41,7 @@ type lend struct {
 	log       *slog.Logger
 	proofs    map[string]proof // that the policies deny, for each consumer
 	isOpen    map[string]bool  // the peerings that are
+	listed    map[string]told
 	late      *overstaying
 }
 
@@ -101,25 +103,40 @@ func (l *lend) peer(ctx context.Context, peer string, heard *api.Handshake) (pee
 	if byHand, err := l.peering.ByHand(ctx, peer); err != nil {
 		return peering.Progress{}, err
 	} else if !byHand { // one made by hand goes on as it is
-		var limits *bool
-		if s := l.sharing(); s != nil {
-			demanded := s.Namespaces != nil && s.Namespaces.RequireLimits
-			limits = &demanded
-		}
-		if err := l.policies.List(ctx, peer, limits); err != nil {
+		if err := l.list(ctx, peer); err != nil {
 			return peering.Progress{}, err
 		}
 	}
-	progress, err := l.peering.Open(ctx, peer, heard)
-	if err != nil || progress.ByHand || !progress.Open && heard == nil {
-		return progress, err
+	return l.peering.Open(ctx, peer, heard)
+}
+
+// told is what the policies were told of a consumer, and when.
+type told struct {
+	at     time.Time
+	limits *bool
+	slices []posture.Slice
+}
+
+// list puts a consumer under the policies before there is anything that it could do. What they were told a moment ago is not told again.
+func (l *lend) list(ctx context.Context, peer string) (err error) {
+	now := told{at: time.Now()}
+	if s := l.sharing(); s != nil {
+		demanded := s.Namespaces != nil && s.Namespaces.RequireLimits
+		now.limits = &demanded
 	}
-	// Before it is open, too: Liqo takes a while to certify the consumer, who can have no slice until then.
-	slices, err := l.slices(ctx, peer)
-	if err != nil {
-		return progress, err
+	if now.slices, err = l.slices(ctx, peer); err != nil {
+		return err
 	}
-	return progress, l.policies.Allow(ctx, peer, slices)
+	before := l.listed[peer]
+	if now.at.Sub(before.at) < openingLasts && reflect.DeepEqual(now.limits, before.limits) && reflect.DeepEqual(now.slices, before.slices) {
+		return nil
+	}
+	delete(l.listed, peer)
+	if err := l.policies.List(ctx, peer, now.limits, now.slices); err != nil {
+		return err
+	}
+	l.listed[peer] = now
+	return nil
 }
 
 // restrict does what the policy says about a consumer of this standing, and the admin about this one, or takes it back.
@@ -228,6 +245,7 @@ func (l *lend) close(ctx context.Context, peer string, force bool) (bool, error)
 	}
 	delete(l.isOpen, peer)
 	delete(l.proofs, peer)
+	delete(l.listed, peer)
 	return true, l.policies.Unlist(ctx, peer)
 }
 

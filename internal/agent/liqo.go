@@ -63,7 +63,7 @@ func (a *agent) useLiqo(ctx context.Context, h *halves, gate *provider.Gate, pos
 	net := &network.Network{Client: c, Reader: a.mgr.GetAPIReader(), Cluster: h.cluster, LiqoNamespace: a.LiqoNamespace, Gateway: a.gateway}
 	l := &lend{
 		Client: c, cluster: h.cluster, namespace: a.Namespace, market: post.market, inventory: inv, sharing: h.sharing.current.Load,
-		reader: a.mgr.GetAPIReader(), graces: a.graces(), late: &a.late, log: h.log, isOpen: map[string]bool{}, proofs: map[string]proof{}, network: net,
+		reader: a.mgr.GetAPIReader(), graces: a.graces(), late: &a.late, log: h.log, isOpen: map[string]bool{}, proofs: map[string]proof{}, listed: map[string]told{}, network: net,
 		policies: &posture.Policies{Reader: a.mgr.GetAPIReader(), Writer: c, Namespace: a.Namespace},
 	}
 	a.late.events = a.mgr.GetEventRecorder("bourse-agent")
@@ -72,7 +72,7 @@ func (a *agent) useLiqo(ctx context.Context, h *halves, gate *provider.Gate, pos
 	h.sharing.came = l.places.tell
 	p := &peerings{
 		Client: c, cluster: h.cluster, namespace: a.Namespace, market: post.market, letters: post, standings: news, linger: a.Linger, abandon: a.Abandon, log: h.log,
-		poke: make(chan event.GenericEvent, 1024), lend: l, paces: map[string]pace{}, network: net,
+		poke: make(chan event.GenericEvent, 1024), lend: l, waits: moments[doing]{}, network: net,
 		borrow: &borrow{
 			network: net, networks: map[string]network.Standing{},
 			Client: c, cluster: h.cluster, market: post.market, broker: post.broker,
@@ -84,7 +84,7 @@ func (a *agent) useLiqo(ctx context.Context, h *halves, gate *provider.Gate, pos
 			inventory:  inv,
 			looked:     map[string]time.Time{},
 			suspended:  map[string]suspension{},
-			making:     map[string]time.Time{},
+			waits:      moments[string]{},
 		},
 	}
 	post.came = func(peer string, role api.PeeringRole) { p.look(ctx, peer, role) }

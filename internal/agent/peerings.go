@@ -36,7 +36,7 @@ type peerings struct {
 	network   *network.Network
 	lend      *lend
 	borrow    *borrow
-	paces     map[string]pace
+	waits     moments[doing]
 }
 
 // side is what differs between lending and borrowing.
@@ -65,20 +65,9 @@ type doing struct {
 	heard         *api.Handshake
 }
 
-// pace is how often a peering was looked at since it began what it is doing.
-type pace struct {
-	doing
-	looks int
-}
-
-// next is when to look at a peering again that waits for what no event tells of.
+// next is when to look at a peering again that waits for what no event tells of: the longer it has waited, the later.
 func (p *peerings) next(name string, now doing) time.Duration {
-	pace := pace{doing: now}
-	if p.paces[name].doing == now {
-		pace.looks = p.paces[name].looks + 1
-	}
-	p.paces[name] = pace
-	return min(quick<<min(pace.looks, 10), soon)
+	return min(max(p.waits.last(name, now), quick), soon)
 }
 
 func (p *peerings) side(role api.PeeringRole) side {
@@ -208,11 +197,16 @@ func (p *peerings) keep(ctx context.Context, object *api.Peering) (ctrl.Result, 
 			wait = later
 		}
 	}
+	passes := false
 	if wait == 0 {
-		wait = p.next(object.Name, doing{progress.Step, next.Message, heard})
+		now := doing{progress.Step, next.Message, heard}
+		wait, passes = p.next(object.Name, now), p.waits.pass(object.Name, now)
 	}
 	if progress.Repeat || standing != nil && !standing.Ready {
 		wait = min(wait, awhile)
+	}
+	if passes {
+		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	return ctrl.Result{RequeueAfter: wait}, p.show(ctx, object, next, progress.ByHand)
 }
@@ -281,7 +275,7 @@ func (p *peerings) leave(ctx context.Context, object *api.Peering) (ctrl.Result,
 		return ctrl.Result{RequeueAfter: p.next(object.Name, doing{step: string(api.PeeringClosing)})}, nil
 	}
 	p.letters.forget(peer, role)
-	delete(p.paces, object.Name)
+	delete(p.waits, object.Name)
 	return ctrl.Result{}, client.IgnoreNotFound(p.Delete(ctx, object))
 }
 

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
@@ -38,7 +39,7 @@ func (s *Slices) makeNode(ctx context.Context, slice *authv1beta1.ResourceSlice,
 	if len(identities.Items) == 0 || identities.Items[0].Status.KubeconfigSecretRef == nil {
 		return nil // its coming brings us here again
 	}
-	template, err := s.options(ctx, reflect)
+	options, err := s.prepared(ctx, reflect)
 	if err != nil {
 		return err
 	}
@@ -52,7 +53,7 @@ func (s *Slices) makeNode(ctx context.Context, slice *authv1beta1.ResourceSlice,
 			KubeconfigSecretRef:  identities.Items[0].Status.KubeconfigSecretRef,
 			ResourceQuota:        corev1.ResourceQuotaSpec{Hard: slice.Status.Resources},
 			Labels:               slice.Status.NodeLabels,
-			VkOptionsTemplateRef: &corev1.ObjectReference{Namespace: s.LiqoNamespace, Name: template},
+			VkOptionsTemplateRef: &corev1.ObjectReference{Namespace: s.LiqoNamespace, Name: options},
 		},
 	}
 	if err := controllerutil.SetControllerReference(slice, node, s.Scheme()); err != nil {
@@ -67,6 +68,25 @@ func (s *Slices) makeNode(ctx context.Context, slice *authv1beta1.ResourceSlice,
 }
 
 const defaultOptions = "virtual-kubelet-default"
+
+// template is a VkOptionsTemplate as it was found or made.
+type template struct {
+	name string
+	at   time.Time
+}
+
+// prepared returns the name of the VkOptionsTemplate for what is reflected. One that was made a moment ago, when its slice was, is not
+// looked at again: a virtual node waits for it.
+func (s *Slices) prepared(ctx context.Context, reflect api.Reflect) (string, error) {
+	if t := s.templates[reflect]; time.Since(t.at) < 2*time.Second {
+		return t.name, nil
+	}
+	name, err := s.options(ctx, reflect)
+	if err == nil {
+		s.templates = map[api.Reflect]template{reflect: {name, time.Now()}}
+	}
+	return name, err
+}
 
 // options makes the VkOptionsTemplate for what is reflected, from the cluster's default one, and returns its name.
 func (s *Slices) options(ctx context.Context, reflect api.Reflect) (string, error) {

@@ -28,14 +28,14 @@ type Slices struct {
 	LiqoNamespace string
 	// Guarded says whether the admission policies are there, without which a provider has one virtual node at most.
 	Guarded func(ctx context.Context) error
+
+	templates map[api.Reflect]template // the last that was found or made
 }
 
 // Standing is how far a slice is.
 type Standing struct {
 	// Granted says that the provider grants at least what is asked; Ready that its virtual node is Ready.
 	Granted, Ready bool
-	// Making says that it is granted, and that its virtual node can be made as soon as Liqo has its certificate.
-	Making bool
 	// Resources are what the provider grants.
 	Resources api.Resources
 	// Message says what is waited for, in Liqo's words where it has any.
@@ -54,7 +54,10 @@ func (s *Slices) Ensure(ctx context.Context, provider, name string, want api.Res
 	err = s.Get(ctx, client.ObjectKeyFromObject(slice), slice)
 	switch {
 	case apierrors.IsNotFound(err):
-		return Standing{Message: "the slice was made"}, s.Create(ctx, NewSlice(namespace, provider, name, want))
+		if err = s.Create(ctx, NewSlice(namespace, provider, name, want)); err == nil {
+			_, err = s.prepared(ctx, reflect)
+		}
+		return Standing{Message: "the slice was made"}, err
 	case err != nil:
 		return Standing{}, err
 	case slice.DeletionTimestamp != nil:
@@ -70,9 +73,7 @@ func (s *Slices) Ensure(ctx context.Context, provider, name string, want api.Res
 	if err != nil || !out.Granted {
 		return out, err
 	}
-	err = s.makeNode(ctx, slice, provider, reflect)
-	out.Making = slice.Annotations[consts.CreateVirtualNodeAnnotation] != "true"
-	return out, err
+	return out, s.makeNode(ctx, slice, provider, reflect)
 }
 
 // NewSlice is the slice of an account, as it is made.

@@ -148,19 +148,6 @@ var wanted = sync.OnceValues(func() (all shipped, err error) {
 	}
 })
 
-// List puts a consumer under the policies; limits says whether limits are demanded of each container, too: nil, as before.
-func (p *Policies) List(ctx context.Context, consumer string, limits *bool) error {
-	return p.change(ctx, func(data map[string]string) {
-		switch {
-		case limits == nil && data[consumer] != "":
-		case limits != nil && *limits:
-			data[consumer] = "brokered, limits"
-		default:
-			data[consumer] = "brokered"
-		}
-	})
-}
-
 // Slice is one that a consumer may have, and where its pods may go.
 type Slice struct {
 	Name string
@@ -179,9 +166,17 @@ type Places struct {
 	Tolerates []string
 }
 
-// Allow lets a consumer, who is listed, have these slices and no others.
-func (p *Policies) Allow(ctx context.Context, consumer string, all []Slice) error {
+// List puts a consumer under the policies, with the slices that it may have and no others; limits says whether limits are demanded of
+// each container, too: nil, as before.
+func (p *Policies) List(ctx context.Context, consumer string, limits *bool, all []Slice) error {
 	return p.change(ctx, func(data map[string]string) {
+		switch {
+		case limits == nil && data[consumer] != "":
+		case limits != nil && *limits:
+			data[consumer] = "brokered, limits"
+		default:
+			data[consumer] = "brokered"
+		}
 		before := maps.Clone(data)
 		forget(data, consumer)
 		var slices []string
