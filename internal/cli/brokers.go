@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -119,26 +118,16 @@ func (sh *shell) addBrokerCommand() *cobra.Command {
 
 // awaitBroker waits a while until a broker is connected, and shows it.
 func (sh *shell) awaitBroker(ctx context.Context, c *client.Client, b knownBroker) error {
-	made := b.Revision // what is read next may be older
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
-		now, err := knownBrokerOf(ctx, c, b.ID)
-		if err == nil {
-			b = now
-		} else if api.CodeOf(err) != api.CodeNotFound {
-			return err
-		}
-		c := meta.FindStatusCondition(b.Payload.Status.Conditions, api.ConditionConnected)
-		if c != nil && c.ObservedGeneration >= int64(made) && (c.Status == metav1.ConditionTrue || c.Reason == "NotJoined" || c.Reason == "Disabled") {
-			if c.Reason == "NotJoined" {
-				return api.Errorf(api.CodeUnavailable, "broker %s was not joined: %s", b.ID, c.Message).Fix("give it another token: bourse brokers add %s --join TOKEN", b.ID)
-			}
-			break
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(100 * time.Millisecond):
-		}
+	var said *metav1.Condition
+	b, err := await(ctx, b, c.Brokers, func(now knownBroker) bool {
+		said = observed(now.Payload.Status.Conditions, api.ConditionConnected, b.Revision)
+		return said != nil && (said.Status == metav1.ConditionTrue || said.Reason == "NotJoined" || said.Reason == "Disabled")
+	})
+	if err != nil {
+		return err
+	}
+	if said != nil && said.Reason == "NotJoined" {
+		return api.Errorf(api.CodeUnavailable, "broker %s was not joined: %s", b.ID, said.Message).Fix("give it another token: bourse brokers add %s --join TOKEN", b.ID)
 	}
 	return sh.showBrokers([]knownBroker{b})
 }

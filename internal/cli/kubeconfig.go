@@ -13,14 +13,15 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent"
 	"github.com/bourse-dev/bourse/internal/market"
+	serve "github.com/bourse-dev/bourse/internal/server/kubernetes"
 	objects "github.com/bourse-dev/bourse/internal/transport/kubernetes"
 )
 
@@ -64,7 +65,8 @@ func (sh *shell) kubeconfigCommand() *cobra.Command {
 		Use: "kubeconfig CLUSTER", Short: "Print a kubeconfig by which a cluster reaches this broker through objects", Args: cobra.ExactArgs(1),
 		Long: "For agents with --broker-transport kubernetes. It makes the cluster's namespace in the broker's own cluster, binds it to the cluster\n" +
 			"ID, and prints a kubeconfig with a token that can do there what ClusterRole " + objects.Account + " (config/kubernetes) says, and nothing\n" +
-			"elsewhere. It acts with your kubeconfig, not through the broker. Whoever has what is printed is that cluster to the broker: hand it\n" +
+			"elsewhere. For a member that is approved, the broker has made all but the token: then the right to create one there is enough.\n" +
+			"It acts with your kubeconfig, not through the broker. Whoever has what is printed is that cluster to the broker: hand it\n" +
 			"over in private, and compare the fingerprint before you approve it. To renew, run it again before the token ends, and replace the\n" +
 			"agent's file: the agent reads it again by itself. bourse broker revoke and remove end all its tokens.",
 		Example: "  bourse broker kubeconfig rome --ttl 168h > rome.kubeconfig",
@@ -79,19 +81,13 @@ func (sh *shell) kubeconfigCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			clients, err := clientset.NewForConfig(config)
+			c, err := client.New(config, client.Options{})
 			if err != nil {
 				return err
 			}
-			if _, err := clients.RbacV1().ClusterRoles().Get(cmd.Context(), objects.Account, metav1.GetOptions{}); apierrors.IsNotFound(err) {
-				return api.Errorf(api.CodeNotFound, "the broker's cluster has no ClusterRole %s: a token would be worth nothing", objects.Account).Fix("kubectl apply -k config/kubernetes")
-			}
-			if err := bindNamespace(cmd.Context(), clients, args[0]); err != nil {
-				return api.Errorf(api.CodeUnavailable, "%s", err).Fix("act as an admin of the broker's cluster: --kubeconfig")
-			}
-			token, err := memberToken(cmd.Context(), clients, args[0], ttl)
+			token, err := memberToken(cmd.Context(), c, args[0], ttl)
 			if err != nil {
-				return api.Errorf(api.CodeUnavailable, "%s", err).Fix("act as an admin of the broker's cluster: --kubeconfig")
+				return err
 			}
 			if server != "" {
 				config.Host = server
@@ -111,46 +107,35 @@ func (sh *shell) kubeconfigCommand() *cobra.Command {
 	return cmd
 }
 
-// bindNamespace makes the namespace of a cluster, and what lets the cluster in there. Repeating it is harmless.
-func bindNamespace(ctx context.Context, c clientset.Interface, cluster string) error {
-	name := objects.Namespace(cluster)
-	_, err := c.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		Name: name, Labels: map[string]string{objects.ClusterLabel: cluster, "pod-security.kubernetes.io/enforce": "restricted"},
-	}}, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) {
-		var there *corev1.Namespace
-		if there, err = c.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{}); err == nil && there.Labels[objects.ClusterLabel] != cluster {
-			err = fmt.Errorf("namespace %s is not of cluster %s: it has no label %s=%s", name, cluster, objects.ClusterLabel, cluster)
-		}
+// memberToken binds a cluster to its namespace, where that is to be done yet, and makes a token of its account. The token ends by itself, and with the
+// account. Errors: NotFound without config/kubernetes, Conflict where the namespace is another's, Unavailable.
+func memberToken(ctx context.Context, c client.Client, cluster string, ttl time.Duration) (authenticationv1.TokenRequestStatus, error) {
+	if err := c.Get(ctx, client.ObjectKey{Name: objects.Account}, &rbacv1.ClusterRole{}); apierrors.IsNotFound(err) {
+		return authenticationv1.TokenRequestStatus{}, api.Errorf(api.CodeNotFound, "the broker's cluster has no ClusterRole %s: a token would be worth nothing", objects.Account).Fix("kubectl apply -k config/kubernetes")
 	}
-	if err != nil {
+	unbound := serve.Bind(ctx, c, cluster)
+	if unbound != nil && !apierrors.IsForbidden(unbound) {
+		return authenticationv1.TokenRequestStatus{}, asAdmin(unbound)
+	}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: objects.Namespace(cluster), Name: objects.Account}}
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(ttl.Seconds()))}}
+	switch err := c.SubResource("token").Create(ctx, account, request); {
+	case err == nil:
+		return request.Status, nil
+	case unbound != nil && apierrors.IsNotFound(err): // whoever may only make tokens depends on the broker for the rest
+		return authenticationv1.TokenRequestStatus{}, api.Errorf(api.CodeUnavailable, "%s", unbound).
+			Fix("act as an admin of the broker's cluster: --kubeconfig; or approve %s first, if it has asked to join: the broker binds its members", cluster)
+	default:
+		return authenticationv1.TokenRequestStatus{}, asAdmin(err)
+	}
+}
+
+// asAdmin is an error of the broker's cluster, with the remedy unless it has one.
+func asAdmin(err error) error {
+	if _, ours := errors.AsType[*api.Error](err); ours {
 		return err
 	}
-	_, err = c.CoreV1().ServiceAccounts(name).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: objects.Account}}, metav1.CreateOptions{})
-	_, bound := c.RbacV1().RoleBindings(name).Create(ctx, &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: objects.Account},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: objects.Account},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: objects.Account, Namespace: name}},
-	}, metav1.CreateOptions{})
-	return errors.Join(unlessThere(err), unlessThere(bound))
-}
-
-func unlessThere(err error) error {
-	if apierrors.IsAlreadyExists(err) {
-		return nil
-	}
-	return err
-}
-
-// memberToken asks for a token of a member's account. It ends by itself, and with the account.
-func memberToken(ctx context.Context, c clientset.Interface, cluster string, ttl time.Duration) (authenticationv1.TokenRequestStatus, error) {
-	seconds := int64(ttl.Seconds())
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
-	answer, err := c.CoreV1().ServiceAccounts(objects.Namespace(cluster)).CreateToken(ctx, objects.Account, request, metav1.CreateOptions{})
-	if err != nil {
-		return authenticationv1.TokenRequestStatus{}, err
-	}
-	return answer.Status, nil
+	return api.Errorf(api.CodeUnavailable, "%s", err).Fix("act as an admin of the broker's cluster: --kubeconfig")
 }
 
 // memberKubeconfig is a kubeconfig with nothing of its maker's but how the API server is reached.

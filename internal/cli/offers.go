@@ -158,26 +158,20 @@ func (sh *shell) putOffer(ctx context.Context, c *client.Client, name string, sp
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	for {
-		now, err := ownOfferOf(ctx, c, name)
-		if ctx.Err() != nil {
-			fmt.Fprintf(sh.progress, "offer %s is written; its agent has not said yet what becomes of it\n", name)
-			return sh.showOwnOffers([]ownOffer{made})
-		}
-		if err != nil && api.CodeOf(err) != api.CodeNotFound {
-			return err
-		}
-		if said := meta.FindStatusCondition(now.Payload.Status.Conditions, api.ConditionReady); err == nil && said != nil && uint64(said.ObservedGeneration) >= made.Revision {
-			fmt.Fprintf(sh.progress, "offer %s: %s\n", name, said.Message)
-			return sh.showOwnOffers([]ownOffer{now})
-		}
-		select {
-		case <-time.After(100 * time.Millisecond):
-		case <-ctx.Done():
-		}
+	var said *metav1.Condition
+	now, err := await(ctx, made, c.Offers, func(now ownOffer) bool {
+		said = observed(now.Payload.Status.Conditions, api.ConditionReady, made.Revision)
+		return said != nil
+	})
+	if err != nil {
+		return err
 	}
+	if said == nil {
+		fmt.Fprintf(sh.progress, "offer %s is written; its agent has not said yet what becomes of it\n", name)
+	} else {
+		fmt.Fprintf(sh.progress, "offer %s: %s\n", name, said.Message)
+	}
+	return sh.showOwnOffers([]ownOffer{now})
 }
 
 func ownOfferOf(ctx context.Context, c *client.Client, name string) (ownOffer, error) {

@@ -1,10 +1,6 @@
 package cli
 
-import (
-	"github.com/spf13/cobra"
-
-	"github.com/bourse-dev/bourse/api"
-)
+import "github.com/spf13/cobra"
 
 func (sh *shell) suspendCommand() *cobra.Command {
 	reason := ""
@@ -24,7 +20,7 @@ func (sh *shell) suspendCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return sh.showPeers([]api.Envelope[api.KnownPeer]{p})
+			return sh.awaitPeer(cmd.Context(), c, p)
 		},
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why, in at most 256 characters: the other cluster is told")
@@ -44,7 +40,7 @@ func (sh *shell) resumeCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return sh.showPeers([]api.Envelope[api.KnownPeer]{p})
+			return sh.awaitPeer(cmd.Context(), c, p)
 		},
 	}
 }

@@ -48,11 +48,22 @@ func (sh *shell) trustCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return sh.showPeers([]api.Envelope[api.KnownPeer]{one})
+			return sh.awaitPeer(cmd.Context(), c, one)
 		},
 	}
 	cmd.Flags().BoolVar(&forget, "forget", false, "take back what was said of the cluster; the key that is pinned stays so")
 	return cmd
+}
+
+// awaitPeer waits a while until the agent has taken in what was said of a cluster, and shows it.
+func (sh *shell) awaitPeer(ctx context.Context, c *client.Client, said api.Envelope[api.KnownPeer]) error {
+	now, err := await(ctx, said, c.Peers, func(now api.Envelope[api.KnownPeer]) bool {
+		return observed(now.Payload.Status.Conditions, api.ConditionTrusted, said.Revision) != nil
+	})
+	if err != nil {
+		return err
+	}
+	return sh.showPeers([]api.Envelope[api.KnownPeer]{now})
 }
 
 func (sh *shell) showPeers(items []api.Envelope[api.KnownPeer]) error {

@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"golang.org/x/sync/errgroup"
@@ -122,4 +123,28 @@ func csr(t *testing.T) []byte {
 		t.Fatal(err)
 	}
 	return request
+}
+
+// Whoever has shown no card is told so when it asks for capacity, and not later by a provider that cannot check what it signs; nothing
+// is held. With its card the same call is answered.
+func TestAReservationNeedsACard(t *testing.T) {
+	ctx := context.Background()
+	f := servertest.Start(t, servertest.Options{})
+	f.Join("milan").Advertise("8")
+	rome := f.Enter("rome", f.Token("rome"))
+	before := f.Exchange.View().Revision
+	_, reserved := rome.Reserve(ctx, "key", transporttest.Request("2"))
+	_, evaluated := rome.Evaluate(ctx, transporttest.Request("2"))
+	for what, err := range map[string]error{"a reservation": reserved, "an evaluation": evaluated} {
+		if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeConflict || !strings.Contains(e.Detail, "rome has not shown its card") || !strings.Contains(e.Remedy, "/clusters/rome/card") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if now := f.Exchange.View().Revision; now != before {
+		t.Errorf("the market is at %d, and was at %d", now, before)
+	}
+	rome.ShowCard(api.Properties{})
+	if r, err := rome.Reserve(ctx, "key", transporttest.Request("2")); err != nil || r.Payload.State != api.Held {
+		t.Errorf("with its card: %+v, %v", r.Payload, err)
+	}
 }

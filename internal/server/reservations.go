@@ -78,8 +78,13 @@ func (s *Server) evaluate(ctx context.Context, in *struct{ Body api.ReservationC
 	return &body[api.Evaluation]{e}, nil
 }
 
-// ask is what a request comes to; sale, if it is a purchase, the plan that it is from.
+// ask is what a request comes to; sale, if it is a purchase, the plan that it is from. Of a consumer without a card no provider could check what it
+// signs, and would refuse it.
 func (s *Server) ask(consumer string, r api.Request) (ask match.Ask, sale *api.Sale, err error) {
+	if l := s.Exchange.View().Listing(consumer); l == nil || l.Member == nil || l.Member.Card == nil {
+		return ask, nil, api.Errorf(api.CodeConflict, "cluster %s has not shown its card yet: nobody could check what it signs", consumer).
+			Fix("start its agent, which shows it, or put it to %s/clusters/%s/card; then ask again", api.Prefix, consumer)
+	}
 	if r.Purchase != nil {
 		ask, sale, err = s.Engine.Buy(s.Exchange.View(), consumer, r, s.Exchange.Now())
 	} else {

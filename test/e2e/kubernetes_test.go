@@ -37,7 +37,7 @@ func TestKubernetesTransport(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := kubeconfigFor(t, c, "rome")
-	rome := &simulated.Member{Options: sim.Options{Name: "rome", Nodes: 1}, Through: access(t, file)}
+	rome := &simulated.Member{Options: sim.Options{Name: "rome", Nodes: 1}, Through: access(t, file, "rome")}
 	milan := &simulated.Member{Options: sim.Options{Name: "milan", Nodes: 2, CPU: 8, Memory: 32}, Sharing: &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}}}
 	ctx, stop := context.WithCancel(t.Context())
 	f, err := simulated.StartWith(ctx, t.TempDir(), slog.New(slog.DiscardHandler), broker.Prototypes{Agents: true, Objects: true, Kubernetes: own}, rome, milan)
@@ -65,7 +65,7 @@ func TestKubernetesTransport(t *testing.T) {
 	}
 	id := trade(t, rome, milan)
 
-	romes, err := kube.New(access(t, file).Config, kube.Options{})
+	romes, err := kube.New(access(t, file, "rome").Config, kube.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,6 +73,8 @@ func TestKubernetesTransport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Run("bound", func(t *testing.T) { milanIsBound(t, c, admin) })
+	t.Run("the broker's rights", func(t *testing.T) { theBrokerMayNoMore(t, own, admin) })
 	t.Run("the picture", func(t *testing.T) { romeSeesItsReservation(t, romes, id) })
 	t.Run("idle", func(t *testing.T) { littleIsWritten(t, c) })
 	t.Run("its rights", func(t *testing.T) { romeMayNoMore(t, c, romes, admin) })
@@ -94,6 +96,13 @@ func TestKubernetesTransport(t *testing.T) {
 			}
 			return nil
 		})
+		gone := time.Now()
+		for time.Since(gone) < 3*time.Second {
+			if err := admin.Get(t.Context(), accountOf("rome"), &corev1.ServiceAccount{}); !apierrors.IsNotFound(err) {
+				t.Fatalf("its account: %v", err)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
 	})
 }
 
@@ -127,13 +136,19 @@ func brokersCluster(t *testing.T) *lab.Cluster {
 	return c
 }
 
-// kubeconfigFor prints one as an operator does.
+// kubeconfigFor prints one as an admin does.
 func kubeconfigFor(t *testing.T, c *lab.Cluster, cluster string) string {
+	t.Helper()
+	return kubeconfigBy(t, c, c.Kubeconfig(), cluster)
+}
+
+// kubeconfigBy prints one as somebody does.
+func kubeconfigBy(t *testing.T, c *lab.Cluster, by, cluster string) string {
 	t.Helper()
 	file := filepath.Join(c.Dir(), cluster+".kubeconfig")
 	for range 2 { // repeating it is harmless
 		var out, said bytes.Buffer
-		if code := cli.Main([]string{"broker", "kubeconfig", cluster, "--kubeconfig", c.Kubeconfig(), "--ttl", "1h"}, &out, &said); code != 0 {
+		if code := cli.Main([]string{"broker", "kubeconfig", cluster, "--kubeconfig", by, "--ttl", "1h"}, &out, &said); code != 0 {
 			t.Fatalf("exit code %d: %s", code, said.String())
 		}
 		if strings.Contains(out.String(), "client-key") || !strings.Contains(said.String(), "Good until ") {
@@ -146,13 +161,13 @@ func kubeconfigFor(t *testing.T, c *lab.Cluster, cluster string) string {
 	return file
 }
 
-func access(t *testing.T, file string) *kubernetes.Access {
+func access(t *testing.T, file, cluster string) *kubernetes.Access {
 	t.Helper()
 	a, err := kubernetes.ReadAccess(file, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if left := time.Until(a.Ends()); a.Namespace != kubernetes.Namespace("rome") || left < 50*time.Minute || left > 70*time.Minute {
+	if left := time.Until(a.Ends()); a.Namespace != kubernetes.Namespace(cluster) || left < 50*time.Minute || left > 70*time.Minute {
 		t.Errorf("namespace %s, for %s", a.Namespace, left)
 	}
 	return a

@@ -20,6 +20,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
+	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/server"
 	"github.com/bourse-dev/bourse/internal/transport/kubernetes"
 )
@@ -31,10 +32,13 @@ type desk struct {
 	log                *slog.Logger
 	close              func()
 	woken              chan struct{}
-	changed            atomic.Bool // there may be something new to be painted
+	changed            atomic.Bool  // there may be something new to be painted
+	took               atomic.Int64 // the last painting, in nanoseconds
 	calls              map[string]*job
 	asked              asked
-	watching           func() // ends the watch of the member's reservations
+	watching           func()      // ends the watch of the member's reservations
+	admitted           bool        // whether this desk let the member in, that is still so
+	heard              market.Time // when an agent of the prototypes last advertised here
 }
 
 // job is a call that is answered.
@@ -78,11 +82,7 @@ func (d *desk) run(ctx context.Context) {
 		if err != nil {
 			d.log.Warn("a member's objects could not be written", "error", err)
 			wait = min(max(2*wait, 100*time.Millisecond), 5*time.Second)
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(wait):
-			}
+			pause(ctx, wait)
 			continue
 		}
 		wait = 0
@@ -152,10 +152,12 @@ func (d *desk) look(ctx context.Context) error {
 	if !d.changed.Swap(false) {
 		return nil
 	}
+	began := time.Now()
 	if err := d.paint(ctx, state); err != nil {
 		d.changed.Store(true)
 		return err
 	}
+	d.took.Store(int64(time.Since(began)))
 	return nil
 }
 

@@ -124,6 +124,7 @@ func TestOneThatWasRemovedComesBack(t *testing.T) {
 	if _, err := line.Reservations(ctx); api.CodeOf(err) != api.CodeSuspended {
 		t.Errorf("a removed member's call: %v", err)
 	}
+	w.eventually("its account is gone", w.noAccount("rome"))
 	time.Sleep(1100 * time.Millisecond) // the account's time has whole seconds
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: kubernetes.Namespace("rome"), Name: kubernetes.Account}}
 	if err := w.kube.Create(ctx, account); err != nil {
@@ -148,14 +149,10 @@ func TestOneThatIsNoMemberAnyMore(t *testing.T) {
 	ctx := context.Background()
 	_, romes, r := w.reserved()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: kubernetes.Namespace("rome"), Name: kubernetes.Account}}
-	if err := w.kube.Create(ctx, account); err != nil {
-		t.Fatal(err)
-	}
+	w.eventually("it has an account", func() error { return w.account("rome") })
 	step := func(step string) {
 		t.Helper()
-		if _, err := w.Operator.SetMember(ctx, "rome", step); err != nil {
-			t.Fatal(err)
-		}
+		w.step("rome", step)
 	}
 	picture := kubernetes.Object(kubernetes.Reservations, account.Namespace, r.ID)
 	w.eventually("it is shown", func() error { _, err := w.object(picture.DeepCopy()); return err })

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport/kubernetes"
 )
 
@@ -34,12 +35,16 @@ func (d *desk) advertised(ctx context.Context, spec kubernetes.Spec, status *kub
 		}
 	}
 	status.Observed = spec.Timestamp
+	if err == nil {
+		d.heard = d.Server.Exchange.Now()
+	}
 }
 
-// instruct notes that a prototype's agent, if it is alive, is about to be shown its instructions: so it accepts them.
+// instruct notes that a prototype's agent, if it is alive and looks here, is about to be shown its instructions: so it accepts them. One that comes by
+// HTTP does so by itself, when it asks for them.
 func (d *desk) instruct(ctx context.Context) {
-	l := d.Server.Exchange.View().Listing(d.cluster)
-	if l == nil || l.Member == nil || !l.Member.Legacy || !l.Fresh(d.Server.Exchange.Now()) {
+	l, now := d.Server.Exchange.View().Listing(d.cluster), d.Server.Exchange.Now()
+	if l == nil || l.Member == nil || !l.Member.Legacy || !l.Fresh(now) || now.Go().Sub(d.heard.Go()) >= market.Lease {
 		return
 	}
 	if err := d.own(ctx, http.MethodGet, "/api/v1/reservations", "", ""); err != nil {

@@ -74,15 +74,23 @@ func (d *desk) follow(ctx context.Context) {
 		if err == nil {
 			for err == nil {
 				d.change()
+				pause(ctx, max(drawEvery, 20*time.Duration(d.took.Load())))
 				_, _, err = watch.Next(ctx)
 			}
 			watch.Close()
 			d.change() // it may have been closed because the member is none any more
 		}
-		select { // not at once again
-		case <-ctx.Done():
-		case <-time.After(time.Second):
-		}
+		pause(ctx, time.Second) // not at once again
+	}
+}
+
+// drawEvery is how often a member's reservations are drawn at most. Each time all are read: so it is less often where that takes long.
+const drawEvery = 300 * time.Millisecond
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
 	}
 }
 
@@ -95,6 +103,7 @@ func (d *desk) paint(ctx context.Context, state api.MemberState) error {
 	var all []api.Envelope[api.Reservation]
 	switch state {
 	case api.MemberActive:
+		d.admit(ctx)
 		d.instruct(ctx)
 		var err error
 		if all, err = d.api().Reservations(ctx); err != nil {
@@ -172,19 +181,4 @@ func newest(all []api.Envelope[api.Reservation], most int) map[string]api.Envelo
 		out[r.ID] = r
 	}
 	return out
-}
-
-// expel ends all tokens that a member had when it was revoked or removed.
-func (d *desk) expel(ctx context.Context) error {
-	account := &corev1.ServiceAccount{}
-	err := d.client.Get(ctx, client.ObjectKey{Namespace: d.namespace, Name: kubernetes.Account}, account)
-	if err != nil {
-		return client.IgnoreNotFound(err)
-	}
-	l := d.Server.Exchange.View().Listing(d.cluster)
-	if l == nil || l.Member == nil || account.CreationTimestamp.After(l.Member.Changed.Go()) {
-		return nil // it is to join anew
-	}
-	d.log.Info("a member's account in the broker's cluster is deleted, and with it its tokens", "namespace", d.namespace, "member", l.Member.State)
-	return client.IgnoreNotFound(d.client.Delete(ctx, account))
 }

@@ -6,16 +6,19 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -39,14 +42,25 @@ type Options struct {
 type office struct {
 	Options
 	cache  cache.Cache
-	client client.Client // reads from the cache, but for accounts
+	client client.Client // reads from the cache, but for accounts and namespaces
 	rest   http.Handler
 	log    *slog.Logger
+
+	// accounts has the members' accounts and what binds them to their rights. It is apart, so that nothing else waits where the broker may
+	// not see them.
+	accounts      cache.Cache
+	accountsKnown atomic.Bool
+	// claims are the clusters whose namespace may have to be made.
+	claims     workqueue.TypedRateLimitingInterface[string]
+	complaints sync.Map // by cluster: why it was not bound, as it was logged
 
 	mu    sync.Mutex
 	desks map[string]*desk // by namespace
 	all   sync.WaitGroup
 }
+
+// firstTry and lastTry are how soon a namespace that could not be made is tried again, at first and in the end.
+const firstTry, lastTry = 100 * time.Millisecond, 5 * time.Minute
 
 // Run serves until ctx ends. A cluster that is away is waited for.
 func Run(ctx context.Context, o Options) error {
@@ -58,7 +72,8 @@ func Run(ctx context.Context, o Options) error {
 	}
 	config := rest.CopyConfig(o.Cluster)
 	config.QPS = -1 // the API server shares itself out fairly; a limit here only makes members wait
-	f := &office{Options: o, log: o.Log.With("part", "kubernetes"), desks: map[string]*desk{}}
+	f := &office{Options: o, log: o.Log.With("part", "kubernetes"), desks: map[string]*desk{},
+		claims: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstTry, lastTry))}
 	f.rest = o.Server.For(func(r *http.Request) (server.Caller, error) {
 		caller, ok := r.Context().Value(callerKey{}).(server.Caller)
 		if !ok {
@@ -76,6 +91,13 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	f.all.Go(func() { f.check(ctx) })
+	f.all.Go(func() { f.followMembers(ctx) })
+	f.all.Go(func() { f.followAccounts(ctx) })
+	f.all.Go(func() {
+		if err := f.accounts.Start(ctx); err != nil {
+			f.log.Error("the members' accounts are not watched", "error", err)
+		}
+	})
 	return f.cache.Start(ctx)
 }
 
@@ -91,17 +113,13 @@ func (f *office) check(ctx context.Context) {
 	}
 }
 
-// open makes the client and the cache of all namespaces that are bound to a cluster and of what is in them.
+// open makes the client, and the caches of all namespaces that are bound to a cluster and of what is in them.
 func (f *office) open(config *rest.Config) error {
 	scheme := runtime.NewScheme()
-	if err := corev1.AddToScheme(scheme); err != nil {
+	if err := errors.Join(corev1.AddToScheme(scheme), rbacv1.AddToScheme(scheme)); err != nil {
 		return err
 	}
-	m := meta.NewDefaultRESTMapper([]schema.GroupVersion{corev1.SchemeGroupVersion, kubernetes.GroupVersion})
-	m.Add(corev1.SchemeGroupVersion.WithKind("Namespace"), meta.RESTScopeRoot)
-	m.Add(corev1.SchemeGroupVersion.WithKind("ServiceAccount"), meta.RESTScopeNamespace)
-	m.Add(kubernetes.Advertisements, meta.RESTScopeNamespace)
-	m.Add(kubernetes.Reservations, meta.RESTScopeNamespace)
+	m := kubernetes.Mapper()
 	bound, err := labels.NewRequirement(kubernetes.ClusterLabel, selection.Exists, nil)
 	if err != nil {
 		return err
@@ -112,8 +130,22 @@ func (f *office) open(config *rest.Config) error {
 	if err != nil {
 		return err
 	}
+	f.accounts, err = cache.New(config, cache.Options{
+		Scheme: scheme, Mapper: m,
+		DefaultFieldSelector: fields.OneTermEqualSelector("metadata.name", kubernetes.Account), // RBAC goes by it
+		DefaultWatchErrorHandler: func(ctx context.Context, r *toolscache.Reflector, err error) {
+			if apierrors.IsForbidden(err) {
+				f.complain(ctx, "", err)
+			} else {
+				toolscache.DefaultWatchErrorHandler(ctx, r, err)
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
 	f.client, err = client.New(config, client.Options{Scheme: scheme, Mapper: m, Cache: &client.CacheOptions{
-		Reader: f.cache, Unstructured: true, DisableFor: []client.Object{&corev1.ServiceAccount{}},
+		Reader: f.cache, Unstructured: true, DisableFor: []client.Object{&corev1.ServiceAccount{}, &corev1.Namespace{}},
 	}})
 	return err
 }
@@ -124,13 +156,22 @@ func (f *office) listen(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.handle(namespaces, func(object client.Object, gone bool) { f.bind(ctx, object, gone) })
-	for _, kind := range []schema.GroupVersionKind{kubernetes.Advertisements, kubernetes.Reservations} {
-		informer, err := f.cache.GetInformer(ctx, kubernetes.Object(kind, "", ""), cache.BlockUntilSynced(false))
+	f.handle(namespaces, func(object client.Object, gone bool) { f.seat(ctx, object, gone) })
+	for _, watched := range []struct {
+		in   cache.Cache
+		kind client.Object
+		tell func(*desk)
+	}{
+		{f.cache, kubernetes.Object(kubernetes.Advertisements, "", ""), (*desk).wake},
+		{f.cache, kubernetes.Object(kubernetes.Reservations, "", ""), (*desk).change},
+		{f.accounts, &corev1.ServiceAccount{}, (*desk).change},
+		{f.accounts, &rbacv1.RoleBinding{}, (*desk).change},
+	} {
+		informer, err := watched.in.GetInformer(ctx, watched.kind, cache.BlockUntilSynced(false))
 		if err != nil {
 			return err
 		}
-		f.handle(informer, func(object client.Object, _ bool) { f.wake(object.GetNamespace(), kind) })
+		f.handle(informer, func(object client.Object, _ bool) { f.tell(object.GetNamespace(), watched.tell) })
 	}
 	return nil
 }
@@ -153,15 +194,17 @@ func (f *office) handle(i cache.Informer, do func(object client.Object, gone boo
 	}
 }
 
-// bind opens the desk of a namespace, or closes it. Only the namespace that a cluster's is to be called is bound to it.
-func (f *office) bind(ctx context.Context, namespace client.Object, gone bool) {
+// seat opens the desk of a namespace, or closes it. Only the namespace that a cluster's is to be called is bound to it.
+func (f *office) seat(ctx context.Context, namespace client.Object, gone bool) {
 	cluster := namespace.GetLabels()[kubernetes.ClusterLabel]
+	f.claims.Add(cluster) // where it is gone, a member may need another
 	gone = gone || cluster == "" || namespace.GetDeletionTimestamp() != nil || namespace.GetName() != kubernetes.Namespace(cluster)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	d := f.desks[namespace.GetName()]
 	switch {
 	case d != nil && (gone || d.cluster != cluster):
+		f.claims.Add(d.cluster)
 		d.close()
 		delete(f.desks, namespace.GetName())
 	case d == nil && !gone && ctx.Err() == nil:
@@ -172,16 +215,12 @@ func (f *office) bind(ctx context.Context, namespace client.Object, gone bool) {
 	}
 }
 
-func (f *office) wake(namespace string, kind schema.GroupVersionKind) {
+// tell has the desk of a namespace told something, if there is one.
+func (f *office) tell(namespace string, what func(*desk)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	d := f.desks[namespace]
-	switch {
-	case d == nil:
-	case kind == kubernetes.Reservations:
-		d.change()
-	default:
-		d.wake()
+	if d := f.desks[namespace]; d != nil {
+		what(d)
 	}
 }
 

@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,15 +34,17 @@ type town struct {
 	t       testing.TB
 	cluster *kubeapi.API
 	kube    ctrlclient.Client
+	log     *slog.Logger // of the broker's half
 	stop    func()
 }
 
 func newTown(t testing.TB) *town {
 	t.Helper()
-	w := &town{Federation: servertest.Start(t, servertest.Options{}), t: t}
+	w := &town{Federation: servertest.Start(t, servertest.Options{}), t: t, log: servertest.Silent()}
 	w.cluster = kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{
 		{GroupVersion: kubernetes.GroupVersion, Kind: kubernetes.Advertisements.Kind, Resource: "clusteradvertisements", Namespaced: true, Status: true},
 		{GroupVersion: kubernetes.GroupVersion, Kind: kubernetes.Reservations.Kind, Resource: "reservations", Namespaced: true, Status: true},
+		{GroupVersion: rbacv1.SchemeGroupVersion, Kind: "RoleBinding", Resource: "rolebindings", Namespaced: true},
 	}})
 	w.kube = must(ctrlclient.New(w.cluster.Config(), ctrlclient.Options{}))(t)
 	w.serve()
@@ -53,7 +57,7 @@ func (w *town) serve() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- serve.Run(ctx, serve.Options{Server: w.Server, Cluster: w.cluster.Config(), Again: time.Second, Log: servertest.Silent()})
+		done <- serve.Run(ctx, serve.Options{Server: w.Server, Cluster: w.cluster.Config(), Again: 300 * time.Millisecond, Log: w.log})
 	}()
 	w.stop = func() {
 		cancel()
@@ -64,7 +68,7 @@ func (w *town) serve() {
 	}
 }
 
-// bind makes the namespace of a cluster, and waits for its ClusterAdvertisement.
+// bind makes the namespace of a cluster that is no member, as an admin does, and waits for its ClusterAdvertisement.
 func (w *town) bind(cluster string) {
 	w.t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: kubernetes.Namespace(cluster), Labels: map[string]string{kubernetes.ClusterLabel: cluster}}}
@@ -121,7 +125,7 @@ func (w *town) eventually(what string, ask func() error) {
 }
 
 // patch writes in an object what no agent would.
-func (w *town) patch(u *unstructured.Unstructured, patch any, status bool) {
+func (w *town) patch(u ctrlclient.Object, patch any, status bool) {
 	w.t.Helper()
 	raw := ctrlclient.RawPatch(types.MergePatchType, must(json.Marshal(patch))(w.t))
 	var err error

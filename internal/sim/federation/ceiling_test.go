@@ -14,18 +14,7 @@ import (
 // Who says what it pays gets of a cluster that lends by offers only a contract; who does not, or says less, is told why not.
 func TestACeilingMakesAContract(t *testing.T) {
 	f := newFair(t)
-	var policy api.SharingPolicy
-	if err := f.milan.Objects.Get(t.Context(), kube.ObjectKey{Name: "default"}, &policy); err != nil {
-		t.Fatal(err)
-	}
-	policy.Spec.OnlyOffers = true
-	if err := f.milan.Objects.Update(t.Context(), &policy); err != nil {
-		t.Fatal(err)
-	}
-	f.until("milan lends by its offers only", func() bool {
-		e, err := f.rome.People.Evaluate(t.Context(), api.Request{Resources: api.Resources{"cpu": resource.MustParse("1")}})
-		return err == nil && e.Decision.Candidates == 0
-	})
+	f.lendsByOffersOnly()
 	ask := func(name, most string) (s api.ResourceRequestStatus) {
 		r := api.Request{Resources: api.Resources{"cpu": resource.MustParse("3")}, Duration: &metav1.Duration{Duration: 10 * time.Hour}}
 		if most != "" {
@@ -64,4 +53,58 @@ func TestACeilingMakesAContract(t *testing.T) {
 	if why := must(f.rome.People.Reservation(t.Context(), got.Reservation))(t).Payload.Decision; why.Top[0].Bought == nil || *why.Top[0].Bought != (api.Bought{Plan: "milan/web/small", Units: 2, Cost: "2.00 EUR"}) {
 		t.Errorf("explained by %+v", why.Top)
 	}
+}
+
+// lendsByOffersOnly has milan lend nothing but what its offers sell.
+func (f *fair) lendsByOffersOnly() {
+	f.t.Helper()
+	var policy api.SharingPolicy
+	if err := f.milan.Objects.Get(f.t.Context(), kube.ObjectKey{Name: "default"}, &policy); err != nil {
+		f.t.Fatal(err)
+	}
+	policy.Spec.OnlyOffers = true
+	if err := f.milan.Objects.Update(f.t.Context(), &policy); err != nil {
+		f.t.Fatal(err)
+	}
+	f.until("milan lends by its offers only", func() bool {
+		e, err := f.rome.People.Evaluate(f.t.Context(), api.Request{Resources: api.Resources{"cpu": resource.MustParse("1")}})
+		return err == nil && e.Decision.Candidates == 0
+	})
+}
+
+// Who says what it pays, and that it waits, waits while everything is dearer, and buys the first that is not.
+func TestACeilingWaits(t *testing.T) {
+	f := newFair(t)
+	f.lendsByOffersOnly()
+	r := cores("3", 0) // two units
+	r.Duration, r.MaxPrice = &metav1.Duration{Duration: 10 * time.Hour}, &api.Price{Amount: "0.15", Currency: "EUR", Period: api.PeriodHour}
+	waits := f.makes(f.rome, "waits", r, api.Pending)
+	if d := waits.Payload.Decision; d == nil || d.NearestMiss == nil || d.NearestMiss.Filter != "price" || waits.Payload.Sale != nil {
+		t.Errorf("%+v, because %+v", waits.Payload, waits.Payload.Decision)
+	}
+	put := func(name, price string) {
+		t.Helper()
+		if _, err := f.milan.People.PutOffer(t.Context(), name, webOffer(price)); err != nil {
+			t.Fatal(err)
+		}
+		f.until("rome is shown "+name+" at "+price, func() bool {
+			l, err := f.rome.People.Offer(t.Context(), "milan", name)
+			return err == nil && l.Payload.Offer.Plans[0].Price.Amount == price
+		})
+	}
+	put("web", "0.08")
+	for range 50 {
+		if s := must(f.rome.People.Reservation(t.Context(), waits.ID))(t).Payload; s.State != api.Pending {
+			t.Fatalf("at 0.16 an hour, of 0.15, it is %s", s.State)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	put("sale", "0.075")
+	if got := f.is(f.rome, "waits", api.Reserved); got.ID != waits.ID || got.Payload.Provider != "milan" || got.Payload.Sale == nil {
+		t.Fatalf("%+v", got)
+	}
+	f.until("both have the contract", func() bool {
+		bought, sold := f.contractsOf(f.rome)[waits.ID], f.contractsOf(f.milan)[waits.ID]
+		return bought.Spec.Assignment != "" && bought.Spec == sold.Spec && bought.Status.Terms.Units == 2 && bought.Status.Cost == "1.50 EUR"
+	})
 }

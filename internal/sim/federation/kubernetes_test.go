@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,6 +29,7 @@ func TestThroughObjects(t *testing.T) {
 	home := must(sim.NewCluster(t.Context(), sim.Options{Name: "home", Nodes: 1, Types: []kubeapi.Type{
 		{GroupVersion: objects.GroupVersion, Kind: objects.Advertisements.Kind, Resource: "clusteradvertisements", Namespaced: true, Status: true},
 		{GroupVersion: objects.GroupVersion, Kind: objects.Reservations.Kind, Resource: "reservations", Namespaced: true, Status: true},
+		{GroupVersion: rbacv1.SchemeGroupVersion, Kind: "RoleBinding", Resource: "rolebindings", Namespaced: true},
 	}}))(t)
 	admin := must(kube.New(home.API.Config(), kube.Options{}))(t)
 	through := func(cluster string) *objects.Access {
@@ -73,6 +75,14 @@ func TestThroughObjects(t *testing.T) {
 			return err == nil && r.Payload.State == api.Released
 		})
 	}
+	f.until("each is bound, oslo too, which came by REST", func() bool {
+		bound := true
+		for _, cluster := range []string{"rome", "milan", "oslo"} {
+			at := kube.ObjectKey{Namespace: objects.Namespace(cluster), Name: objects.Account}
+			bound = bound && admin.Get(ctx, at, &corev1.ServiceAccount{}) == nil && admin.Get(ctx, at, &rbacv1.RoleBinding{}) == nil
+		}
+		return bound
+	})
 	reserve(f.rome, "through-both", "milan")
 	reserve(f.rome, "to-oslo", "oslo")
 	reserve(f.oslo, "to-milan", "milan")

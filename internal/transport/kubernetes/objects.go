@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -131,11 +133,15 @@ func List(kind schema.GroupVersionKind) *unstructured.UnstructuredList {
 	return u
 }
 
-// Mapper knows the two kinds, so that nobody has to ask the cluster for them.
+// Mapper knows the kinds that members have in the broker's cluster, so that nobody has to ask the cluster for them.
 func Mapper() meta.RESTMapper {
-	m := meta.NewDefaultRESTMapper([]schema.GroupVersion{GroupVersion})
-	m.Add(Advertisements, meta.RESTScopeNamespace)
-	m.Add(Reservations, meta.RESTScopeNamespace)
+	m := meta.NewDefaultRESTMapper([]schema.GroupVersion{corev1.SchemeGroupVersion, rbacv1.SchemeGroupVersion, GroupVersion})
+	m.Add(corev1.SchemeGroupVersion.WithKind("Namespace"), meta.RESTScopeRoot)
+	for _, kind := range []schema.GroupVersionKind{
+		corev1.SchemeGroupVersion.WithKind("ServiceAccount"), rbacv1.SchemeGroupVersion.WithKind("RoleBinding"), Advertisements, Reservations,
+	} {
+		m.Add(kind, meta.RESTScopeNamespace)
+	}
 	return m
 }
 
