@@ -13,13 +13,9 @@ package market
 // union is kept as reservations come and go; [State.Imbalance] compares it with
 // the same recomputed.
 type account struct {
-	held, listed map[string]Amounts
+	held, listed map[string]Amounts // listed is nil until something is
 	union        Amounts
 	used         Amounts
-}
-
-func newAccount() *account {
-	return &account{held: map[string]Amounts{}, listed: map[string]Amounts{}}
 }
 
 func (a *account) total() Amounts {
@@ -39,6 +35,9 @@ func (a *account) list(m *MeasuredAccount, offered Amounts) {
 		if _, still := m.Commitments[id]; !still {
 			a.put(a.listed, a.held, id, nil)
 		}
+	}
+	if a.listed == nil && len(m.Commitments) > 0 {
+		a.listed = make(map[string]Amounts, len(m.Commitments))
 	}
 	for id, size := range m.Commitments {
 		if !a.listed[id].Equal(size) {
@@ -90,13 +89,14 @@ type book struct {
 func (b *book) change(consumer string, do func(*account)) {
 	a := b.accounts[consumer]
 	if a == nil {
-		a = newAccount()
+		a = &account{held: map[string]Amounts{}}
 		b.accounts[consumer] = a
 	}
-	before, used, had := a.total(), a.used, a.has()
+	before, used := a.total(), a.used
 	do(a)
-	b.reserved, b.used = b.reserved.Swap(before, a.total()), b.used.Swap(used, a.used)
-	if has := a.has(); has && !had {
+	after := a.total()
+	b.reserved, b.used = b.reserved.Swap(before, after), b.used.Swap(used, a.used)
+	if has, had := after.some(), before.some(); has && !had {
 		b.tenants++
 	} else if had && !has {
 		b.tenants--

@@ -173,6 +173,11 @@ func (a Amounts) Beyond(b Amounts) Amounts {
 	return slices.DeleteFunc(a.Minus(b), func(x Amount) bool { return x.Value <= 0 })
 }
 
+// some says whether there is anything.
+func (a Amounts) some() bool {
+	return slices.ContainsFunc(a, func(x Amount) bool { return x.Value > 0 })
+}
+
 // Negative says whether some amount is below 0.
 func (a Amounts) Negative() bool {
 	return slices.ContainsFunc(a, func(x Amount) bool { return x.Value < 0 })

@@ -81,8 +81,10 @@ func (s *State) roomBeside(has Amounts, provider, pool, consumer string, size Am
 		return api.Errorf(api.CodeInsufficient, "cluster %s has no pool %q", provider, pool)
 	}
 	var already Amounts
-	if a := b.accounts[consumer]; a != nil && len(p.measured.Terms.MaxPerConsumer) > 0 {
-		already = a.total().Minus(has)
+	if len(p.measured.Terms.MaxPerConsumer) > 0 {
+		if a := b.accounts[consumer]; a != nil {
+			already = a.total().Minus(has)
+		}
 	}
 	if why := p.measured.Terms.Refuses(size, already); why != "" {
 		return api.Errorf(api.CodeForbidden, "cluster %s: %s", provider, why)

@@ -21,6 +21,7 @@ type provider struct {
 	sold     sales
 	// dedicated counts, by who has it, what makes a pool one consumer's alone.
 	dedicated map[share]int64
+	dirty     bool // since it was published
 }
 
 func (s *State) provider(cluster string) *provider {
@@ -33,7 +34,11 @@ func (s *State) provider(cluster string) *provider {
 	return p
 }
 
-func (s *State) touch(p *provider) { s.dirty[p] = struct{}{} }
+func (s *State) touch(p *provider) {
+	if !p.dirty {
+		p.dirty, s.dirty = true, append(s.dirty, p)
+	}
+}
 
 func (p *provider) book(pool string) *book {
 	b := p.books[pool]
@@ -58,11 +63,14 @@ func (p *provider) observe(m *Measured) {
 
 // drop forgets a pool that is neither measured nor taken from.
 func (p *provider) drop(pool string) {
+	if len(p.books[pool].accounts) > 0 {
+		return
+	}
 	measured := false
 	if p.measured != nil {
 		_, measured = p.measured.Pools[pool]
 	}
-	if !measured && len(p.books[pool].accounts) == 0 {
+	if !measured {
 		delete(p.books, pool)
 	}
 }

@@ -57,7 +57,7 @@ type State struct {
 	queued       uint64                   // how often that changed
 	tries        map[string]*api.Decision // of those that wait, since the start
 	due          dueQueue
-	dirty        map[*provider]struct{} // to publish
+	dirty        []*provider // to publish, each once
 	awake        awake
 	resold       []string // sellers, of a broker: see Resold
 }
@@ -79,7 +79,6 @@ func New(self string) *State {
 		counts:       map[api.State]int{},
 		taken:        map[string]*taken{},
 		tries:        map[string]*api.Decision{},
-		dirty:        map[*provider]struct{}{},
 		awake:        awake{asleep: true},
 	}
 }
@@ -102,7 +101,7 @@ func (s *State) Apply(e Event) {
 	case e.Token != nil:
 		s.putToken(e.Token)
 	case e.Reservation != nil:
-		s.promised(e.Reservation.Reservation, s.reservations[e.Reservation.ID])
+		s.promised(e.Reservation.Reservation)
 		s.put(e.Reservation, s.Revision)
 	case e.Offer != nil:
 		s.putOffer(e.Offer)
@@ -230,7 +229,7 @@ func (s *State) Snapshot() func() ([]byte, error) {
 		slices.SortFunc(out.Presences, func(a, b *presence) int { return cmp.Compare(a.Cluster, b.Cluster) })
 		slices.SortFunc(out.Records, func(a, b *record) int { return cmp.Compare(a.Cluster, b.Cluster) })
 		slices.SortFunc(out.Reservations, func(a, b kept) int { return cmp.Compare(a.ID, b.ID) })
-		w := &encoder{b: make([]byte, 0, 1024*(1+len(out.Reservations)))}
+		w := &encoder{b: make([]byte, 0, 1536*(1+len(out.Reservations)))}
 		w.snapshot(out)
 		return w.b, w.err
 	}
