@@ -312,9 +312,10 @@ func (w *encoder) next() {
 
 func (w *encoder) key(name string) {
 	if n := len(w.b); n > 0 && w.b[n-1] != '{' { // a key never stands elsewhere
-		w.b = append(w.b, ',')
+		w.b = append(w.b, ',', '"')
+	} else {
+		w.b = append(w.b, '"')
 	}
-	w.b = append(w.b, '"')
 	w.b = append(w.b, name...)
 	w.b = append(w.b, '"', ':')
 }

@@ -49,14 +49,14 @@ func (p *provider) book(pool string) *book {
 	return b
 }
 
-// observe takes in a measurement: pools and accounts that it no longer names are empty.
-func (p *provider) observe(m *Measured) {
+// measure takes in a measurement: pools and accounts that it no longer names are empty.
+func (s *State) measure(p *provider, m *Measured) {
 	p.measured = m
 	for name := range m.Pools {
 		p.book(name)
 	}
 	for name, b := range p.books {
-		b.observe(m.Pools[name])
+		b.observe(m.Pools[name], func(consumer, id string) Amounts { return s.held(id, consumer, p.cluster, name) })
 		p.drop(name)
 	}
 }
@@ -75,18 +75,23 @@ func (p *provider) drop(pool string) {
 	}
 }
 
-func (b *book) observe(m MeasuredPool) {
+// observe takes in the measurement of a pool; held is what our own books say of a consumer's reservation.
+func (b *book) observe(m MeasuredPool, held func(consumer, id string) Amounts) {
 	was := b.measured
 	b.measured = m
 	for consumer := range was.Accounts {
 		if m.Accounts[consumer] == nil {
-			b.change(consumer, func(a *account) { a.list(&MeasuredAccount{}, nil) })
+			b.change(consumer, func(a *account) {
+				a.list(&MeasuredAccount{}, nil, func(id string) Amounts { return held(consumer, id) })
+			})
 		}
 	}
 	sameNames := slices.EqualFunc(was.Offered, m.Offered, func(a, b Amount) bool { return a.Resource == b.Resource })
 	for consumer, listed := range m.Accounts {
 		if listed != was.Accounts[consumer] || !sameNames {
-			b.change(consumer, func(a *account) { a.list(listed, m.Offered) })
+			b.change(consumer, func(a *account) {
+				a.list(listed, m.Offered, func(id string) Amounts { return held(consumer, id) })
+			})
 		}
 	}
 }
@@ -100,7 +105,7 @@ func (s *State) Observe(cluster string, m *Measured, now Time, fresh bool) error
 			m.Sequence.Incarnation, m.Sequence.Number, p.measured.Sequence.Incarnation, p.measured.Sequence.Number).
 			Fix("send the whole advertisement with a higher sequence")
 	}
-	p.observe(m)
+	s.measure(p, m)
 	if s.Self == "" { // a gate's own books say what is sold
 		p.sold.list(m)
 	}
@@ -128,7 +133,7 @@ func (s *State) TakeMeasurements(from *State) {
 	for _, old := range from.slots {
 		if old.measured != nil {
 			p := s.provider(old.cluster)
-			p.observe(old.measured)
+			s.measure(p, old.measured)
 			if s.Self == "" {
 				p.sold.list(old.measured)
 			}

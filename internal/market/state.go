@@ -140,7 +140,7 @@ func (s *State) put(e *ReservationEvent, revision uint64) {
 	if old != nil {
 		s.counts[old.State]--
 		if old.State.Counts() {
-			s.account(old, nil)
+			s.account(old, old.Takes(), nil)
 		}
 	}
 	if r.Sale != nil {
@@ -152,7 +152,7 @@ func (s *State) put(e *ReservationEvent, revision uint64) {
 	s.take(old, r)
 	s.queue(old, r)
 	if r.State.Counts() {
-		s.account(r, r.Takes())
+		s.account(r, nil, r.Takes())
 	}
 	s.reservations[r.ID] = r
 	s.index(r, old)
@@ -175,16 +175,29 @@ func (s *State) putToken(t *Token) {
 // ownKey is an idempotency key, of which each consumer has its own.
 type ownKey struct{ consumer, key string }
 
-// account makes size what the reservation takes of its provider. In an agent only what it
-// provides itself counts.
-func (s *State) account(r *Reservation, size Amounts) {
-	if r.Provider == "" || s.Self != "" && r.Provider != s.Self {
+// account makes size what the reservation takes of its provider, in the place of before.
+func (s *State) account(r *Reservation, before, size Amounts) {
+	if !s.keepsBooks(r.Provider) {
 		return
 	}
 	p := s.provider(r.Provider)
-	p.book(r.Pool).change(r.Consumer, func(a *account) { a.hold(r.ID, size) })
+	p.book(r.Pool).change(r.Consumer, func(a *account) { a.hold(r.ID, before, size) })
 	p.drop(r.Pool)
 	s.touch(p)
+}
+
+// held is what our own books say that a reservation takes of a consumer's account; nil: nothing.
+func (s *State) held(id, consumer, provider, pool string) Amounts {
+	r := s.reservations[id]
+	if r == nil || !r.State.Counts() || r.Consumer != consumer || r.Provider != provider || r.Pool != pool || !s.keepsBooks(provider) {
+		return nil
+	}
+	return r.Takes()
+}
+
+// keepsBooks says whether a provider's books are here: in an agent only what it provides itself counts.
+func (s *State) keepsBooks(provider string) bool {
+	return provider != "" && (s.Self == "" || s.Self == provider)
 }
 
 // snapshot is the form of a state in a journal: its durable records, sorted.
