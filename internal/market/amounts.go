@@ -5,7 +5,6 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -223,22 +222,13 @@ func (a Amounts) merge(b Amounts, f func(x, y int64) int64) Amounts {
 	out := make(Amounts, 0, max(len(a), len(b)))
 	for len(a) > 0 || len(b) > 0 {
 		var next Amount
-		var order int
 		switch {
-		case len(b) == 0:
-			order = -1
-		case len(a) == 0:
-			order = 1
-		default:
-			order = strings.Compare(a[0].Resource, b[0].Resource)
-		}
-		switch {
-		case order < 0:
-			next, a = Amount{a[0].Resource, f(a[0].Value, 0)}, a[1:]
-		case order > 0:
-			next, b = Amount{b[0].Resource, f(0, b[0].Value)}, b[1:]
-		default:
+		case len(a) > 0 && len(b) > 0 && a[0].Resource == b[0].Resource: // as nearly always
 			next, a, b = Amount{a[0].Resource, f(a[0].Value, b[0].Value)}, a[1:], b[1:]
+		case len(b) == 0 || len(a) > 0 && a[0].Resource < b[0].Resource:
+			next, a = Amount{a[0].Resource, f(a[0].Value, 0)}, a[1:]
+		default:
+			next, b = Amount{b[0].Resource, f(0, b[0].Value)}, b[1:]
 		}
 		out = append(out, next)
 	}

@@ -29,6 +29,9 @@ func (p *provider) dedicate(to share, sign int64) {
 // owner is a consumer, other than this one, whose alone a pool is; empty if it is nobody's. Of several, which cannot be unless a lost
 // Ledger was put together again, it is the first by name.
 func (p *provider) owner(pool, besides string) (owner string) {
+	if len(p.dedicated) == 0 {
+		return ""
+	}
 	for s := range p.dedicated {
 		if s.pool == pool && s.consumer != besides && (owner == "" || s.consumer < owner) {
 			owner = s.consumer

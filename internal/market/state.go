@@ -124,10 +124,10 @@ func (s *State) Apply(e Event) {
 		for _, digest := range e.Forget.Offers {
 			s.forgetOffer(digest)
 		}
+		s.settle()
 	case e.Leases != nil:
 		s.noticed(e.Leases, e.Time)
 	}
-	s.settle()
 }
 
 // put makes e the record of its reservation, moving what it takes from where the
@@ -162,6 +162,9 @@ func (s *State) put(e *ReservationEvent, revision uint64) {
 	if at := s.next(r); old == nil || s.next(old) != at {
 		s.await(due{at, r.ID, false})
 	}
+	if old != nil { // what is new is no reason why something else would have moved on
+		s.settle()
+	}
 }
 
 func (s *State) putToken(t *Token) {
@@ -169,6 +172,9 @@ func (s *State) putToken(t *Token) {
 	s.tokens[t.ID] = t
 	if old == nil || old.useless() != t.useless() {
 		s.await(due{t.useless(), t.ID, true})
+	}
+	if old != nil {
+		s.settle()
 	}
 }
 
