@@ -84,9 +84,10 @@ func (i *Image) Append(after Head, events [][]byte) error {
 	if after != i.Head {
 		return fmt.Errorf("append after %v, but the head is %v: %w", after, i.Head, ErrConflict)
 	}
-	kept, err := Decode(encoded)
-	if err != nil {
-		return err
+	kept, rest := make([][]byte, len(events)), encoded
+	for n, event := range events {
+		size := 4 + len(event)
+		kept[n], rest = rest[4:size:size], rest[size:]
 	}
 	i.Head = i.Head.Next(len(kept), encoded)
 	if len(i.hashes) == len(i.Records) {

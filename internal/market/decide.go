@@ -22,7 +22,7 @@ type Outcome struct {
 	Offer       *Offer
 }
 
-// Decide decides a command. It changes nothing.
+// Decide decides a command. It changes nothing, but uses up what was prepared of the command.
 func Decide(s *State, c Command, now Time) (Outcome, error) {
 	out, err := c.decide(s, now)
 	if s.Self == "" {
