@@ -14,6 +14,8 @@ type Image struct {
 	State   []byte   // the snapshot at Base; empty: none was taken
 	Records []Record // what follows Base
 	Head    Head     // where Records end
+
+	hashes []Hash // after each of Records, where Append added all of them
 }
 
 // NewImage returns an empty journal in a lineage of its own.
@@ -50,6 +52,14 @@ func (i *Image) walk(n int) (Head, error) {
 	return head, nil
 }
 
+// after returns the head after the first n records, hashing them only where that is not known.
+func (i *Image) after(n int) (Head, error) {
+	if n == 0 || len(i.hashes) < len(i.Records) {
+		return i.walk(n)
+	}
+	return Head{i.Base.Lineage, i.Records[n-1].Revision, i.hashes[n-1]}, nil
+}
+
 // Replay is the second half of Load.
 func (i *Image) Replay(onSnapshot func(Head, []byte) error, onRecord func(Record) error) error {
 	if len(i.State) > 0 {
@@ -74,11 +84,15 @@ func (i *Image) Append(after Head, events [][]byte) error {
 	if after != i.Head {
 		return fmt.Errorf("append after %v, but the head is %v: %w", after, i.Head, ErrConflict)
 	}
-	kept, err := Decode(encoded)
-	if err != nil {
-		return err
+	kept, rest := make([][]byte, len(events)), encoded
+	for n, event := range events {
+		size := 4 + len(event)
+		kept[n], rest = rest[4:size:size], rest[size:]
 	}
 	i.Head = i.Head.Next(len(kept), encoded)
+	if len(i.hashes) == len(i.Records) {
+		i.hashes = append(i.hashes, i.Head.Hash)
+	}
 	i.Records = append(i.Records, Record{Revision: i.Head.Revision, Events: kept})
 	return nil
 }
@@ -92,13 +106,14 @@ func (i *Image) Snapshot(at Head, state []byte) error {
 	for replaced < len(i.Records) && i.Records[replaced].Revision <= at.Revision {
 		replaced++
 	}
-	if found, err := i.walk(replaced); err != nil {
+	if found, err := i.after(replaced); err != nil {
 		return err
 	} else if found != at {
 		return fmt.Errorf("snapshot at %v, but there the journal has %v: %w", at, found, ErrConflict)
 	}
 	i.Base, i.State = at, bytes.Clone(state)
 	i.Records = slices.Clone(i.Records[replaced:])
+	i.hashes = slices.Clone(i.hashes[min(replaced, len(i.hashes)):])
 	return nil
 }
 

@@ -4,8 +4,8 @@ package market
 //
 //	total = max(Σ over the union by ID of max(held, listed), used)
 //
-// held is what our own books say of a reservation, listed what the provider says
-// it has committed. Because the union is by ID, hearing of the same reservation
+// held is what our own books say of a reservation (see [State.held]), listed what the provider
+// says it has committed. Because the union is by ID, hearing of the same reservation
 // twice counts once; because the larger counts, a lag on either side only errs
 // low; and because a listed one counts until the provider no longer lists it,
 // capacity comes back when the provider says so.
@@ -13,13 +13,10 @@ package market
 // union is kept as reservations come and go; [State.Imbalance] compares it with
 // the same recomputed.
 type account struct {
-	held, listed map[string]Amounts
-	union        Amounts
-	used         Amounts
-}
-
-func newAccount() *account {
-	return &account{held: map[string]Amounts{}, listed: map[string]Amounts{}}
+	holds  int                // reservations that our own books hold
+	listed map[string]Amounts // nil until something is
+	union  Amounts
+	used   Amounts
 }
 
 func (a *account) total() Amounts {
@@ -29,34 +26,48 @@ func (a *account) total() Amounts {
 	return a.union.Max(a.used)
 }
 
-// hold makes size what the books say of a reservation; nil forgets it.
-func (a *account) hold(id string, size Amounts) { a.put(a.held, a.listed, id, size) }
+// hold makes size what our books say of a reservation, in the place of before; nil is nothing.
+func (a *account) hold(id string, before, size Amounts) {
+	if before != nil {
+		a.holds--
+	}
+	if size != nil {
+		a.holds++
+	}
+	a.change(before, size, a.listed[id])
+}
 
-// list makes the measurement what the provider says of the account. Use of what it does not
-// offer takes nothing from anyone.
-func (a *account) list(m *MeasuredAccount, offered Amounts) {
-	for id := range a.listed {
+// list makes the measurement what the provider says of the account, of whose reservations held is what our books
+// say. Use of what it does not offer takes nothing from anyone.
+func (a *account) list(m *MeasuredAccount, offered Amounts, held func(id string) Amounts) {
+	for id, before := range a.listed {
 		if _, still := m.Commitments[id]; !still {
-			a.put(a.listed, a.held, id, nil)
+			a.change(before, nil, held(id))
+			delete(a.listed, id)
 		}
 	}
+	if a.listed == nil && len(m.Commitments) > 0 {
+		a.listed = make(map[string]Amounts, len(m.Commitments))
+	}
 	for id, size := range m.Commitments {
-		if !a.listed[id].Equal(size) {
-			a.put(a.listed, a.held, id, size)
+		before := a.listed[id]
+		if before.Equal(size) {
+			continue
+		}
+		a.change(before, size, held(id))
+		if size == nil {
+			delete(a.listed, id)
+		} else {
+			a.listed[id] = size
 		}
 	}
 	a.used = m.Used.Only(offered)
 }
 
-// put makes size what one side says of a reservation. It takes the larger of what the two sides say.
-func (a *account) put(side, other map[string]Amounts, id string, size Amounts) {
-	before, others := side[id], other[id]
-	if size == nil {
-		delete(side, id)
-	} else {
-		side[id] = size
-	}
-	a.union = a.union.Swap(before.or(others), size.or(others))
+// change makes size what one side says of a reservation, in the place of before. It takes the larger of that and what the other
+// side says.
+func (a *account) change(before, size, other Amounts) {
+	a.union = a.union.Swap(before.or(other), size.or(other))
 }
 
 // or is the larger of two, where one of them is mostly missing.
@@ -71,7 +82,7 @@ func (a Amounts) or(b Amounts) Amounts {
 }
 
 func (a *account) empty() bool {
-	return len(a.held) == 0 && len(a.listed) == 0 && len(a.used) == 0
+	return a.holds == 0 && len(a.listed) == 0 && len(a.used) == 0
 }
 
 // book is one pool of a provider: what it measured, and who takes how much of it.
@@ -90,13 +101,14 @@ type book struct {
 func (b *book) change(consumer string, do func(*account)) {
 	a := b.accounts[consumer]
 	if a == nil {
-		a = newAccount()
+		a = &account{}
 		b.accounts[consumer] = a
 	}
-	before, used, had := a.total(), a.used, a.has()
+	before, used := a.total(), a.used
 	do(a)
-	b.reserved, b.used = b.reserved.Swap(before, a.total()), b.used.Swap(used, a.used)
-	if has := a.has(); has && !had {
+	after := a.total()
+	b.reserved, b.used = b.reserved.Swap(before, after), b.used.Swap(used, a.used)
+	if has, had := after.some(), before.some(); has && !had {
 		b.tenants++
 	} else if had && !has {
 		b.tenants--

@@ -173,6 +173,11 @@ func (a Amounts) Beyond(b Amounts) Amounts {
 	return slices.DeleteFunc(a.Minus(b), func(x Amount) bool { return x.Value <= 0 })
 }
 
+// some says whether there is anything.
+func (a Amounts) some() bool {
+	return slices.ContainsFunc(a, func(x Amount) bool { return x.Value > 0 })
+}
+
 // Negative says whether some amount is below 0.
 func (a Amounts) Negative() bool {
 	return slices.ContainsFunc(a, func(x Amount) bool { return x.Value < 0 })
@@ -218,12 +223,12 @@ func (a Amounts) merge(b Amounts, f func(x, y int64) int64) Amounts {
 	for len(a) > 0 || len(b) > 0 {
 		var next Amount
 		switch {
+		case len(a) > 0 && len(b) > 0 && a[0].Resource == b[0].Resource: // as nearly always
+			next, a, b = Amount{a[0].Resource, f(a[0].Value, b[0].Value)}, a[1:], b[1:]
 		case len(b) == 0 || len(a) > 0 && a[0].Resource < b[0].Resource:
 			next, a = Amount{a[0].Resource, f(a[0].Value, 0)}, a[1:]
-		case len(a) == 0 || b[0].Resource < a[0].Resource:
-			next, b = Amount{b[0].Resource, f(0, b[0].Value)}, b[1:]
 		default:
-			next, a, b = Amount{a[0].Resource, f(a[0].Value, b[0].Value)}, a[1:], b[1:]
+			next, b = Amount{b[0].Resource, f(0, b[0].Value)}, b[1:]
 		}
 		out = append(out, next)
 	}

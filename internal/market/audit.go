@@ -28,11 +28,11 @@ func (s *State) Audit() func() int {
 		fresh.offers = offers
 		for _, k := range kept {
 			if k.measured != nil {
-				fresh.provider(k.cluster).observe(k.measured)
+				fresh.measure(fresh.provider(k.cluster), k.measured)
 			}
 		}
 		for _, r := range counting {
-			fresh.account(r, r.Takes())
+			fresh.account(r, nil, r.Takes())
 			fresh.count(r, 1)
 		}
 		for _, k := range kept {

@@ -85,13 +85,7 @@ func (s *State) capped(consumer string, all Caps, more int64, size Amounts) erro
 	if more > 0 && caps.Reservations > 0 && has.reservations+more > caps.Reservations {
 		return reached(consumer, "reservations", caps.Reservations, has.reservations, more)
 	}
-	different := len(has.size)
-	for _, asked := range size {
-		if !has.size.names(asked.Resource) {
-			different++
-		}
-	}
-	if different > maxTaken {
+	if len(has.size)+len(size) > maxTaken && len(has.size.Plus(size)) > maxTaken {
 		return api.Errorf(api.CodeCapReached, "cluster %s may have %d different resources pending, held and reserved, and asks for more", consumer, maxTaken).
 			Fix("release something")
 	}

@@ -22,7 +22,7 @@ type Outcome struct {
 	Offer       *Offer
 }
 
-// Decide decides a command. It changes nothing.
+// Decide decides a command. It changes nothing, but uses up what was prepared of the command.
 func Decide(s *State, c Command, now Time) (Outcome, error) {
 	out, err := c.decide(s, now)
 	if s.Self == "" {
@@ -81,8 +81,10 @@ func (s *State) roomBeside(has Amounts, provider, pool, consumer string, size Am
 		return api.Errorf(api.CodeInsufficient, "cluster %s has no pool %q", provider, pool)
 	}
 	var already Amounts
-	if a := b.accounts[consumer]; a != nil && len(p.measured.Terms.MaxPerConsumer) > 0 {
-		already = a.total().Minus(has)
+	if len(p.measured.Terms.MaxPerConsumer) > 0 {
+		if a := b.accounts[consumer]; a != nil {
+			already = a.total().Minus(has)
+		}
 	}
 	if why := p.measured.Terms.Refuses(size, already); why != "" {
 		return api.Errorf(api.CodeForbidden, "cluster %s: %s", provider, why)

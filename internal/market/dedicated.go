@@ -1,8 +1,6 @@
 package market
 
 import (
-	"slices"
-
 	"github.com/bourse-dev/bourse/api"
 )
 
@@ -31,6 +29,9 @@ func (p *provider) dedicate(to share, sign int64) {
 // owner is a consumer, other than this one, whose alone a pool is; empty if it is nobody's. Of several, which cannot be unless a lost
 // Ledger was put together again, it is the first by name.
 func (p *provider) owner(pool, besides string) (owner string) {
+	if len(p.dedicated) == 0 {
+		return ""
+	}
 	for s := range p.dedicated {
 		if s.pool == pool && s.consumer != besides && (owner == "" || s.consumer < owner) {
 			owner = s.consumer
@@ -40,9 +41,7 @@ func (p *provider) owner(pool, besides string) (owner string) {
 }
 
 // has says whether the account has something: reserved or used.
-func (a *account) has() bool {
-	return slices.ContainsFunc(a.total(), func(x Amount) bool { return x.Value > 0 })
-}
+func (a *account) has() bool { return a.total().some() }
 
 // tenant is the only consumer that has something of the pool; empty where none has, or several.
 func (b *book) tenant() string {
@@ -70,10 +69,10 @@ func (s *State) alone(provider, pool, consumer string, sale *api.Sale) error {
 	if owner := p.owner(pool, consumer); owner != "" {
 		return api.Errorf(api.CodeInsufficient, "pool %q of cluster %s is another's alone", pool, provider).Fix("ask for another pool or cluster, or again later")
 	}
-	r := Reservation{Sale: sale}
-	if sale != nil {
-		r.Offer = s.offers[sale.Offer]
+	if sale == nil {
+		return nil
 	}
+	r := Reservation{Sale: sale, Offer: s.offers[sale.Offer]}
 	if b := p.books[pool]; r.Dedicated() && b != nil && b.shared(consumer) {
 		return api.Errorf(api.CodeInsufficient, "pool %q of cluster %s is not free of others, and plan %s is sold for one alone", pool, provider, sale.Plan).
 			Fix("buy another plan, or again later")

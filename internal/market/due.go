@@ -77,7 +77,8 @@ func (s *State) await(d due) {
 	if d.at == 0 {
 		return
 	}
-	heap.Push(&s.due, d)
+	s.due = append(s.due, d)
+	heap.Fix(&s.due, len(s.due)-1) // as heap.Push, which would allocate
 	// What was to last a year and ended today must not stay in the queue for a year.
 	if len(s.due) > 1024+2*(len(s.reservations)+len(s.tokens)) {
 		s.due = slices.DeleteFunc(s.due, s.movedOn)

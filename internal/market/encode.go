@@ -3,10 +3,11 @@ package market
 import (
 	"cmp"
 	"encoding/json"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/bourse-dev/bourse/api"
 )
@@ -196,8 +197,13 @@ func (w *encoder) request(r *api.Request) {
 }
 
 func (w *encoder) resources(all api.Resources) {
+	names := make([]corev1.ResourceName, 0, 8)
+	for name := range all {
+		names = append(names, name)
+	}
+	slices.Sort(names)
 	w.open('{')
-	for _, name := range slices.Sorted(maps.Keys(all)) {
+	for _, name := range names {
 		amount := all[name]
 		w.next()
 		w.quote(string(name))
@@ -306,9 +312,12 @@ func (w *encoder) next() {
 
 func (w *encoder) key(name string) {
 	if n := len(w.b); n > 0 && w.b[n-1] != '{' { // a key never stands elsewhere
-		w.b = append(w.b, ',')
+		w.b = append(w.b, ',', '"')
+	} else {
+		w.b = append(w.b, '"')
 	}
-	w.b = append(append(append(w.b, '"'), name...), `":`...)
+	w.b = append(w.b, name...)
+	w.b = append(w.b, '"', ':')
 }
 
 func (w *encoder) number(name string, v int64) {
@@ -360,11 +369,11 @@ func (w *encoder) marshal(v any) {
 	w.b, w.err = append(w.b, data...), cmp.Or(w.err, err)
 }
 
-// quote writes a string. What is not plain is left to json.Marshal.
+// quote writes a string.
 func (w *encoder) quote(s string) {
 	for i := range len(s) {
 		if !plain[s[i]] {
-			w.marshal(s)
+			w.escape(s)
 			return
 		}
 	}
@@ -372,6 +381,28 @@ func (w *encoder) quote(s string) {
 	w.b = append(w.b, s...)
 	w.b = append(w.b, '"')
 }
+
+// escape writes a string that is not plain, as most CEL is not. What is not printable ASCII is left to json.Marshal.
+func (w *encoder) escape(s string) {
+	b := append(w.b, '"')
+	for i := range len(s) {
+		switch c := s[i]; {
+		case plain[c]:
+			b = append(b, c)
+		case c == '"', c == '\\':
+			b = append(b, '\\', c)
+		case c == '<', c == '>', c == '&':
+			b = append(b, `\u00`...)
+			b = append(b, hex[c>>4], hex[c&15])
+		default:
+			w.marshal(s)
+			return
+		}
+	}
+	w.b = append(b, '"')
+}
+
+const hex = "0123456789abcdef"
 
 // plain are the characters that stand for themselves.
 var plain = func() (is [256]bool) {

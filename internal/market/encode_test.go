@@ -91,6 +91,9 @@ func fill(v reflect.Value) {
 }
 
 func TestAnyTextIsEncoded(t *testing.T) {
+	for _, where := range []string{`region == "eu" && cores >= 4`, `name.matches('a<b\\.c')`, `"`, "two\nlines of \"text\"", "\x7f", "ende \u00fc & <b>"} {
+		sameAsMarshal(t, market.Event{Reservation: &market.ReservationEvent{Reservation: &market.Reservation{Request: &api.Request{Where: where}}}})
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(), rapid.Custom(func(t *rapid.T) string { return string(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")) }))
 		r := &market.Reservation{ID: text.Draw(t, "id"), Key: text.Draw(t, "key"), Next: []string{text.Draw(t, "next")},

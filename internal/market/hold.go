@@ -80,7 +80,7 @@ func (c *Hold) decide(s *State, now Time) (Outcome, error) {
 	if err := s.mayWait(c, pends); err != nil {
 		return Outcome{}, err
 	}
-	r := c.reservation()
+	r, decision := c.draft()
 	r.Created, r.Deadline, r.Until = now, now.plus(DecideTime), now.plus(c.Duration)
 	if c.Sale != nil {
 		r.From = now / 1000 * 1000
@@ -88,7 +88,6 @@ func (c *Hold) decide(s *State, now Time) (Outcome, error) {
 	if wait > 0 {
 		r.WaitUntil = now.plus(wait)
 	}
-	decision := *c.Decision
 	if pends {
 		r.pend("")
 		decision.Chosen, decision.Sequence = "", api.Sequence{}
@@ -103,7 +102,7 @@ func (c *Hold) decide(s *State, now Time) (Outcome, error) {
 		decision.Sequence = s.providers[r.Provider].measured.Sequence
 	}
 	out := changed(r, now)
-	out.Events[0].Reservation.Decision, out.Decision = &decision, &decision
+	out.Events[0].Reservation.Decision, out.Decision = decision, decision
 	if c.Plans == nil { // else it was not known of which plan it is
 		out.Events[0].Reservation.prepared = c.prepared
 	}

@@ -228,3 +228,27 @@ func TestAssignmentIsWholeSeconds(t *testing.T) {
 		t.Errorf("to sign: %s", dump(a))
 	}
 }
+
+// What was prepared of a hold serves one decision: the record of another is its own.
+func TestPreparedRecordServesOneDecision(t *testing.T) {
+	d := newDesk(t)
+	c := request("r", 1)
+	market.Prepare(c)
+	var outs []market.Outcome
+	for range 2 {
+		out, err := market.Decide(d.state, c, d.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		outs = append(outs, out)
+	}
+	if outs[0].Reservation == outs[1].Reservation || outs[0].Decision == outs[1].Decision {
+		t.Error("two decisions completed one record")
+	}
+	if a, b := encode(t, outs[0].Events[0]), encode(t, outs[1].Events[0]); string(a) != string(b) {
+		t.Errorf("the first became\n%s\nthe second\n%s", a, b)
+	}
+	if c.Decision.Chosen != "" {
+		t.Errorf("the caller's explanation became %s", dump(c.Decision))
+	}
+}

@@ -69,9 +69,12 @@ type recordDay struct {
 }
 
 // promised counts what became of a promise, if that is news.
-func (s *State) promised(r, old *Reservation) {
+func (s *State) promised(r *Reservation) {
 	p := r.Promise
-	if p == nil || old != nil && old.Promise != nil && *old.Promise == *p {
+	if p == nil {
+		return
+	}
+	if old := s.reservations[r.ID]; old != nil && old.Promise != nil && *old.Promise == *p {
 		return
 	}
 	of := s.provider(p.Provider)

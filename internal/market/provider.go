@@ -21,6 +21,7 @@ type provider struct {
 	sold     sales
 	// dedicated counts, by who has it, what makes a pool one consumer's alone.
 	dedicated map[share]int64
+	dirty     bool // since it was published
 }
 
 func (s *State) provider(cluster string) *provider {
@@ -33,7 +34,11 @@ func (s *State) provider(cluster string) *provider {
 	return p
 }
 
-func (s *State) touch(p *provider) { s.dirty[p] = struct{}{} }
+func (s *State) touch(p *provider) {
+	if !p.dirty {
+		p.dirty, s.dirty = true, append(s.dirty, p)
+	}
+}
 
 func (p *provider) book(pool string) *book {
 	b := p.books[pool]
@@ -44,41 +49,49 @@ func (p *provider) book(pool string) *book {
 	return b
 }
 
-// observe takes in a measurement: pools and accounts that it no longer names are empty.
-func (p *provider) observe(m *Measured) {
+// measure takes in a measurement: pools and accounts that it no longer names are empty.
+func (s *State) measure(p *provider, m *Measured) {
 	p.measured = m
 	for name := range m.Pools {
 		p.book(name)
 	}
 	for name, b := range p.books {
-		b.observe(m.Pools[name])
+		b.observe(m.Pools[name], func(consumer, id string) Amounts { return s.held(id, consumer, p.cluster, name) })
 		p.drop(name)
 	}
 }
 
 // drop forgets a pool that is neither measured nor taken from.
 func (p *provider) drop(pool string) {
+	if len(p.books[pool].accounts) > 0 {
+		return
+	}
 	measured := false
 	if p.measured != nil {
 		_, measured = p.measured.Pools[pool]
 	}
-	if !measured && len(p.books[pool].accounts) == 0 {
+	if !measured {
 		delete(p.books, pool)
 	}
 }
 
-func (b *book) observe(m MeasuredPool) {
+// observe takes in the measurement of a pool; held is what our own books say of a consumer's reservation.
+func (b *book) observe(m MeasuredPool, held func(consumer, id string) Amounts) {
 	was := b.measured
 	b.measured = m
 	for consumer := range was.Accounts {
 		if m.Accounts[consumer] == nil {
-			b.change(consumer, func(a *account) { a.list(&MeasuredAccount{}, nil) })
+			b.change(consumer, func(a *account) {
+				a.list(&MeasuredAccount{}, nil, func(id string) Amounts { return held(consumer, id) })
+			})
 		}
 	}
 	sameNames := slices.EqualFunc(was.Offered, m.Offered, func(a, b Amount) bool { return a.Resource == b.Resource })
 	for consumer, listed := range m.Accounts {
 		if listed != was.Accounts[consumer] || !sameNames {
-			b.change(consumer, func(a *account) { a.list(listed, m.Offered) })
+			b.change(consumer, func(a *account) {
+				a.list(listed, m.Offered, func(id string) Amounts { return held(consumer, id) })
+			})
 		}
 	}
 }
@@ -92,7 +105,7 @@ func (s *State) Observe(cluster string, m *Measured, now Time, fresh bool) error
 			m.Sequence.Incarnation, m.Sequence.Number, p.measured.Sequence.Incarnation, p.measured.Sequence.Number).
 			Fix("send the whole advertisement with a higher sequence")
 	}
-	p.observe(m)
+	s.measure(p, m)
 	if s.Self == "" { // a gate's own books say what is sold
 		p.sold.list(m)
 	}
@@ -120,7 +133,7 @@ func (s *State) TakeMeasurements(from *State) {
 	for _, old := range from.slots {
 		if old.measured != nil {
 			p := s.provider(old.cluster)
-			p.observe(old.measured)
+			s.measure(p, old.measured)
 			if s.Self == "" {
 				p.sold.list(old.measured)
 			}

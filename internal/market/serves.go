@@ -109,6 +109,9 @@ func (s *State) on(provider string, r *Reservation, now Time) *Reservation {
 // most is the most of each resource that a hold may come to, on whichever candidate.
 func (c *Hold) most(s *State) Amounts {
 	most := c.Size
+	if len(c.Plans) == 0 {
+		return most
+	}
 	for _, sale := range c.Plans {
 		if o := s.offers[sale.Offer]; o != nil && o.Plan(sale.Plan) != nil {
 			if size, err := o.Plan(sale.Plan).Of(sale.Units); err == nil {

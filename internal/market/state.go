@@ -57,7 +57,7 @@ type State struct {
 	queued       uint64                   // how often that changed
 	tries        map[string]*api.Decision // of those that wait, since the start
 	due          dueQueue
-	dirty        map[*provider]struct{} // to publish
+	dirty        []*provider // to publish, each once
 	awake        awake
 	resold       []string // sellers, of a broker: see Resold
 }
@@ -79,7 +79,6 @@ func New(self string) *State {
 		counts:       map[api.State]int{},
 		taken:        map[string]*taken{},
 		tries:        map[string]*api.Decision{},
-		dirty:        map[*provider]struct{}{},
 		awake:        awake{asleep: true},
 	}
 }
@@ -102,7 +101,7 @@ func (s *State) Apply(e Event) {
 	case e.Token != nil:
 		s.putToken(e.Token)
 	case e.Reservation != nil:
-		s.promised(e.Reservation.Reservation, s.reservations[e.Reservation.ID])
+		s.promised(e.Reservation.Reservation)
 		s.put(e.Reservation, s.Revision)
 	case e.Offer != nil:
 		s.putOffer(e.Offer)
@@ -125,10 +124,10 @@ func (s *State) Apply(e Event) {
 		for _, digest := range e.Forget.Offers {
 			s.forgetOffer(digest)
 		}
+		s.settle()
 	case e.Leases != nil:
 		s.noticed(e.Leases, e.Time)
 	}
-	s.settle()
 }
 
 // put makes e the record of its reservation, moving what it takes from where the
@@ -141,7 +140,7 @@ func (s *State) put(e *ReservationEvent, revision uint64) {
 	if old != nil {
 		s.counts[old.State]--
 		if old.State.Counts() {
-			s.account(old, nil)
+			s.account(old, old.Takes(), nil)
 		}
 	}
 	if r.Sale != nil {
@@ -153,7 +152,7 @@ func (s *State) put(e *ReservationEvent, revision uint64) {
 	s.take(old, r)
 	s.queue(old, r)
 	if r.State.Counts() {
-		s.account(r, r.Takes())
+		s.account(r, nil, r.Takes())
 	}
 	s.reservations[r.ID] = r
 	s.index(r, old)
@@ -163,6 +162,9 @@ func (s *State) put(e *ReservationEvent, revision uint64) {
 	if at := s.next(r); old == nil || s.next(old) != at {
 		s.await(due{at, r.ID, false})
 	}
+	if old != nil { // what is new is no reason why something else would have moved on
+		s.settle()
+	}
 }
 
 func (s *State) putToken(t *Token) {
@@ -171,21 +173,37 @@ func (s *State) putToken(t *Token) {
 	if old == nil || old.useless() != t.useless() {
 		s.await(due{t.useless(), t.ID, true})
 	}
+	if old != nil {
+		s.settle()
+	}
 }
 
 // ownKey is an idempotency key, of which each consumer has its own.
 type ownKey struct{ consumer, key string }
 
-// account makes size what the reservation takes of its provider. In an agent only what it
-// provides itself counts.
-func (s *State) account(r *Reservation, size Amounts) {
-	if r.Provider == "" || s.Self != "" && r.Provider != s.Self {
+// account makes size what the reservation takes of its provider, in the place of before.
+func (s *State) account(r *Reservation, before, size Amounts) {
+	if !s.keepsBooks(r.Provider) {
 		return
 	}
 	p := s.provider(r.Provider)
-	p.book(r.Pool).change(r.Consumer, func(a *account) { a.hold(r.ID, size) })
+	p.book(r.Pool).change(r.Consumer, func(a *account) { a.hold(r.ID, before, size) })
 	p.drop(r.Pool)
 	s.touch(p)
+}
+
+// held is what our own books say that a reservation takes of a consumer's account; nil: nothing.
+func (s *State) held(id, consumer, provider, pool string) Amounts {
+	r := s.reservations[id]
+	if r == nil || !r.State.Counts() || r.Consumer != consumer || r.Provider != provider || r.Pool != pool || !s.keepsBooks(provider) {
+		return nil
+	}
+	return r.Takes()
+}
+
+// keepsBooks says whether a provider's books are here: in an agent only what it provides itself counts.
+func (s *State) keepsBooks(provider string) bool {
+	return provider != "" && (s.Self == "" || s.Self == provider)
 }
 
 // snapshot is the form of a state in a journal: its durable records, sorted.
@@ -230,7 +248,7 @@ func (s *State) Snapshot() func() ([]byte, error) {
 		slices.SortFunc(out.Presences, func(a, b *presence) int { return cmp.Compare(a.Cluster, b.Cluster) })
 		slices.SortFunc(out.Records, func(a, b *record) int { return cmp.Compare(a.Cluster, b.Cluster) })
 		slices.SortFunc(out.Reservations, func(a, b kept) int { return cmp.Compare(a.ID, b.ID) })
-		w := &encoder{b: make([]byte, 0, 1024*(1+len(out.Reservations)))}
+		w := &encoder{b: make([]byte, 0, 1536*(1+len(out.Reservations)))}
 		w.snapshot(out)
 		return w.b, w.err
 	}

@@ -3,6 +3,7 @@ package market
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/bourse-dev/bourse/api"
 )
@@ -138,19 +139,19 @@ func (s *State) Publish(last *View) *View {
 	for len(next.chunks)*chunkSize < next.size {
 		next.chunks = append(next.chunks, new([chunkSize]*Listing))
 	}
-	copied := map[int]bool{}
-	for p := range s.dirty {
+	for _, p := range s.dirty {
+		p.dirty = false
 		chunk := p.slot / chunkSize
-		if !copied[chunk] {
-			clone := *next.chunks[chunk]
-			next.chunks[chunk], copied[chunk] = &clone, true
+		if chunk < len(last.chunks) && next.chunks[chunk] == last.chunks[chunk] {
+			clone := *last.chunks[chunk]
+			next.chunks[chunk] = &clone
 		}
 		next.chunks[chunk][p.slot%chunkSize] = s.listing(p)
 		if next.size > last.size {
 			next.index[p.cluster] = p.slot
 		}
 	}
-	clear(s.dirty)
+	s.dirty = s.dirty[:0]
 	return next
 }
 
@@ -164,14 +165,8 @@ func (s *State) listing(p *provider) *Listing {
 	}
 	l.Offers, l.Sold = p.onSale, p.sold.units
 	limited := p.measured != nil && p.measured.Terms != nil && p.measured.Terms.MaxPerConsumer != nil
-	names := make([]string, 0, len(p.books))
-	for name := range p.books {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	l.Pools = make([]PoolListing, 0, len(names))
-	for _, name := range names {
-		b := p.books[name]
+	l.Pools = make([]PoolListing, 0, len(p.books))
+	for name, b := range p.books {
 		pool := PoolListing{Name: name, Reserved: b.reserved, Owner: p.owner(name, ""), Tenants: b.tenants, Tenant: b.tenant()}
 		if p.measured != nil { // what is reserved of the unknown is no overcommitment
 			pool.Available = b.available()
@@ -187,5 +182,6 @@ func (s *State) listing(p *provider) *Listing {
 		}
 		l.Pools = append(l.Pools, pool)
 	}
+	slices.SortFunc(l.Pools, func(a, b PoolListing) int { return strings.Compare(a.Name, b.Name) })
 	return l
 }
