@@ -137,9 +137,21 @@ func Fold(replay Replay) (*market.State, error) {
 	return fold("", func(market.Event, *market.State) {}, replay)
 }
 
+// decodedAhead is how many events are decoded ahead of the one that is applied.
+const decodedAhead = 64
+
 // fold tells each of the events after the snapshot, once it is true.
 func fold(self string, each func(market.Event, *market.State), replay Replay) (*market.State, error) {
 	state := market.New(self)
+	read, events := market.NewEventReader(), make(chan market.Event, decodedAhead)
+	var applying errgroup.Group
+	applying.Go(func() error {
+		for e := range events {
+			state.Apply(e)
+			each(e, state)
+		}
+		return nil
+	})
 	head, err := replay(
 		func(_ journal.Head, data []byte) error {
 			err := state.Restore(data, onAllCores)
@@ -148,15 +160,16 @@ func fold(self string, each func(market.Event, *market.State), replay Replay) (*
 		},
 		func(r journal.Record) error {
 			for _, data := range r.Events {
-				e, err := market.DecodeEvent(data)
+				e, err := read.Read(data)
 				if err != nil {
 					return err
 				}
-				state.Apply(e)
-				each(e, state)
+				events <- e
 			}
 			return nil
 		})
+	close(events)
+	_ = applying.Wait()
 	if err != nil {
 		return nil, err
 	}
@@ -167,13 +180,26 @@ func fold(self string, each func(market.Event, *market.State), replay Replay) (*
 }
 
 // onAllCores is a [market.Each].
-func onAllCores(n int, do func(int)) {
+func onAllCores(n int, read, take func(int)) {
+	done := make([]chan struct{}, n)
+	for i := range done {
+		done[i] = make(chan struct{})
+	}
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
+	go func() {
+		for i := range n {
+			group.Go(func() error {
+				read(i)
+				close(done[i])
+				return nil
+			})
+		}
+	}()
 	for i := range n {
-		group.Go(func() error { do(i); return nil })
+		<-done[i]
+		take(i)
 	}
-	_ = group.Wait()
 }
 
 // Lineage names the life of the journal that revisions belong to.

@@ -3,6 +3,7 @@ package market
 import (
 	"bytes"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,8 +14,8 @@ import (
 )
 
 // decodeReservationEvent reads an event about a reservation.
-func decodeReservationEvent(data []byte) (Event, bool) {
-	d := &decoder{b: data}
+func decodeReservationEvent(data []byte, before known) (Event, bool) {
+	d := &decoder{b: data, known: before}
 	e := Event{}
 	d.take('{')
 	d.number("time", &e.Time)
@@ -28,64 +29,89 @@ func decodeReservationEvent(data []byte) (Event, bool) {
 	return e, d.done()
 }
 
-// Each does something for each number below n, in any order or at once: the market starts no goroutines itself.
-type Each func(n int, do func(i int))
+// Each reads something for each number below n, in any order or at once, and takes it in order, on the caller's goroutine, as soon as
+// it was read: the market starts no goroutines itself.
+type Each func(n int, read, take func(i int))
 
 // inTurn is the plain one.
-func inTurn(n int, do func(int)) {
+func inTurn(n int, read, take func(int)) {
 	for i := range n {
-		do(i)
+		read(i)
+		take(i)
 	}
 }
 
-// decodeSnapshot reads a snapshot, its reservations in pieces.
-func decodeSnapshot(data []byte, each Each) (s snapshot, ok bool) {
+// decodeSnapshot reads a snapshot, but for its reservations: of them it returns the pieces that decodeKept reads.
+func decodeSnapshot(data []byte, each Each) (s snapshot, reservations [][]byte, ok bool) {
 	d := &decoder{b: data}
 	d.take('{')
 	d.unsigned("revision", &s.Revision)
 	d.number("time", &s.Time)
-	d.value("members", &s.Members)
+	if d.has("members") {
+		s.Members = d.members(each)
+	}
 	d.value("tokens", &s.Tokens)
 	d.value("offers", &s.Offers)
 	d.value("spent", &s.Spent)
 	if d.has("reservations") {
-		pieces := d.pieces()
-		read := make([][]kept, len(pieces))
-		odd := make([]bool, len(pieces))
-		each(len(pieces), func(i int) { read[i], odd[i] = decodeKept(pieces[i]) })
-		d.odd = d.odd || slices.Contains(odd, true)
-		s.Reservations = slices.Concat(read...)
+		reservations = d.pieces(`},{"id":`)
 	}
 	d.number("awake", &s.Awake)
 	d.value("presences", &s.Presences)
 	d.value("records", &s.Records)
 	d.take('}')
-	return s, d.done()
+	return s, reservations, d.done()
 }
 
-// pieces cuts a list of records into pieces to be read one by one.
-func (d *decoder) pieces() (out [][]byte) {
+func (d *decoder) members(each Each) (out []*Member) {
+	pieces := d.pieces("")
+	read, odd := make([][]*Member, len(pieces)), make([]bool, len(pieces))
+	each(len(pieces), func(i int) {
+		odd[i] = strictly(slices.Concat([]byte("["), pieces[i], []byte("]")), &read[i]) != nil
+	}, func(i int) {
+		out = append(out, read[i]...)
+		d.odd = d.odd || odd[i]
+	})
+	return out
+}
+
+// pieces cuts a list of records into pieces to be read one by one. Where between stands between two of them and nowhere else, most of the
+// list is not looked at; if it stood elsewhere, the pieces would be odd.
+func (d *decoder) pieces(between string) (out [][]byte) {
 	d.take('[')
-	for begin := d.at; d.peek() != ']' && !d.odd; {
-		d.skip()
-		if d.peek() == ',' && d.at-begin < pieceSize {
-			d.at++
-			continue
+	for more := true; more && !d.odd; {
+		begin := d.at
+		if !d.leap(between) {
+			for d.skip(); d.peek() == ',' && d.at-begin < pieceSize; d.skip() {
+				d.at++
+			}
 		}
+		d.odd = d.odd || d.at == begin // nothing that is empty is written
 		out = append(out, d.b[begin:d.at])
-		if d.peek() == ',' {
+		if more = d.peek() == ','; more {
 			d.at++
-			begin = d.at
 		}
 	}
 	d.take(']')
 	return out
 }
 
+// leap moves to the comma of what stands between two records, a piece further on.
+func (d *decoder) leap(between string) bool {
+	if between == "" || len(d.b)-d.at <= pieceSize {
+		return false
+	}
+	to := bytes.Index(d.b[d.at+pieceSize:], []byte(between))
+	if to >= 0 {
+		d.at += pieceSize + to + strings.IndexByte(between, ',')
+	}
+	return to >= 0
+}
+
 const pieceSize = 1 << 20
 
 func decodeKept(piece []byte) (out []kept, odd bool) {
-	d := &decoder{b: piece, known: map[string]string{}}
+	d := &decoder{b: piece, known: newKnown()}
 	for d.at < len(d.b) && !d.odd {
 		if len(out) > 0 {
 			d.take(',')
@@ -210,6 +236,14 @@ func (d *decoder) resources(field string, into *api.Resources) {
 	if !d.has(field) {
 		return
 	}
+	begin := d.at
+	d.skip()
+	text := d.b[begin:d.at]
+	if all, is := d.known.resources[string(text)]; is {
+		*into = all
+		return
+	}
+	d.at = begin
 	all := api.Resources{}
 	d.take('{')
 	for d.peek() != '}' && !d.odd {
@@ -226,7 +260,9 @@ func (d *decoder) resources(field string, into *api.Resources) {
 		all[name] = amount
 	}
 	d.take('}')
-	*into = all
+	if *into = all; !d.odd {
+		d.known.resources[string(text)] = all
+	}
 }
 
 func (d *decoder) decision() *api.Decision {

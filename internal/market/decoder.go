@@ -2,7 +2,10 @@ package market
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
+
+	"github.com/bourse-dev/bourse/api"
 )
 
 // decoder reads what encoder writes, field by field in the same order, as [strictly] would, but without reflection: that was most
@@ -11,9 +14,16 @@ type decoder struct {
 	b   []byte
 	at  int
 	odd bool
-	// known are the short texts of which there are few, so that they are kept once; it may be nil.
-	known map[string]string
+	known
 }
+
+// known is what was read before, of which there is little, so that it is kept once: short texts, and resources by their text.
+type known struct {
+	texts     map[string]string
+	resources map[string]api.Resources
+}
+
+func newKnown() known { return known{map[string]string{}, map[string]api.Resources{}} }
 
 // done says whether all of it was read, and nothing of it was odd.
 func (d *decoder) done() bool { return !d.odd && d.at == len(d.b) }
@@ -94,12 +104,12 @@ func (d *decoder) quotedPlain() string {
 
 func (d *decoder) quotedName() string {
 	text := d.quotes()
-	if known, is := d.known[string(text)]; is {
-		return known
+	if name, is := d.texts[string(text)]; is {
+		return name
 	}
 	name := d.unquote(text)
-	if d.known != nil && !d.odd {
-		d.known[string(text)] = name
+	if !d.odd {
+		d.texts[string(text)] = name
 	}
 	return name
 }
@@ -126,9 +136,19 @@ func (d *decoder) unquote(text []byte) (out string) {
 	return out
 }
 
+// isPlain says whether all that stands between quotes stands for itself: ASCII without controls and backslashes. It looks at eight
+// bytes at a time, because signed documents are long.
 func isPlain(text []byte) bool {
+	const each, high = 0x0101010101010101, 0x8080808080808080
+	for ; len(text) >= 8; text = text[8:] {
+		// A byte that has its high bit after one of these is one that has it now, is less than a space, or a backslash.
+		b := binary.LittleEndian.Uint64(text)
+		if (b|(b-each*' ')|(b^each*'\\'-each))&high != 0 {
+			return false
+		}
+	}
 	for _, c := range text {
-		if !plain[c] {
+		if c < ' ' || c == '\\' || c > '\x7f' {
 			return false
 		}
 	}

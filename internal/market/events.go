@@ -56,8 +56,17 @@ func (e Event) Append(to []byte) ([]byte, error) {
 
 // DecodeEvent reads an event back. It refuses what it does not know: dropping a field that a later
 // version wrote would be forgetting.
-func DecodeEvent(data []byte) (Event, error) {
-	if e, ok := decodeReservationEvent(data); ok {
+func DecodeEvent(data []byte) (Event, error) { return NewEventReader().Read(data) }
+
+// EventReader reads the events of a journal back, and keeps what many of them say once.
+type EventReader struct{ before known }
+
+// NewEventReader makes one. It is for one goroutine.
+func NewEventReader() *EventReader { return &EventReader{newKnown()} }
+
+// Read reads the next event, as [DecodeEvent] does.
+func (r *EventReader) Read(data []byte) (Event, error) {
+	if e, ok := decodeReservationEvent(data, r.before); ok {
 		return e, nil
 	}
 	var e Event

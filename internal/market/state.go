@@ -259,13 +259,23 @@ func (s *State) Restore(data []byte, each Each) error {
 	if each == nil {
 		each = inTurn
 	}
-	in, ok := decodeSnapshot(data, each)
-	if !ok {
-		in = snapshot{}
-		if err := strictly(data, &in); err != nil {
-			return fmt.Errorf("snapshot: %w", err)
+	if in, reservations, ok := decodeSnapshot(data, each); ok {
+		if err := s.fill(in); err != nil {
+			return err
 		}
+		if s.fillReservations(reservations, each) {
+			return nil
+		}
+		*s = *New(s.Self)
 	}
+	in := snapshot{}
+	if err := strictly(data, &in); err != nil {
+		return fmt.Errorf("snapshot: %w", err)
+	}
+	return s.fill(in)
+}
+
+func (s *State) fill(in snapshot) error {
 	for _, m := range in.Members {
 		if m == nil {
 			return errors.New("snapshot: an empty member")
@@ -286,9 +296,6 @@ func (s *State) Restore(data []byte, each Each) error {
 		}
 		s.putOffer(o)
 	}
-	s.reservations = make(map[string]*Reservation, len(in.Reservations))
-	s.keys = make(map[ownKey]string, len(in.Reservations))
-	s.due = slices.Grow(s.due, len(in.Reservations))
 	for _, k := range in.Reservations {
 		if k.Reservation == nil {
 			return errors.New("snapshot: an empty reservation")
@@ -312,6 +319,27 @@ func (s *State) Restore(data []byte, each Each) error {
 	s.awake.total, s.awake.newest, s.awake.told = in.Awake, in.Awake, in.Awake
 	s.Revision, s.Time = in.Revision, in.Time
 	return nil
+}
+
+// fillReservations puts those of each piece while the next ones are read. Not ok: one of the pieces is odd.
+func (s *State) fillReservations(pieces [][]byte, each Each) (ok bool) {
+	ok = true
+	read, odd := make([][]kept, len(pieces)), make([]bool, len(pieces))
+	each(len(pieces), func(i int) { read[i], odd[i] = decodeKept(pieces[i]) }, func(i int) {
+		if ok = ok && !odd[i]; !ok {
+			return
+		}
+		if i == 0 { // the others have about as many
+			s.reservations = make(map[string]*Reservation, len(pieces)*len(read[0]))
+			s.keys = make(map[ownKey]string, len(pieces)*len(read[0]))
+			s.due = slices.Grow(s.due, len(pieces)*len(read[0]))
+		}
+		for _, k := range read[i] {
+			s.put(&k.ReservationEvent, k.Revision)
+		}
+		read[i] = nil
+	})
+	return ok
 }
 
 func (s *State) sortedIDs() []string { return slices.Sorted(maps.Keys(s.reservations)) }

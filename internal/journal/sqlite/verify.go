@@ -2,12 +2,14 @@ package sqlite
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 	"os"
 
+	"golang.org/x/sync/errgroup"
 	sqlite "modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
@@ -87,19 +89,35 @@ func (v *verifier) run(ctx context.Context, onSnapshot func(journal.Head, []byte
 	if err := v.format(ctx); err != nil || v.fresh {
 		return err
 	}
-	// The chain below proves what is read. This proves that SQLite will not overwrite it, misled by
-	// a damaged list of free pages.
+	checked := make(chan error, 1)
+	go func() { checked <- v.check(ctx) }()
+	err := v.snapshot(ctx, onSnapshot)
+	if err == nil {
+		err = v.records(ctx, onRecord)
+	}
+	if damage := <-checked; damage != nil { // which comes before whatever was read of it
+		v.callback = nil
+		return damage
+	}
+	return err
+}
+
+// check lets SQLite look at its own structures, on a connection of its own, because that takes as long as reading does. What is read
+// the chain proves; this proves that SQLite will not overwrite it, misled by a damaged list of free pages.
+func (v *verifier) check(ctx context.Context) error {
+	db, err := open(ctx, v.path, "ro")
+	if err != nil {
+		return err
+	}
+	defer db.close()
 	var verdict string
-	if err := v.db.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&verdict); err != nil {
+	if err := db.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&verdict); err != nil {
 		return err
 	}
 	if verdict != "ok" {
 		return v.refuse(remedyDamage, "SQLite's check says %q", verdict)
 	}
-	if err := v.snapshot(ctx, onSnapshot); err != nil {
-		return err
-	}
-	return v.records(ctx, onRecord)
+	return nil
 }
 
 func (v *verifier) format(ctx context.Context) error {
@@ -167,7 +185,28 @@ func (v *verifier) state(ctx context.Context, first, last int64) (state []byte, 
 	return state, rows.Err()
 }
 
+// ahead is how many records are read and verified ahead of the one that is replayed.
+const ahead = 4
+
 func (v *verifier) records(ctx context.Context, onRecord func(journal.Record) error) error {
+	verified := make(chan journal.Record, ahead)
+	replay, ctx := errgroup.WithContext(ctx)
+	replay.Go(func() error {
+		for record := range verified {
+			if err := onRecord(record); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	err := v.follow(ctx, verified)
+	close(verified)
+	v.callback = replay.Wait()
+	return cmp.Or(v.callback, err)
+}
+
+// follow reads the records, and passes on those that continue the chain.
+func (v *verifier) follow(ctx context.Context, verified chan<- journal.Record) error {
 	rows, err := v.db.QueryContext(ctx, "SELECT revision, hash, events FROM records WHERE revision > ? ORDER BY revision", int64(v.base.Revision))
 	if err != nil {
 		return err
@@ -185,8 +224,10 @@ func (v *verifier) records(ctx context.Context, onRecord func(journal.Record) er
 			return v.refuse(remedyDamage, "%v", err)
 		}
 		v.pass(next)
-		if v.callback = onRecord(journal.Record{Revision: revision, Events: events}); v.callback != nil {
-			return v.callback
+		select {
+		case verified <- journal.Record{Revision: revision, Events: events}:
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 	return rows.Err()
