@@ -53,6 +53,22 @@ func TestAHoldMovesBetweenSellersAndLenders(t *testing.T) {
 	d.restart(len(d.journal)) // and the journal says the same
 }
 
+// An offer that is taken off sale is kept for a hold that was made from it, until that moves on to a lender.
+func TestAHoldThatMovesOnLeavesItsOffer(t *testing.T) {
+	d := newDesk(t)
+	d.must(market.Publish{Offer: offered(t, "rome", "web", 1, webPlans(4))})
+	d.must(under("r"))
+	d.must(market.Withdraw{Seller: "rome", Name: "web"})
+	if n := len(d.state.Offers()); n != 1 {
+		t.Fatalf("%d offers are kept", n)
+	}
+	r := d.must(market.Refuse{ID: "r", By: "paris", Generation: 1, Reason: api.ReasonUnreachable}).Reservation
+	if n := len(d.state.Offers()); r.Sale != nil || n != 0 {
+		t.Errorf("%d offers are kept: %s", n, dump(r))
+	}
+	d.restart(len(d.journal))
+}
+
 // Who sells out, changes the offer, or is asked too late is passed by.
 func TestAHoldPassesBySellersThatCannot(t *testing.T) {
 	d := newDesk(t)

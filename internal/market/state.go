@@ -148,6 +148,7 @@ func (s *State) put(e *ReservationEvent, revision uint64) {
 	}
 	s.count(old, -1)
 	s.count(r, 1)
+	s.forgetUnsold(old)
 	s.counts[r.State]++
 	s.take(old, r)
 	s.queue(old, r)
