@@ -117,6 +117,13 @@ func (f *feed) misses(ours *market.Reservation) bool {
 		(ours.Bound() || ours.State == api.Releasing) && (ours.Via == f.via || isBroker(ours.Via) && f.via == ours.Provider && ours.Provider != f.gate.Cluster)
 }
 
+// forgot says whether it knows nothing of a reservation that was made there.
+func (f *feed) forgot(ours *market.Reservation) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.whole && f.says[ours.ID] == nil && ours.Via == f.via
+}
+
 // show shows it what both have signed.
 func (f *feed) show(ctx context.Context, ours *market.Reservation) error {
 	agreement := api.Agreement{Assignment: ours.Assignment, Acceptance: ours.Acceptance}
@@ -140,6 +147,11 @@ func (f *feeds) open() []*feed {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.all)
+}
+
+// forgot says whether the one where a reservation was made knows nothing of it.
+func (f *feeds) forgot(ours *market.Reservation) bool {
+	return slices.ContainsFunc(f.open(), func(one *feed) bool { return one.forgot(ours) })
 }
 
 // brokers are those that were joined and are enabled, in the order in which they are asked.

@@ -131,11 +131,11 @@ func (f *follower) ours(ctx context.Context, id string) (ours *market.Reservatio
 	return ours, err
 }
 
-// lookAgain queues what is bound, or ending: a feed has said all that it knows, and may miss some of it.
+// lookAgain queues what is bound, ends or waits: a feed has said all that it knows, and may miss some of it.
 func (f *follower) lookAgain(ctx context.Context) {
 	_ = f.market.Read(ctx, func(s *market.State) {
 		for _, r := range s.Of(f.cluster, 0) {
-			if r.Bound() || r.State == api.Releasing {
+			if r.Bound() || r.State == api.Releasing || r.State == api.Pending {
 				f.queue.Add(r.ID)
 			}
 		}

@@ -30,12 +30,6 @@ func (sh *shell) demoCommand() *cobra.Command {
 		Long: "A real broker (journal, TLS, keys) and five real agents run in this process, over simulated clusters. The commands\n" +
 			"of `bourse` in another terminal act for the people of the cluster rome. Ctrl-C ends it and leaves nothing.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx := cmd.Context()
-			if lasts > 0 {
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, lasts)
-				defer cancel()
-			}
 			logger := slog.New(slog.DiscardHandler)
 			if cmd.Flags().Changed("log-level") {
 				var err error
@@ -44,10 +38,10 @@ func (sh *shell) demoCommand() *cobra.Command {
 				}
 			}
 			logKubernetes(logger)
-			return sh.demo(ctx, logger)
+			return sh.demo(cmd.Context(), lasts, logger)
 		},
 	}
-	cmd.Flags().DurationVar(&lasts, "for", 0, "end by itself after this time (default: at Ctrl-C)")
+	cmd.Flags().DurationVar(&lasts, "for", 0, "end by itself when it has run for this long (default: at Ctrl-C)")
 	log.add(cmd.Flags())
 	return cmd
 }
@@ -92,7 +86,8 @@ func demoResources(pairs ...string) api.Resources {
 	return out
 }
 
-func (sh *shell) demo(ctx context.Context, log *slog.Logger) error {
+// demo runs until ctx ends, or, where lasts is not 0, for that long from when all of it runs.
+func (sh *shell) demo(ctx context.Context, lasts time.Duration, log *slog.Logger) error {
 	if c, err := net.Dial("unix", agentSocket()); err == nil {
 		_ = c.Close()
 		return api.Errorf(api.CodeConflict, "an agent is served at %s already", agentSocket()).
@@ -105,12 +100,16 @@ func (sh *shell) demo(ctx context.Context, log *slog.Logger) error {
 	defer os.RemoveAll(dir)
 	fmt.Fprintln(sh.progress, "starting a broker and five agents ...")
 	f, err := federation.Start(ctx, dir, log, demoMembers(agentSocket())...)
-	if err != nil {
-		return err
-	}
-	err = sh.play(ctx, f)
-	if stopped := f.Stop(); err == nil {
-		err = stopped
+	if err == nil {
+		if lasts > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, lasts)
+			defer cancel()
+		}
+		err = sh.play(ctx, f)
+		if stopped := f.Stop(); err == nil {
+			err = stopped
+		}
 	}
 	_ = os.Remove(filepath.Dir(agentSocket())) // only if nobody else uses it
 	if ctx.Err() != nil {

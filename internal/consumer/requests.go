@@ -37,6 +37,8 @@ type Requests struct {
 	// nobody can be asked now.
 	Borrower func(ctx context.Context, broker string, r api.Request, ours *market.Reservation) (*Borrower, error)
 	Events   events.EventRecorder
+	// Forgotten says whether the broker of a reservation no longer knows it, because it was restored from a backup; nil: none does.
+	Forgotten func(*market.Reservation) bool
 	// Volumes reads PersistentVolumeClaims; nil: nothing is offloaded here.
 	Volumes client.Reader
 }
@@ -69,12 +71,13 @@ func (r *Requests) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result,
 	if err != nil {
 		return ctrl.Result{RequeueAfter: retryAfter}, r.show(ctx, &object, parts, nil)
 	}
-	if ours == nil {
+	lost := ours != nil && ours.State == api.Pending && len(ours.Group) == 0 && r.Forgotten != nil && r.Forgotten(ours)
+	if ours == nil || lost {
 		if wish.Request.StickTo, err = r.StickTo(ctx, &object); err != nil {
 			return r.failed(ctx, &object, err)
 		}
 	}
-	if ours == nil || lacks(parts, wish) && !broken(parts) || slices.ContainsFunc(parts, unconfirmed) && wish.Confirmed {
+	if ours == nil || lost || lacks(parts, wish) && !broken(parts) || slices.ContainsFunc(parts, unconfirmed) && wish.Confirmed {
 		if err := borrower.Ask(ctx, wish); err != nil {
 			return r.failed(ctx, &object, err)
 		}

@@ -358,16 +358,6 @@ func (s *State) forgetOffer(digest string) {
 	delete(s.offers, digest)
 }
 
-// forgetUnsold forgets the offer of a record that was, if it was kept for that alone: a hold that moves on may leave it for another.
-func (s *State) forgetUnsold(old *Reservation) {
-	if old == nil || old.Sale == nil || s.madeFrom[old.Sale.Offer] > 0 {
-		return
-	}
-	if o := s.offers[old.Sale.Offer]; o != nil && !o.OnSale {
-		s.forgetOffer(o.Digest)
-	}
-}
-
 // offers is how many are on sale; p may be nil.
 func (p *provider) offers() int {
 	if p == nil {

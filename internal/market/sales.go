@@ -77,3 +77,13 @@ func (s *sales) add(a, b Units, sign int64) {
 		delete(s.units, more.Of)
 	}
 }
+
+// forgetUnsold forgets the offer of a record that was, if it was kept for that alone: a hold that moves on may leave it for another.
+func (s *State) forgetUnsold(old *Reservation) {
+	if old == nil || old.Sale == nil || s.madeFrom[old.Sale.Offer] > 0 {
+		return
+	}
+	if o := s.offers[old.Sale.Offer]; o != nil && !o.OnSale {
+		s.forgetOffer(o.Digest)
+	}
+}

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
@@ -137,6 +139,41 @@ func TestRestoredFromBackup(t *testing.T) {
 	}
 	rome.request("too-much", 8000) // would fit if what the broker does not know were forgotten
 	rome.becomes("too-much", api.Rejected)
+}
+
+// What waited in the queue nobody has signed, so that a restored broker cannot be shown it: it is asked for anew.
+func TestRestoredWhileARequestWaits(t *testing.T) {
+	t.Parallel()
+	b := newProcess(t)
+	b.start()
+	rome := startCluster(t, b.operator, "rome", "4", false)
+	milan := startCluster(t, b.operator, "milan", "4", true)
+	rome.connected(true)
+	milan.connected(true)
+	reserved(t, b, "0")
+	backup := filepath.Join(b.dir, "backup")
+	if out, err := b.bourse("broker", "backup", backup); err != nil {
+		t.Fatalf("backup: %v: %s", err, out)
+	}
+	request := api.Request{Resources: cpu(6000), Wait: &metav1.Duration{Duration: time.Hour}}
+	if _, err := rome.people.MakeRequest(t.Context(), api.RequestCreate{Name: "patient", Request: request}); err != nil {
+		t.Fatal(err)
+	}
+	before := rome.becomes("patient", api.Pending)
+	b.kill()
+	data := filepath.Join(b.dir, "data")
+	if err := os.Rename(data, filepath.Join(b.dir, "lost")); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := b.bourse("broker", "restore", backup, "--dir", data); err != nil {
+		t.Fatalf("restore: %v: %s", err, out)
+	}
+	b.start()
+	eventually(t, "the request waits again", func(ctx context.Context) bool {
+		r, err := rome.people.Request(ctx, "default", "patient")
+		now := all(t, b.operator)[r.Payload.Status.Reservation]
+		return err == nil && r.Payload.Status.Reservation != before && now.Payload.State == api.Pending
+	})
 }
 
 // adopts waits until the broker has taken in, from those who signed it, a reservation that its journal has lost.
