@@ -111,17 +111,18 @@ func (f *feed) ended() (first bool) {
 // misses says whether it ought to know a reservation that it does not: both have signed it, and it was made there, or is of the
 // connector that is asked in the broker's place.
 func (f *feed) misses(ours *market.Reservation) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return ours != nil && f.whole && f.says[ours.ID] == nil && ours.Acceptance != "" && ours.Assignment != "" &&
+	return ours != nil && f.lacks(ours.ID) && ours.Acceptance != "" && ours.Assignment != "" &&
 		(ours.Bound() || ours.State == api.Releasing) && (ours.Via == f.via || isBroker(ours.Via) && f.via == ours.Provider && ours.Provider != f.gate.Cluster)
 }
 
 // forgot says whether it knows nothing of a reservation that was made there.
-func (f *feed) forgot(ours *market.Reservation) bool {
+func (f *feed) forgot(ours *market.Reservation) bool { return f.lacks(ours.ID) && ours.Via == f.via }
+
+// lacks says whether a reservation is not in all that it has said.
+func (f *feed) lacks(id string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.whole && f.says[ours.ID] == nil && ours.Via == f.via
+	return f.whole && f.says[id] == nil
 }
 
 // show shows it what both have signed.

@@ -71,13 +71,13 @@ func (r *Requests) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result,
 	if err != nil {
 		return ctrl.Result{RequeueAfter: retryAfter}, r.show(ctx, &object, parts, nil)
 	}
-	lost := ours != nil && ours.State == api.Pending && len(ours.Group) == 0 && r.Forgotten != nil && r.Forgotten(ours)
-	if ours == nil || lost {
+	anew := ours == nil || ours.State == api.Pending && len(ours.Group) == 0 && r.Forgotten != nil && r.Forgotten(ours)
+	if anew {
 		if wish.Request.StickTo, err = r.StickTo(ctx, &object); err != nil {
 			return r.failed(ctx, &object, err)
 		}
 	}
-	if ours == nil || lost || lacks(parts, wish) && !broken(parts) || slices.ContainsFunc(parts, unconfirmed) && wish.Confirmed {
+	if anew || lacks(parts, wish) && !broken(parts) || slices.ContainsFunc(parts, unconfirmed) && wish.Confirmed {
 		if err := borrower.Ask(ctx, wish); err != nil {
 			return r.failed(ctx, &object, err)
 		}

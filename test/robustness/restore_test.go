@@ -101,22 +101,12 @@ func TestRestoredFromBackup(t *testing.T) {
 	ids := []string{agreed(rome, milan, "before", 2000)}
 	total := 2
 	for round, store := range []string{database, ""} {
-		backup := filepath.Join(b.dir, "backup")
-		if out, err := b.bourse("broker", "backup", backup); err != nil {
-			t.Fatalf("backup: %v: %s", err, out)
-		}
+		backup := b.backedUp()
 		lineage := all(t, b.operator)[ids[0]].Payload.Fence.Lineage
 		after := agreed(rome, milan, fmt.Sprint("after-", round), 3000)
 		total += 3
 		reserved(t, b, fmt.Sprint(total))
-		b.kill()
-		if err := os.Rename(filepath.Join(b.dir, "data"), filepath.Join(b.dir, fmt.Sprint("lost-", round))); err != nil {
-			t.Fatal(err)
-		}
-		b.store = store
-		if out, err := b.bourse("broker", "restore", backup, "--dir", filepath.Join(b.dir, "data"), "--store", store); err != nil || !strings.Contains(out, "restored: ") {
-			t.Fatalf("restore: %v: %s", err, out)
-		}
+		b.restore(backup, fmt.Sprint("lost-", round), store)
 		if out, err := b.bourse("broker", "verify", "--dir", filepath.Join(b.dir, "data"), "--store", store); err != nil || !strings.Contains(out, "members       2") {
 			t.Fatalf("verify: %v: %s", err, out)
 		}
@@ -151,29 +141,43 @@ func TestRestoredWhileARequestWaits(t *testing.T) {
 	rome.connected(true)
 	milan.connected(true)
 	reserved(t, b, "0")
-	backup := filepath.Join(b.dir, "backup")
-	if out, err := b.bourse("broker", "backup", backup); err != nil {
-		t.Fatalf("backup: %v: %s", err, out)
-	}
+	backup := b.backedUp()
 	request := api.Request{Resources: cpu(6000), Wait: &metav1.Duration{Duration: time.Hour}}
 	if _, err := rome.people.MakeRequest(t.Context(), api.RequestCreate{Name: "patient", Request: request}); err != nil {
 		t.Fatal(err)
 	}
 	before := rome.becomes("patient", api.Pending)
-	b.kill()
-	data := filepath.Join(b.dir, "data")
-	if err := os.Rename(data, filepath.Join(b.dir, "lost")); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := b.bourse("broker", "restore", backup, "--dir", data); err != nil {
-		t.Fatalf("restore: %v: %s", err, out)
-	}
+	b.restore(backup, "lost", "")
 	b.start()
 	eventually(t, "the request waits again", func(ctx context.Context) bool {
 		r, err := rome.people.Request(ctx, "default", "patient")
 		now := all(t, b.operator)[r.Payload.Status.Reservation]
 		return err == nil && r.Payload.Status.Reservation != before && now.Payload.State == api.Pending
 	})
+}
+
+// backedUp makes a backup, and returns its folder.
+func (b *process) backedUp() string {
+	b.t.Helper()
+	backup := filepath.Join(b.dir, "backup")
+	if out, err := b.bourse("broker", "backup", backup); err != nil {
+		b.t.Fatalf("backup: %v: %s", err, out)
+	}
+	return backup
+}
+
+// restore kills the broker, puts its folder aside as lost, and makes another of a backup, with this store.
+func (b *process) restore(backup, lost, store string) {
+	b.t.Helper()
+	b.kill()
+	data := filepath.Join(b.dir, "data")
+	if err := os.Rename(data, filepath.Join(b.dir, lost)); err != nil {
+		b.t.Fatal(err)
+	}
+	b.store = store
+	if out, err := b.bourse("broker", "restore", backup, "--dir", data, "--store", store); err != nil || !strings.Contains(out, "restored: ") {
+		b.t.Fatalf("restore: %v: %s", err, out)
+	}
 }
 
 // adopts waits until the broker has taken in, from those who signed it, a reservation that its journal has lost.

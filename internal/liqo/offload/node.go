@@ -69,21 +69,25 @@ func (s *Slices) makeNode(ctx context.Context, slice *authv1beta1.ResourceSlice,
 
 const defaultOptions = "virtual-kubelet-default"
 
-// template is a VkOptionsTemplate as it was found or made.
+// template is the VkOptionsTemplate that was found or made last.
 type template struct {
+	of   api.Reflect
 	name string
 	at   time.Time
 }
 
+// templateLasts is how long it is not looked at again.
+const templateLasts = 2 * time.Second
+
 // prepared returns the name of the VkOptionsTemplate for what is reflected. One that was made a moment ago, when its slice was, is not
 // looked at again: a virtual node waits for it.
 func (s *Slices) prepared(ctx context.Context, reflect api.Reflect) (string, error) {
-	if t := s.templates[reflect]; time.Since(t.at) < 2*time.Second {
+	if t := s.template; t.of == reflect && time.Since(t.at) < templateLasts {
 		return t.name, nil
 	}
 	name, err := s.options(ctx, reflect)
 	if err == nil {
-		s.templates = map[api.Reflect]template{reflect: {name, time.Now()}}
+		s.template = template{reflect, name, time.Now()}
 	}
 	return name, err
 }

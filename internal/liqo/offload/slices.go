@@ -29,7 +29,7 @@ type Slices struct {
 	// Guarded says whether the admission policies are there, without which a provider has one virtual node at most.
 	Guarded func(ctx context.Context) error
 
-	templates map[api.Reflect]template // the last that was found or made
+	template template
 }
 
 // Standing is how far a slice is.
