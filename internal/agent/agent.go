@@ -318,7 +318,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 			return s.why, s.is(), err
 		},
 	}
-	borrower := &consumer.Borrower{Cluster: cluster, Key: m.key, Market: ledger, Broker: broker, Trust: demand, Log: log}
+	borrower := &consumer.Borrower{Cluster: cluster, Key: m.key, Market: ledger, Broker: broker, Trust: demand, Answered: &consumer.Answered{}, Log: log}
 	main := &feed{broker: broker, off: m.valve, woken: make(chan struct{}, 1), gate: gate, borrower: borrower, link: a.link, says: map[string]*transport.Reservation{}}
 	open.add(main)
 	wishes := make(chan event.GenericEvent, 1024)

@@ -28,8 +28,9 @@ type Borrower struct {
 	// Fit says why this cluster can borrow nothing, whoever lends, before anybody is asked. Nil: it can. Errors: Unavailable.
 	Fit func(ctx context.Context) error
 	// Joins says that this cluster takes part in networks with others.
-	Joins bool
-	Log   *slog.Logger
+	Joins    bool
+	Answered *Answered
+	Log      *slog.Logger
 }
 
 // refusals are the errors for which a provider is passed over, and the reason that people read.
@@ -161,6 +162,10 @@ func (b *Borrower) Sync(ctx context.Context, theirs *transport.Reservation, ours
 	if theirs == nil || ours.Fence.Lineage == theirs.Payload.Fence.Lineage && theirs.Payload.Fence.Revision < ours.Fence.Revision {
 		return nil
 	}
+	answered := b.Answered.has(theirs.ID, theirs.Payload.Fence)
+	if !answered {
+		b.Answered.forget(theirs.ID)
+	}
 	b.Trust.Greet(ctx, b.Market, theirs.Payload.ProviderCard, ours.Provider)
 	if heard, err := b.reclaimed(ctx, theirs, ours); heard || err != nil {
 		return err // its change brings us here again
@@ -172,7 +177,7 @@ func (b *Borrower) Sync(ctx context.Context, theirs *transport.Reservation, ours
 		return b.finish(ctx, theirs, ours)
 	case t.State == api.Held && ours.Acceptance != "":
 		return b.remind(ctx, theirs, ours)
-	case t.State == api.Held && wish != nil && (t.Assignment == "" || t.Generation > ours.Generation):
+	case t.State == api.Held && wish != nil && !answered && (t.Assignment == "" || t.Generation > ours.Generation):
 		return b.take(ctx, theirs, ours, *wish)
 	case t.State == api.Pending && ours.Acceptance == "": // it waits again: what was signed nobody accepted
 		again, err := record(theirs)
@@ -228,8 +233,10 @@ func (b *Borrower) settle(ctx context.Context, theirs *transport.Reservation, ou
 			return b.remind(ctx, theirs, ours)
 		}
 		next := ours
-		if again, err := b.signed(ctx, theirs, ours); err == nil && t.Assignment != ours.Assignment {
-			next = b.newer(ctx, theirs, ours, again)
+		if t.Assignment != ours.Assignment {
+			if again, err := b.signed(ctx, theirs, ours); err == nil {
+				next = b.newer(ctx, theirs, ours, again)
+			}
 		}
 		if err := b.bound(ctx, t, next); err != nil {
 			b.Log.Warn("the broker says that the provider accepted, the provider's signature does not", "reservation", theirs.ID, "error", err)

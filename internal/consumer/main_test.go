@@ -58,7 +58,7 @@ func again(t testing.TB, rome, milan *transporttest.Party, clock *transporttest.
 	broker := &transporttest.Broker{}
 	return &borrower{
 		rome: rome, milan: milan, broker: broker, clock: clock, t: t,
-		Borrower: &consumer.Borrower{Cluster: rome.ID, Key: rome.Key, Market: x, Broker: broker, Log: silent},
+		Borrower: &consumer.Borrower{Cluster: rome.ID, Key: rome.Key, Market: x, Broker: broker, Answered: &consumer.Answered{}, Log: silent},
 		wish:     &consumer.Wish{Object: market.Object{Namespace: "default", Name: "r", UID: "uid-1"}, Request: transporttest.Request("2")},
 	}
 }

@@ -148,7 +148,7 @@ func TestAHoldIsSignedAnew(t *testing.T) {
 			if seen {
 				theirs = d.Again()
 			}
-			b.hears(theirs, "Confirm r-1", "Confirm r-1") // again, because the Ledger changed
+			b.hears(theirs, "Confirm r-1")
 			if b.ours().Assignment == before {
 				t.Error("it was not signed anew")
 			}

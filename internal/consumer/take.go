@@ -87,8 +87,14 @@ func (b *Borrower) take(ctx context.Context, theirs *transport.Reservation, ours
 	if err := b.note(ctx, theirs, next); err != nil { // what is signed is remembered first
 		return err
 	}
-	_, err = b.Broker.Confirm(ctx, theirs.ID, next.Assignment)
-	return unlessMovedOn(err)
+	b.Answered.put(theirs.ID, t.Fence)
+	confirmed, err := b.Broker.Confirm(ctx, theirs.ID, next.Assignment)
+	if err != nil { // whoever called tries again
+		b.Answered.forget(theirs.ID)
+		return unlessMovedOn(err)
+	}
+	b.Answered.put(theirs.ID, confirmed.Payload.Fence)
+	return nil
 }
 
 // stands says whether an assignment that nobody has seen yet is by the key that this cluster has, and names the one that its

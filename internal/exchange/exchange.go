@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -251,6 +252,7 @@ func (x *Exchange) gather(first *order) []*order {
 }
 
 func (x *Exchange) runAll(ctx context.Context, batch []*order) error {
+	batch = x.answerReads(batch)
 	for {
 		rest, err := x.run(ctx, batch)
 		if err != nil || len(rest) == 0 {
@@ -258,6 +260,21 @@ func (x *Exchange) runAll(ctx context.Context, batch []*order) error {
 		}
 		batch = rest
 	}
+}
+
+// answerReads lets those look who only want to, and leaves the others: before a batch all that the state says is durable, so
+// they need not wait for its commit.
+func (x *Exchange) answerReads(batch []*order) []*order {
+	return slices.DeleteFunc(batch, func(o *order) bool {
+		if o.read == nil {
+			return false
+		}
+		if o.claimed.CompareAndSwap(false, true) {
+			o.read(x.state)
+		}
+		close(o.answer)
+		return true
+	})
 }
 
 // run carries out one batch, in the order that the package's comment gives, or as much of it as
@@ -291,9 +308,6 @@ func (x *Exchange) run(ctx context.Context, batch []*order) (rest []*order, err 
 		x.feed(w.events)
 	}
 	for _, o := range batch {
-		if o.read != nil && o.claimed.CompareAndSwap(false, true) {
-			o.read(x.state)
-		}
 		close(o.answer)
 	}
 	x.startFold(ctx)

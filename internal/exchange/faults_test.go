@@ -125,14 +125,22 @@ func TestFailedAppend(t *testing.T) {
 				}
 				defer w.Close()
 				revision := x.View().Revision
-				for i, err := range x.batch(j, c.fault, x.order(hold("a", 2)), x.order(hold("first", 1)), x.order(hold("too large", 9)),
+				answers := x.batch(j, c.fault, x.order(hold("a", 2)), x.order(hold("first", 1)), x.order(hold("too large", 9)),
 					func() error { return x.Observe(t.Context(), "rome", measured(t, 2, "4"), true) },
 					func() error {
-						return x.Read(t.Context(), func(*market.State) { t.Error("somebody saw what was not written") })
-					}) {
+						return x.Read(t.Context(), func(s *market.State) {
+							if s.Reservation("a") != nil || s.Reservation("first").State != api.Held {
+								t.Error("somebody saw what was not written, or not what was")
+							}
+						})
+					})
+				for i, err := range answers[:4] {
 					if api.CodeOf(err) != api.CodeUnavailable {
 						t.Errorf("order %d was answered %v", i, err)
 					}
+				}
+				if answers[4] != nil {
+					t.Errorf("who only looked was answered %v", answers[4])
 				}
 				if err := <-x.ended; !errors.Is(err, errDisk) {
 					t.Errorf("ended with %v", err)
@@ -161,6 +169,22 @@ func TestFailedAppend(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Who only looks waits for the commit that is on its way, and for no other.
+func TestLooksWaitForNoCommitOfTheirOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &faulty{Journal: newMemory()}
+		x := founded(t, j, exchange.Options{})
+		disk, looked := fault{wait: make(chan struct{})}, false
+		time.AfterFunc(time.Second, func() { // time goes on once all wait for the disk
+			if !looked {
+				t.Error("a look waited for the commit of others of its batch")
+			}
+			close(disk.wait)
+		})
+		x.batch(j, disk, x.order(hold("a", 2)), func() error { return x.Read(t.Context(), func(*market.State) { looked = true }) })
+	})
 }
 
 // Over a journal that others write to, too, an exchange that lost the race takes in what they wrote and goes on:
@@ -231,7 +255,7 @@ func TestResumeTriesAgain(t *testing.T) {
 		x := founded(t, j, exchange.Options{Resume: true})
 		j.loads = []error{errDisk, errDisk, errDisk}
 		before := time.Now()
-		answers := x.batch(j, fault{before: errDisk}, x.order(hold("a", 2)), func() error { return x.Read(t.Context(), func(*market.State) {}) })
+		answers := x.batch(j, fault{before: errDisk}, x.order(hold("a", 2)), func() error { return x.Try(t.Context(), "a", nil) })
 		if waited := time.Since(before); api.CodeOf(answers[0]) != api.CodeUnavailable || answers[1] != nil || waited != 700*time.Millisecond {
 			t.Errorf("answered %v after %v", answers, waited)
 		}

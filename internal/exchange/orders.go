@@ -13,7 +13,7 @@ import (
 type order struct {
 	command market.Command
 	observe func(s *market.State, now market.Time) error // soft state, before the commit
-	read    func(s *market.State)                        // after the commit
+	read    func(s *market.State)                        // before the others: all that it sees is durable
 	outcome market.Outcome
 	err     error
 	answer  chan struct{}

@@ -22,6 +22,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"runtime/debug"
 	"runtime/pprof"
 	"strings"
 	"syscall"
@@ -120,6 +121,7 @@ func run(ctx context.Context) error {
 		begin := time.Now()
 		var more []Figure
 		others, err := quietly(func() (err error) {
+			defer debug.SetGCPercent(debug.SetGCPercent(100)) // those that run in this process
 			more, err = b.profiled(m.name, func() ([]Figure, error) { return m.takes(ctx, b) })
 			return err
 		})

@@ -51,7 +51,7 @@ func startAgent(ctx context.Context, m *member, in journal.Journal, every uint64
 	a := &agent{
 		cluster: m.cluster, ledger: ledger, broker: broker, reserved: reserved,
 		gate:     &provider.Gate{Cluster: m.cluster, Key: m.key, Market: ledger, Engine: match.New(), Broker: broker, Log: log},
-		borrower: &consumer.Borrower{Cluster: m.cluster, Key: m.key, Market: ledger, Broker: broker, Log: log},
+		borrower: &consumer.Borrower{Cluster: m.cluster, Key: m.key, Market: ledger, Broker: broker, Answered: &consumer.Answered{}, Log: log},
 		queue:    workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]()),
 		says:     map[string]*transport.Reservation{}, wishes: map[string]consumer.Wish{},
 	}
