@@ -236,14 +236,24 @@ func (d *decoder) resources(field string, into *api.Resources) {
 	if !d.has(field) {
 		return
 	}
+	if d.known.resources == nil {
+		*into = d.amounts()
+		return
+	}
 	begin := d.at
 	d.skip()
 	text := d.b[begin:d.at]
-	if all, is := d.known.resources[string(text)]; is {
-		*into = all
-		return
+	all, is := d.known.resources[string(text)]
+	if !is {
+		d.at = begin
+		if all = d.amounts(); !d.odd {
+			d.known.resources[string(text)] = all
+		}
 	}
-	d.at = begin
+	*into = all
+}
+
+func (d *decoder) amounts() api.Resources {
 	all := api.Resources{}
 	d.take('{')
 	for d.peek() != '}' && !d.odd {
@@ -260,9 +270,7 @@ func (d *decoder) resources(field string, into *api.Resources) {
 		all[name] = amount
 	}
 	d.take('}')
-	if *into = all; !d.odd {
-		d.known.resources[string(text)] = all
-	}
+	return all
 }
 
 func (d *decoder) decision() *api.Decision {

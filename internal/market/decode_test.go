@@ -2,6 +2,7 @@ package market
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -72,6 +73,42 @@ func FuzzDecoder(f *testing.F) {
 			if err := strictly(data, &want); err != nil || !reflect.DeepEqual(got, want) {
 				t.Errorf("%s is read as %+v, want %+v, %v", data, got, want, err)
 			}
+		}
+	})
+}
+
+// So it does with deltas, and those that agents write it reads itself.
+func FuzzReadDelta(f *testing.F) {
+	used := api.Resources{"cpu": resource.MustParse("1500m"), "memory": resource.MustParse("2Gi")}
+	for _, delta := range []api.MeasurementDelta{
+		{Base: api.Sequence{Incarnation: 1, Number: 2}, Sequence: api.Sequence{Incarnation: 1, Number: 3}},
+		{Pools: map[string]*api.PoolDelta{api.GeneralPool: {Allocated: used}}},
+		{Pools: map[string]*api.PoolDelta{"a": {Capacity: used, Allocatable: used, Shared: used}, "b": {Shapes: []api.Shape{{Nodes: 3, Free: used}}}}},
+		{Pools: map[string]*api.PoolDelta{api.GeneralPool: {Accounts: map[string]*api.AccountUse{"rome": {Used: used, Commitments: map[string]api.Resources{"r": used}}, "oslo": nil}}}},
+	} {
+		data, err := json.Marshal(delta)
+		if err != nil {
+			f.Fatal(err)
+		}
+		if d := (&decoder{b: data}); !d.delta(&api.MeasurementDelta{}) {
+			f.Errorf("%s is odd", data)
+		}
+		f.Add(append(data, '\n'))
+	}
+	for _, odd := range []string{
+		``, `{`, `null`, `{"base":null,"pools":null}`, `{"pools":{"a":null}}`, `{"pools":{"a":{},"a":{}}}`, `{"pools":{"a":{"shared":{"cpu":1,"memory":""}}}}`,
+		`{"sequence":{"number":2},"base":{"number":1},"more":[]}`, `{"pools":{"a":{"shared":{"cpu":"1","cpu":"2"}}}}`, `{"Pools":{}} {}`,
+	} {
+		f.Add([]byte(odd))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if farExponent.Match(data) {
+			return
+		}
+		var got, want api.MeasurementDelta
+		wrong := json.Unmarshal(data, &want)
+		if err := ReadDelta(data, &got); fmt.Sprint(err) != fmt.Sprint(wrong) || err == nil && !reflect.DeepEqual(got, want) {
+			t.Errorf("%s is read as %+v, %v; want %+v, %v", data, got, err, want, wrong)
 		}
 	})
 }

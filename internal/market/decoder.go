@@ -17,7 +17,8 @@ type decoder struct {
 	known
 }
 
-// known is what was read before, of which there is little, so that it is kept once: short texts, and resources by their text.
+// known is what was read before, of which there is little, so that it is kept once: short texts, and resources by their text. The
+// zero value keeps nothing.
 type known struct {
 	texts     map[string]string
 	resources map[string]api.Resources
@@ -108,7 +109,7 @@ func (d *decoder) quotedName() string {
 		return name
 	}
 	name := d.unquote(text)
-	if !d.odd {
+	if !d.odd && d.texts != nil {
 		d.texts[string(text)] = name
 	}
 	return name

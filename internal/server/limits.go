@@ -13,6 +13,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
 )
 
 const (
@@ -54,10 +55,11 @@ var jsonFormat = huma.Format{
 		if err := shallow(data); err != nil {
 			return err
 		}
-		if _, unvalidated := v.(*api.MeasurementDelta); unvalidated {
+		if delta, unvalidated := v.(*api.MeasurementDelta); unvalidated {
 			if err := plain(data); err != nil {
 				return err
 			}
+			return readable(market.ReadDelta(data, delta))
 		}
 		return readable(json.Unmarshal(data, v))
 	},
