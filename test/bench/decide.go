@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/broker"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/match"
 )
@@ -18,6 +19,7 @@ import (
 // decide measures decisions, each with its explanation, on one core, garbage collection included.
 func decide(_ context.Context, b *bench) ([]Figure, error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	defer broker.CollectRarely()()
 	var figures []Figure
 	for _, m := range []struct {
 		clusters int
