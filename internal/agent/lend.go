@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"maps"
@@ -9,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -98,16 +100,24 @@ func (l *lend) prove(ctx context.Context, peer string) proof {
 	return proof{time.Now(), holds}
 }
 
-// peer opens a peering under policies that are in force.
+// peer opens a peering under policies that are in force, and have been told of the consumer. As long as there is only a nonce, which grants
+// nothing, they are told meanwhile.
 func (l *lend) peer(ctx context.Context, peer string, heard *api.Handshake) (peering.Progress, error) {
-	if byHand, err := l.peering.ByHand(ctx, peer); err != nil {
+	byHand, err := l.peering.ByHand(ctx, peer)
+	if err != nil {
 		return peering.Progress{}, err
-	} else if !byHand { // one made by hand goes on as it is
-		if err := l.list(ctx, peer); err != nil {
+	}
+	var listed errgroup.Group
+	if !byHand { // one made by hand goes on as it is
+		listed.Go(func() error { return l.list(ctx, peer) })
+	}
+	if heard != nil || l.isOpen[peer] {
+		if err := listed.Wait(); err != nil {
 			return peering.Progress{}, err
 		}
 	}
-	return l.peering.Open(ctx, peer, heard)
+	progress, err := l.peering.Open(ctx, peer, heard)
+	return progress, cmp.Or(listed.Wait(), err)
 }
 
 // told is what the policies were told of a consumer, and when.

@@ -156,6 +156,16 @@ func (a *agent) controlPeerings(p *peerings) error {
 			return out
 		})
 	}
+	borrowing := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) (out []reconcile.Request) {
+		var list api.PeeringList
+		_ = a.mgr.GetClient().List(ctx, &list, client.InNamespace(a.Namespace))
+		for _, object := range list.Items {
+			if object.Spec.Role == api.RoleProvider {
+				out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&object)})
+			}
+		}
+		return out
+	})
 	return ctrl.NewControllerManagedBy(a.mgr).Named("peering").For(&api.Peering{}).
 		WatchesRawSource(source.Channel(p.poke, &handler.EnqueueRequestForObject{})).
 		Watches(&api.Peer{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
@@ -165,6 +175,7 @@ func (a *agent) controlPeerings(p *peerings) error {
 		Watches(liqo.Identity(), of(api.RoleProvider)).
 		Watches(liqo.ResourceSlice(), of(api.RoleProvider, api.RoleConsumer)).
 		Watches(liqo.VirtualNode(), of(api.RoleProvider)).
+		Watches(liqo.Offloading(), borrowing).
 		Watches(&corev1.Node{}, of(api.RoleProvider)).
 		Watches(liqo.Configuration(), of(api.RoleProvider, api.RoleConsumer)).
 		Watches(liqo.GatewayServer(), of(api.RoleProvider, api.RoleConsumer)).

@@ -19,5 +19,8 @@ func (m moments[T]) last(name string, now T) time.Duration {
 	return time.Since(m[name].since)
 }
 
+// passing is how long something lasts that people need not see.
+const passing = time.Second
+
 // pass says that it has not been that for long. Whoever asks looks again soon.
-func (m moments[T]) pass(name string, now T) bool { return m.last(name, now) < soon }
+func (m moments[T]) pass(name string, now T) bool { return m.last(name, now) < passing }

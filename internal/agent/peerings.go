@@ -54,8 +54,8 @@ type side interface {
 }
 
 const (
-	quick = 3 * time.Millisecond   // how soon Liqo mostly has answered,
-	soon  = 300 * time.Millisecond // and how often one looks when it has not
+	quick = 3 * time.Millisecond   // how soon Liqo mostly has taken back what it copied,
+	soon  = 300 * time.Millisecond // and how often one looks at what is on its way, for what no event tells of
 	later = 15 * time.Second       // how often an open peering is looked at that no event was about
 )
 
@@ -65,7 +65,7 @@ type doing struct {
 	heard         *api.Handshake
 }
 
-// next is when to look at a peering again that waits for what no event tells of: the longer it has waited, the later.
+// next is when to look again at a peering that ends, of which no event tells: the longer it has waited, the later.
 func (p *peerings) next(name string, now doing) time.Duration {
 	return min(max(p.waits.last(name, now), quick), soon)
 }
@@ -187,7 +187,7 @@ func (p *peerings) keep(ctx context.Context, object *api.Peering) (ctrl.Result, 
 	if progress.Through && standing != nil && !standing.Ready {
 		next.Message = standing.Reason + ": " + standing.Message
 	}
-	wait := time.Duration(0)
+	wait := soon
 	if progress.Open {
 		next.State = api.PeeringOpen
 		if next.Message, err = half.serve(ctx, peer); err != nil {
@@ -197,11 +197,7 @@ func (p *peerings) keep(ctx context.Context, object *api.Peering) (ctrl.Result, 
 			wait = later
 		}
 	}
-	passes := false
-	if wait == 0 {
-		now := doing{progress.Step, next.Message, heard}
-		wait, passes = p.next(object.Name, now), p.waits.pass(object.Name, now)
-	}
+	passes := wait == soon && p.waits.pass(object.Name, doing{progress.Step, next.Message, heard})
 	if progress.Repeat || standing != nil && !standing.Ready {
 		wait = min(wait, awhile)
 	}

@@ -28,6 +28,9 @@ import (
 // ConnectorName is the object in which an agent's connector keeps its market.
 const ConnectorName = "connector"
 
+// connectorTail is after how many events that is folded: it may hold many reservations, and nobody waits for each write.
+const connectorTail = 200
+
 // shop is this cluster's connector: a broker for this cluster alone, in its own agent. Whoever is known here by its cluster key is a
 // member; there is no CA and no operator. What it sells, the gate accepts or refuses, as with any broker.
 type shop struct {
@@ -46,7 +49,7 @@ func (a *agent) openShop(ctx context.Context, group *errgroup.Group, cluster str
 		return nil, api.Invalid("--connector-listen", "%s", err).Fix("give a free address of this machine: HOST:PORT")
 	}
 	journal := kube.New(a.mgr.GetClient(), runtimeclient.ObjectKey{Namespace: a.Namespace, Name: ConnectorName})
-	books, err := exchange.Open(ctx, journal, exchange.Options{Resume: true, SnapshotEvery: ledgerTail, Log: log.With("part", "connector")})
+	books, err := exchange.Open(ctx, journal, exchange.Options{Resume: true, SnapshotEvery: connectorTail, Log: log.With("part", "connector")})
 	if err != nil {
 		_ = listener.Close()
 		return nil, err

@@ -102,6 +102,9 @@ func (l *lend) showUse(ctx context.Context, consumer string) error {
 			if err := l.Get(ctx, client.ObjectKey{Namespace: l.namespace, Name: r.ID}, &i); err != nil {
 				continue
 			}
+			if granted == nil && i.Status.Granted == nil {
+				continue // its slice is still to come, and soon
+			}
 			before := i.DeepCopy()
 			if u.into(&i.Status, r.Size); equality.Semantic.DeepEqual(before.Status, i.Status) {
 				continue

@@ -41,6 +41,8 @@ type Requests struct {
 	Forgotten func(*market.Reservation) bool
 	// Volumes reads PersistentVolumeClaims; nil: nothing is offloaded here.
 	Volumes client.Reader
+	// Passing is for how long a hold that its provider is asked about is not shown: mostly the answer comes at once.
+	Passing time.Duration
 }
 
 // Reconcile makes the reservation of a request, ends it when the request is gone, and shows
@@ -93,6 +95,9 @@ func (r *Requests) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result,
 			}
 		}
 	}
+	if wait := r.passes(ours); wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
 	if !ours.Bound() || len(ours.Group) > 0 {
 		return ctrl.Result{}, r.show(ctx, &object, parts, unchanged(parts, wish))
 	}
@@ -112,6 +117,14 @@ func lead(parts []*market.Reservation) *market.Reservation {
 		return nil
 	}
 	return parts[0]
+}
+
+// passes is for how long a reservation may still pass as it is without being shown.
+func (r *Requests) passes(ours *market.Reservation) time.Duration {
+	if ours.State != api.Held || ours.Assignment == "" || ours.AwaitsApproval() {
+		return 0
+	}
+	return r.Passing - r.Market.Now().Go().Sub(ours.Changed.Go())
 }
 
 // unconfirmed says whether a reservation is held and not signed.

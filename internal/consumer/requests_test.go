@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -102,6 +103,31 @@ func (d *desk) told(parts ...string) {
 
 func (d *desk) reserved(o *api.ResourceRequest) bool {
 	return meta.IsStatusConditionTrue(o.Status.Conditions, api.ConditionReserved)
+}
+
+// What its provider is asked about is shown when the answer takes its time.
+func TestAHoldThatPasses(t *testing.T) {
+	d := newDesk(t)
+	d.Passing = time.Second
+	d.create(nil)
+	deal := d.deal()
+	d.offers(deal.Shown)
+	d.takes(deal)
+	o, again := d.reconcile()
+	if o.Status.State != "" || again.RequeueAfter <= 0 || again.RequeueAfter > d.Passing {
+		t.Errorf("at once it shows %q, and is looked at again in %s", o.Status.State, again.RequeueAfter)
+	}
+	d.told()
+	d.wasAsked("Reserve "+string(o.UID), "Confirm r-1")
+	d.move(again.RequeueAfter)
+	if o, again = d.reconcile(); o.Status.State != api.Held || again.RequeueAfter != 0 {
+		t.Errorf("after a while it shows %q, and is looked at again in %s", o.Status.State, again.RequeueAfter)
+	}
+	d.told("Held")
+	d.hears(deal.Reserved(""))
+	if o, _ = d.reconcile(); o.Status.State != api.Reserved {
+		t.Errorf("it is %+v", o.Status)
+	}
 }
 
 // From a request to its instruction, and to the end when it is deleted.

@@ -60,6 +60,7 @@ func Tenant() client.Object        { return &authv1beta1.Tenant{} }
 func Identity() client.Object      { return &authv1beta1.Identity{} }
 func ResourceSlice() client.Object { return &authv1beta1.ResourceSlice{} }
 func VirtualNode() client.Object   { return &offv1beta1.VirtualNode{} }
+func Offloading() client.Object    { return &offv1beta1.NamespaceOffloading{} }
 func Configuration() client.Object { return &networkingv1beta1.Configuration{} }
 func GatewayServer() client.Object { return &networkingv1beta1.GatewayServer{} }
 func GatewayClient() client.Object { return &networkingv1beta1.GatewayClient{} }

@@ -32,7 +32,7 @@ import (
 // buyers are how many clusters buy of one connector at the same time.
 const buyers = 8
 
-// ledgerTail is after how many events an agent folds what it keeps at the API server.
+// ledgerTail is after how many events an agent folds its connector's market at the API server.
 const ledgerTail = 200
 
 // sales measures what one connector sells without a broker: each buyer asks for a plan, signs, and asks again once the seller's signed

@@ -60,18 +60,18 @@ func (j *Journal) Load(ctx context.Context, onSnapshot func(journal.Head, []byte
 
 // Append implements journal.Journal.
 func (j *Journal) Append(ctx context.Context, after journal.Head, events [][]byte) (journal.Head, error) {
-	return j.change(ctx, func(image *journal.Image) error { return image.Append(after, events) })
+	return j.change(ctx, true, func(image *journal.Image) error { return image.Append(after, events) })
 }
 
 // Snapshot implements journal.Journal.
 func (j *Journal) Snapshot(ctx context.Context, at journal.Head, state []byte) error {
-	_, err := j.change(ctx, func(image *journal.Image) error { return image.Snapshot(at, state) })
+	_, err := j.change(ctx, false, func(image *journal.Image) error { return image.Snapshot(at, state) })
 	return err
 }
 
 // NewLineage implements journal.Journal.
 func (j *Journal) NewLineage(ctx context.Context, after journal.Head) (journal.Head, error) {
-	return j.change(ctx, func(image *journal.Image) error { return image.NewLineage(after) })
+	return j.change(ctx, true, func(image *journal.Image) error { return image.NewLineage(after) })
 }
 
 // Close implements journal.Journal.
@@ -82,7 +82,9 @@ func (j *Journal) Close() error {
 	return nil
 }
 
-func (j *Journal) change(ctx context.Context, change func(*journal.Image) error) (journal.Head, error) {
+// change writes what the journal is after a change. One after which the snapshot is the same does not pack it again: that takes longer than
+// all else.
+func (j *Journal) change(ctx context.Context, same bool, change func(*journal.Image) error) (journal.Head, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if err := ctx.Err(); err != nil {
@@ -94,19 +96,23 @@ func (j *Journal) change(ctx context.Context, change func(*journal.Image) error)
 	next, object := j.image, j.object.DeepCopy()
 	next.Records = slices.Clone(next.Records)
 	err := change(&next)
-	var write string
-	if err == nil {
-		write, err = encode(object, next)
+	var made content
+	packed := j.packed
+	if !same {
+		packed = nil
 	}
 	if err == nil {
-		if object, err = j.swap(ctx, object, write); err != nil {
+		made, err = encode(object, next, packed)
+	}
+	if err == nil {
+		if object, err = j.swap(ctx, object, made.write); err != nil {
 			j.object = nil
 		}
 	}
 	if err != nil {
 		return journal.Head{}, fmt.Errorf("ledger %s: %w", j.key, err)
 	}
-	j.object, j.content = object, content{next, write}
+	j.object, j.content = object, made
 	return next.Head, nil
 }
 
@@ -145,7 +151,7 @@ func (j *Journal) readOrCreate(ctx context.Context) (object *unstructured.Unstru
 			return err
 		}
 		object = newLedger(j.key)
-		if _, err = encode(object, journal.NewImage()); err != nil {
+		if _, err = encode(object, journal.NewImage(), nil); err != nil {
 			return err
 		}
 		if err = j.client.Create(ctx, object); err != nil {

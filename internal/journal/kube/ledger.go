@@ -40,8 +40,9 @@ type spec struct {
 
 // content is what a Ledger says.
 type content struct {
-	image journal.Image
-	write string
+	image  journal.Image
+	write  string
+	packed []byte // the snapshot, as it is written
 }
 
 func newLedger(key client.ObjectKey) *unstructured.Unstructured {
@@ -52,32 +53,34 @@ func newLedger(key client.ObjectKey) *unstructured.Unstructured {
 	return ledger
 }
 
-// encode makes image the content of object and returns the name of this write. ErrFull if the API
-// server should not be asked to keep the result.
-func encode(object *unstructured.Unstructured, image journal.Image) (write string, err error) {
-	s := spec{Format: format, Write: rand.Text(), Head: image.Head, Base: image.Base, Seal: image.Base.Seal(image.State), Tail: image.Records}
+// encode makes image the content of object and returns it. packed is the snapshot as it was written before; nil: it was not.
+// ErrFull if the API server should not be asked to keep the result.
+func encode(object *unstructured.Unstructured, image journal.Image, packed []byte) (made content, err error) {
+	made = content{image, rand.Text(), packed}
 	if len(image.State) > MaxState {
-		return "", fmt.Errorf("%w: a state of %d bytes, of at most %d: end what takes the space", journal.ErrFull, len(image.State), MaxState)
+		return made, fmt.Errorf("%w: a state of %d bytes, of at most %d: end what takes the space", journal.ErrFull, len(image.State), MaxState)
 	}
-	if len(image.State) > 0 {
-		if s.Snapshot, err = pack(image.State); err != nil {
-			return "", err
+	if len(image.State) > 0 && len(packed) == 0 {
+		if made.packed, err = pack(image.State); err != nil {
+			return made, err
 		}
 	}
-	encoded, err := json.Marshal(s)
+	encoded, err := json.Marshal(spec{
+		Format: format, Write: made.write, Head: image.Head, Base: image.Base, Seal: image.Base.Seal(image.State), Snapshot: made.packed, Tail: image.Records,
+	})
 	if err != nil {
-		return "", err
+		return made, err
 	}
 	var fields map[string]any
 	if err := json.Unmarshal(encoded, &fields); err != nil {
-		return "", err
+		return made, err
 	}
 	object.Object["spec"] = fields
 	whole, err := json.Marshal(object.Object)
 	if err == nil && len(whole) > MaxSize {
 		err = fmt.Errorf("%w: it would take %d bytes of %d: take a snapshot, or end what takes the space", journal.ErrFull, len(whole), MaxSize)
 	}
-	return s.Write, err
+	return made, err
 }
 
 // decode returns what object holds, verified, or a *journal.RefusedError.
@@ -102,7 +105,7 @@ func decode(object *unstructured.Unstructured) (*content, error) {
 		refused.Found = err.Error()
 		return nil, refused
 	}
-	return &content{image, s.Write}, nil
+	return &content{image, s.Write, s.Snapshot}, nil
 }
 
 func (s *spec) image() (image journal.Image, err error) {

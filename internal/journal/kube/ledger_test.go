@@ -23,7 +23,7 @@ func ledger(t testing.TB) *unstructured.Unstructured {
 		}
 	}
 	object := newLedger(key)
-	_, err := encode(object, image)
+	_, err := encode(object, image, nil)
 	if err = errors.Join(append(failures, err)...); err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		again := newLedger(key)
-		if _, err := encode(again, found.image); err != nil {
+		if _, err := encode(again, found.image, nil); err != nil {
 			t.Fatal(err)
 		}
 		if back, err := decode(again); err != nil || back.image.Head != found.image.Head || !bytes.Equal(back.image.State, found.image.State) {

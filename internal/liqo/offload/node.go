@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -23,14 +24,24 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo"
 )
 
-// makeNode makes the VirtualNode of a slice that is granted, with options of its own, and then lets Liqo keep it: Liqo
-// alone would take its default options, by which every Secret of a namespace goes to the provider.
-func (s *Slices) makeNode(ctx context.Context, slice *authv1beta1.ResourceSlice, provider string, reflect api.Reflect) error {
+// makeNode makes the VirtualNode of a slice that is granted, as Liqo would but with options of its own: Liqo alone would take its default
+// ones, by which every Secret of a namespace goes to the provider. Once its Node stands, Liqo is told to keep it: from then on it looks at
+// it again with each change, which on the way there is in vain.
+func (s *Slices) makeNode(ctx context.Context, slice *authv1beta1.ResourceSlice, provider string, reflect api.Reflect, stands bool) error {
 	if err := s.keep(ctx, slice.Namespace, slice.Name, false); err != nil {
 		return err
 	}
 	if slice.Annotations[consts.CreateVirtualNodeAnnotation] == "true" {
 		return nil
+	}
+	made, err := s.made(ctx, slice, stands)
+	switch {
+	case err != nil || made && !stands:
+		return err
+	case made:
+		before := slice.DeepCopy()
+		metav1.SetMetaDataAnnotation(&slice.ObjectMeta, consts.CreateVirtualNodeAnnotation, "true")
+		return s.Patch(ctx, slice, client.MergeFrom(before))
 	}
 	var identities authv1beta1.IdentityList
 	if err := s.List(ctx, &identities, client.InNamespace(slice.Namespace), client.MatchingLabels{consts.ResourceSliceNameLabelKey: slice.Name}); err != nil {
@@ -43,28 +54,44 @@ func (s *Slices) makeNode(ctx context.Context, slice *authv1beta1.ResourceSlice,
 	if err != nil {
 		return err
 	}
+	node := newNode(slice, provider)
+	node.Spec.KubeconfigSecretRef = identities.Items[0].Status.KubeconfigSecretRef
+	node.Spec.VkOptionsTemplateRef = &corev1.ObjectReference{Namespace: s.LiqoNamespace, Name: options}
+	if err := controllerutil.SetControllerReference(slice, node, s.Scheme()); err != nil {
+		return err
+	}
+	return client.IgnoreAlreadyExists(s.Create(ctx, node))
+}
+
+// made says whether there is a VirtualNode of a slice. Where it stands the API server is asked: told to keep one that is gone, Liqo would
+// make it anew, with its default options.
+func (s *Slices) made(ctx context.Context, slice *authv1beta1.ResourceSlice, stands bool) (bool, error) {
+	if !stands {
+		return s.have(ctx, client.ObjectKeyFromObject(slice), &offv1beta1.VirtualNode{})
+	}
+	var list offv1beta1.VirtualNodeList
+	err := s.Reader.List(ctx, &list, client.InNamespace(slice.Namespace))
+	return slices.ContainsFunc(list.Items, func(n offv1beta1.VirtualNode) bool { return n.Name == slice.Name && n.DeletionTimestamp == nil }), err
+}
+
+// newNode is the VirtualNode that Liqo makes of a slice: with another it would start the virtual kubelet anew once it keeps it.
+func newNode(slice *authv1beta1.ResourceSlice, provider string) *offv1beta1.VirtualNode {
+	given := &slice.Status
 	node := &offv1beta1.VirtualNode{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: slice.Namespace, Name: slice.Name,
 			Labels: liqo.Labels(provider, consts.ResourceSliceNameLabelKey, slice.Name),
 		},
 		Spec: offv1beta1.VirtualNodeSpec{
-			ClusterID:            liqov1beta1.ClusterID(provider),
-			KubeconfigSecretRef:  identities.Items[0].Status.KubeconfigSecretRef,
-			ResourceQuota:        corev1.ResourceQuotaSpec{Hard: slice.Status.Resources},
-			Labels:               slice.Status.NodeLabels,
-			VkOptionsTemplateRef: &corev1.ObjectReference{Namespace: s.LiqoNamespace, Name: options},
+			ClusterID: liqov1beta1.ClusterID(provider), ResourceQuota: corev1.ResourceQuotaSpec{Hard: given.Resources},
+			Labels:         labels.Merge(labels.Set{consts.RemoteClusterID: provider}, given.NodeLabels),
+			StorageClasses: given.StorageClasses, IngressClasses: given.IngressClasses, LoadBalancerClasses: given.LoadBalancerClasses,
 		},
 	}
-	if err := controllerutil.SetControllerReference(slice, node, s.Scheme()); err != nil {
-		return err
+	if len(given.NodeSelector) > 0 {
+		node.Spec.OffloadingPatch = &offv1beta1.OffloadingPatch{NodeSelector: given.NodeSelector}
 	}
-	if err := s.Create(ctx, node); client.IgnoreAlreadyExists(err) != nil {
-		return err
-	}
-	before := slice.DeepCopy()
-	metav1.SetMetaDataAnnotation(&slice.ObjectMeta, consts.CreateVirtualNodeAnnotation, "true")
-	return s.Patch(ctx, slice, client.MergeFrom(before))
+	return node
 }
 
 const defaultOptions = "virtual-kubelet-default"

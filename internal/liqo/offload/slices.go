@@ -42,6 +42,8 @@ type Standing struct {
 	Message string
 	// Held is the reason for which the provider gives nothing more (package grant), and what it says of it; empty: it does.
 	Held, Why string
+
+	stands bool // its Node is Ready, for whatever it has
 }
 
 // Ensure makes the slice of an account ask for what is reserved, and its virtual node, which reflects what it may.
@@ -73,7 +75,7 @@ func (s *Slices) Ensure(ctx context.Context, provider, name string, want api.Res
 	if err != nil || !out.Granted {
 		return out, err
 	}
-	return out, s.makeNode(ctx, slice, provider, reflect)
+	return out, s.makeNode(ctx, slice, provider, reflect, out.stands)
 }
 
 // NewSlice is the slice of an account, as it is made.
@@ -110,6 +112,7 @@ func (s *Slices) standing(ctx context.Context, slice *authv1beta1.ResourceSlice,
 	}
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {
+			out.stands = c.Status == corev1.ConditionTrue
 			out.Ready = out.Granted && c.Status == corev1.ConditionTrue && covers(node.Status.Allocatable, want)
 			if !out.Ready {
 				out.Message = "the virtual node is not Ready: " + c.Message

@@ -3,12 +3,12 @@ package peering
 import (
 	"bytes"
 	"context"
+	"crypto"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
 	"github.com/liqotech/liqo/pkg/consts"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -24,6 +24,14 @@ type Consumer struct {
 	Cluster, LiqoNamespace string
 	// Proxy is the URL by which a provider's API server is reached through the network that it says; empty while it cannot be.
 	Proxy func(ctx context.Context, provider string, heard *api.HandshakeNetwork) (string, error)
+
+	openings recent[opening]
+}
+
+// opening is what this side has of one: the Secret with the signed nonce, and what it asks for.
+type opening struct {
+	signed *corev1.Secret
+	asks   api.HandshakeTenant
 }
 
 const (
@@ -91,15 +99,19 @@ func (c *Consumer) identity(ctx context.Context, namespace, provider string) (*a
 	return nil, nil
 }
 
-// answer lets our Liqo sign the nonce, and asks for a Tenant.
+// answer signs the nonce, and asks for a Tenant.
 func (c *Consumer) answer(ctx context.Context, namespace, provider string, heard *api.Handshake) (Progress, error) {
 	nonce := heard.Nonce.Nonce
 	if heard.Session != session(nonce) {
 		return Progress{}, api.Errorf(api.CodeBadSignature, "the nonce of %s is of another session", provider)
 	}
-	signed, err := c.signed(ctx, namespace, provider, nonce)
-	if err != nil || signed == nil {
-		return waiting(StepNonce), err
+	o, known := c.openings.of(provider)
+	if !known || !bytes.Equal(o.signed.Data[consts.NonceSecretField], nonce) {
+		var err error
+		if o, err = c.opening(ctx, namespace, provider, nonce); err != nil {
+			return Progress{}, err
+		}
+		c.openings.keep(provider, o)
 	}
 	proxy, through, err := c.proxy(ctx, provider, heard)
 	if err != nil {
@@ -108,16 +120,30 @@ func (c *Consumer) answer(ctx context.Context, namespace, provider string, heard
 	if through && proxy == "" {
 		return Progress{Step: StepNetwork, Session: heard.Session, Through: true}, nil
 	}
-	tenant, err := c.tenant(ctx)
+	o.asks.ProxyURL = proxy
+	return Progress{Step: StepIdentity, Session: heard.Session, Through: through, Say: &api.HandshakeContent{Tenant: &o.asks}}, nil
+}
+
+// opening signs the nonce with our Liqo's key, and says what the provider needs of that: its public half, and a certificate request by
+// it. The key stays where it is.
+func (c *Consumer) opening(ctx context.Context, namespace, provider string, nonce []byte) (o opening, err error) {
+	key, public, err := Keys(ctx, c.Client, c.LiqoNamespace)
 	if err != nil {
-		return Progress{}, err
+		return o, err
 	}
-	tenant.ProxyURL = proxy
-	tenant.Signature, tenant.Challenge = signed.Data[consts.SignedNonceSecretField], string(signed.UID)
-	if tenant.SealTo, err = sealTo(signed.Data[sealField]); err != nil {
-		return Progress{}, err
+	o.asks.PublicKey = public
+	if o.asks.Signature, err = key.Sign(nil, nonce, crypto.Hash(0)); err != nil {
+		return o, err
 	}
-	return Progress{Step: StepIdentity, Session: heard.Session, Through: through, Say: &api.HandshakeContent{Tenant: tenant}}, nil
+	if o.asks.CSR, err = newCSR(key, organization, c.Cluster); err != nil {
+		return o, err
+	}
+	if o.signed, err = c.signed(ctx, namespace, provider, nonce, o.asks.Signature); err != nil {
+		return o, err
+	}
+	o.asks.Challenge = string(o.signed.UID)
+	o.asks.SealTo, err = sealTo(o.signed.Data[sealField])
+	return o, err
 }
 
 // proxy is how the provider's API server is reached, if through the network: by this cluster's own reckoning.
@@ -129,51 +155,41 @@ func (c *Consumer) proxy(ctx context.Context, provider string, heard *api.Handsh
 	return url, true, err
 }
 
-// signed returns the Secret with the nonce's signature; nil until our Liqo has made it. It is made anew with each opening, so
-// that its UID is a challenge that no older message answers.
-func (c *Consumer) signed(ctx context.Context, namespace, provider string, nonce []byte) (*corev1.Secret, error) {
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: signedNonceSecret}}
-	err := c.Get(ctx, client.ObjectKeyFromObject(secret), secret)
-	switch {
-	case apierrors.IsNotFound(err):
-		secret.Labels = liqo.Labels(provider, consts.SignedNonceSecretLabelKey, "true")
-		key, err := newSeal()
-		if err != nil {
-			return nil, err
-		}
-		secret.Data = map[string][]byte{consts.NonceSecretField: nonce, sealField: key}
-		return nil, c.Create(ctx, secret)
-	case err != nil:
+// signed returns the Secret with the nonce and its signature, as Liqo makes it. It is made anew with each opening, so that its UID is a
+// challenge that no older message answers.
+func (c *Consumer) signed(ctx context.Context, namespace, provider string, nonce, signature []byte) (*corev1.Secret, error) {
+	secret := &corev1.Secret{}
+	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: signedNonceSecret}, secret)
+	if err == nil && bytes.Equal(secret.Data[consts.NonceSecretField], nonce) {
+		return secret, nil
+	}
+	if err == nil { // of a peering that was
+		err = c.Delete(ctx, secret, client.Preconditions{UID: &secret.UID})
+	}
+	if client.IgnoreNotFound(err) != nil {
 		return nil, err
-	case !bytes.Equal(secret.Data[consts.NonceSecretField], nonce): // of a peering that was
-		return nil, c.Delete(ctx, secret, client.Preconditions{UID: &secret.UID})
 	}
-	if len(secret.Data[consts.SignedNonceSecretField]) == 0 {
-		return nil, nil
-	}
-	return secret, nil
-}
-
-// tenant is what the provider needs of our Liqo's key: its public half, and a certificate request by it. The key
-// stays where it is.
-func (c *Consumer) tenant(ctx context.Context) (*api.HandshakeTenant, error) {
-	signer, public, err := Keys(ctx, c.Client, c.LiqoNamespace)
+	seal, err := newSeal()
 	if err != nil {
 		return nil, err
 	}
-	csr, err := newCSR(signer, organization, c.Cluster)
-	if err != nil {
-		return nil, err
+	secret = &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: signedNonceSecret, Labels: liqo.Labels(provider, consts.SignedNonceSecretLabelKey, "true")},
+		Data:       map[string][]byte{consts.NonceSecretField: nonce, consts.SignedNonceSecretField: signature, sealField: seal},
 	}
-	return &api.HandshakeTenant{PublicKey: public, CSR: csr}, nil
+	return secret, c.Create(ctx, secret)
 }
 
 // install makes the Identity what the provider issued, if that is for us and of this session.
 func (c *Consumer) install(ctx context.Context, namespace, provider string, heard *api.Handshake) (made bool, err error) {
-	var nonce corev1.Secret
-	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: signedNonceSecret}, &nonce); err != nil {
-		return false, client.IgnoreNotFound(err) // we asked for nothing
+	o, known := c.openings.of(provider)
+	if !known {
+		o.signed = &corev1.Secret{}
+		if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: signedNonceSecret}, o.signed); err != nil {
+			return false, client.IgnoreNotFound(err) // we asked for nothing
+		}
 	}
+	nonce := o.signed
 	if heard.Session != session(nonce.Data[consts.NonceSecretField]) || heard.Identity.Challenge != string(nonce.UID) {
 		return false, nil // of a peering that was
 	}
@@ -207,6 +223,7 @@ func NewIdentity(namespace, provider string) *authv1beta1.Identity {
 // copied to the provider: without its Identity it could not, and would wait for ever. force does not wait for what a
 // provider that is gone, or has thrown us out, will never confirm.
 func (c *Consumer) Close(ctx context.Context, provider string, force bool) (done bool, err error) {
+	delete(c.openings, provider)
 	namespace, err := liqo.TenantNamespace(ctx, c.Client, provider)
 	if err != nil || namespace == "" {
 		return err == nil, err

@@ -1,7 +1,7 @@
 // Package peering is Liqo's handshake, taken apart into messages.
 //
-// Liqo peers two clusters by objects, of which none is secret: a nonce of the provider's, which the consumer's Liqo
-// signs; a Tenant, by which the provider's Liqo issues a certificate for a key that never leaves the consumer; an
+// Liqo peers two clusters by objects, of which none is secret: a nonce of the provider's, which is signed with the key of the
+// consumer's Liqo; a Tenant, by which the provider's Liqo issues a certificate for a key that never leaves the consumer; an
 // Identity, which is that certificate. Liqo's own tool makes them with the kubeconfigs of both clusters in one hand.
 // Here each side makes its own, and says to the other what it needs ([api.Handshake]).
 //
@@ -37,7 +37,7 @@ type Progress struct {
 
 // Steps, as people see them.
 const (
-	StepNonce    = "Nonce"    // the consumer waits for the provider's nonce, or for its own Liqo to sign it
+	StepNonce    = "Nonce"    // the consumer waits for the provider's nonce
 	StepTenant   = "Tenant"   // the provider waits for the consumer's Tenant, or for its own Liqo to certify it
 	StepNetwork  = "Network"  // the consumer waits for the network through which it reaches the provider's API server
 	StepIdentity = "Identity" // the consumer waits for its certificate

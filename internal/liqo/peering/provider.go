@@ -3,6 +3,8 @@ package peering
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
+	"encoding/base64"
 	"strings"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
@@ -24,6 +26,8 @@ type Provider struct {
 	client.Client
 	// Access is how consumers are to reach this cluster's API server. Nil: directly.
 	Access func() api.APIServerAccess
+
+	nonces recent[[]byte]
 }
 
 // through says whether a consumer reaches this cluster's API server through the network: as its Tenant has it, if there is one.
@@ -122,15 +126,26 @@ func (p *Provider) tenant(ctx context.Context, namespace, consumer string) (*aut
 	return nil, nil
 }
 
-// nonce returns what the consumer must sign; nil until our Liqo has made it.
+// nonce returns what the consumer must sign, new with each opening. It is made as Liqo makes it, which takes what is there: to have
+// Liqo do it, as an earlier version did, is to wait for what no event tells of.
 func (p *Provider) nonce(ctx context.Context, namespace, consumer string) ([]byte, error) {
+	if nonce, known := p.nonces.of(consumer); known {
+		return nonce, nil
+	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: nonceSecret}}
 	err := p.Get(ctx, client.ObjectKeyFromObject(secret), secret)
 	if apierrors.IsNotFound(err) {
+		random := make([]byte, 64)
+		_, _ = rand.Read(random) // it never fails
 		secret.Labels = liqo.Labels(consumer, consts.NonceSecretLabelKey, "true")
-		return nil, p.Create(ctx, secret)
+		secret.Data = map[string][]byte{consts.NonceSecretField: []byte(base64.StdEncoding.EncodeToString(random))}
+		err = p.Create(ctx, secret)
 	}
-	return secret.Data[consts.NonceSecretField], err
+	nonce := secret.Data[consts.NonceSecretField]
+	if err == nil && nonce != nil {
+		p.nonces.keep(consumer, nonce)
+	}
+	return nonce, err
 }
 
 // admit makes the Tenant what the consumer asks for. Whether the nonce is signed by that key, our Liqo checks.
@@ -186,6 +201,7 @@ func checkCSR(asked *api.HandshakeTenant, consumer string) error {
 // Close removes what Open made; done says that nothing of it is left. It waits until the consumer has taken back what
 // its Liqo copied here, unless it is told not to: a consumer may be gone for ever.
 func (p *Provider) Close(ctx context.Context, consumer string, force bool) (done bool, err error) {
+	delete(p.nonces, consumer)
 	namespace, err := liqo.TenantNamespace(ctx, p.Client, consumer)
 	if err != nil || namespace == "" {
 		return err == nil, err

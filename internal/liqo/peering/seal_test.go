@@ -23,6 +23,7 @@ import (
 type handshake struct {
 	*testing.T
 	rome, milan client.Client
+	key         ed25519.PrivateKey // of rome's Liqo
 	consumer    *peering.Consumer
 	provider    *peering.Provider
 	toRome      *api.Handshake
@@ -32,13 +33,12 @@ type handshake struct {
 func newHandshake(t *testing.T) *handshake {
 	t.Helper()
 	h := &handshake{T: t, rome: newAPI(t), milan: newAPI(t)}
-	h.consumer = &peering.Consumer{Client: h.rome, Cluster: "rome", LiqoNamespace: "liqo"}
-	h.provider = &peering.Provider{Client: h.milan}
-	_, key, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
+	h.crash()
+	var err error
+	if _, h.key, err = ed25519.GenerateKey(rand.Reader); err != nil {
 		t.Fatal(err)
 	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
+	der, err := x509.MarshalPKCS8PrivateKey(h.key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,6 +49,12 @@ func newHandshake(t *testing.T) *handshake {
 		t.Fatal(err)
 	}
 	return h
+}
+
+// crash lets both forget what is in no object.
+func (h *handshake) crash() {
+	h.consumer = &peering.Consumer{Client: h.rome, Cluster: "rome", LiqoNamespace: "liqo"}
+	h.provider = &peering.Provider{Client: h.milan}
 }
 
 // step lets both do what they can, and says the one's words to the other.
@@ -69,19 +75,50 @@ func (h *handshake) step() {
 	}
 }
 
-// write is what Liqo writes into a Secret.
-func (h *handshake) write(c client.Client, namespace, name, field, value string) {
+// secret is one of Liqo's nonces.
+func (h *handshake) secret(c client.Client, namespace, name string) *corev1.Secret {
 	h.Helper()
 	var s corev1.Secret
 	if err := c.Get(h.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &s); err != nil {
 		h.Fatal(err)
 	}
-	if s.Data == nil {
-		s.Data = map[string][]byte{}
+	return &s
+}
+
+// The nonce and its signature are in the Secrets as Liqo would have made them: what it finds there it keeps. Both last for one opening.
+func TestTheNonce(t *testing.T) {
+	h := newHandshake(t)
+	look := func() (nonce, challenge string) {
+		t.Helper()
+		h.step()
+		made, signed := h.secret(h.milan, "liqo-tenant-rome", "liqo-nonce"), h.secret(h.rome, "liqo-tenant-milan", "liqo-signed-nonce")
+		given, tenant := made.Data[consts.NonceSecretField], h.toMilan.Tenant
+		if len(given) != 88 || !bytes.Equal(given, h.toRome.Nonce.Nonce) || !bytes.Equal(given, signed.Data[consts.NonceSecretField]) {
+			t.Fatalf("milan's nonce is %q, rome has %q of it", given, signed.Data[consts.NonceSecretField])
+		}
+		if !ed25519.Verify(h.key.Public().(ed25519.PublicKey), given, tenant.Signature) || !bytes.Equal(tenant.Signature, signed.Data[consts.SignedNonceSecretField]) {
+			t.Errorf("rome's signature is %x", tenant.Signature)
+		}
+		for _, s := range []*corev1.Secret{made, signed} {
+			if s.Labels[consts.RemoteClusterID] == "" || s.Labels[consts.NonceSecretLabelKey]+s.Labels[consts.SignedNonceSecretLabelKey] != "true" {
+				t.Errorf("Liqo would not find %s: %v", s.Name, s.Labels)
+			}
+		}
+		return string(given), tenant.Challenge
 	}
-	s.Data[field] = []byte(value)
-	if err := c.Update(h.Context(), &s); err != nil {
-		h.Fatal(err)
+	nonce, challenge := look()
+	for range 2 {
+		if again, same := look(); again != nonce || same != challenge {
+			t.Error("a second look is another opening")
+		}
+		h.crash()
+	}
+	if err := h.milan.Delete(t.Context(), h.secret(h.milan, "liqo-tenant-rome", "liqo-nonce")); err != nil {
+		t.Fatal(err)
+	}
+	h.toMilan = nil
+	if again, other := look(); again == nonce || other == challenge {
+		t.Error("another opening has the nonce or the challenge of the one before")
 	}
 }
 
@@ -90,17 +127,6 @@ var aws = authv1beta1.AwsConfig{AwsAccessKeyID: "AKIA", AwsSecretAccessKey: "ver
 // issue takes the handshake to where milan's Liqo has issued an identity on EKS.
 func (h *handshake) issue() {
 	h.Helper()
-	h.step()
-	var s corev1.Secret
-	if err := h.milan.Get(h.Context(), client.ObjectKey{Namespace: "liqo-tenant-rome", Name: "liqo-nonce"}, &s); err != nil {
-		h.Fatal(err)
-	}
-	s.Data = map[string][]byte{consts.NonceSecretField: []byte("nonce")}
-	if err := h.milan.Update(h.Context(), &s); err != nil {
-		h.Fatal(err)
-	}
-	h.step()
-	h.write(h.rome, "liqo-tenant-milan", "liqo-signed-nonce", consts.SignedNonceSecretField, "signed")
 	h.step()
 	h.step()
 	var tenant authv1beta1.Tenant
