@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"crypto"
+	"encoding/base64"
+	"fmt"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
@@ -37,6 +39,7 @@ type opening struct {
 const (
 	signedNonceSecret = "liqo-signed-nonce"
 	organization      = "liqo.io" // by which Liqo knows the certificates of control planes
+	nonceSize         = 64        // bytes, as Liqo's are
 )
 
 // Open does what can be done now. heard is the newest valid message of the provider, nil if there is none.
@@ -105,6 +108,9 @@ func (c *Consumer) answer(ctx context.Context, namespace, provider string, heard
 	if heard.Session != session(nonce) {
 		return Progress{}, api.Errorf(api.CodeBadSignature, "the nonce of %s is of another session", provider)
 	}
+	if err := onlyANonce(nonce); err != nil {
+		return Progress{}, api.Errorf(api.CodeBadSignature, "%s of %s", err, provider)
+	}
 	o, known := c.openings.of(provider)
 	if !known || !bytes.Equal(o.signed.Data[consts.NonceSecretField], nonce) {
 		var err error
@@ -122,6 +128,15 @@ func (c *Consumer) answer(ctx context.Context, namespace, provider string, heard
 	}
 	o.asks.ProxyURL = proxy
 	return Progress{Step: StepIdentity, Session: heard.Session, Through: through, Say: &api.HandshakeContent{Tenant: &o.asks}}, nil
+}
+
+// onlyANonce refuses what is not spelled as nonces are, 64 bytes in base64: what a stranger sends is signed with the key that certificate
+// requests are signed with, and must not be one.
+func onlyANonce(nonce []byte) error {
+	if random, err := base64.StdEncoding.DecodeString(string(nonce)); err != nil || len(random) != nonceSize {
+		return fmt.Errorf("a nonce that is not %d bytes in base64", nonceSize)
+	}
+	return nil
 }
 
 // opening signs the nonce with our Liqo's key, and says what the provider needs of that: its public half, and a certificate request by

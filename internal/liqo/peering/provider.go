@@ -135,7 +135,7 @@ func (p *Provider) nonce(ctx context.Context, namespace, consumer string) ([]byt
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: nonceSecret}}
 	err := p.Get(ctx, client.ObjectKeyFromObject(secret), secret)
 	if apierrors.IsNotFound(err) {
-		random := make([]byte, 64)
+		random := make([]byte, nonceSize)
 		_, _ = rand.Read(random) // it never fails
 		secret.Labels = liqo.Labels(consumer, consts.NonceSecretLabelKey, "true")
 		secret.Data = map[string][]byte{consts.NonceSecretField: []byte(base64.StdEncoding.EncodeToString(random))}

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/x509"
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
 	"testing"
@@ -119,6 +122,18 @@ func TestTheNonce(t *testing.T) {
 	h.toMilan = nil
 	if again, other := look(); again == nonce || other == challenge {
 		t.Error("another opening has the nonce or the challenge of the one before")
+	}
+}
+
+// Only nonces are signed: with the same key certificate requests are signed, and a provider could send one.
+func TestNothingElseIsSigned(t *testing.T) {
+	h := newHandshake(t)
+	for _, given := range []string{"", "short", string(make([]byte, 88)), base64.StdEncoding.EncodeToString(make([]byte, 300))} {
+		sum := sha256.Sum256([]byte(given))
+		heard := &api.Handshake{Session: hex.EncodeToString(sum[:]), HandshakeContent: api.HandshakeContent{Nonce: &api.HandshakeNonce{Nonce: []byte(given)}}}
+		if p, err := h.consumer.Open(t.Context(), "milan", heard); api.CodeOf(err) != api.CodeBadSignature || p.Say != nil {
+			t.Errorf("%d bytes: %+v, %v", len(given), p, err)
+		}
 	}
 }
 
