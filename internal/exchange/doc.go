@@ -1,8 +1,8 @@
 // Package exchange is a running market: one goroutine owns the state, and nothing
 // is acknowledged before it is durable.
 //
-//	orders ─▶ answer those that only read
-//	       ─▶ decide and apply the others, one by one, on the working state
+//	orders ─▶ answer those that only read, if others are to be written
+//	       ─▶ decide and apply these, one by one, on the working state
 //	       ─▶ append the whole batch to the journal in one commit
 //	       ─▶ publish the immutable view, feed the watches
 //	       ─▶ answer the orders

@@ -252,7 +252,9 @@ func (x *Exchange) gather(first *order) []*order {
 }
 
 func (x *Exchange) runAll(ctx context.Context, batch []*order) error {
-	batch = x.answerReads(batch)
+	if slices.ContainsFunc(batch, (*order).writes) {
+		batch = x.answerReads(batch)
+	}
 	for {
 		rest, err := x.run(ctx, batch)
 		if err != nil || len(rest) == 0 {
@@ -266,14 +268,10 @@ func (x *Exchange) runAll(ctx context.Context, batch []*order) error {
 // they need not wait for its commit.
 func (x *Exchange) answerReads(batch []*order) []*order {
 	return slices.DeleteFunc(batch, func(o *order) bool {
-		if o.read == nil {
-			return false
+		if o.read != nil {
+			o.done(x.state)
 		}
-		if o.claimed.CompareAndSwap(false, true) {
-			o.read(x.state)
-		}
-		close(o.answer)
-		return true
+		return o.read != nil
 	})
 }
 
@@ -308,7 +306,7 @@ func (x *Exchange) run(ctx context.Context, batch []*order) (rest []*order, err 
 		x.feed(w.events)
 	}
 	for _, o := range batch {
-		close(o.answer)
+		o.done(x.state)
 	}
 	x.startFold(ctx)
 	return rest, nil

@@ -176,14 +176,15 @@ func TestLooksWaitForNoCommitOfTheirOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &faulty{Journal: newMemory()}
 		x := founded(t, j, exchange.Options{})
-		disk, looked := fault{wait: make(chan struct{})}, false
+		disk := fault{wait: make(chan struct{})}
+		var looked atomic.Bool
 		time.AfterFunc(time.Second, func() { // time goes on once all wait for the disk
-			if !looked {
+			if !looked.Load() {
 				t.Error("a look waited for the commit of others of its batch")
 			}
 			close(disk.wait)
 		})
-		x.batch(j, disk, x.order(hold("a", 2)), func() error { return x.Read(t.Context(), func(*market.State) { looked = true }) })
+		x.batch(j, disk, x.order(hold("a", 2)), func() error { return x.Read(t.Context(), func(*market.State) { looked.Store(true) }) })
 	})
 }
 

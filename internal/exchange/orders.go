@@ -13,11 +13,22 @@ import (
 type order struct {
 	command market.Command
 	observe func(s *market.State, now market.Time) error // soft state, before the commit
-	read    func(s *market.State)                        // before the others: all that it sees is durable
+	read    func(s *market.State)                        // what is durable
 	outcome market.Outcome
 	err     error
 	answer  chan struct{}
 	claimed atomic.Bool // of a read: by the owner that runs it, or by the caller that went away
+}
+
+// writes says whether it is one that a commit may follow.
+func (o *order) writes() bool { return o.command != nil }
+
+// done answers an order, once what it is answered with is durable.
+func (o *order) done(s *market.State) {
+	if o.read != nil && o.claimed.CompareAndSwap(false, true) {
+		o.read(s)
+	}
+	close(o.answer)
 }
 
 // Do decides a command and makes it durable. Errors: the command's own; Unavailable
