@@ -63,8 +63,10 @@ func (r *reading[T]) put(slot int, entry T) *T {
 	return at
 }
 
+// close lets later readings know what this one learned. The book keeps the pages, and not the reading: else each would keep the one before.
 func (r *reading[T]) close() {
 	if r.changed {
-		r.book.pages.CompareAndSwap(r.read, &r.pages)
+		pages := r.pages
+		r.book.pages.CompareAndSwap(r.read, &pages)
 	}
 }

@@ -133,9 +133,10 @@ func (s *Server) Reserve(ctx context.Context, consumer, key string, in api.Reser
 	if err != nil {
 		return s.repeated(ctx, consumer, key, digest(in), err)
 	}
+	request := ask.Request // it is kept, and the ask is not
 	hold := &market.Hold{
 		ID: newID("r-"), Key: key, Digest: digest(in), Consumer: consumer,
-		Request: &ask.Request, Pool: ask.Request.Pool, Size: ask.Size, Duration: ask.Duration, Sale: sale, Caps: s.Caps,
+		Request: &request, Pool: ask.Request.Pool, Size: ask.Size, Duration: ask.Duration, Sale: sale, Caps: s.Caps,
 	}
 	if ask.Request.Split > 1 {
 		if out, err := s.split(ctx, hold, ask); out.Reservation != nil || err != nil {
@@ -144,7 +145,8 @@ func (s *Server) Reserve(ctx context.Context, consumer, key string, in api.Reser
 	}
 	for try := 1; ; try++ {
 		ranking := s.Engine.Decide(s.Exchange.View(), ask, s.Exchange.Now())
-		hold.Candidates, hold.Plans, hold.Decision = ranking.Providers, ranking.Plans, &ranking.Decision
+		decision := ranking.Decision
+		hold.Candidates, hold.Plans, hold.Decision = ranking.Providers, ranking.Plans, &decision
 		hold.Premature = len(ranking.Providers) == 0 && s.premature()
 		if out, err = s.Exchange.Do(ctx, hold); api.CodeOf(err) != api.CodeInsufficient || try == placeTries {
 			break
