@@ -171,6 +171,9 @@ type Fence struct {
 	Revision uint64 `json:"revision"`
 }
 
+// Before says whether f was overtaken by o. Between two lineages there is no order.
+func (f Fence) Before(o Fence) bool { return f.Lineage == o.Lineage && f.Revision < o.Revision }
+
 // ReservationCreate is the body that makes a reservation.
 type ReservationCreate struct {
 	Request Request `json:"request"`

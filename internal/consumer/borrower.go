@@ -159,7 +159,7 @@ func (b *Borrower) recover(ctx context.Context, theirs *transport.Reservation, w
 // Sync brings what the broker says of a reservation (theirs, nil if it says nothing) and what the
 // Ledger says (ours) together. wish is nil when the object is gone.
 func (b *Borrower) Sync(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation, wish *Wish) error {
-	if theirs == nil || ours.Fence.Lineage == theirs.Payload.Fence.Lineage && theirs.Payload.Fence.Revision < ours.Fence.Revision {
+	if theirs == nil || theirs.Payload.Fence.Before(ours.Fence) {
 		return nil
 	}
 	answered := b.Answered.has(theirs.ID, theirs.Payload.Fence)

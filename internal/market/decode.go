@@ -255,21 +255,12 @@ func (d *decoder) resources(field string, into *api.Resources) {
 
 func (d *decoder) amounts() api.Resources {
 	all := api.Resources{}
-	d.take('{')
-	for d.peek() != '}' && !d.odd {
-		if len(all) > 0 {
-			d.take(',')
-		}
-		name := corev1.ResourceName(d.quotedName())
-		d.take(':')
+	d.entries(func(name string) {
 		amount, err := resource.ParseQuantity(d.quotedPlain())
-		d.odd = d.odd || err != nil
-		if _, twice := all[name]; twice {
-			d.odd = true
-		}
-		all[name] = amount
-	}
-	d.take('}')
+		_, twice := all[corev1.ResourceName(name)]
+		d.odd = d.odd || err != nil || twice
+		all[corev1.ResourceName(name)] = amount
+	})
 	return all
 }
 

@@ -97,7 +97,7 @@ func FuzzReadDelta(f *testing.F) {
 	}
 	for _, odd := range []string{
 		``, `{`, `null`, `{"base":null,"pools":null}`, `{"pools":{"a":null}}`, `{"pools":{"a":{},"a":{}}}`, `{"pools":{"a":{"shared":{"cpu":1,"memory":""}}}}`,
-		`{"sequence":{"number":2},"base":{"number":1},"more":[]}`, `{"pools":{"a":{"shared":{"cpu":"1","cpu":"2"}}}}`, `{"Pools":{}} {}`,
+		`{"sequence":{"number":2},"base":{"number":1},"more":[]}`, `{"pools":{"a":{"shared":{"cpu":"1","cpu":"2"}}}}`, `{"Pools":{}} {}`, "\v{}", "\u00a0{}", " \t\r\n{} \n",
 	} {
 		f.Add([]byte(odd))
 	}

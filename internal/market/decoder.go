@@ -75,6 +75,20 @@ func (d *decoder) list(element func()) {
 	d.take(']')
 }
 
+// entries are those of a map: the names of its fields say something. The value of each is for entry to read.
+func (d *decoder) entries(entry func(name string)) {
+	d.take('{')
+	for n := 0; d.peek() != '}' && !d.odd; n++ {
+		if n > 0 {
+			d.take(',')
+		}
+		name := d.quotedName()
+		d.take(':')
+		entry(name)
+	}
+	d.take('}')
+}
+
 func (d *decoder) text(field string, into *string) {
 	if d.has(field) {
 		*into = d.quoted()

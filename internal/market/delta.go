@@ -10,7 +10,7 @@ import (
 // ReadDelta reads the JSON of a delta, of which a broker gets more than of anything else: as agents spell it without reflection, and in
 // any other spelling as encoding/json does, whose errors are the errors.
 func ReadDelta(data []byte, into *api.MeasurementDelta) error {
-	if d := (&decoder{b: bytes.TrimSpace(data)}); d.delta(into) {
+	if d := (&decoder{b: bytes.Trim(data, " \t\r\n")}); d.delta(into) {
 		return nil
 	}
 	*into = api.MeasurementDelta{}
@@ -24,18 +24,11 @@ func (d *decoder) delta(into *api.MeasurementDelta) bool {
 	d.sequence("sequence", &into.Sequence)
 	if d.has("pools") {
 		into.Pools = map[string]*api.PoolDelta{}
-		d.take('{')
-		for d.peek() != '}' && !d.odd {
-			if len(into.Pools) > 0 {
-				d.take(',')
-			}
-			name := d.quotedName()
+		d.entries(func(name string) {
 			_, twice := into.Pools[name]
 			d.odd = d.odd || twice
-			d.take(':')
 			into.Pools[name] = d.pool()
-		}
-		d.take('}')
+		})
 	}
 	d.take('}')
 	return d.done()

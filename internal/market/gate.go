@@ -183,7 +183,7 @@ func (c Note) decide(s *State, now Time) (Outcome, error) {
 // leadsTo says whether next is news about the same reservation.
 func (r *Reservation) leadsTo(next *Reservation) bool {
 	ending := r.State == api.Releasing && !next.State.Over() && next.State != api.Releasing
-	older := next.Fence.Lineage == r.Fence.Lineage && next.Fence.Revision < r.Fence.Revision
+	older := next.Fence.Before(r.Fence)
 	if r.State.Over() || ending || older {
 		return false
 	}

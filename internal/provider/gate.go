@@ -49,7 +49,7 @@ func (g *Gate) Sync(ctx context.Context, theirs *transport.Reservation, ours *ma
 		g.announce(ctx, theirs, ours)
 		return g.free(ctx, ours)
 	}
-	if theirs == nil || ours != nil && older(theirs.Payload.Fence, ours.Fence) {
+	if theirs == nil || ours != nil && theirs.Payload.Fence.Before(ours.Fence) {
 		return nil
 	}
 	t := theirs.Payload
@@ -123,9 +123,6 @@ func (g *Gate) Revoke(ctx context.Context, consumer string) (ended []string, err
 	}
 	return ended, nil
 }
-
-// older says whether an instruction was overtaken by one that we have seen.
-func older(f, seen api.Fence) bool { return f.Lineage == seen.Lineage && f.Revision < seen.Revision }
 
 // answer accepts or refuses a held reservation.
 func (g *Gate) answer(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {

@@ -6,6 +6,7 @@
 package kube
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -60,18 +61,18 @@ func (j *Journal) Load(ctx context.Context, onSnapshot func(journal.Head, []byte
 
 // Append implements journal.Journal.
 func (j *Journal) Append(ctx context.Context, after journal.Head, events [][]byte) (journal.Head, error) {
-	return j.change(ctx, true, func(image *journal.Image) error { return image.Append(after, events) })
+	return j.change(ctx, func(image *journal.Image) error { return image.Append(after, events) })
 }
 
 // Snapshot implements journal.Journal.
 func (j *Journal) Snapshot(ctx context.Context, at journal.Head, state []byte) error {
-	_, err := j.change(ctx, false, func(image *journal.Image) error { return image.Snapshot(at, state) })
+	_, err := j.change(ctx, func(image *journal.Image) error { return image.Snapshot(at, state) })
 	return err
 }
 
 // NewLineage implements journal.Journal.
 func (j *Journal) NewLineage(ctx context.Context, after journal.Head) (journal.Head, error) {
-	return j.change(ctx, true, func(image *journal.Image) error { return image.NewLineage(after) })
+	return j.change(ctx, func(image *journal.Image) error { return image.NewLineage(after) })
 }
 
 // Close implements journal.Journal.
@@ -84,7 +85,7 @@ func (j *Journal) Close() error {
 
 // change writes what the journal is after a change. One after which the snapshot is the same does not pack it again: that takes longer than
 // all else.
-func (j *Journal) change(ctx context.Context, same bool, change func(*journal.Image) error) (journal.Head, error) {
+func (j *Journal) change(ctx context.Context, change func(*journal.Image) error) (journal.Head, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if err := ctx.Err(); err != nil {
@@ -98,7 +99,7 @@ func (j *Journal) change(ctx context.Context, same bool, change func(*journal.Im
 	err := change(&next)
 	var made content
 	packed := j.packed
-	if !same {
+	if !bytes.Equal(next.State, j.image.State) {
 		packed = nil
 	}
 	if err == nil {
