@@ -237,8 +237,12 @@ func (x *Exchange) Run(ctx context.Context) error {
 	}
 }
 
-// gather takes what else is waiting.
+// gather takes what else is waiting. Those who are about to ask go first, as long as more of them come: where they wait for a core, a commit
+// of what few have asked would take it from them, and each would cost as much as one of what all ask.
 func (x *Exchange) gather(first *order) []*order {
+	for waiting := -1; waiting < len(x.orders); runtime.Gosched() {
+		waiting = len(x.orders)
+	}
 	batch := append(make([]*order, 0, 1+len(x.orders)), first)
 	for len(batch) < maxBatch {
 		select {
