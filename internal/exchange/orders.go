@@ -65,8 +65,9 @@ func (x *Exchange) Recall(ctx context.Context, all map[string]*market.Measured) 
 
 // Try remembers why a request that waits could not be served when it was last tried. Errors: Unavailable.
 func (x *Exchange) Try(ctx context.Context, id string, why *api.Decision) error {
+	kept := market.Explain(why)
 	return x.give(ctx, &order{observe: func(s *market.State, _ market.Time) error {
-		s.Try(id, why)
+		s.Try(id, kept)
 		return nil
 	}})
 }

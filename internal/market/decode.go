@@ -2,6 +2,7 @@ package market
 
 import (
 	"bytes"
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -175,9 +176,7 @@ func (d *decoder) reservation() *ReservationEvent {
 	d.name("via", &r.Via)
 	d.value("object", &r.Object)
 	d.value("fence", &r.Fence)
-	if d.has("decision") {
-		e.Decision = d.decision()
-	}
+	d.why(&e.Why)
 	return e
 }
 
@@ -264,57 +263,11 @@ func (d *decoder) amounts() api.Resources {
 	return all
 }
 
-func (d *decoder) decision() *api.Decision {
-	out := &api.Decision{}
-	d.take('{')
-	d.int("considered", &out.Considered)
-	d.int("hidden", &out.Hidden)
-	if d.has("eliminated") {
-		out.Eliminated = []api.Elimination{}
-		d.list(func() {
-			var e api.Elimination
-			d.take('{')
-			d.name("filter", &e.Filter)
-			d.name("reason", &e.Reason)
-			d.int("count", &e.Count)
-			d.take('}')
-			out.Eliminated = append(out.Eliminated, e)
-		})
+func (d *decoder) why(into *Why) {
+	if d.has("decision") {
+		begin := d.at
+		d.skip()
+		d.odd = d.odd || !json.Valid(d.b[begin:d.at])
+		*into = bytes.Clone(d.b[begin:d.at])
 	}
-	d.int("candidates", &out.Candidates)
-	if d.has("top") {
-		out.Top = make([]api.Scored, 0, 5)
-		d.list(func() { out.Top = append(out.Top, d.scored()) })
-	}
-	d.value("nearestMiss", &out.NearestMiss)
-	d.int("parts", &out.Parts)
-	d.name("chosen", &out.Chosen)
-	if d.has("sequence") {
-		d.take('{')
-		d.integer("incarnation", &out.Sequence.Incarnation)
-		d.integer("number", &out.Sequence.Number)
-		d.take('}')
-	}
-	d.take('}')
-	return out
-}
-
-func (d *decoder) scored() (s api.Scored) {
-	d.take('{')
-	d.name("cluster", &s.Cluster)
-	d.integer("score", &s.Score)
-	if d.has("scores") {
-		s.Scores = make([]api.Score, 0, 2)
-		d.list(func() {
-			var by api.Score
-			d.take('{')
-			d.name("scorer", &by.Scorer)
-			d.integer("value", &by.Value)
-			d.take('}')
-			s.Scores = append(s.Scores, by)
-		})
-	}
-	d.value("bought", &s.Bought)
-	d.take('}')
-	return s
 }

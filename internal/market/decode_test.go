@@ -10,8 +10,10 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
 )
@@ -108,6 +110,40 @@ func FuzzReadDelta(f *testing.F) {
 		var got, want api.MeasurementDelta
 		wrong := json.Unmarshal(data, &want)
 		if err := ReadDelta(data, &got); fmt.Sprint(err) != fmt.Sprint(wrong) || err == nil && !reflect.DeepEqual(got, want) {
+			t.Errorf("%s is read as %+v, %v; want %+v, %v", data, got, err, want, wrong)
+		}
+	})
+}
+
+// So it does with requests.
+func FuzzReadRequest(f *testing.F) {
+	hour := &metav1.Duration{Duration: time.Hour}
+	for _, request := range []api.Request{
+		{}, {Resources: api.Resources{"cpu": resource.MustParse("2"), "memory": resource.MustParse("4Gi")}, Where: `region == "eu"`, Duration: hour},
+	} {
+		data, err := json.Marshal(api.ReservationCreate{Request: request})
+		if err != nil {
+			f.Fatal(err)
+		}
+		if !new(RequestReader).read(data, &api.ReservationCreate{}) {
+			f.Errorf("%s is odd", data)
+		}
+		f.Add(append(data, '\n'))
+	}
+	for _, odd := range []string{
+		``, `{`, `{}`, `null`, `{"request":null}`, `{"request":{}} {}`, `{"request":{},"more":1}`, `{"request":{"duration":"1"}}`, `{"request":{"duration":null,"wait":"1h"}}`,
+		`{"request":{"where":"a","resources":{"cpu":1}}}`, `{"request":{"resources":{"cpu":"1","cpu":"2"}}}`, `{"request":{"priority":3000000000}}`, `{"Request":{}}`,
+	} {
+		f.Add([]byte(odd))
+	}
+	var reader RequestReader // which knows all that it has read
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if farExponent.Match(data) {
+			return
+		}
+		var got, want api.ReservationCreate
+		wrong := json.Unmarshal(data, &want)
+		if err := reader.Read(data, &got); fmt.Sprint(err) != fmt.Sprint(wrong) || err == nil && !reflect.DeepEqual(got, want) {
 			t.Errorf("%s is read as %+v, %v; want %+v, %v", data, got, err, want, wrong)
 		}
 	})

@@ -30,7 +30,7 @@ func (w *encoder) event(e Event) {
 
 func (w *encoder) snapshot(s snapshot) {
 	w.open('{')
-	w.number("revision", int64(s.Revision))
+	w.unsigned("revision", s.Revision)
 	w.number("time", int64(s.Time))
 	if len(s.Members) > 0 {
 		w.value("members", s.Members)
@@ -50,7 +50,7 @@ func (w *encoder) snapshot(s snapshot) {
 		for _, k := range s.Reservations {
 			w.open('{')
 			w.reservation(&k.ReservationEvent)
-			w.number("revision", int64(k.Revision))
+			w.unsigned("revision", k.Revision)
 			w.shut("}")
 		}
 		w.shut("]")
@@ -119,13 +119,9 @@ func (w *encoder) reservation(r *ReservationEvent) {
 	if r.Fence != (api.Fence{}) {
 		w.value("fence", r.Fence)
 	}
-	if r.Decision != nil {
-		if r.prepared != nil {
-			w.raw(r.prepared.decision)
-		} else {
-			w.explanation(r.Decision)
-		}
-		w.choice(r.Decision)
+	if r.Why != nil {
+		w.key("decision")
+		w.b = append(w.b, r.Why...)
 	}
 }
 
@@ -231,7 +227,6 @@ func (w *encoder) size(size Amounts) {
 
 // explanation begins a decision: what is known before the choice, which ends it.
 func (w *encoder) explanation(d *api.Decision) {
-	w.key("decision")
 	w.open('{')
 	w.number("considered", int64(d.Considered))
 	w.numberIfAny("hidden", int64(d.Hidden))
@@ -323,6 +318,11 @@ func (w *encoder) key(name string) {
 func (w *encoder) number(name string, v int64) {
 	w.key(name)
 	w.b = strconv.AppendInt(w.b, v, 10)
+}
+
+func (w *encoder) unsigned(name string, v uint64) {
+	w.key(name)
+	w.b = strconv.AppendUint(w.b, v, 10)
 }
 
 func (w *encoder) numberIfAny(name string, v int64) {

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"reflect"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
 	"github.com/bourse-dev/bourse/api"
@@ -28,32 +30,69 @@ func sameAsMarshal(t rapid.TB, e market.Event) {
 // Each field of a reservation and of its decision is written, alone and with all others: one that is added and
 // forgotten in the encoder would be lost at the next restart.
 func TestEveryFieldIsEncoded(t *testing.T) {
-	all := market.Event{Time: noon, Reservation: &market.ReservationEvent{Reservation: &market.Reservation{}, Decision: &api.Decision{}}}
-	sameAsMarshal(t, all)
-	for _, record := range []any{all.Reservation.Reservation, all.Reservation.Decision} {
-		v := reflect.ValueOf(record).Elem()
-		for i := range v.NumField() {
-			if v.Type().Field(i).Tag.Get("json") == "-" {
-				continue
-			}
-			one := market.Event{Time: noon, Reservation: &market.ReservationEvent{Reservation: &market.Reservation{}}}
-			alone := reflect.ValueOf(one.Reservation.Reservation).Elem()
-			if _, decision := record.(*api.Decision); decision {
-				one.Reservation.Decision = &api.Decision{}
-				alone = reflect.ValueOf(one.Reservation.Decision).Elem()
-			}
-			fill(alone.Field(i))
-			fill(v.Field(i))
-			t.Run(v.Type().Field(i).Name, func(t *testing.T) { sameAsMarshal(t, one) })
+	all := &market.Reservation{}
+	eachField(t, reflect.ValueOf(all).Elem(), func(t *testing.T, alone reflect.Value) {
+		r := alone.Interface().(market.Reservation)
+		for _, why := range []market.Why{nil, market.Explain(&api.Decision{})} {
+			sameAsMarshal(t, market.Event{Time: noon, Reservation: &market.ReservationEvent{Reservation: &r, Why: why}})
 		}
+	})
+	eachField(t, reflect.ValueOf(&api.Decision{}).Elem(), func(t *testing.T, alone reflect.Value) {
+		d := alone.Interface().(api.Decision)
+		want, err := json.Marshal(d)
+		why := market.Explain(&d)
+		if err != nil || string(why) != string(want) {
+			t.Fatalf("explained as\n%s\nwant\n%s, %v", why, want, err)
+		}
+		if got := why.Decision(); !reflect.DeepEqual(*got, d) {
+			t.Errorf("read as %s", dump(got))
+		}
+	})
+}
+
+// What a party reads of a reservation, and what it asked, is spelled as json.Marshal does, field by field.
+func TestEveryFieldIsAnswered(t *testing.T) {
+	eachField(t, reflect.ValueOf(&api.Reservation{}).Elem(), func(t *testing.T, alone reflect.Value) {
+		e := &api.Envelope[api.Reservation]{ID: "r-1", Revision: 1<<64 - 1, Payload: alone.Interface().(api.Reservation)}
+		want, err := json.Marshal(e)
+		got, failed := market.AppendAnswer([]byte("so: "), e)
+		if err != nil || failed != nil || string(got) != "so: "+string(want) {
+			t.Fatalf("answered\n%s, %v\nwant\n%s, %v", got, failed, want, err)
+		}
+	})
+	eachField(t, reflect.ValueOf(&api.Request{}).Elem(), func(t *testing.T, alone reflect.Value) {
+		in := &api.ReservationCreate{Request: alone.Interface().(api.Request)}
+		want, err := json.Marshal(in)
+		got, failed := market.AppendRequest(nil, in)
+		if err != nil || failed != nil || string(got) != string(want) {
+			t.Fatalf("asked\n%s, %v\nwant\n%s, %v", got, failed, want, err)
+		}
+	})
+}
+
+// eachField checks a record with each of its fields alone, with none and with all.
+func eachField(t *testing.T, all reflect.Value, check func(t *testing.T, alone reflect.Value)) {
+	check(t, all)
+	for i := range all.NumField() {
+		if all.Type().Field(i).Tag.Get("json") == "-" {
+			continue
+		}
+		alone := reflect.New(all.Type()).Elem()
+		fill(alone.Field(i))
+		fill(all.Field(i))
+		t.Run(all.Type().Field(i).Name, func(t *testing.T) { check(t, alone) })
 	}
-	sameAsMarshal(t, all)
+	check(t, all)
 }
 
 // fill gives a value, and all that is in it, something to say.
 func fill(v reflect.Value) {
 	if q, ok := v.Addr().Interface().(*resource.Quantity); ok {
 		*q = resource.MustParse("1500m")
+		return
+	}
+	if at, ok := v.Addr().Interface().(*metav1.Time); ok {
+		*at = metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 678, time.FixedZone("", 3600)))
 		return
 	}
 	switch v.Kind() {

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-
-	"github.com/bourse-dev/bourse/api"
 )
 
 // Event is a fact of the market. Exactly one field is set: what is now true in
@@ -28,7 +26,7 @@ type Event struct {
 // ReservationEvent is a reservation as it is now, with the decision if one was made.
 type ReservationEvent struct {
 	*Reservation
-	Decision *api.Decision `json:"decision,omitempty"`
+	Why Why `json:"decision,omitempty"`
 	// prepared is part of it, encoded already. See Prepare.
 	prepared *prepared
 }

@@ -46,7 +46,7 @@ func (s *State) begins(c *Hold, now Time) (out Outcome, err error, done bool) {
 			return Outcome{}, api.Errorf(api.CodeKeyReused, "key %.80q made reservation %s from another request", c.Key, id).
 				At("Idempotency-Key").Fix("use a new key for a new request"), true
 		}
-		return Outcome{Reservation: r, Decision: r.Decision}, nil, true
+		return Outcome{Reservation: r, Decision: r.Why.Decision()}, nil, true
 	}
 	if !utf8.ValidString(c.Key) { // a journal could not give it back
 		return Outcome{}, api.Invalid("Idempotency-Key", "%.80q is not UTF-8", c.Key).Fix("use printable characters"), true
@@ -102,7 +102,7 @@ func (c *Hold) decide(s *State, now Time) (Outcome, error) {
 		decision.Sequence = s.providers[r.Provider].measured.Sequence
 	}
 	out := changed(r, now)
-	out.Events[0].Reservation.Decision, out.Decision = decision, decision
+	out.Events[0].Reservation.Why, out.Decision = c.why(decision), decision
 	if c.Plans == nil { // else it was not known of which plan it is
 		out.Events[0].Reservation.prepared = c.prepared
 	}

@@ -19,7 +19,7 @@ func TestHold(t *testing.T) {
 	if want := (api.Sequence{Incarnation: 1, Number: 1}); out.Decision.Chosen != "rome" || out.Decision.Sequence != want || out.Decision.Considered != 3 {
 		t.Errorf("decided %s", dump(out.Decision))
 	}
-	if d.state.Decision("r") == nil {
+	if d.state.Why("r") == nil {
 		t.Error("the decision is not kept")
 	}
 	d.must(request("s", 5))
@@ -96,7 +96,7 @@ func TestNoCandidates(t *testing.T) {
 	h.Candidates = nil
 	d.must(h)
 	d.want("r", api.Rejected, api.ReasonNoCandidate, "", 8000)
-	if d.state.Decision("r") == nil {
+	if d.state.Why("r") == nil {
 		t.Error("a rejection has no explanation")
 	}
 }

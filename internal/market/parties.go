@@ -74,13 +74,13 @@ func (s *State) Tokens() []*Token {
 	return out
 }
 
-// Decision returns the explanation of a reservation, or nil: of one that waits that of its last try.
-func (s *State) Decision(id string) *api.Decision {
+// Why returns the explanation of a reservation, or nil: of one that waits that of its last try.
+func (s *State) Why(id string) Why {
 	if last := s.tries[id]; last != nil {
 		return last
 	}
 	if r := s.reservations[id]; r != nil {
-		return r.Decision
+		return r.Why
 	}
 	return nil
 }

@@ -97,7 +97,7 @@ func (c Serve) decide(s *State, now Time) (Outcome, error) {
 	decision := *c.Decision
 	decision.Chosen, decision.Sequence = r.Provider, s.providers[r.Provider].measured.Sequence
 	out := changed(r, now)
-	out.Events[0].Reservation.Decision, out.Decision = &decision, &decision
+	out.Events[0].Reservation.Why, out.Decision = Explain(&decision), &decision
 	return out, nil
 }
 
@@ -107,7 +107,7 @@ func (s *State) waited(r *Reservation, now Time) Outcome {
 		return over(r, api.Expired, api.ReasonNotAccepted, "nothing more was heard of it", now)
 	}
 	out := over(r, api.Rejected, api.ReasonNoCandidate, "no cluster could serve it while it waited", now)
-	out.Events[0].Reservation.Decision = s.tries[r.ID]
+	out.Events[0].Reservation.Why = s.tries[r.ID]
 	return out
 }
 
@@ -141,8 +141,8 @@ func (s *State) Position(r *Reservation) int {
 }
 
 // Try remembers why a request that waits could not be served when it was last tried: soft state, like a measurement.
-func (s *State) Try(id string, d *api.Decision) {
+func (s *State) Try(id string, why Why) {
 	if r := s.reservations[id]; r != nil && r.State == api.Pending {
-		s.tries[id] = d
+		s.tries[id] = why
 	}
 }

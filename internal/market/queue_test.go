@@ -83,15 +83,15 @@ func TestWaits(t *testing.T) {
 		t.Errorf("%s", dump(r))
 	}
 	d.must(market.Refuse{ID: "r", By: "paris", Generation: 2, Reason: api.ReasonUnreachable})
-	d.state.Try("r", &api.Decision{Considered: 7})
-	if got := d.state.Decision("r"); got.Considered != 7 {
+	d.state.Try("r", market.Explain(&api.Decision{Considered: 7}))
+	if got := d.state.Why("r").Decision(); got.Considered != 7 {
 		t.Errorf("explained by %+v", got)
 	}
 	d.pass(50*time.Minute - time.Millisecond)
 	d.want("r", api.Pending, api.ReasonNoCandidate, "", all)
 	d.now++
 	d.fails(api.CodeConflict, served("r", "rome"))
-	if out, err := market.Decide(d.state, market.Tick{}, d.now); err != nil || out.Events[0].Reservation.Decision.Considered != 7 {
+	if out, err := market.Decide(d.state, market.Tick{}, d.now); err != nil || out.Events[0].Reservation.Why.Decision().Considered != 7 {
 		t.Errorf("rejected with %s, %v", dump(out.Events), err)
 	}
 }

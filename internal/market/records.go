@@ -142,10 +142,10 @@ type Reservation struct {
 	// Fence is, in an agent, the newest instruction that it has seen.
 	Fence api.Fence `json:"fence,omitzero"`
 
-	// Revision is the journal's when it last changed, Decision the kept explanation, Offer the one that Sale names. Set by Apply.
-	Revision uint64        `json:"-"`
-	Decision *api.Decision `json:"-"`
-	Offer    *Offer        `json:"-"`
+	// Revision is the journal's when it last changed, Why the kept explanation, Offer the one that Sale names. Set by Apply.
+	Revision uint64 `json:"-"`
+	Why      Why    `json:"-"`
+	Offer    *Offer `json:"-"`
 }
 
 // Stretch is a time for which units of a plan were sold: from From to the next one's.

@@ -52,10 +52,10 @@ type State struct {
 	providers    map[string]*provider
 	slots        []*provider // in the order they became known
 	counts       map[api.State]int
-	taken        map[string]*taken        // by consumer; of none of them nothing
-	waiting      []*Reservation           // in the order in which they are served
-	queued       uint64                   // how often that changed
-	tries        map[string]*api.Decision // of those that wait, since the start
+	taken        map[string]*taken // by consumer; of none of them nothing
+	waiting      []*Reservation    // in the order in which they are served
+	queued       uint64            // how often that changed
+	tries        map[string]Why    // of those that wait, since the start
 	due          dueQueue
 	dirty        []*provider // to publish, each once
 	awake        awake
@@ -78,7 +78,7 @@ func New(self string) *State {
 		providers:    map[string]*provider{},
 		counts:       map[api.State]int{},
 		taken:        map[string]*taken{},
-		tries:        map[string]*api.Decision{},
+		tries:        map[string]Why{},
 		awake:        awake{asleep: true},
 	}
 }
@@ -134,8 +134,8 @@ func (s *State) Apply(e Event) {
 // old record took it.
 func (s *State) put(e *ReservationEvent, revision uint64) {
 	r, old := e.Reservation, s.reservations[e.ID]
-	if r.Revision, r.Decision = revision, e.Decision; r.Decision == nil && old != nil {
-		r.Decision = old.Decision
+	if r.Revision, r.Why = revision, e.Why; r.Why == nil && old != nil {
+		r.Why = old.Why
 	}
 	if old != nil {
 		s.counts[old.State]--
@@ -235,7 +235,7 @@ func (s *State) Snapshot() func() ([]byte, error) {
 	out.Members, out.Tokens, out.Offers, out.Spent = s.Members(), s.Tokens(), s.Offers(), s.allSpent()
 	out.Reservations = make([]kept, 0, len(s.reservations))
 	for _, r := range s.reservations {
-		out.Reservations = append(out.Reservations, kept{ReservationEvent{Reservation: r, Decision: r.Decision}, r.Revision})
+		out.Reservations = append(out.Reservations, kept{ReservationEvent{Reservation: r, Why: r.Why}, r.Revision})
 	}
 	for _, p := range s.slots {
 		if p.presence != nil {

@@ -77,11 +77,11 @@ func TestWhatIsOverIsForgotten(t *testing.T) {
 	d.must(market.CreateToken{Token: market.Token{ID: "t", Hash: "h", Expires: noon + 1000}})
 	d.pass(market.HoldTime)
 	d.pass(market.Retention - time.Millisecond)
-	if d.state.Reservation("r") == nil || d.state.Decision("r") == nil {
+	if d.state.Reservation("r") == nil || d.state.Why("r") == nil {
 		t.Error("forgotten too early")
 	}
 	d.pass(time.Millisecond)
-	if d.state.Reservation("r") != nil || d.state.Decision("r") != nil || len(d.state.Of("paris", 0)) > 0 || len(d.state.Tokens()) > 0 {
+	if d.state.Reservation("r") != nil || d.state.Why("r") != nil || len(d.state.Of("paris", 0)) > 0 || len(d.state.Tokens()) > 0 {
 		t.Error("not forgotten")
 	}
 }

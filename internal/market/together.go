@@ -42,7 +42,7 @@ func (c HoldTogether) decide(s *State, now Time) (Outcome, error) {
 		decision := *part.Decision
 		decision.Chosen, decision.Sequence = r.Provider, s.providers[r.Provider].measured.Sequence
 		held := changed(r, now)
-		held.Events[0].Reservation.Decision = &decision
+		held.Events[0].Reservation.Why = Explain(&decision)
 		out.Events = append(out.Events, held.Events...)
 		if out.Reservation == nil {
 			out.Reservation, out.Decision = r, &decision

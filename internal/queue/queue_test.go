@@ -110,7 +110,7 @@ func TestALongQueue(t *testing.T) {
 	_ = x.Read(ctx, func(m *market.State) {
 		for _, r := range m.Waiting() {
 			all[r.ID]++
-			if d := m.Decision(r.ID); d == nil || d.Considered == 0 {
+			if d := m.Why(r.ID).Decision(); d == nil || d.Considered == 0 {
 				t.Fatalf("%s has no explanation", r.ID)
 			}
 		}

@@ -48,21 +48,61 @@ func (l *limits) allow(c Caller, r *http.Request) bool {
 	return limiter.Allow()
 }
 
-// jsonFormat reads JSON that is not deeper than any of our payloads, and writes it.
-var jsonFormat = huma.Format{
-	Marshal: func(w io.Writer, v any) error { return json.NewEncoder(w).Encode(v) },
-	Unmarshal: func(data []byte, v any) error {
-		if err := shallow(data); err != nil {
-			return err
-		}
-		if delta, unvalidated := v.(*api.MeasurementDelta); unvalidated {
-			if err := plain(data); err != nil {
+// jsonFormat reads JSON that is not deeper than any of our payloads, and writes it: what comes and goes most often without reflection.
+func jsonFormat() huma.Format {
+	var requests requestReader
+	return huma.Format{
+		Marshal: func(w io.Writer, v any) error {
+			if answer, often := v.(api.Envelope[api.Reservation]); often {
+				return buffered(func(b []byte) ([]byte, error) {
+					data, err := market.AppendAnswer(b, &answer)
+					if err == nil {
+						_, err = w.Write(append(data, '\n'))
+					}
+					return data, err
+				})
+			}
+			return json.NewEncoder(w).Encode(v)
+		},
+		Unmarshal: func(data []byte, v any) error {
+			if err := shallow(data); err != nil {
 				return err
 			}
-			return readable(market.ReadDelta(data, delta))
-		}
-		return readable(json.Unmarshal(data, v))
-	},
+			switch v := v.(type) {
+			case *api.ReservationCreate:
+				return readable(requests.Read(data, v))
+			case *api.MeasurementDelta: // not validated
+				if err := plain(data); err != nil {
+					return err
+				}
+				return readable(market.ReadDelta(data, v))
+			}
+			return readable(json.Unmarshal(data, v))
+		},
+	}
+}
+
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// buffered lets write append to an empty buffer, which is used again.
+func buffered(write func([]byte) ([]byte, error)) error {
+	b := buffers.Get().(*[]byte)
+	defer buffers.Put(b)
+	var err error
+	*b, err = write((*b)[:0])
+	return err
+}
+
+// requestReader reads requests on any goroutine.
+type requestReader struct {
+	mu sync.Mutex
+	market.RequestReader
+}
+
+func (r *requestReader) Read(data []byte, into *api.ReservationCreate) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.RequestReader.Read(data, into)
 }
 
 // shallow refuses JSON that nests deeper than maxDepth, before anything is built from it.

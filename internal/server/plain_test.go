@@ -12,7 +12,7 @@ func TestAnAdvertisementWithAnAbsurdExponentIsRefusedAtOnce(t *testing.T) {
 		"1e-99999999": false, "1.5E+999": false, "9e999": false, ".1e100": false,
 		"12e2": true, "1e-9": true, "8Gi": true, "1E": true,
 	} {
-		err := jsonFormat.Unmarshal([]byte(`{"pools":{"general":{"allocated":{"cpu":"`+amount+`"}}}}`), new(api.MeasurementDelta))
+		err := jsonFormat().Unmarshal([]byte(`{"pools":{"general":{"allocated":{"cpu":"`+amount+`"}}}}`), new(api.MeasurementDelta))
 		if (err == nil) != fine {
 			t.Errorf("%s: %v", amount, err)
 		}

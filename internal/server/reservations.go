@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"net/http"
 	"strconv"
 	"strings"
@@ -108,7 +107,7 @@ func (s *Server) repeated(ctx context.Context, consumer, key, digest string, cau
 	if err != nil || key == "" || r == nil || r.Digest != digest {
 		return market.Outcome{}, cause
 	}
-	return market.Outcome{Reservation: r, Decision: r.Decision}, nil
+	return market.Outcome{Reservation: r, Decision: r.Why.Decision()}, nil
 }
 
 // placeTries is how often a request is decided again because others were faster.
@@ -131,11 +130,11 @@ func (s *Server) createReservation(ctx context.Context, in *struct {
 func (s *Server) Reserve(ctx context.Context, consumer, key string, in api.ReservationCreate) (out market.Outcome, err error) {
 	ask, sale, err := s.ask(consumer, in.Request)
 	if err != nil {
-		return s.repeated(ctx, consumer, key, digest(in), err)
+		return s.repeated(ctx, consumer, key, digest(&in), err)
 	}
 	request := ask.Request // it is kept, and the ask is not
 	hold := &market.Hold{
-		ID: newID("r-"), Key: key, Digest: digest(in), Consumer: consumer,
+		ID: newID("r-"), Key: key, Digest: digest(&in), Consumer: consumer,
 		Request: &request, Pool: ask.Request.Pool, Size: ask.Size, Duration: ask.Duration, Sale: sale, Caps: s.Caps,
 	}
 	if ask.Request.Split > 1 {
@@ -197,10 +196,15 @@ func (s *Server) premature() bool {
 	return false
 }
 
-func digest(v any) string {
-	data, _ := json.Marshal(v) // our own payloads always encode
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:16])
+// digest tells one request from another.
+func digest(in *api.ReservationCreate) (text string) {
+	_ = buffered(func(b []byte) ([]byte, error) {
+		data, err := market.AppendRequest(b, in) // our own payloads always encode
+		sum := sha256.Sum256(data)
+		text = hex.EncodeToString(sum[:16])
+		return data, err
+	})
+	return text
 }
 
 // answer is the reservation that a command led to, as the caller may see it.
@@ -273,11 +277,12 @@ func (s *Server) getReservation(ctx context.Context, in *ReservationPath) (*tagg
 
 // find returns a reservation of which the caller is a party; an operator sees all.
 func (s *Server) find(ctx context.Context, id string, c Caller) (r *market.Reservation, decision *api.Decision, err error) {
-	err = s.Exchange.Read(ctx, func(m *market.State) { r, decision = m.Reservation(id), m.Decision(id) })
+	var why market.Why
+	err = s.Exchange.Read(ctx, func(m *market.State) { r, why = m.Reservation(id), m.Why(id) })
 	if err == nil && (r == nil || c.Role != tlsid.RoleOperator && !r.Concerns(c.Name)) {
 		err = api.Errorf(api.CodeNotFound, "no reservation %.80q of yours", id)
 	}
-	return r, decision, err
+	return r, why.Decision(), err
 }
 
 type signedCall struct {

@@ -87,7 +87,8 @@ func newAPI(mux *http.ServeMux) huma.API {
 	config := huma.DefaultConfig("Bourse", api.Version)
 	config.Info.Description = "A resource broker for Liqo federations."
 	config.DocsPath, config.SchemasPath, config.CreateHooks = "", "", nil
-	config.Formats = map[string]huma.Format{"application/json": jsonFormat, "json": jsonFormat}
+	format := jsonFormat()
+	config.Formats = map[string]huma.Format{"application/json": format, "json": format}
 	config.NoFormatFallback = false
 	config.RejectUnknownQueryParameters = true
 	registry := config.Components.Schemas

@@ -213,7 +213,7 @@ func (b *books) reserved() ([]market.Event, error) {
 		r.Assignment, r.Acceptance = assignment, acceptance
 		decision := h.decision
 		decision.Chosen = r.Provider
-		events = append(events, market.Event{Time: b.now, Reservation: &market.ReservationEvent{Reservation: r, Decision: &decision}})
+		events = append(events, market.Event{Time: b.now, Reservation: &market.ReservationEvent{Reservation: r, Why: market.Explain(&decision)}})
 	}
 	return events, nil
 }

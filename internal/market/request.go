@@ -1,0 +1,40 @@
+package market
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// RequestReader reads what clusters ask for, as ReadDelta does what they advertise. Requests are kept for long and many are alike, so what
+// they say alike is kept once. It is for one goroutine at a time; its zero value is ready.
+type RequestReader struct {
+	known known
+	size  int // of what was read since it knew nothing
+}
+
+// Read reads the JSON of a request, in any spelling. Errors: those of encoding/json.
+func (r *RequestReader) Read(data []byte, into *api.ReservationCreate) error {
+	if r.read(bytes.Trim(data, " \t\r\n"), into) {
+		return nil
+	}
+	*into = api.ReservationCreate{}
+	return json.Unmarshal(data, into)
+}
+
+func (r *RequestReader) read(data []byte, into *api.ReservationCreate) bool {
+	if r.size += len(data); r.size > maxKnown || r.known.texts == nil { // forgetting is cheaper than remembering what to forget
+		r.known, r.size = newKnown(), len(data)
+	}
+	d := &decoder{b: data, known: r.known}
+	d.take('{')
+	if d.has("request") {
+		into.Request = *d.request()
+	}
+	d.take('}')
+	return d.done()
+}
+
+// maxKnown is how many bytes of requests are read before all that is known of them is forgotten.
+const maxKnown = 4 << 20
