@@ -95,7 +95,9 @@ type Options struct {
 	DistributedCatalog bool
 	// HealthAddress and MetricsAddress serve /livez, /readyz and /metrics. "0" or empty: not.
 	HealthAddress, MetricsAddress string
-	Log                           *slog.Logger
+	// Clock is the machine's unless a test says otherwise.
+	Clock exchange.Clock
+	Log   *slog.Logger
 }
 
 const (
@@ -259,7 +261,7 @@ func (a *agent) lead(ctx context.Context) error {
 	}
 	key := client.ObjectKey{Namespace: a.Namespace, Name: LedgerName}
 	object := &onward{Journal: kube.New(a.mgr.GetClient(), key)}
-	ledger, err := exchange.Open(ctx, object, exchange.Options{Self: cluster, Resume: true, SnapshotEvery: ledgerTail, Log: log})
+	ledger, err := exchange.Open(ctx, object, exchange.Options{Self: cluster, Resume: true, SnapshotEvery: ledgerTail, Clock: a.Clock, Log: log})
 	if err != nil {
 		return err
 	}

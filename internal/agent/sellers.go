@@ -128,12 +128,14 @@ func (s *sellers) introduce(ctx context.Context, to transport.Broker) error {
 }
 
 // borrower is the half that asks for a request: at the broker of a name, or the first or, while none is reached, at the seller that a
-// purchase names. What has been asked for somewhere stays there. Errors: Unavailable; Invalid for a name that no broker has.
+// purchase names. What has been asked for somewhere stays there; but what is bound changes at the seller's connector while that broker is
+// not reached. Errors: Unavailable; Invalid for a name that no broker has.
 func (s *sellers) borrower(ctx context.Context, broker string, r api.Request, ours *market.Reservation) (*consumer.Borrower, error) {
 	at, name := s.follow.feeds.broker(), ""
 	switch {
 	case ours != nil && isBroker(ours.Via):
-		if at = s.follow.feeds.named(brokerName(ours.Via)); at == nil { // it was removed
+		at = s.follow.feeds.named(brokerName(ours.Via))
+		if removed := at == nil; removed || ours.Bound() && s.follow.feeds.lost(ours.Via, 0) && s.reaches(ctx, ours.Provider) {
 			name = ours.Provider
 		}
 	case ours != nil:
@@ -160,6 +162,15 @@ func (s *sellers) borrower(ctx context.Context, broker string, r api.Request, ou
 		return nil, err
 	}
 	return one.feed.borrower, s.introduce(ctx, one.broker)
+}
+
+// reaches says whether a cluster has a connector that is known here.
+func (s *sellers) reaches(ctx context.Context, cluster string) (is bool) {
+	_ = s.market.Read(ctx, func(m *market.State) {
+		known := m.Member(cluster)
+		is = known != nil && known.Connector != ""
+	})
+	return is
 }
 
 // shown is what the connectors of all whom this cluster knows show, as long as the broker is away.

@@ -152,6 +152,9 @@ func (sh *shell) usageCommand() *cobra.Command {
 		Long: "Usage lists every contract of your cluster, also those that are over: what it has come to by now (reserved x time x the price of the\n" +
 			"day on which it was bought), what it comes to in all, and what its pods request where a namespace is its alone.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if asCSV && cmd.Flags().Changed("output") {
+				return api.Invalid("--csv", "is a form of its own").Fix("leave --output out")
+			}
 			items, self, err := sh.deals(cmd)
 			if err != nil {
 				return err

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -29,21 +30,24 @@ func TestMain(m *testing.M) {
 
 // The command line as a user meets it: each file in testdata/script is a session.
 func TestScript(t *testing.T) {
+	commands := map[string]func(*testscript.TestScript, bool, []string){
+		"exits": exits, "until": untilMatch, "keep": keep, "empty": empty, "private": private, "damage": damage,
+		"contract": contractOf,
+		// join NAME TOKEN lets a cluster join.
+		"join": func(ts *testscript.TestScript, _ bool, args []string) {
+			_, err := member.Join(t, args[0], args[1], time.Now())
+			ts.Check(err)
+		},
+	}
+	maps.Copy(commands, federationCommands)
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata/script",
+		Dir: "testdata/script", Cmds: commands,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("XDG_RUNTIME_DIR", e.WorkDir+"/run")
 			e.Setenv("ADDRESS", freeAddress())
+			e.Setenv("DOCS", documentation())
+			e.Values["federation"] = &played{}
 			return os.Mkdir(e.WorkDir+"/run", 0o700)
-		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "until": untilMatch, "keep": keep, "empty": empty, "private": private, "damage": damage,
-			"contract": contractOf,
-			// join NAME TOKEN lets a cluster join.
-			"join": func(ts *testscript.TestScript, _ bool, args []string) {
-				_, err := member.Join(t, args[0], args[1], time.Now())
-				ts.Check(err)
-			},
 		},
 	})
 }
@@ -75,11 +79,11 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// until PATTERN PROGRAM ARGS... runs a program again and again until it succeeds and writes what matches.
-func untilMatch(ts *testscript.TestScript, _ bool, args []string) {
+// until PATTERN PROGRAM ARGS... runs a program again and again until it succeeds and writes what matches; with ! until it writes what does not.
+func untilMatch(ts *testscript.TestScript, not bool, args []string) {
 	pattern := regexp.MustCompile(args[0])
-	deadline := time.Now().Add(30 * time.Second)
-	for ts.Exec(args[1], args[2:]...) != nil || !pattern.MatchString(ts.ReadFile("stdout")) {
+	deadline := time.Now().Add(90 * time.Second) // an agent waits longer and longer for its broker
+	for ts.Exec(args[1], args[2:]...) != nil || pattern.MatchString(ts.ReadFile("stdout")) == not {
 		if time.Now().After(deadline) {
 			ts.Fatalf("never: %s", args[0])
 		}

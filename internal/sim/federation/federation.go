@@ -61,6 +61,7 @@ type Federation struct {
 	// StopBroker stops the broker alone, and waits for its end: the members go on. StartBroker starts it again.
 	StopBroker func()
 	prototypes broker.Prototypes
+	clock      *clock
 	group      *errgroup.Group
 	stop       context.CancelFunc
 	ctx        context.Context
@@ -97,7 +98,7 @@ func Start(ctx context.Context, dir string, log *slog.Logger, members ...*Member
 func StartWith(ctx context.Context, dir string, log *slog.Logger, prototypes broker.Prototypes, members ...*Member) (*Federation, error) {
 	ctx, stop := context.WithCancel(ctx)
 	prototypes.DistributedCatalog = prototypes.DistributedCatalog || slices.ContainsFunc(members, func(m *Member) bool { return m.DistributedCatalog })
-	f := &Federation{Dir: dir, prototypes: prototypes, Members: map[string]*Member{}, group: &errgroup.Group{}, stop: stop, ctx: ctx, log: log}
+	f := &Federation{Dir: dir, prototypes: prototypes, clock: newClock(), Members: map[string]*Member{}, group: &errgroup.Group{}, stop: stop, ctx: ctx, log: log}
 	if err := f.StartBroker(); err != nil {
 		return nil, f.failed(err)
 	}
@@ -153,7 +154,7 @@ func (f *Federation) startBroker(name, url string) (string, *client.Client, func
 	f.group.Go(func() error {
 		err := broker.Run(ctx, broker.Options{
 			Dir: filepath.Join(f.Dir, name), Listen: address, Socket: socket,
-			Prototypes: f.prototypes, Log: f.log.With("part", name), Ready: func(url string) { ready <- url },
+			Prototypes: f.prototypes, Clock: f.clock, Log: f.log.With("part", name), Ready: func(url string) { ready <- url },
 		})
 		ended <- err
 		close(ended)
@@ -217,7 +218,7 @@ func (f *Federation) startMember(ctx context.Context, m *Member, log *slog.Logge
 			return agent.Run(ctx, agent.Options{
 				ConnectorListen: connector, ConnectorURL: url, DistributedCatalog: m.DistributedCatalog,
 				Kubernetes: m.Cluster.API.Config(), ClusterID: m.Name, Join: join, Objects: m.Through,
-				Identity: store.InDir(filepath.Join(f.Dir, m.Name)), Socket: m.Socket, Log: log.With("part", "agent"),
+				Identity: store.InDir(filepath.Join(f.Dir, m.Name)), Socket: m.Socket, Clock: f.clock, Log: log.With("part", "agent"),
 			})
 		})
 	}

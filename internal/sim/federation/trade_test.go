@@ -243,3 +243,30 @@ func TestTradeWithoutBroker(t *testing.T) {
 		return f.contractsOf(f.rome)[direct.Reservation].Status.State == api.Released && f.contractsOf(f.milan)[direct.Reservation].Status.State == api.Released
 	})
 }
+
+// What was bought through the broker changes at the seller's connector while the broker is away, and the broker hears of it when it is back.
+func TestChangeWithoutBroker(t *testing.T) {
+	f := newFair(t)
+	bought := f.buys(f.rome, "bought", api.Purchase{MaxPrice: webOffer("0.10").Plans[0].Price})
+	if bought.State != api.Reserved {
+		t.Fatalf("%+v", bought)
+	}
+	f.StopBroker()
+	f.until("rome sees that the broker is away", func() bool { return !must(f.rome.People.Status(t.Context()))(t).Connected })
+	if _, err := f.rome.People.ChangeLocally(t.Context(), bought.Reservation, api.ReservationChange{Units: 2}); err != nil {
+		t.Fatal(err)
+	}
+	f.until("it has two units on both sides", func() bool {
+		here, there := f.contractsOf(f.rome)[bought.Reservation], f.contractsOf(f.milan)[bought.Reservation]
+		return here.Status.Terms.Units == 2 && there.Status.Terms.Units == 2 && here.Spec == there.Spec
+	})
+	if err := f.StartBroker(); err != nil {
+		t.Fatal(err)
+	}
+	f.until("the broker counts two units", func() bool {
+		r, err := f.Operator.Reservation(t.Context(), bought.Reservation)
+		milan, err2 := f.Operator.Cluster(t.Context(), "milan")
+		reserved := milan.Payload.Pools[api.GeneralPool].Reserved
+		return err == nil && err2 == nil && r.Payload.State == api.Reserved && r.Payload.Resources.Cpu().Value() == 4 && reserved.Cpu().Value() == 4
+	})
+}

@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"k8s.io/apimachinery/pkg/api/resource"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/sim"
+	"github.com/bourse-dev/bourse/internal/sim/federation"
+)
+
+// federationCommands act on the federation of a script, which unlike that of the demo can lose its broker, and get older.
+var federationCommands = map[string]func(*testscript.TestScript, bool, []string){
+	"federation": startFederation, "as": actAs, "broker": stopOrStartBroker, "pass": passTime, "uses": usesPods, "capture": capture,
+}
+
+// played is the federation of a script, once that has started one.
+type played struct{ *federation.Federation }
+
+func playedIn(ts *testscript.TestScript) *played { return ts.Value("federation").(*played) }
+
+// federation starts one: rome borrows, milan sells and has a connector, paris lends and has none, oslo does nothing. The script acts for
+// rome's people.
+func startFederation(ts *testscript.TestScript, _ bool, _ []string) {
+	dir := ts.MkAbs("federation")
+	ts.Check(os.Mkdir(dir, 0o700))
+	shared := &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}}
+	plan := func(name, amount, currency string) api.Plan {
+		return api.Plan{Name: name, Resources: demoResources("cpu", "2", "memory", "4Gi"), Quantity: 3, Units: &api.Units{Min: 1, Max: 3},
+			Price: &api.Price{Amount: amount, Currency: currency, Period: api.PeriodDay}}
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	f, err := federation.Start(ctx, dir, slog.New(slog.DiscardHandler),
+		&federation.Member{Options: sim.Options{Name: "rome", Nodes: 1}},
+		&federation.Member{Options: sim.Options{Name: "milan", Nodes: 2, CPU: 8, Memory: 32}, Sharing: shared, Connector: true, Offers: map[string]api.OfferSpec{
+			"web": {Type: "compute", Plans: []api.Plan{plan("small", "0.11", "EUR")}},
+			"odd": {Type: "compute", Plans: []api.Plan{plan("yen", "100", "JPY"), plan("free", "0", "EUR")}},
+		}},
+		&federation.Member{Options: sim.Options{Name: "paris", Nodes: 1}, Sharing: shared},
+		&federation.Member{Options: sim.Options{Name: "oslo", Nodes: 1}},
+	)
+	if err != nil {
+		stop()
+		ts.Fatalf("%v", err)
+	}
+	ts.Defer(func() { stop(); _ = f.Stop() })
+	playedIn(ts).Federation = f
+	actAs(ts, false, []string{"rome"})
+}
+
+// as CLUSTER acts for another cluster's people.
+func actAs(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Setenv("BOURSE_SERVER", "unix://"+playedIn(ts).Members[args[0]].Socket)
+}
+
+// broker stop, broker start.
+func stopOrStartBroker(ts *testscript.TestScript, _ bool, args []string) {
+	if args[0] == "stop" {
+		playedIn(ts).StopBroker()
+		return
+	}
+	ts.Check(playedIn(ts).StartBroker())
+}
+
+// pass DURATION lets time pass for all of the federation.
+func passTime(ts *testscript.TestScript, _ bool, args []string) {
+	d, err := time.ParseDuration(args[0])
+	ts.Check(err)
+	playedIn(ts).Pass(d)
+}
+
+// uses RESERVATION NAMESPACE CPU [shared] says in rome what its pods use of a reservation, as its agent does where there is Liqo, which
+// simulated clusters have not.
+func usesPods(ts *testscript.TestScript, _ bool, args []string) {
+	rome, i := playedIn(ts).Members["rome"].Objects, &api.ReservationInstruction{}
+	ts.Check(rome.Get(context.Background(), kube.ObjectKey{Namespace: "default", Name: args[0]}, i))
+	before := i.DeepCopy()
+	i.Status.Namespaces = append(i.Status.Namespaces, api.NamespaceUse{Name: args[1], Used: api.Resources{"cpu": resource.MustParse(args[2])}, Shared: len(args) > 3})
+	ts.Check(rome.Status().Patch(context.Background(), i, kube.MergeFrom(before)))
+}
+
+// capture NAME PATTERN puts what the last program wrote, where the group of a pattern matches, into the environment.
+func capture(ts *testscript.TestScript, _ bool, args []string) {
+	found := regexp.MustCompile(args[1]).FindStringSubmatch(ts.ReadFile("stdout"))
+	if found == nil {
+		ts.Fatalf("nothing matches %s", args[1])
+	}
+	ts.Setenv(args[0], found[1])
+}
+
+// documentation is the folder of docs.
+func documentation() string {
+	dir, err := filepath.Abs("../../docs")
+	if err != nil {
+		panic(err) // there is no working folder
+	}
+	return dir
+}
