@@ -172,12 +172,6 @@ func isPlain(text []byte) bool {
 
 func (d *decoder) number(field string, into *Time) { d.integer(field, (*int64)(into)) }
 
-func (d *decoder) int(field string, into *int) {
-	if d.has(field) {
-		*into = int(d.digits())
-	}
-}
-
 // small is a field that holds 32 bits; 0 if it is not there.
 func (d *decoder) small(field string) (v int32) {
 	if d.has(field) {

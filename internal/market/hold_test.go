@@ -240,6 +240,9 @@ func TestPreparedRecordServesOneDecision(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if why := out.Events[0].Reservation.Why; string(why) != string(market.Explain(out.Decision)) {
+			t.Errorf("kept %s of %s", why, dump(out.Decision))
+		}
 		outs = append(outs, out)
 	}
 	if outs[0].Reservation == outs[1].Reservation || outs[0].Decision == outs[1].Decision {
