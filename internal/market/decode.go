@@ -2,7 +2,6 @@ package market
 
 import (
 	"bytes"
-	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -263,11 +262,11 @@ func (d *decoder) amounts() api.Resources {
 	return all
 }
 
+// why takes an explanation as it is: what reads it will say whether it can be.
 func (d *decoder) why(into *Why) {
 	if d.has("decision") {
 		begin := d.at
 		d.skip()
-		d.odd = d.odd || !json.Valid(d.b[begin:d.at])
 		*into = bytes.Clone(d.b[begin:d.at])
 	}
 }
