@@ -39,6 +39,7 @@ func killedUnderLoad(t *testing.T, b *process, rounds int, offered api.Resources
 	b.start()
 	l := newLoad(b, 6, 3, offered)
 	w := follow(t, l.consumers[0])
+	reached := map[api.State]int{} // after any of the rounds
 	for round := range rounds {
 		l.offer()
 		dead := make(chan struct{})
@@ -58,10 +59,9 @@ func killedUnderLoad(t *testing.T, b *process, rounds int, offered api.Resources
 		if t.Failed() {
 			t.Fatalf("in round %d", round)
 		}
-	}
-	reached := map[api.State]int{}
-	for _, d := range l.deals {
-		reached[d.acknowledged.Payload.State]++
+		for _, d := range l.deals {
+			reached[d.acknowledged.Payload.State]++
+		}
 	}
 	t.Logf("%d reservations, %d answers lost, acknowledged: %v", len(l.deals), l.lost, reached)
 	if l.lost < rounds || reached[api.Held] == 0 || reached[api.Reserved] == 0 || reached[api.Released] == 0 || reached[api.Rejected] == 0 {
