@@ -44,6 +44,9 @@ func (sh *shell) initCommand() *cobra.Command {
 			"nothing is applied. Without an answer nothing is shared. It can be repeated: what it says replaces what it said before.",
 		Example: "  bourse init\n  bourse init --join TOKEN --share 50 --cap nvidia.com/gpu=2 --visible-to rome,oslo --yes\n  bourse init --join TOKEN --without-liqo --dry-run > agent.yaml",
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if s.dryRun && s.yes {
+				return api.Invalid("--yes", "nothing is applied with --dry-run").Fix("leave one of them out")
+			}
 			in := bufio.NewReader(cmd.InOrStdin())
 			if asks := terminal(cmd.InOrStdin()) && !s.yes; asks {
 				if err := s.ask(in, sh.progress, cmd.Flags()); err != nil {
@@ -56,7 +59,6 @@ func (sh *shell) initCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().AddFlagSet(s.flags())
-	cmd.MarkFlagsMutuallyExclusive("dry-run", "yes")
 	return cmd
 }
 
