@@ -113,7 +113,7 @@ func (t stream) run(ctx context.Context, w *exchange.Watch, complete bool) {
 		case errors.Is(err, context.DeadlineExceeded):
 			events = nil
 		case err != nil:
-			_ = t.write([]api.WatchEvent{{Type: api.WatchEnd, Error: api.Errorf(api.CodeUnavailable, "%s", err).Fix("watch again, with the last token")}})
+			_ = t.write([]api.WatchEvent{{Type: api.WatchEnd, Error: api.Errorf(api.CodeUnavailable, "%s", err).Fix("watch again with the last token; agents do so by themselves")}})
 			return
 		default:
 			last = revision
