@@ -62,17 +62,26 @@ func newProcess(t *testing.T) *process {
 	socket := filepath.Join(dir, "broker.sock")
 	b := &process{t: t, dir: dir, socket: socket, address: freeAddress(t), metrics: freeAddress(t), operator: client.New("unix://"+socket, nil)}
 	t.Cleanup(func() {
+		if t.Failed() && b.life != nil {
+			t.Logf("the broker at %s said:\n%s", b.address, b.life.said())
+		}
 		b.kill()
 		os.RemoveAll(dir)
 	})
 	return b
 }
 
+// given are the addresses that some test has: one that is free between two lives of its broker is not another's.
+var given sync.Map
+
 // freeAddress is one that no outgoing connection can get, so that it is still free in the next life.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	for range 100 {
 		address := fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(10_000))
+		if _, has := given.LoadOrStore(address, true); has {
+			continue
+		}
 		if l, err := net.Listen("tcp", address); err == nil {
 			l.Close()
 			return address
