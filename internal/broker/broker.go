@@ -176,13 +176,18 @@ func serve(ctx context.Context, o Options, market *exchange.Exchange, known chec
 		stopMarket()
 		return errors.Join(err, group.Wait())
 	}
+	probes, err := listenProbes(o)
+	if err != nil {
+		stopMarket()
+		return errors.Join(err, socket.Close(), group.Wait())
+	}
 	config := authority.ServerConfig()
 	config.NextProtos = []string{"http/1.1"} // calls are small and connections few: one stream each is cheaper
 	group.Go(func() error { return waiting.Run(ctx) })
 	group.Go(func() error { return keepCheckpoint(ctx, o, market) })
 	group.Go(func() error { return giveBack(ctx) })
-	if o.MetricsAddress != "" {
-		group.Go(func() error { return observe(ctx, o, market) })
+	if probes != nil {
+		group.Go(func() error { return observe(ctx, probes, market) })
 	}
 	if o.Prototypes.Objects {
 		group.Go(func() error { return o.Prototypes.serveObjects(ctx, s) })

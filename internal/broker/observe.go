@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"net"
 	"net/http"
 	"time"
 
@@ -16,11 +17,7 @@ import (
 )
 
 // observe serves what operators' systems look at.
-func observe(ctx context.Context, o Options, x *exchange.Exchange) error {
-	l, err := listenProbes(o)
-	if err != nil {
-		return err
-	}
+func observe(ctx context.Context, l net.Listener, x *exchange.Exchange) error {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &metrics{market: x})
 	mux := http.NewServeMux()

@@ -91,11 +91,11 @@ func answerStandby(ctx context.Context, o Options) error {
 		return server.Serve(ctx, tls.NewListener(listener, authority.ServerConfig()), http.HandlerFunc(refuseStandby))
 	})
 	listeners.Go(func() error { return server.Serve(ctx, socket, http.HandlerFunc(refuseStandby)) })
-	if o.MetricsAddress != "" {
-		probes, err := listenProbes(o)
-		if err != nil {
-			return errors.Join(err, socket.Close(), listener.Close(), listeners.Wait())
-		}
+	probes, err := listenProbes(o)
+	if err != nil {
+		return errors.Join(err, socket.Close(), listener.Close(), listeners.Wait())
+	}
+	if probes != nil {
 		mux := http.NewServeMux()
 		mux.HandleFunc("/livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("standby\n")) })
 		mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
@@ -125,7 +125,11 @@ func listen(o Options) (net.Listener, error) {
 	return l, nil
 }
 
+// listenProbes opens the address of what operators' systems look at, or nothing where none is asked for.
 func listenProbes(o Options) (net.Listener, error) {
+	if o.MetricsAddress == "" {
+		return nil, nil
+	}
 	l, err := net.Listen("tcp", o.MetricsAddress)
 	if err != nil {
 		return nil, api.Invalid("--metrics-bind-address", "%s", err).Fix("give a free address of this machine: HOST:PORT")
