@@ -3,6 +3,7 @@
 package byhand
 
 import (
+	"cmp"
 	"context"
 	"crypto"
 	"crypto/rand"
@@ -11,6 +12,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
@@ -142,17 +144,24 @@ func (p Peering) Slice(ctx context.Context, name string, resources corev1.Resour
 	return s, p.Consumer.Objects.Create(ctx, s)
 }
 
-// Ready waits until a virtual node is Ready.
+// Ready waits until a virtual node is Ready. It watches: one that asks again and again would take from the cluster what it waits for.
 func (p Peering) Ready(ctx context.Context, name string) error {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	return Has(ctx, p.Consumer, node, "virtual node "+name+" is Ready", func() bool {
-		for _, c := range node.Status.Conditions {
-			if c.Type == corev1.NodeReady {
-				return c.Status == corev1.ConditionTrue
-			}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	w, err := p.Consumer.Objects.Watch(ctx, &corev1.NodeList{}, kube.MatchingFields{"metadata.name": name})
+	if err != nil {
+		return err
+	}
+	defer w.Stop()
+	for e := range w.ResultChan() {
+		node, is := e.Object.(*corev1.Node)
+		if is && slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+		}) {
+			return nil
 		}
-		return false
-	})
+	}
+	return fmt.Errorf("virtual node %s is Ready: %w", name, cmp.Or(context.Cause(ctx), errors.New("the watch ended")))
 }
 
 // Close takes all of it down, slices first, and waits until nothing is left.
