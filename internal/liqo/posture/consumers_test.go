@@ -24,7 +24,7 @@ func TestConsumers(t *testing.T) {
 	if err := c.Create(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
-	p := &Policies{Reader: c, Writer: c, Namespace: "bourse"}
+	p := &Policies{Known: c, Reader: c, Writer: c, Namespace: "bourse"}
 	says := func(err error, want map[string]string) {
 		t.Helper()
 		if err == nil {

@@ -144,7 +144,7 @@ func (i *Inspection) policies(ctx context.Context) (found []api.Problem, err err
 		}
 		return nil, err
 	}
-	p := &Policies{Reader: i.Reader, Writer: i.Writer, Namespace: i.Namespace}
+	p := &Policies{Known: i.Lists, Reader: i.Reader, Writer: i.Writer, Namespace: i.Namespace}
 	look := p.Stand
 	if i.Prove {
 		look = p.InForce

@@ -13,9 +13,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
-	"golang.org/x/sync/errgroup"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -32,8 +32,11 @@ import (
 //go:embed policies.yaml
 var manifest []byte
 
-// Policies are those that config/liqo/policies.yaml holds. Reader must read from the API server, not from a cache.
+// Policies are those that config/liqo/policies.yaml holds.
 type Policies struct {
+	// Known reads the policies and their bindings. It may be a cache that a watch keeps: every opening asks, and what changes is known at once.
+	Known client.Reader
+	// Reader must read from the API server.
 	Reader client.Reader
 	client.Writer
 	// Namespace is the agent's.
@@ -41,6 +44,9 @@ type Policies struct {
 }
 
 const (
+	// knownWithin is how long a watch may take to begin, which it does not where the agent may not watch.
+	knownWithin = 10 * time.Second
+
 	apply = "apply config/liqo/policies.yaml"
 	// consumers is the ConfigMap that names the brokered consumers, one key for each, as "CONSUMER.slices" the slices that
 	// each may have with the lengths of their certificate requests, and for the user of each slice as "USER.of" whose it is,
@@ -63,26 +69,27 @@ func (p *Policies) Stand(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var all errgroup.Group // at once: a peering that opens waits for it
+	ctx, cancel := context.WithTimeout(ctx, knownWithin)
+	defer cancel()
 	for _, want := range ours.policies {
-		all.Go(func() error {
-			var have admissionv1.ValidatingAdmissionPolicy
-			if err := p.Reader.Get(ctx, client.ObjectKey{Name: want.Name}, &have); err != nil {
-				return missing("policy", want.Name, err)
-			}
-			return unchanged("ValidatingAdmissionPolicy "+want.Name, have.Spec, want.Spec)
-		})
+		var have admissionv1.ValidatingAdmissionPolicy
+		if err := p.Known.Get(ctx, client.ObjectKey{Name: want.Name}, &have); err != nil {
+			return missing("policy", want.Name, err)
+		}
+		if err := unchanged("ValidatingAdmissionPolicy "+want.Name, have.Spec, want.Spec); err != nil {
+			return err
+		}
 	}
 	for _, want := range ours.bindings {
-		all.Go(func() error {
-			var have admissionv1.ValidatingAdmissionPolicyBinding
-			if err := p.Reader.Get(ctx, client.ObjectKey{Name: want.Name}, &have); err != nil {
-				return missing("binding", want.Name, err)
-			}
-			return unchanged("ValidatingAdmissionPolicyBinding "+want.Name, have.Spec, want.Spec)
-		})
+		var have admissionv1.ValidatingAdmissionPolicyBinding
+		if err := p.Known.Get(ctx, client.ObjectKey{Name: want.Name}, &have); err != nil {
+			return missing("binding", want.Name, err)
+		}
+		if err := unchanged("ValidatingAdmissionPolicyBinding "+want.Name, have.Spec, want.Spec); err != nil {
+			return err
+		}
 	}
-	return all.Wait()
+	return nil
 }
 
 func unchanged(what string, have, want any) error {
@@ -93,8 +100,12 @@ func unchanged(what string, have, want any) error {
 }
 
 func missing(what, name string, err error) error {
-	if apierrors.IsNotFound(err) {
+	switch {
+	case apierrors.IsNotFound(err):
 		return api.Errorf(api.CodeUnavailable, "the admission %s %s is missing: a consumer could grant itself anything", what, name).Fix(apply)
+	case apierrors.IsTimeout(err): // of a watch that does not begin
+		return api.Errorf(api.CodeUnavailable, "the admission %s %s cannot be watched: %s", what, name, err).
+			Fix("apply config/liqo as this version of Bourse ships it: it lets the agent list and watch policies")
 	}
 	return err
 }

@@ -1,6 +1,16 @@
 package posture
 
-import "testing"
+import (
+	"context"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/bourse-dev/bourse/api"
+)
 
 // Each policy is bound, to the list of consumers unless it is about ourselves, and denies; none is left out of what is compared.
 func TestPoliciesAreBound(t *testing.T) {
@@ -15,5 +25,16 @@ func TestPoliciesAreBound(t *testing.T) {
 		if p := ours.policies[i].Spec; *p.FailurePolicy != "Fail" || len(p.Validations) == 0 {
 			t.Errorf("policy %s is %+v", b.Name, p)
 		}
+	}
+}
+
+// An agent that may not watch the policies, because its rights are of an older version, says so and how to mend it.
+func TestPoliciesThatCannotBeWatched(t *testing.T) {
+	cache := interceptor.NewClient(nil, interceptor.Funcs{Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+		return apierrors.NewTimeoutError("failed waiting for the informer to sync", 0)
+	}})
+	err := (&Policies{Known: cache}).Stand(t.Context())
+	if api.CodeOf(err) != api.CodeUnavailable || !strings.Contains(err.Error(), "cannot be watched") {
+		t.Errorf("%v", err)
 	}
 }
