@@ -11,6 +11,7 @@ import (
 	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
 	"github.com/liqotech/liqo/pkg/consts"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -173,24 +174,26 @@ func (c *Consumer) proxy(ctx context.Context, provider string, heard *api.Handsh
 // signed returns the Secret with the nonce and its signature, as Liqo makes it. It is made anew with each opening, so that its UID is a
 // challenge that no older message answers.
 func (c *Consumer) signed(ctx context.Context, namespace, provider string, nonce, signature []byte) (*corev1.Secret, error) {
-	secret := &corev1.Secret{}
-	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: signedNonceSecret}, secret)
-	if err == nil && bytes.Equal(secret.Data[consts.NonceSecretField], nonce) {
-		return secret, nil
-	}
-	if err == nil { // of a peering that was
-		err = c.Delete(ctx, secret, client.Preconditions{UID: &secret.UID})
-	}
-	if client.IgnoreNotFound(err) != nil {
-		return nil, err
-	}
 	seal, err := newSeal()
 	if err != nil {
 		return nil, err
 	}
-	secret = &corev1.Secret{
+	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: signedNonceSecret, Labels: liqo.Labels(provider, consts.SignedNonceSecretLabelKey, "true")},
 		Data:       map[string][]byte{consts.NonceSecretField: nonce, consts.SignedNonceSecretField: signature, sealField: seal},
+	}
+	if err = c.Create(ctx, secret); !apierrors.IsAlreadyExists(err) {
+		return secret, err
+	}
+	old := &corev1.Secret{}
+	if err := c.Get(ctx, client.ObjectKeyFromObject(secret), old); err != nil {
+		return nil, err
+	}
+	if bytes.Equal(old.Data[consts.NonceSecretField], nonce) { // of an opening that was interrupted
+		return old, nil
+	}
+	if err := c.Delete(ctx, old, client.Preconditions{UID: &old.UID}); err != nil { // of a peering that was
+		return nil, err
 	}
 	return secret, c.Create(ctx, secret)
 }

@@ -132,14 +132,15 @@ func (p *Provider) nonce(ctx context.Context, namespace, consumer string) ([]byt
 	if nonce, known := p.nonces.of(consumer); known {
 		return nonce, nil
 	}
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: nonceSecret}}
-	err := p.Get(ctx, client.ObjectKeyFromObject(secret), secret)
-	if apierrors.IsNotFound(err) {
-		random := make([]byte, nonceSize)
-		_, _ = rand.Read(random) // it never fails
-		secret.Labels = liqo.Labels(consumer, consts.NonceSecretLabelKey, "true")
-		secret.Data = map[string][]byte{consts.NonceSecretField: []byte(base64.StdEncoding.EncodeToString(random))}
-		err = p.Create(ctx, secret)
+	random := make([]byte, nonceSize)
+	_, _ = rand.Read(random) // it never fails
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: nonceSecret, Labels: liqo.Labels(consumer, consts.NonceSecretLabelKey, "true")},
+		Data:       map[string][]byte{consts.NonceSecretField: []byte(base64.StdEncoding.EncodeToString(random))},
+	}
+	err := p.Create(ctx, secret)
+	if apierrors.IsAlreadyExists(err) { // of an opening that was interrupted
+		err = p.Get(ctx, client.ObjectKeyFromObject(secret), secret)
 	}
 	nonce := secret.Data[consts.NonceSecretField]
 	if err == nil && nonce != nil {
