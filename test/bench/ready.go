@@ -40,7 +40,7 @@ func ready(ctx context.Context, b *bench) ([]Figure, error) {
 		if err != nil {
 			return nil, err
 		}
-		say("run %d of %d: brokered %.1f s, by hand %.1f s", i+1, runs, brokered.Seconds(), byHand.Seconds())
+		say("run %d of %d: brokered %.2f s, by hand %.2f s", i+1, runs, brokered.Seconds(), byHand.Seconds())
 		ours, theirs = append(ours, brokered.Seconds()), append(theirs, byHand.Seconds())
 	}
 	slices.Sort(ours)
