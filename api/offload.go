@@ -25,6 +25,21 @@ type Offload struct {
 	Reflect *Reflect `json:"reflect,omitempty"`
 }
 
+// Check says whether the namespaces can be named at a provider, where Liqo ends their names with the cluster's. A nil Offload can.
+// Errors: Invalid at offload.namespaces.
+func (o *Offload) Check(cluster string) error {
+	if o == nil {
+		return nil
+	}
+	for _, name := range o.Namespaces {
+		if remote := name + "-" + cluster; len(remote) > 63 {
+			return Invalid("offload.namespaces", "%s would be named %s at the provider, which is longer than 63 characters", name, remote).
+				Fix("offload a namespace with a shorter name")
+		}
+	}
+	return nil
+}
+
 // DataPolicy is what becomes of a namespace that has volumes at a provider.
 //
 // +kubebuilder:validation:Enum=Stay;Move

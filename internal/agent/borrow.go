@@ -274,8 +274,11 @@ func (b *borrow) offload(ctx context.Context, all []loan) error {
 		slices.Sort(u.Providers)
 		if err := b.namespaces.Ensure(ctx, *u); err != nil { // one namespace that cannot be holds up no other: the next look tries again
 			reason := "Failed"
-			if code := api.CodeOf(err); code == api.CodeConflict || code == api.CodeInvalid {
+			switch code := api.CodeOf(err); code {
+			case api.CodeConflict:
 				reason = "NamespaceOffloadingForeign"
+			case api.CodeInvalid:
+				reason = string(code)
 			}
 			b.show(ctx, naming(all, u.Namespace), shown{api.ConditionOffloaded, false, reason, err.Error()})
 		}
@@ -313,7 +316,7 @@ func (b *borrow) offloaded(ctx context.Context, loans []loan) (string, error) {
 			continue
 		}
 		for _, name := range o.Namespaces {
-			ready, message, err := b.namespaces.Ready(ctx, name)
+			ready, message, err := b.namespaces.Ready(ctx, name, l.Provider)
 			if err != nil {
 				return "", err
 			}

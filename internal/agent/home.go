@@ -60,7 +60,7 @@ func (h *home) Status(context.Context) (api.AgentStatus, error) {
 
 // MakeRequest makes a ResourceRequest.
 func (h *home) MakeRequest(ctx context.Context, r api.RequestCreate) (api.Envelope[api.RequestStatus], error) {
-	if err := h.borrower.Able(r.Request); err != nil {
+	if err := cmp.Or(h.borrower.Able(r.Request), r.Offload.Check(h.cluster)); err != nil {
 		return api.Envelope[api.RequestStatus]{}, err
 	}
 	object := &api.ResourceRequest{Spec: api.ResourceRequestSpec{Request: r.Request, Offload: r.Offload, Broker: r.Broker}}
@@ -79,6 +79,9 @@ func (h *home) MakeRequest(ctx context.Context, r api.RequestCreate) (api.Envelo
 
 // Asks is what a request would ask for.
 func (h *home) Asks(ctx context.Context, r api.RequestCreate) (_ api.Request, err error) {
+	if err := r.Offload.Check(h.cluster); err != nil {
+		return r.Request, err
+	}
 	object := &api.ResourceRequest{Spec: api.ResourceRequestSpec{Request: r.Request, Offload: r.Offload}}
 	object.Namespace = cmp.Or(r.Namespace, metav1.NamespaceDefault)
 	r.Request.StickTo, err = h.requests.StickTo(ctx, object)

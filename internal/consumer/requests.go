@@ -75,6 +75,9 @@ func (r *Requests) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result,
 	}
 	anew := ours == nil || ours.State == api.Pending && len(ours.Group) == 0 && r.Forgotten != nil && r.Forgotten(ours)
 	if anew {
+		if err := object.Spec.Offload.Check(r.Cluster); err != nil {
+			return r.failed(ctx, &object, err)
+		}
 		if wish.Request.StickTo, err = r.StickTo(ctx, &object); err != nil {
 			return r.failed(ctx, &object, err)
 		}

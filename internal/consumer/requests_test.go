@@ -105,6 +105,20 @@ func (d *desk) reserved(o *api.ResourceRequest) bool {
 	return meta.IsStatusConditionTrue(o.Status.Conditions, api.ConditionReserved)
 }
 
+// A namespace that no provider could name is refused before anything is asked for.
+func TestANamespaceThatIsTooLong(t *testing.T) {
+	d := newDesk(t)
+	d.create(func(o *api.ResourceRequest) {
+		o.Spec.Offload = &api.Offload{Namespaces: []string{strings.Repeat("n", 59)}}
+	})
+	o, result := d.reconcile()
+	c := meta.FindStatusCondition(o.Status.Conditions, api.ConditionReserved)
+	if c == nil || c.Reason != string(api.CodeInvalid) || !strings.Contains(o.Status.Message, "longer than 63 characters") || result.RequeueAfter != 0 {
+		t.Errorf("%+v, %+v", o.Status, result)
+	}
+	d.wasAsked()
+}
+
 // What its provider is asked about is shown when the answer takes its time.
 func TestAHoldThatPasses(t *testing.T) {
 	d := newDesk(t)

@@ -54,9 +54,8 @@ func (n *Namespaces) Ensure(ctx context.Context, u Use) error {
 	}
 	spec := specOf(u)
 	if apierrors.IsNotFound(err) {
-		if remote := u.Namespace + "-" + n.Cluster; len(remote) > 63 {
-			return api.Invalid("offload.namespaces", "%s would be named %s at the provider, which is longer than 63 characters", u.Namespace, remote).
-				Fix("offload a namespace with a shorter name")
+		if err := (&api.Offload{Namespaces: []string{u.Namespace}}).Check(n.Cluster); err != nil {
+			return err
 		}
 		return n.Create(ctx, NewOffloading(u))
 	}
@@ -150,11 +149,14 @@ func (n *Namespaces) Ours(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
-// Ready says whether Liqo has mapped a namespace; message is its own word where not.
-func (n *Namespaces) Ready(ctx context.Context, namespace string) (ready bool, message string, err error) {
+// Ready says whether Liqo has mapped a namespace that is offloaded to a provider; message is its own word where not.
+func (n *Namespaces) Ready(ctx context.Context, namespace, provider string) (ready bool, message string, err error) {
 	var o offv1beta1.NamespaceOffloading
 	if err := n.Get(ctx, client.ObjectKey{Namespace: namespace, Name: offloading}, &o); err != nil {
 		return false, "namespace " + namespace + " is not offloaded yet", client.IgnoreNotFound(err)
+	}
+	if !selects(&o, provider, nil) {
+		return false, "namespace " + namespace + " is not offloaded to " + provider, nil
 	}
 	phase := o.Status.OffloadingPhase
 	return phase == offv1beta1.ReadyOffloadingPhaseType, "offloading of namespace " + namespace + ": " + string(phase), nil
