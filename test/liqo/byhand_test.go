@@ -3,14 +3,19 @@ package liqo
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	"github.com/liqotech/liqo/pkg/consts"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/health"
 	"github.com/bourse-dev/bourse/test/byhand"
 	"github.com/bourse-dev/bourse/test/e2e/federation"
 )
@@ -20,8 +25,9 @@ var everyVirtualNode = corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelec
 	MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "liqo.io/type", Operator: corev1.NodeSelectorOpIn, Values: []string{"virtual-node"}}},
 }}}
 
-// A peering made by hand, with a provider that lends by Bourse too, goes on as if there were no Bourse: its own class,
-// resize, the same namespace name, a pod that requests nothing, and the end.
+// A peering made by hand, with a provider that lends by Bourse too, goes on as if there were no Bourse: its own class, a
+// Tenant that tolerates no handshake, resize, cordon, the same namespace name, a pod that requests nothing, and the end. The other
+// direction is brokered beside it, which the doctor tells.
 func TestAPeeringMadeByHandIsNotTouched(t *testing.T) {
 	w := start(t)
 	brokered := w.ask(t, w.rome, w.paris, "beside", amounts("1", "1Gi"))
@@ -50,11 +56,37 @@ func TestAPeeringMadeByHandIsNotTouched(t *testing.T) {
 	s, err := h.Slice(t.Context(), "by-hand", corev1.ResourceList(amounts("2", "4Gi")))
 	must(err)
 	node("2")
-	if err := w.milan.Objects.Patch(t.Context(), &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name}},
-		kube.RawPatch("application/merge-patch+json", []byte(`{"spec":{"resources":{"cpu":"3"}}}`))); err != nil {
-		t.Fatal(err)
+	tenant := &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan"}}
+	granted := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: tenant.Namespace, Name: s.Name}}
+	edit := func(at *federation.Member, o kube.Object, patch string) {
+		t.Helper()
+		must(at.Objects.Patch(t.Context(), o.DeepCopyObject().(kube.Object), kube.RawPatch(types.MergePatchType, []byte(patch))))
 	}
+	edit(w.paris, tenant, `{"spec":{"authzPolicy":"TolerateNoHandshake"}}`)
+	edit(w.milan, s, `{"spec":{"resources":{"cpu":"3"}}}`)
 	node("3")
+
+	back := w.ask(t, w.paris, w.milan, "back", amounts("1", "1Gi"))
+	back.becomes(api.Active)
+	eventually(t, "the doctor tells of both", func(ctx context.Context) error {
+		d, err := w.paris.People(0).Diagnose(ctx)
+		if err == nil && !slices.ContainsFunc(d.Problems, is(health.MixedPeering, "cluster milan")) {
+			err = fmt.Errorf("it finds %+v", d.Problems)
+		}
+		return err
+	})
+	edit(w.paris, tenant, `{"spec":{"tenantCondition":"Cordoned"}}`)
+	has(w.paris, granted, "Liqo cordons the slice", func() bool { return granted.Annotations[consts.CordonTenantAnnotation] == "true" })
+	back.release()
+	w.onlyByHand(t, w.paris, "milan")
+	edit(w.paris, tenant, `{"spec":{"tenantCondition":"Active"}}`)
+	has(w.paris, granted, "Liqo no longer cordons it", func() bool { return granted.Annotations[consts.CordonTenantAnnotation] == "" })
+	edit(w.milan, s, `{"spec":{"resources":{"cpu":"4"}}}`)
+	node("4")
+	must(w.paris.Objects.Get(t.Context(), kube.ObjectKeyFromObject(tenant), tenant))
+	if got := authv1beta1.GetAuthzPolicyValue(tenant.Spec.AuthzPolicy); got != authv1beta1.TolerateNoHandshake {
+		t.Errorf("the Tenant made by hand says %s", got)
+	}
 
 	must(w.milan.Objects.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "same"}}))
 	offloading := &offv1beta1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: "same", Name: "offloading"}, Spec: offv1beta1.NamespaceOffloadingSpec{
@@ -71,19 +103,25 @@ func TestAPeeringMadeByHandIsNotTouched(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "same", Name: "careless"}}
 	has(w.paris, pod, "the pod runs in paris", func() bool { return pod.Status.Phase == corev1.PodRunning })
 
-	for _, o := range []kube.Object{offloading, s} {
-		if err := w.milan.Objects.Delete(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
-	}
-	eventually(t, "the slice made by hand is gone", func(ctx context.Context) error {
-		var list authv1beta1.ResourceSliceList
-		err := w.paris.Objects.List(ctx, &list, kube.InNamespace("liqo-tenant-milan"))
-		if err == nil && len(list.Items) > 0 {
-			err = fmt.Errorf("%d slices are there", len(list.Items))
-		}
-		return err
-	})
+	must(w.milan.Objects.Delete(t.Context(), offloading))
+	must(h.Close(t.Context(), s))
 	brokered.release()
 	w.nothingLeft(t, w.rome, w.paris)
+}
+
+// onlyByHand waits until what is left of a peering, on both sides, is what people made.
+func (w *world) onlyByHand(t *testing.T, at *federation.Member, peer string) {
+	t.Helper()
+	eventually(t, "only what was made by hand is left at "+at.Name, func(ctx context.Context) error {
+		var list api.PeeringList
+		if err := at.Objects.List(ctx, &list, kube.InNamespace(api.Namespace)); err != nil {
+			return err
+		}
+		for _, p := range list.Items {
+			if p.Spec.Cluster == peer {
+				return fmt.Errorf("%s is %s: %s", p.Name, p.Status.State, p.Status.Message)
+			}
+		}
+		return nil
+	})
 }

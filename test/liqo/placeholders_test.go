@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -80,6 +81,26 @@ func TestPlaceholdersAreAnOption(t *testing.T) {
 	t.Run("wrong", func(t *testing.T) {
 		w.withPolicy(t, w.milan, func(s *api.Sharing) { s.Pools[0].Placeholders = &api.Placeholders{PriorityClass: "nobody-made"} })
 		w.finds(t, w.milan, health.PlaceholdersMissing, "pool general")
+	})
+	a.release()
+	w.nothingLeft(t, w.rome, w.milan)
+}
+
+// Without placeholders a provider's own pods may take what is reserved: its doctor tells, until they are moved.
+func TestReservedIsNotCovered(t *testing.T) {
+	w := start(t)
+	a := w.ask(t, w.rome, w.milan, "uncovered", amounts("8", "8Gi"))
+	a.becomes(api.Active)
+	own := w.hungry(t, w.milan, 64, "500m", "256Mi")
+	w.ownRuns(t, own, 64) // all of 32 cores
+	w.finds(t, w.milan, health.NotCovered, "pool general")
+	w.shrinkOwn(t, own, 16)
+	eventually(t, "it is covered again", func(ctx context.Context) error {
+		d, err := w.milan.People(0).Diagnose(ctx)
+		if err == nil && slices.ContainsFunc(d.Problems, is(health.NotCovered, "pool general")) {
+			err = fmt.Errorf("it finds %+v", d.Problems)
+		}
+		return err
 	})
 	a.release()
 	w.nothingLeft(t, w.rome, w.milan)
