@@ -41,13 +41,16 @@ func (a *API) watch(w http.ResponseWriter, r *http.Request, q *request) error {
 	}
 
 	a.mu.Lock()
-	cut, current := a.cut, a.revision
+	down, cut, current := a.down, a.cut, a.revision
 	initial := s.SendInitialEvents != nil && *s.SendInitialEvents
 	var found []*object
 	if initial {
 		found = q.table.matching(s.matches)
 	}
 	a.mu.Unlock()
+	if down { // since it was looked at: nothing would cut it any more
+		panic(http.ErrAbortHandler)
+	}
 
 	t := &watcher{request: q, selection: s, out: w, next: s.revision}
 	w.Header().Set("Content-Type", "application/json")
