@@ -45,6 +45,8 @@ type RequestStatus struct {
 	Request Request               `json:"request"`
 	Offload *Offload              `json:"offload,omitempty"`
 	Status  ResourceRequestStatus `json:"status"`
+	// Steps are the conditions of its ReservationInstruction, where one request is read: how far what it got can be used.
+	Steps []metav1.Condition `json:"steps,omitempty"`
 }
 
 // ReservationChange is the body by which an agent edits the ResourceRequest behind a reservation.

@@ -261,6 +261,15 @@ func (d *doctor) ofPeerings(ctx context.Context) (found []api.Problem, err error
 	if err := d.List(ctx, &list, client.InNamespace(d.namespace)); err != nil {
 		return nil, err
 	}
+	var consumers []string
+	for _, p := range list.Items {
+		if p.Spec.Role == api.RoleConsumer {
+			consumers = append(consumers, p.Spec.Cluster)
+		}
+	}
+	if found, err = posture.Colliding(ctx, d.here.reader, consumers); err != nil {
+		return nil, err
+	}
 	for _, p := range list.Items {
 		s := p.Status
 		subject := "cluster " + p.Spec.Cluster

@@ -135,7 +135,15 @@ func (h *home) Request(ctx context.Context, namespace, name string) (api.Envelop
 	if err != nil {
 		return api.Envelope[api.RequestStatus]{}, err
 	}
-	return envelope(object), nil
+	out, i := envelope(object), &api.ReservationInstruction{}
+	if object.Status.Reservation != "" {
+		err = h.Get(ctx, client.ObjectKey{Namespace: namespace, Name: object.Status.Reservation}, i)
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return out, kubernetesError(err)
+	}
+	out.Payload.Steps = i.Status.Conditions
+	return out, nil
 }
 
 // Requests reads all.

@@ -94,7 +94,8 @@ func (l *lend) prove(ctx context.Context, peer string) proof {
 		if err := l.policies.InForce(ctx); err != nil {
 			return err
 		}
-		return posture.Collides(ctx, l.policies.Reader, peer)
+		bindings, err := posture.ReadBindings(ctx, l.policies.Reader)
+		return cmp.Or(err, bindings.Collides(peer))
 	})
 	go holds()
 	return proof{time.Now(), holds}

@@ -274,23 +274,32 @@ func (w *wish) done(r client.RequestStatus) bool {
 	case api.Reserved:
 		return len(w.offload) == 0 && w.network != string(api.NetworkWireGuard)
 	}
+	if r.Payload.Status.State == api.Active && len(w.offload) > 0 && len(r.Payload.Steps) > 0 {
+		return meta.IsStatusConditionTrue(r.Payload.Steps, api.ConditionOffloaded)
+	}
 	return r.Payload.Status.State != api.Releasing
 }
 
 // follow tells of each step of a request until there is nothing more to wait for.
 func (sh *shell) follow(ctx context.Context, c *client.Client, made client.RequestStatus, done func(client.RequestStatus) bool) (client.RequestStatus, error) {
 	namespace, name, _ := strings.Cut(made.ID, "/")
-	said := ""
+	said, told := "", map[string]string{}
+	tell := func(of, now string) {
+		if now == "" || told[of] == now {
+			return
+		}
+		said, told[of] = now, now
+		fmt.Fprintf(sh.progress, "  %s\n", now)
+	}
 	for {
 		now, err := c.Request(ctx, namespace, name)
 		if err != nil && ctx.Err() == nil {
 			return now, err
 		}
-		s := now.Payload.Status
-		if s.Message != said && s.Message != "" {
-			said = s.Message
-			fmt.Fprintf(sh.progress, "  %s\n", said)
+		for _, of := range steps {
+			tell(of, step(meta.FindStatusCondition(now.Payload.Steps, of)))
 		}
+		tell("", now.Payload.Status.Message)
 		if done(now) {
 			return now, nil
 		}
@@ -301,6 +310,20 @@ func (sh *shell) follow(ctx context.Context, c *client.Client, made client.Reque
 				Fix("it goes on by itself; see: kubectl -n %s get resourcerequest %s", namespace, name)
 		}
 	}
+}
+
+// steps are those in which what is reserved comes to be used.
+var steps = []string{api.ConditionPeered, api.ConditionGranted, api.ConditionNodeReady, api.ConditionOffloaded}
+
+// step is what there is to say of one; nothing where nothing is known.
+func step(c *metav1.Condition) string {
+	switch {
+	case c == nil:
+		return ""
+	case c.Status == metav1.ConditionTrue:
+		return c.Type
+	}
+	return fmt.Sprintf("%s: not yet (%s): %s", c.Type, c.Reason, c.Message)
 }
 
 func (sh *shell) showRequest(r client.RequestStatus) error {

@@ -289,6 +289,7 @@ func TestAConsumerNamedLikeAUser(t *testing.T) {
 	}
 	a := w.ask(t, w.rome, w.paris, "collides", amounts("1", "1Gi"))
 	w.says(t, w.paris, "rome.consumer", "ClusterIDCollides")
+	w.finds(t, w.paris, health.ClusterIDCollides, "cluster rome")
 	if err := w.paris.Objects.Delete(t.Context(), binding); err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,9 @@ import (
 	"os/exec"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,19 +17,35 @@ import (
 	"github.com/bourse-dev/bourse/test/e2e/federation"
 )
 
-// What bourse reserve --dry-run prints, it makes nothing of; and each of the objects is there, so labelled, once the same is reserved.
+// What bourse reserve --dry-run prints, it makes nothing of. Once the same is reserved, told step by step, each of the objects is there.
 func TestWhatADryRunPrintsIsMade(t *testing.T) {
 	w := start(t)
-	a := w.ask(t, w.rome, w.paris, "planned", amounts("1", "1Gi"))
-	cmd := exec.CommandContext(t.Context(), w.Binary, "reserve", "--cpu", "1", "--memory", "1Gi", "--target", "paris", "-n", "planned", "--name", "planned",
-		"--offload", "planned", "--dry-run", "--server", "unix://"+w.rome.Socket(0))
-	cmd.Dir, cmd.Env = t.TempDir(), []string{"HOME=" + t.TempDir()}
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v: %s", err, out)
+	if err := w.rome.Objects.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "planned"}}); err != nil {
+		t.Fatal(err)
 	}
-	t.Logf("%s", out)
-	_, documents, _ := bytes.Cut(out, []byte("\n---\n"))
+	reserve := func(more ...string) []byte {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), w.Binary, append([]string{"reserve", "--cpu", "1", "--memory", "1Gi", "--target", "paris", "-n", "planned", "--name", "planned",
+			"--offload", "planned", "--server", "unix://" + w.rome.Socket(0)}, more...)...)
+		cmd.Dir, cmd.Env = t.TempDir(), []string{"HOME=" + t.TempDir()}
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		t.Logf("%s", out)
+		return out
+	}
+	_, documents, _ := bytes.Cut(reserve("--dry-run"), []byte("\n---\n"))
+	a := &asked{w, t, w.rome, &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "planned", Name: "planned"}}}
+	if err := w.rome.Objects.Get(t.Context(), kube.ObjectKeyFromObject(a.request), a.request); !apierrors.IsNotFound(err) {
+		t.Fatalf("the dry run made it: %v", err)
+	}
+	progress := reserve()
+	for _, step := range []string{"paris is bound until", "Peered", "Granted", "NodeReady", "Active", "Offloaded"} {
+		if !bytes.Contains(progress, []byte("\n  "+step)) {
+			t.Errorf("%s is not told", step)
+		}
+	}
 	a.becomes(api.Active)
 	printed := 0
 	for _, text := range bytes.Split(documents, []byte("\n---\n")) {

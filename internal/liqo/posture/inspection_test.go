@@ -1,0 +1,169 @@
+package posture
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	"github.com/liqotech/liqo/pkg/consts"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/bourse-dev/bourse/internal/liqo"
+)
+
+// cluster is one that lends and lacks nothing, as objects by names of this test's own.
+func cluster(t *testing.T) map[string]client.Object {
+	t.Helper()
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	labels := map[string]string{"app.kubernetes.io/version": "v1.2.0"}
+	all := map[string]client.Object{
+		"liqo": &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "liqo-controller-manager", Labels: labels}, Spec: appsv1.DeploymentSpec{
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{
+				Image: "localhost/liqo-controller-manager", Args: []string{"--default-limits-enforcement=Hard", "--api-server-address-override=https://rome.example:6443"},
+			}}}},
+		}},
+		"key": keys(t, key),
+	}
+	ours, err := wanted()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range ours.policies {
+		all["policy "+p.Name] = p.DeepCopy()
+	}
+	for _, b := range ours.bindings {
+		all["binding "+b.Name] = b.DeepCopy()
+	}
+	return all
+}
+
+func keys(t *testing.T, key any) *corev1.Secret {
+	t.Helper()
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: consts.AuthKeysSecretName}, Data: map[string][]byte{
+		consts.PrivateKeyField: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}),
+	}}
+}
+
+// What is wrong with a cluster is found, and nothing else.
+func TestInspection(t *testing.T) {
+	flag := func(all map[string]client.Object, old, with string) {
+		d := all["liqo"].(*appsv1.Deployment)
+		for i, a := range d.Spec.Template.Spec.Containers[0].Args {
+			d.Spec.Template.Spec.Containers[0].Args[i] = strings.Replace(a, old, with, 1)
+		}
+	}
+	version := func(v string) func(*Inspection, map[string]client.Object) {
+		return func(_ *Inspection, all map[string]client.Object) {
+			all["liqo"].GetLabels()["app.kubernetes.io/version"] = v
+		}
+	}
+	offloaded := func(all map[string]client.Object, by map[string]string) {
+		all["offloading"] = &offv1beta1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "offloading", Labels: by}}
+	}
+	ecdsaKey := func(t *testing.T) *ecdsa.PrivateKey {
+		other, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return other
+	}
+	for name, c := range map[string]struct {
+		change func(*Inspection, map[string]client.Object)
+		want   string // besides DefaultClassOpen, which every lender is told
+	}{
+		"nothing":                 {func(*Inspection, map[string]client.Object) {}, ""},
+		"who only borrows":        {func(i *Inspection, all map[string]client.Object) { i.Lends = false; maps.DeleteFunc(all, isPolicy) }, "-DefaultClassOpen"},
+		"a version nobody tested": {version("v1.3.1"), "LiqoUntested"},
+		"which is admitted": {func(i *Inspection, all map[string]client.Object) {
+			i.AllowUntested = true
+			version("v1.3.1")(i, all)
+		}, ""},
+		"no version":      {version("latest"), "LiqoUnknown"},
+		"no limits":       {func(_ *Inspection, all map[string]client.Object) { flag(all, "=Hard", "=None") }, "LimitsNotEnforced"},
+		"no address":      {func(_ *Inspection, all map[string]client.Object) { flag(all, "https://rome.example:6443", "") }, "ApiServerUnknown"},
+		"a local address": {func(_ *Inspection, all map[string]client.Object) { flag(all, "rome.example", "127.0.0.1") }, "ApiServerLocal"},
+		"a silent address": {func(i *Inspection, _ map[string]client.Object) {
+			i.Dial = func(context.Context, string) error { return errors.New("no route") }
+		}, "ApiServerUnreachable"},
+		"another key": {func(_ *Inspection, all map[string]client.Object) { all["key"] = keys(t, ecdsaKey(t)) }, "LiqoKeyUnusable"},
+		"no policy":   {func(_ *Inspection, all map[string]client.Object) { delete(all, "policy bourse-pods") }, "PoliciesMissing"},
+		"no binding":  {func(_ *Inspection, all map[string]client.Object) { delete(all, "binding bourse-pods") }, "PoliciesMissing"},
+		"a policy that was changed": {func(_ *Inspection, all map[string]client.Object) {
+			all["policy bourse-pods"].(*admissionv1.ValidatingAdmissionPolicy).Spec.Validations = nil
+		}, "PoliciesMissing"},
+		"policies that do not deny": {func(i *Inspection, _ map[string]client.Object) { i.Prove = true }, "PoliciesMissing"},
+		"a namespace that is open":  {func(_ *Inspection, all map[string]client.Object) { offloaded(all, nil) }, "WouldOffloadOthers"},
+		"one of ours":               {func(_ *Inspection, all map[string]client.Object) { offloaded(all, liqo.Managed()) }, ""},
+		"pods that wait": {func(_ *Inspection, all map[string]client.Object) {
+			offloaded(all, liqo.Managed())
+			seconds := int64(300)
+			all["pod"] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "p", Labels: map[string]string{consts.LocalPodLabelKey: consts.LocalPodLabelValue}},
+				Spec: corev1.PodSpec{Tolerations: []corev1.Toleration{{Key: corev1.TaintNodeNotReady, TolerationSeconds: &seconds}}}}
+		}, "TolerationSeconds"},
+		"a peering by hand beside ours": {func(_ *Inspection, all map[string]client.Object) {
+			all["identity"] = &authv1beta1.Identity{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "i", Labels: liqo.Managed()}, Spec: authv1beta1.IdentitySpec{ClusterID: "milan"}}
+			all["tenant"] = &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan"}, Spec: authv1beta1.TenantSpec{ClusterID: "milan"}}
+		}, "MixedPeering"},
+		"no Liqo": {func(i *Inspection, _ map[string]client.Object) {
+			i.Installed = func() (bool, error) { return false, nil }
+		}, "-DefaultClassOpen LiqoMissing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scheme := runtime.NewScheme()
+			for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, authv1beta1.AddToScheme, offv1beta1.AddToScheme} {
+				if err := add(scheme); err != nil {
+					t.Fatal(err)
+				}
+			}
+			all, i := cluster(t), &Inspection{Lends: true, Namespace: "bourse", LiqoNamespace: "liqo"}
+			c.change(i, all)
+			cluster := fake.NewClientBuilder().WithScheme(scheme).WithObjects(slices.Collect(maps.Values(all))...).Build()
+			i.Reader, i.Lists, i.Writer = cluster, cluster, cluster
+			want := strings.Fields("DefaultClassOpen " + c.want)
+			if rest, without := strings.CutPrefix(c.want, "-DefaultClassOpen"); without {
+				want = strings.Fields(rest)
+			}
+			var got []string
+			for _, p := range i.Problems(t.Context()) {
+				got = append(got, p.Code)
+				if p.Detail == "" || p.Remedy == "" && p.Code != "MixedPeering" {
+					t.Errorf("%s says %q, to do is %q", p.Code, p.Detail, p.Remedy)
+				}
+			}
+			slices.Sort(want)
+			slices.Sort(got)
+			if !slices.Equal(got, want) {
+				t.Errorf("found %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+func isPolicy(name string, _ client.Object) bool {
+	return strings.HasPrefix(name, "policy ") || strings.HasPrefix(name, "binding ")
+}
