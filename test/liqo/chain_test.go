@@ -97,6 +97,49 @@ func TestReservationsOfOneAccountAddUp(t *testing.T) {
 	w.nothingLeft(t, w.rome, w.paris)
 }
 
+// Of two reservations of one account one expires while the consumer's agent is dead: the provider ends it by its signed time, and the pods
+// of the other never stop.
+func TestOneExpiresWhileTheConsumersAgentIsDead(t *testing.T) {
+	w := start(t)
+	stays := w.ask(t, w.rome, w.paris, "goes-on", amounts("2", "4Gi"))
+	stays.becomes(api.Active)
+	stays.run(2, "900m", "64Mi")
+	stays.running(w.paris, 2)
+	expires := w.ask(t, w.rome, w.paris, "expires", amounts("3", "4Gi"), func(r *api.ResourceRequest) {
+		r.Spec.Duration = &metav1.Duration{Duration: time.Minute} // the shortest that there is
+	})
+	expires.becomes(api.Active)
+	w.granted(t, w.rome, w.paris, "5")
+	before := podsIn(t, w.rome, "goes-on")
+
+	back := w.killer(t, w.rome)()
+	federation.Eventually(t, time.Minute+market.SkewGrace+patience, "what expired is no longer granted", func(ctx context.Context) error {
+		var slice authv1beta1.ResourceSlice
+		err := w.paris.Objects.Get(ctx, kube.ObjectKey{Namespace: "liqo-tenant-rome", Name: market.SliceName("rome", "paris", api.GeneralPool)}, &slice)
+		if cpu := slice.Status.Resources[corev1.ResourceCPU]; err == nil && cpu.String() != "2" {
+			err = fmt.Errorf("granted are %s", cpu.String())
+		}
+		return err
+	})
+	w.granted(t, w.rome, w.paris, "2")
+	stays.running(w.paris, 2)
+	back()
+	eventually(t, "it is over for the consumer, too", func(ctx context.Context) error {
+		err := w.rome.Objects.Get(ctx, kube.ObjectKeyFromObject(expires.request), expires.request)
+		if err == nil && !expires.request.Status.State.Over() {
+			err = fmt.Errorf("it is %s: %s", expires.request.Status.State, expires.request.Status.Message)
+		}
+		return err
+	})
+	w.granted(t, w.rome, w.paris, "2")
+	stays.running(w.paris, 2)
+	if after := podsIn(t, w.rome, "goes-on"); !slices.Equal(before, after) {
+		t.Errorf("the pods were %v, are %v", before, after)
+	}
+	stays.release()
+	w.nothingLeft(t, w.rome, w.paris)
+}
+
 // uses waits until an instruction of the request shows what its account of two is granted and uses, and by which namespaces.
 func (a *asked) uses(namespace string, at *federation.Member, o kube.Object, namespaces []api.NamespaceUse) {
 	a.t.Helper()
@@ -245,7 +288,7 @@ func TestKilledInTheMiddle(t *testing.T) {
 	}
 }
 
-// The provider's API server is away for a while: what runs goes on, and what is asked meanwhile is done when it is back.
+// The provider's API server is away for a minute: what runs goes on, and what is asked meanwhile is done when it is back.
 func TestTheProvidersAPIServerIsAway(t *testing.T) {
 	w := start(t)
 	a := w.ask(t, w.rome, w.milan, "before", amounts("1", "1Gi"))
@@ -254,9 +297,10 @@ func TestTheProvidersAPIServerIsAway(t *testing.T) {
 	a.running(w.milan, 2)
 	before := podsIn(t, w.milan, "before-rome")
 	w.milan.Cluster.Kill(lab.APIServer)
+	time.Sleep(45 * time.Second)
 	meanwhile := w.ask(t, w.rome, w.milan, "meanwhile", amounts("2", "2Gi"))
 	meanwhile.becomes(api.Held)
-	time.Sleep(10 * time.Second)
+	time.Sleep(15 * time.Second) // well within what a hold lasts
 	if err := w.milan.Cluster.Start(t.Context(), lab.APIServer); err != nil {
 		t.Fatal(err)
 	}
