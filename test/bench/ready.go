@@ -53,7 +53,8 @@ func ready(ctx context.Context, b *bench) ([]Figure, error) {
 	}, nil
 }
 
-// rest is how long both clusters come to rest before a turn: what the turn before has left them to do is not measured with it.
+// rest is how long both clusters come to rest before a turn, because what the turn before has left them to do is not measured with it; and
+// after it, because a slice that goes the moment its Node is Ready may leave Liqo with a Node that nothing removes.
 const rest = time.Second
 
 // readiness is two clusters with Liqo, of which rome borrows from milan.
@@ -130,6 +131,7 @@ func (r *readiness) brokered(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	took := time.Since(began)
+	time.Sleep(rest)
 	if err := r.rome.Objects.Delete(ctx, request); err != nil {
 		return 0, err
 	}
@@ -172,5 +174,6 @@ func (r *readiness) byHand(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	took := time.Since(began)
+	time.Sleep(rest)
 	return took, p.Close(ctx, s)
 }
