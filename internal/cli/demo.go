@@ -24,6 +24,7 @@ import (
 
 func (sh *shell) demoCommand() *cobra.Command {
 	var lasts time.Duration
+	var still bool
 	var log logFlags
 	cmd := &cobra.Command{
 		Use: "demo", GroupID: "run", Short: "Run a federation of five simulated clusters to play with", Args: cobra.NoArgs,
@@ -38,10 +39,11 @@ func (sh *shell) demoCommand() *cobra.Command {
 				}
 			}
 			logKubernetes(logger)
-			return sh.demo(cmd.Context(), lasts, logger)
+			return sh.demo(cmd.Context(), lasts, still, logger)
 		},
 	}
 	cmd.Flags().DurationVar(&lasts, "for", 0, "end by itself when it has run for this long (default: at Ctrl-C)")
+	cmd.Flags().BoolVar(&still, "still", false, "nothing happens in the clusters by itself; else pods come and go each second, and nodes fail now and then")
 	log.add(cmd.Flags())
 	return cmd
 }
@@ -87,7 +89,7 @@ func demoResources(pairs ...string) api.Resources {
 }
 
 // demo runs until ctx ends, or, where lasts is not 0, for that long from when all of it runs.
-func (sh *shell) demo(ctx context.Context, lasts time.Duration, log *slog.Logger) error {
+func (sh *shell) demo(ctx context.Context, lasts time.Duration, still bool, log *slog.Logger) error {
 	if c, err := net.Dial("unix", agentSocket()); err == nil {
 		_ = c.Close()
 		return api.Errorf(api.CodeConflict, "an agent is served at %s already", agentSocket()).
@@ -106,7 +108,7 @@ func (sh *shell) demo(ctx context.Context, lasts time.Duration, log *slog.Logger
 			ctx, cancel = context.WithTimeout(ctx, lasts)
 			defer cancel()
 		}
-		err = sh.play(ctx, f)
+		err = sh.play(ctx, f, still)
 		if stopped := f.Stop(); err == nil {
 			err = stopped
 		}
@@ -120,7 +122,7 @@ func (sh *shell) demo(ctx context.Context, lasts time.Duration, log *slog.Logger
 }
 
 // play makes a few reservations and then shows the market until ctx ends.
-func (sh *shell) play(ctx context.Context, f *federation.Federation) error {
+func (sh *shell) play(ctx context.Context, f *federation.Federation, still bool) error {
 	rome := f.Members["rome"].People
 	for seen := 0; seen < 3; {
 		if clusters, err := rome.Clusters(ctx); err == nil {
@@ -151,7 +153,9 @@ func (sh *shell) play(ctx context.Context, f *federation.Federation) error {
 			}
 		}
 	}
-	f.Live(ctx, time.Second)
+	if !still {
+		f.Live(ctx, time.Second)
+	}
 	return sh.market(ctx, f)
 }
 
