@@ -25,17 +25,26 @@ type Offload struct {
 	Reflect *Reflect `json:"reflect,omitempty"`
 }
 
-// Check says whether the namespaces can be named at a provider, where Liqo ends their names with the cluster's. A nil Offload can.
+// Check says whether the namespaces can be named at a provider. A nil Offload can.
 // Errors: Invalid at offload.namespaces.
 func (o *Offload) Check(cluster string) error {
 	if o == nil {
 		return nil
 	}
 	for _, name := range o.Namespaces {
-		if remote := name + "-" + cluster; len(remote) > 63 {
-			return Invalid("offload.namespaces", "%s would be named %s at the provider, which is longer than 63 characters", name, remote).
-				Fix("offload a namespace with a shorter name")
+		if err := CheckNamespace(name, cluster); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// CheckNamespace says whether a namespace can be named at a provider, where Liqo ends its name with the cluster's.
+// Errors: Invalid at offload.namespaces.
+func CheckNamespace(name, cluster string) error {
+	if remote := name + "-" + cluster; len(remote) > 63 {
+		return Invalid("offload.namespaces", "%s would be named %s at the provider, which is longer than 63 characters", name, remote).
+			Fix("offload a namespace with a shorter name")
 	}
 	return nil
 }

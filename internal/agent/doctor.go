@@ -102,7 +102,7 @@ func (d *doctor) diagnose(ctx context.Context) []api.Problem {
 	if d.behindNetwork() {
 		all = slices.DeleteFunc(all, func(p api.Problem) bool { return p.Code == health.APIServerLocal.Code }) // nobody dials it
 	}
-	for what, look := range map[string]func(context.Context) ([]api.Problem, error){"the other brokers": d.ofOthers, "what goes on without a broker": d.meanwhile, "peers": d.ofPeers, "peerings": d.ofPeerings, "the way to the API server": d.ofAccess} {
+	for what, look := range map[string]func(context.Context) ([]api.Problem, error){"the other brokers": d.ofOthers, "what goes on without a broker": d.meanwhile, "peers": d.ofPeers, "peerings": d.ofPeerings, "names that collide": d.ofNames, "the way to the API server": d.ofAccess} {
 		found, err := look(ctx)
 		if err != nil {
 			found = append(found, health.NotChecked.Of(what, "", "%s", err))
@@ -261,15 +261,6 @@ func (d *doctor) ofPeerings(ctx context.Context) (found []api.Problem, err error
 	if err := d.List(ctx, &list, client.InNamespace(d.namespace)); err != nil {
 		return nil, err
 	}
-	var consumers []string
-	for _, p := range list.Items {
-		if p.Spec.Role == api.RoleConsumer {
-			consumers = append(consumers, p.Spec.Cluster)
-		}
-	}
-	if found, err = posture.Colliding(ctx, d.here.reader, consumers); err != nil {
-		return nil, err
-	}
 	for _, p := range list.Items {
 		s := p.Status
 		subject := "cluster " + p.Spec.Cluster
@@ -287,6 +278,28 @@ func (d *doctor) ofPeerings(ctx context.Context) (found []api.Problem, err error
 		}
 	}
 	return found, nil
+}
+
+// ofNames looks for consumers whose IDs are users or groups here.
+func (d *doctor) ofNames(ctx context.Context) ([]api.Problem, error) {
+	if d.here == nil {
+		return nil, nil
+	}
+	var list api.PeeringList
+	if err := d.List(ctx, &list, client.InNamespace(d.namespace)); err != nil {
+		return nil, err
+	}
+	var consumers []string
+	for _, p := range list.Items {
+		if p.Spec.Role == api.RoleConsumer {
+			consumers = append(consumers, p.Spec.Cluster)
+		}
+	}
+	if len(consumers) == 0 {
+		return nil, nil
+	}
+	bindings, err := posture.ReadBindings(ctx, d.here.reader)
+	return bindings.Colliding(consumers...), err
 }
 
 // Preflight looks at a cluster through a kubeconfig, before there is an agent.

@@ -95,7 +95,10 @@ func (l *lend) prove(ctx context.Context, peer string) proof {
 			return err
 		}
 		bindings, err := posture.ReadBindings(ctx, l.policies.Reader)
-		return cmp.Or(err, bindings.Collides(peer))
+		if found := bindings.Colliding(peer); err == nil && len(found) > 0 {
+			return api.Errorf(api.CodeConflict, "%s: %s", found[0].Code, found[0].Detail).Fix("%s", found[0].Remedy)
+		}
+		return err
 	})
 	go holds()
 	return proof{time.Now(), holds}

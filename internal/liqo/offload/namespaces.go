@@ -54,7 +54,7 @@ func (n *Namespaces) Ensure(ctx context.Context, u Use) error {
 	}
 	spec := specOf(u)
 	if apierrors.IsNotFound(err) {
-		if err := (&api.Offload{Namespaces: []string{u.Namespace}}).Check(n.Cluster); err != nil {
+		if err := api.CheckNamespace(u.Namespace, n.Cluster); err != nil {
 			return err
 		}
 		return n.Create(ctx, NewOffloading(u))

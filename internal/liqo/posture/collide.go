@@ -2,10 +2,8 @@ package posture
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,10 +29,19 @@ func ReadBindings(ctx context.Context, r client.Reader) (all Bindings, err error
 	return all, err
 }
 
-// Collides refuses a consumer whose ID already has rights here: Liqo makes a Kubernetes user, and a group, of it.
-// Errors: Conflict, with the first of the bindings.
-func (all Bindings) Collides(consumer string) error {
-	var found []string
+// Colliding are those of the consumers whose IDs already have rights here, and by what: Liqo makes a Kubernetes user, and a group, of each.
+func (all Bindings) Colliding(consumers ...string) (found []api.Problem) {
+	for _, consumer := range consumers {
+		if by := all.of(consumer); len(by) > 0 {
+			found = append(found, health.ClusterIDCollides.Of("cluster "+consumer, "rename the user or group, or do not lend to that cluster",
+				"%s is a user or group that has rights here, by %s; Liqo would give them to that cluster", consumer, by[0]))
+		}
+	}
+	return found
+}
+
+// of names the bindings that give a user or group rights, in the order of their names, without those that Liqo makes.
+func (all Bindings) of(consumer string) (found []string) {
 	for _, b := range all.cluster.Items {
 		if names(b.Subjects, consumer) && !slices.Contains(liqoRoles, b.RoleRef.Name) {
 			found = append(found, "ClusterRoleBinding "+b.Name)
@@ -45,32 +52,8 @@ func (all Bindings) Collides(consumer string) error {
 			found = append(found, fmt.Sprintf("RoleBinding %s/%s", b.Namespace, b.Name))
 		}
 	}
-	if len(found) == 0 {
-		return nil
-	}
 	slices.Sort(found)
-	return api.Errorf(api.CodeConflict, collides+"%s is a user or group that has rights here, by %s; Liqo would give them to that cluster",
-		consumer, found[0]).Fix("rename the user or group, or do not lend to that cluster")
-}
-
-// collides begins what a peering says; the doctor has it as a code.
-const collides = "ClusterIDCollides: "
-
-// Colliding are those of the consumers that collide.
-func Colliding(ctx context.Context, r client.Reader, consumers []string) (found []api.Problem, err error) {
-	if len(consumers) == 0 {
-		return nil, nil
-	}
-	all, err := ReadBindings(ctx, r)
-	if err != nil {
-		return nil, err
-	}
-	for _, consumer := range consumers {
-		if e, ok := errors.AsType[*api.Error](all.Collides(consumer)); ok {
-			found = append(found, health.ClusterIDCollides.Of("cluster "+consumer, e.Remedy, "%s", strings.TrimPrefix(e.Detail, collides)))
-		}
-	}
-	return found, nil
+	return found
 }
 
 func names(subjects []rbacv1.Subject, consumer string) bool {

@@ -85,12 +85,9 @@ func TestInspection(t *testing.T) {
 	offloaded := func(all map[string]client.Object, by map[string]string) {
 		all["offloading"] = &offv1beta1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "offloading", Labels: by}}
 	}
-	ecdsaKey := func(t *testing.T) *ecdsa.PrivateKey {
-		other, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return other
+	curve, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
 		change func(*Inspection, map[string]client.Object)
@@ -110,7 +107,7 @@ func TestInspection(t *testing.T) {
 		"a silent address": {func(i *Inspection, _ map[string]client.Object) {
 			i.Dial = func(context.Context, string) error { return errors.New("no route") }
 		}, "ApiServerUnreachable"},
-		"another key": {func(_ *Inspection, all map[string]client.Object) { all["key"] = keys(t, ecdsaKey(t)) }, "LiqoKeyUnusable"},
+		"another key": {func(_ *Inspection, all map[string]client.Object) { all["key"] = keys(t, curve) }, "LiqoKeyUnusable"},
 		"no policy":   {func(_ *Inspection, all map[string]client.Object) { delete(all, "policy bourse-pods") }, "PoliciesMissing"},
 		"no binding":  {func(_ *Inspection, all map[string]client.Object) { delete(all, "binding bourse-pods") }, "PoliciesMissing"},
 		"a policy that was changed": {func(_ *Inspection, all map[string]client.Object) {
