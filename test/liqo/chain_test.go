@@ -112,7 +112,8 @@ func TestOneExpiresWhileTheConsumersAgentIsDead(t *testing.T) {
 	w.granted(t, w.rome, w.paris, "5")
 	before := podsIn(t, w.rome, "goes-on")
 
-	back := w.killer(t, w.rome)()
+	agent := w.agentOf(t, w.rome)
+	agent.kill()
 	federation.Eventually(t, time.Minute+market.SkewGrace+patience, "what expired is no longer granted", func(ctx context.Context) error {
 		var slice authv1beta1.ResourceSlice
 		err := w.paris.Objects.Get(ctx, kube.ObjectKey{Namespace: "liqo-tenant-rome", Name: market.SliceName("rome", "paris", api.GeneralPool)}, &slice)
@@ -123,7 +124,7 @@ func TestOneExpiresWhileTheConsumersAgentIsDead(t *testing.T) {
 	})
 	w.granted(t, w.rome, w.paris, "2")
 	stays.running(w.paris, 2)
-	back()
+	agent.start()
 	eventually(t, "it is over for the consumer, too", func(ctx context.Context) error {
 		err := w.rome.Objects.Get(ctx, kube.ObjectKeyFromObject(expires.request), expires.request)
 		if err == nil && !expires.request.Status.State.Over() {
@@ -262,32 +263,6 @@ func TestBothDirections(t *testing.T) {
 	w.nothingLeft(t, w.rome, w.milan)
 }
 
-// Whoever is killed, and whenever, the rest is done after it came back.
-func TestKilledInTheMiddle(t *testing.T) {
-	w := start(t)
-	for i, victim := range []func() func(){w.killer(t, w.rome), w.killer(t, w.milan), w.brokerKiller(t)} {
-		a := w.ask(t, w.rome, w.milan, fmt.Sprintf("killed-%d", i), amounts("1", "1Gi"))
-		eventually(t, "the reservation is bound", func(ctx context.Context) error {
-			if err := w.rome.Objects.Get(ctx, kube.ObjectKeyFromObject(a.request), a.request); err != nil {
-				return err
-			}
-			if s := a.request.Status.State; s != api.Reserved && s != api.Active {
-				return fmt.Errorf("it is %q", s)
-			}
-			return nil
-		})
-		back := victim()
-		back()
-		a.becomes(api.Active)
-		back = victim()
-		if err := w.rome.Objects.Delete(t.Context(), a.request.DeepCopy()); err != nil {
-			t.Fatal(err)
-		}
-		back()
-		w.nothingLeft(t, w.rome, w.milan)
-	}
-}
-
 // The provider's API server is away for a minute: what runs goes on, and what is asked meanwhile is done when it is back.
 func TestTheProvidersAPIServerIsAway(t *testing.T) {
 	w := start(t)
@@ -313,29 +288,4 @@ func TestTheProvidersAPIServerIsAway(t *testing.T) {
 	meanwhile.release()
 	a.release()
 	w.nothingLeft(t, w.rome, w.milan)
-}
-
-func (w *world) killer(t *testing.T, m *federation.Member) func() func() {
-	return func() func() {
-		m.Agent(0).Kill()
-		return func() {
-			if _, err := m.StartAgent(0); err != nil {
-				t.Fatal(err)
-			}
-			if err := m.AwaitConnected(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-}
-
-func (w *world) brokerKiller(t *testing.T) func() func() {
-	return func() func() {
-		w.Broker.Kill()
-		return func() {
-			if err := w.StartBroker(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
 }

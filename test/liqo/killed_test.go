@@ -1,0 +1,136 @@
+package liqo
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/test/e2e/federation"
+)
+
+// Whoever is killed, and at whichever step of what a reservation goes through, the rest is done after it came back: in three turns each of
+// the three processes is killed at each step, the moment that the step's object is there, or gone.
+func TestKilledAtEachStep(t *testing.T) {
+	w := start(t)
+	slice := market.SliceName("rome", "milan", api.GeneralPool)
+	victims := []victim{w.agentOf(t, w.rome), w.agentOf(t, w.milan), w.theBroker(t)}
+	for turn := range victims {
+		name := fmt.Sprintf("killed-%d", turn)
+		killed := 0
+		kill := func(when string, is func(context.Context) error) {
+			t.Helper()
+			v := victims[(turn+killed)%len(victims)]
+			killed++
+			began := time.Now()
+			at(t, when, is)
+			t.Logf("%s: %s after %s: %s is killed", name, when, time.Since(began).Round(time.Millisecond), v.name)
+			v.kill()
+			v.start()
+		}
+		there := func(m *federation.Member, o kube.Object, namespace, name string) func(context.Context) error {
+			return func(ctx context.Context) error {
+				return m.Objects.Get(ctx, kube.ObjectKey{Namespace: namespace, Name: name}, o)
+			}
+		}
+		gone := func(m *federation.Member, o kube.Object, namespace, name string) func(context.Context) error {
+			return func(ctx context.Context) error {
+				err := there(m, o, namespace, name)(ctx)
+				if err == nil {
+					return errors.New("it is there")
+				}
+				return kube.IgnoreNotFound(err)
+			}
+		}
+		atRome, atMilan := "liqo-tenant-milan", "liqo-tenant-rome"
+
+		a := w.ask(t, w.rome, w.milan, name, amounts("1", "1Gi"))
+		kill("it is asked for", func(ctx context.Context) error { return nil })
+		kill("it is held, and the provider is asked", func(ctx context.Context) error {
+			var list api.ProviderInstructionList
+			err := w.milan.Objects.List(ctx, &list)
+			for _, i := range list.Items {
+				if !i.Status.State.Over() {
+					return err
+				}
+			}
+			return cmp.Or(err, errors.New("no ProviderInstruction"))
+		})
+		kill("the nonce is there", there(w.milan, &corev1.Secret{}, atMilan, "liqo-nonce"))
+		kill("the nonce is signed", there(w.rome, &corev1.Secret{}, atRome, "liqo-signed-nonce"))
+		kill("the Tenant is there", there(w.milan, &authv1beta1.Tenant{}, atMilan, "rome"))
+		kill("the Identity is there", there(w.rome, &authv1beta1.Identity{}, atRome, "controlplane-milan"))
+		kill("the ResourceSlice is there", there(w.rome, &authv1beta1.ResourceSlice{}, atRome, slice))
+		kill("the provider has granted it", func(ctx context.Context) error {
+			var copied authv1beta1.ResourceSlice
+			err := there(w.milan, &copied, atMilan, slice)(ctx)
+			if err == nil && len(copied.Status.Resources) == 0 {
+				err = errors.New("nothing is granted")
+			}
+			return err
+		})
+		kill("the Node is there", there(w.rome, &corev1.Node{}, "", slice))
+		kill("the namespace is offloaded", there(w.rome, &offv1beta1.NamespaceOffloading{}, name, "offloading"))
+		a.becomes(api.Active)
+		w.granted(t, w.rome, w.milan, "1")
+		a.run(2, "100m", "64Mi")
+		a.running(w.milan, 2)
+
+		if err := w.rome.Objects.Delete(t.Context(), a.request.DeepCopy()); err != nil {
+			t.Fatal(err)
+		}
+		kill("its end is asked for", func(context.Context) error { return nil })
+		kill("the namespace is offloaded no longer", gone(w.rome, &offv1beta1.NamespaceOffloading{}, name, "offloading"))
+		kill("the ResourceSlice is gone", gone(w.rome, &authv1beta1.ResourceSlice{}, atRome, slice))
+		kill("the Identity is gone", gone(w.rome, &authv1beta1.Identity{}, atRome, "controlplane-milan"))
+		kill("the Tenant is gone", gone(w.milan, &authv1beta1.Tenant{}, atMilan, "rome"))
+		w.nothingLeft(t, w.rome, w.milan)
+	}
+}
+
+// at returns the moment that something is so.
+func at(t *testing.T, what string, is func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for err := is(ctx); err != nil; err = is(ctx) {
+		if ctx.Err() != nil {
+			t.Fatalf("after %s still not: %s: %v", patience, what, err)
+		}
+		time.Sleep(2 * time.Millisecond) // the steps are some 20 ms from each other
+	}
+}
+
+// victim is a process that is killed and starts again.
+type victim struct {
+	name        string
+	kill, start func()
+}
+
+func (w *world) agentOf(t *testing.T, m *federation.Member) victim {
+	return victim{"the agent of " + m.Name, func() { m.Agent(0).Kill() }, func() {
+		if _, err := m.StartAgent(0); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.AwaitConnected(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}}
+}
+
+func (w *world) theBroker(t *testing.T) victim {
+	return victim{"the broker", func() { w.Broker.Kill() }, func() {
+		if err := w.StartBroker(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}}
+}
