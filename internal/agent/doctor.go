@@ -19,6 +19,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
 	"github.com/bourse-dev/bourse/internal/liqo"
 	"github.com/bourse-dev/bourse/internal/liqo/network"
+	"github.com/bourse-dev/bourse/internal/liqo/peering"
 	"github.com/bourse-dev/bourse/internal/liqo/posture"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport"
@@ -102,7 +103,7 @@ func (d *doctor) diagnose(ctx context.Context) []api.Problem {
 	if d.behindNetwork() {
 		all = slices.DeleteFunc(all, func(p api.Problem) bool { return p.Code == health.APIServerLocal.Code }) // nobody dials it
 	}
-	for what, look := range map[string]func(context.Context) ([]api.Problem, error){"the other brokers": d.ofOthers, "what goes on without a broker": d.meanwhile, "peers": d.ofPeers, "peerings": d.ofPeerings, "names that collide": d.ofNames, "the way to the API server": d.ofAccess} {
+	for what, look := range map[string]func(context.Context) ([]api.Problem, error){"the other brokers": d.ofOthers, "what goes on without a broker": d.meanwhile, "peers": d.ofPeers, "peerings": d.ofPeerings, "names that collide": d.ofNames, "the certificates of peerings": d.ofCertificates, "the way to the API server": d.ofAccess} {
 		found, err := look(ctx)
 		if err != nil {
 			found = append(found, health.NotChecked.Of(what, "", "%s", err))
@@ -300,6 +301,24 @@ func (d *doctor) ofNames(ctx context.Context) ([]api.Problem, error) {
 	}
 	bindings, err := posture.ReadBindings(ctx, d.here.reader)
 	return bindings.Colliding(consumers...), err
+}
+
+// ofCertificates looks at those by which consumers' Liqos act at providers, which they renew by themselves.
+func (d *doctor) ofCertificates(ctx context.Context) (found []api.Problem, err error) {
+	if d.here == nil {
+		return nil, nil
+	}
+	all, err := peering.Certificates(ctx, d)
+	for _, c := range all {
+		subject, ends := "cluster "+c.Peer, c.Until.UTC().Format(time.RFC3339)
+		switch now := time.Now(); {
+		case now.After(c.Until):
+			found = append(found, health.CertificateExpired.Of(subject, c.Remedy, "that of %s ended %s", c.Object, ends))
+		case c.Overdue(now):
+			found = append(found, health.CertificateExpiring.Of(subject, c.Remedy, "that of %s ends %s, and Liqo has not renewed it", c.Object, ends))
+		}
+	}
+	return found, err
 }
 
 // Preflight looks at a cluster through a kubeconfig, before there is an agent.

@@ -47,8 +47,8 @@ var (
 	BrokerUnreachable   = Kind{"BrokerUnreachable", warn, "The broker does not answer. What is reserved stays so and ends with its time; nothing new is reserved through it."}
 	WithoutBroker       = Kind{"WithoutBroker", warn, "No broker is reached, or all are disabled: what people cannot do meanwhile."}
 	GoesOn              = Kind{"GoesOn", info, "What goes on while no broker is reached."}
-	CertificateExpiring = Kind{"CertificateExpiring", warn, "The certificate for the broker was not renewed at half of its life, or the token for the broker's cluster ends within a day."}
-	CertificateExpired  = Kind{"CertificateExpired", bad, "The certificate for the broker is over: the cluster has to join anew. Or the token for the broker's cluster is, and it needs another."}
+	CertificateExpiring = Kind{"CertificateExpiring", warn, "A certificate was not renewed: the one for the broker at half of its life, or one by which a consumer's Liqo acts at a provider (Liqo renews it) before four fifths. Or the token for the broker's cluster ends within a day."}
+	CertificateExpired  = Kind{"CertificateExpired", bad, "The certificate for the broker is over: the cluster has to join anew. Or the token for the broker's cluster is, and it needs another. Or a certificate by which a consumer's Liqo acts at a provider: what runs there goes on, and does not change any more."}
 	ClockSkew           = Kind{"ClockSkew", warn, "This machine's clock differs from another's: what is signed may be refused as expired, or not yet valid."}
 	RightsMissing       = Kind{"RightsMissing", bad, "Whoever asks has not the rights in the cluster that this takes."}
 	NotChecked          = Kind{"NotChecked", warn, "Something could not be looked at."}

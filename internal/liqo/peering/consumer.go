@@ -6,6 +6,7 @@ import (
 	"crypto"
 	"encoding/base64"
 	"fmt"
+	"time"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
@@ -212,6 +213,9 @@ func (c *Consumer) install(ctx context.Context, namespace, provider string, hear
 		return false, nil // of a peering that was
 	}
 	given := heard.Identity
+	if _, until, err := life(given.Certificate); err == nil && time.Now().After(until) {
+		return false, nil // of before it was renewed: that is asked for anew
+	}
 	if proxy, _, err := c.proxy(ctx, provider, heard); err != nil || given.ProxyURL != proxy {
 		return false, err // not what was, or would now be, asked for: that is asked anew
 	}

@@ -246,12 +246,15 @@ func (i *Inspection) peerings(ctx context.Context) (found []api.Problem, err err
 	return found, nil
 }
 
+// peerOf is the cluster that an object peers with; empty for what Liqo itself makes of each slice.
 func peerOf(o client.Object) string {
 	switch o := o.(type) {
 	case *authv1beta1.Tenant:
 		return string(o.Spec.ClusterID)
 	case *authv1beta1.Identity:
-		return string(o.Spec.ClusterID)
+		if o.Spec.Type == authv1beta1.ControlPlaneIdentityType {
+			return string(o.Spec.ClusterID)
+		}
 	}
 	return ""
 }

@@ -89,6 +89,10 @@ func TestInspection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	identity := func(all map[string]client.Object, of authv1beta1.IdentityType, by map[string]string) {
+		all["identity "+string(of)] = &authv1beta1.Identity{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: strings.ToLower(string(of)), Labels: by},
+			Spec: authv1beta1.IdentitySpec{ClusterID: "milan", Type: of}}
+	}
 	for name, c := range map[string]struct {
 		change func(*Inspection, map[string]client.Object)
 		want   string // besides DefaultClassOpen, which every lender is told
@@ -123,9 +127,13 @@ func TestInspection(t *testing.T) {
 				Spec: corev1.PodSpec{Tolerations: []corev1.Toleration{{Key: corev1.TaintNodeNotReady, TolerationSeconds: &seconds}}}}
 		}, "TolerationSeconds"},
 		"a peering by hand beside ours": {func(_ *Inspection, all map[string]client.Object) {
-			all["identity"] = &authv1beta1.Identity{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "i", Labels: liqo.Managed()}, Spec: authv1beta1.IdentitySpec{ClusterID: "milan"}}
+			identity(all, authv1beta1.ControlPlaneIdentityType, liqo.Managed())
 			all["tenant"] = &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan"}, Spec: authv1beta1.TenantSpec{ClusterID: "milan"}}
 		}, "MixedPeering"},
+		"what Liqo makes of our slices": {func(_ *Inspection, all map[string]client.Object) {
+			identity(all, authv1beta1.ControlPlaneIdentityType, liqo.Managed())
+			identity(all, authv1beta1.ResourceSliceIdentityType, nil)
+		}, ""},
 		"no Liqo": {func(i *Inspection, _ map[string]client.Object) {
 			i.Installed = func() (bool, error) { return false, nil }
 		}, "-DefaultClassOpen LiqoMissing"},
