@@ -59,7 +59,7 @@ func (b *borrow) close(ctx context.Context, peer string, force bool) (bool, erro
 			}
 		}
 	}
-	if err := b.slices.LetGo(ctx, peer); err != nil {
+	if _, err := b.slices.LetGo(ctx, peer, true); err != nil {
 		return false, err
 	}
 	return b.peering.Close(ctx, peer, force)
@@ -109,6 +109,13 @@ func (b *borrow) serve(ctx context.Context, provider string) (string, error) {
 		} else if !gone {
 			waits = append(waits, "virtual node "+slice+" is being removed")
 		}
+	}
+	if len(accounts) == 0 && len(have) == 0 {
+		message, err := b.slices.LetGo(ctx, provider, false)
+		if err != nil {
+			return "", err
+		}
+		waits = append(waits, message)
 	}
 	waits = slices.DeleteFunc(waits, func(s string) bool { return s == "" })
 	slices.Sort(waits)

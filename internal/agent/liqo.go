@@ -49,6 +49,10 @@ func (a *agent) findLiqo(ctx context.Context, log *slog.Logger) (*installed, err
 	if a.gateway.Joins() && !here.get().Networking {
 		log.Warn("--network-gateway says that this cluster takes part in networks, and its Liqo has none", "remedy", "install Liqo with networking.enabled")
 	}
+	if off := here.get().Off; off != "" {
+		log.Error("Liqo's modules are switched off: reservations end at Reserved", "modules", off, "remedy", "enable them: helm upgrade liqo; then restart the agent")
+		return nil, nil
+	}
 	if found := here.get().Version; found != "" && liqo.Minor(found) != liqo.Tested && !a.AllowUntestedLiqo {
 		log.Error("Bourse was not tested with this Liqo: reservations end at Reserved", "found", found, "tested", liqo.Tested,
 			"remedy", "install Liqo v"+liqo.Tested+", or say --allow-untested-liqo; then restart the agent")

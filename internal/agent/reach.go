@@ -101,10 +101,13 @@ func (i *installed) fit(ctx context.Context) error {
 	return nil
 }
 
-// card puts into a cluster's card what Liqo is there; sharing is nil where nothing is shared.
+// card puts into a cluster's card what Liqo is there, none where it lacks a module; sharing is nil where nothing is shared.
 func (i *installed) card(p *api.Properties, sharing *api.Sharing) {
 	known := i.get()
-	p.Liqo, p.APIServer, p.Gateway = known.Version, known.APIServer, i.gateway.Serves()
+	p.APIServer, p.Gateway = known.APIServer, i.gateway.Serves()
+	if known.Off == "" {
+		p.Liqo = known.Version
+	}
 	if sharing != nil && sharing.Network == api.NetworkWireGuard && i.gateway.Joins() {
 		p.Network = api.NetworkWireGuard
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/liqo"
 	"github.com/bourse-dev/bourse/internal/liqo/network"
 )
 
@@ -50,6 +51,17 @@ func TestReachThroughTheNetwork(t *testing.T) {
 	card.Properties.Network = "" // its agent's --network-gateway takes no part
 	if err := i.reach(t.Context(), card, api.Request{Network: api.NetworkWireGuard}); api.CodeOf(err) != api.CodeNoNetwork {
 		t.Errorf("where it has none: %v", err)
+	}
+}
+
+// A Liqo that lacks a module is no Liqo that others could peer with.
+func TestTheCardOfALiqoWithoutAModule(t *testing.T) {
+	for off, want := range map[string]string{"": "v1.2.0", "offloading": ""} {
+		var p api.Properties
+		(&installed{known: liqo.Installation{Version: "v1.2.0", APIServer: "https://milan", Off: off}}).card(&p, nil)
+		if p.Liqo != want || p.APIServer != "https://milan" {
+			t.Errorf("%q: the card says %q, %q", off, p.Liqo, p.APIServer)
+		}
 	}
 }
 

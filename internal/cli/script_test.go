@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"net"
@@ -30,6 +31,7 @@ func TestMain(m *testing.M) {
 
 // The command line as a user meets it: each file in testdata/script is a session.
 func TestScript(t *testing.T) {
+	logKubernetes(slog.New(slog.DiscardHandler)) // of the federations that are played
 	commands := map[string]func(*testscript.TestScript, bool, []string){
 		"exits": exits, "until": untilMatch, "keep": keep, "empty": empty, "private": private, "damage": damage,
 		"contract": contractOf,

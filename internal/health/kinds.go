@@ -14,6 +14,7 @@ var (
 	LiqoMissing        = Kind{"LiqoMissing", warn, "The cluster has no Liqo: reservations are agreed, and end at Reserved; nothing runs by them."}
 	LiqoUntested       = Kind{"LiqoUntested", bad, "Bourse was not tested with this minor version of Liqo, which promises nothing between minor versions."}
 	LiqoUnknown        = Kind{"LiqoUnknown", warn, "Which version of Liqo it is cannot be told, so that the broker cannot match it with that of others."}
+	LiqoModuleOff      = Kind{"LiqoModuleOff", bad, "A module of Liqo without which nothing can be lent or borrowed is switched off: the cluster is taken for one without Liqo."}
 	LiqoKeyUnusable    = Kind{"LiqoKeyUnusable", bad, "The key of the cluster's Liqo is not Ed25519: no provider takes it, because what it has certified cannot be bounded. The cluster can lend, and not borrow."}
 	LiqoWebhookDown    = Kind{"LiqoWebhookDown", bad, "The API server does not get an answer from Liqo's webhook, and refuses everything that it should look at."}
 	LimitsNotEnforced  = Kind{"LimitsNotEnforced", info, "What pods of peerings made by hand use is not held to what was granted. Brokered consumers are, by our own policies."}
@@ -56,7 +57,7 @@ var (
 
 // Kinds are all, in the order of the documentation.
 var Kinds = []Kind{
-	LiqoMissing, LiqoUntested, LiqoUnknown, LiqoKeyUnusable, LiqoWebhookDown, LimitsNotEnforced, DefaultClassOpen, APIServerLocal, APIServerUnknown,
+	LiqoMissing, LiqoUntested, LiqoUnknown, LiqoModuleOff, LiqoKeyUnusable, LiqoWebhookDown, LimitsNotEnforced, DefaultClassOpen, APIServerLocal, APIServerUnknown,
 	APIServerSilent, TolerationSeconds, WouldOffloadOthers,
 	PoliciesMissing, ClusterIDCollides, APIServerProxy, NothingShared, Overcommitted, NotCovered, PlaceholdersMissing, ResourcePluginSilent, AboveResourcePlugin,
 	KeyChanged, KeyUnconfirmed, VersionSkew, MixedPeering, LegacyAccounting, PeeringStuck,

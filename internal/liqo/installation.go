@@ -25,6 +25,8 @@ type Installation struct {
 	LimitsEnforcement string
 	// Networking says that Liqo's own network is there: pods of two clusters reach each other.
 	Networking bool
+	// Off are the modules without which nothing can be lent or borrowed, and that are switched off: "authentication offloading".
+	Off string
 }
 
 const controllerManager = "liqo-controller-manager"
@@ -50,6 +52,11 @@ func ReadInstallation(ctx context.Context, r client.Reader, namespace string) (I
 	}
 	out.APIServer, out.LimitsEnforcement = argument(args, "api-server-address-override"), argument(args, "default-limits-enforcement")
 	out.Networking = argument(args, "networking-enabled") != "false"
+	for _, module := range []string{"authentication", "offloading"} {
+		if argument(args, module+"-enabled") == "false" {
+			out.Off = strings.TrimSpace(out.Off + " " + module)
+		}
+	}
 	if out.APIServer != "" && !strings.HasPrefix(out.APIServer, "https://") {
 		out.APIServer = "https://" + out.APIServer
 	}

@@ -10,6 +10,7 @@ import (
 	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	"github.com/liqotech/liqo/pkg/consts"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
@@ -107,6 +108,62 @@ func TestAPeeringMadeByHandIsNotTouched(t *testing.T) {
 	must(h.Close(t.Context(), s))
 	brokered.release()
 	w.nothingLeft(t, w.rome, w.paris)
+}
+
+// A reservation whose peering was made by hand uses it, says so, and leaves it behind. Once its admins have taken it down the next
+// reservation is brokered.
+func TestComingFromAPeeringByHand(t *testing.T) {
+	w := start(t)
+	h := byhand.Peering{Consumer: w.rome, Provider: w.milan}
+	if err := h.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	byHand, err := h.Slice(t.Context(), "by-hand", corev1.ResourceList(amounts("2", "4Gi")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Ready(t.Context(), "by-hand"); err != nil {
+		t.Fatal(err)
+	}
+	made := func(want bool) {
+		t.Helper()
+		for _, m := range []*federation.Member{w.rome, w.milan} {
+			eventually(t, fmt.Sprintf("the peering says at %s whether it was made by hand", m.Name), func(ctx context.Context) error {
+				var list api.PeeringList
+				err := m.Objects.List(ctx, &list, kube.InNamespace(api.Namespace))
+				if err == nil && len(list.Items) != 1 {
+					err = fmt.Errorf("there are %d", len(list.Items))
+				}
+				if err == nil && meta.IsStatusConditionTrue(list.Items[0].Status.Conditions, api.ConditionMixedPeering) != want {
+					err = fmt.Errorf("it says %+v", list.Items[0].Status.Conditions)
+				}
+				return err
+			})
+		}
+	}
+
+	a := w.ask(t, w.rome, w.milan, "over-it", amounts("3", "3Gi"))
+	a.becomes(api.Active)
+	w.granted(t, w.rome, w.milan, "3")
+	made(true)
+	a.run(2, "500m", "64Mi")
+	a.running(w.milan, 2)
+	a.release()
+	w.onlyByHand(t, w.rome, "milan")
+	w.onlyByHand(t, w.milan, "rome")
+	if err := h.Ready(t.Context(), "by-hand"); err != nil {
+		t.Error(err)
+	}
+
+	if err := h.Close(t.Context(), byHand); err != nil {
+		t.Fatal(err)
+	}
+	w.nothingLeft(t, w.rome, w.milan)
+	b := w.ask(t, w.rome, w.milan, "brokered", amounts("3", "3Gi"))
+	b.becomes(api.Active)
+	made(false)
+	b.release()
+	w.nothingLeft(t, w.rome, w.milan)
 }
 
 // onlyByHand waits until what is left of a peering, on both sides, is what people made.

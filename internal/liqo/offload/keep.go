@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/liqo"
 )
 
 // kept marks a NamespaceMap that the policy bourse-namespacemap does not let anybody delete.
@@ -30,18 +31,58 @@ func (s *Slices) keep(ctx context.Context, namespace, slice string, last bool) e
 			return err
 		}
 	}
+	return s.mark(ctx, namespace, func(is bool) bool { return others || is && !last })
+}
+
+// LetGo lets Liqo remove the map of the namespaces at a provider with which we have no slice any more: those that others made go as Liqo has it.
+// waits says what has yet to go before, because Liqo could take the next one for the last; force does not wait.
+func (s *Slices) LetGo(ctx context.Context, provider string, force bool) (waits string, err error) {
+	namespace, err := liqo.TenantNamespace(ctx, s.Client, provider)
+	if err != nil || namespace == "" {
+		return "", err
+	}
+	if !force {
+		if waits, err = s.leaving(ctx, namespace); err != nil || waits != "" {
+			return waits, err
+		}
+	}
+	return "", s.mark(ctx, namespace, func(bool) bool { return false })
+}
+
+// leaving names a virtual node that is on its way out, if there is one.
+func (s *Slices) leaving(ctx context.Context, namespace string) (string, error) {
+	var list offv1beta1.VirtualNodeList
+	if err := s.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+		return "", err
+	}
+	for _, v := range list.Items {
+		there, err := s.have(ctx, client.ObjectKeyFromObject(&v), &authv1beta1.ResourceSlice{})
+		if err != nil {
+			return "", err
+		}
+		if !there || v.DeletionTimestamp != nil {
+			return "virtual node " + v.Name + " is being removed", nil
+		}
+	}
+	return "", nil
+}
+
+// mark has each map kept, or not, by whether it is.
+func (s *Slices) mark(ctx context.Context, namespace string, keeps func(is bool) bool) error {
 	var maps offv1beta1.NamespaceMapList
 	if err := s.List(ctx, &maps, client.InNamespace(namespace), client.MatchingLabels{consts.ReplicationRequestedLabel: consts.ReplicationRequestedLabelValue}); err != nil {
 		return err
 	}
 	for i := range maps.Items {
 		m := &maps.Items[i]
-		if (m.Annotations[kept] != "") == others || !others && !last {
+		is := m.Annotations[kept] != ""
+		want := keeps(is)
+		if is == want {
 			continue
 		}
 		before := m.DeepCopy()
 		delete(m.Annotations, kept)
-		if others {
+		if want {
 			metav1.SetMetaDataAnnotation(&m.ObjectMeta, kept, "true")
 		}
 		if err := s.Patch(ctx, m, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {

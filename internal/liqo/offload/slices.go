@@ -170,15 +170,6 @@ func (s *Slices) have(ctx context.Context, at client.ObjectKey, o client.Object)
 	return err == nil, client.IgnoreNotFound(err)
 }
 
-// LetGo lets Liqo remove the map of the namespaces at a provider with which there are no slices any more that are to stay.
-func (s *Slices) LetGo(ctx context.Context, provider string) error {
-	namespace, err := liqo.TenantNamespace(ctx, s.Client, provider)
-	if err != nil || namespace == "" {
-		return err
-	}
-	return s.keep(ctx, namespace, "", true)
-}
-
 // Names lists the slices that we made with a provider.
 func (s *Slices) Names(ctx context.Context, provider string) ([]string, error) {
 	namespace, err := liqo.TenantNamespace(ctx, s.Client, provider)

@@ -243,12 +243,20 @@ func NewIdentity(namespace, provider string) *authv1beta1.Identity {
 
 // Close removes what Open made; done says that nothing of it is left. It waits until Liqo has taken back what it
 // copied to the provider: without its Identity it could not, and would wait for ever. force does not wait for what a
-// provider that is gone, or has thrown us out, will never confirm.
+// provider that is gone, or has thrown us out, will never confirm. A peering that somebody else made stays as it is.
 func (c *Consumer) Close(ctx context.Context, provider string, force bool) (done bool, err error) {
 	delete(c.openings, provider)
 	namespace, err := liqo.TenantNamespace(ctx, c.Client, provider)
 	if err != nil || namespace == "" {
 		return err == nil, err
+	}
+	identity, err := c.identity(ctx, namespace, provider)
+	if err != nil {
+		return false, err
+	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: signedNonceSecret}}
+	if identity != nil && !liqo.Ours(identity) { // who made it takes it down
+		return true, deleteOurs(ctx, c.Client, secret)
 	}
 	if left, err := remains(ctx, c.Client, namespace, consts.ReplicationRequestedLabel); err != nil || left {
 		if err == nil && force {
@@ -256,18 +264,13 @@ func (c *Consumer) Close(ctx context.Context, provider string, force bool) (done
 		}
 		return false, err
 	}
-	identity, err := c.identity(ctx, namespace, provider)
-	if err != nil {
-		return false, err
-	}
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: signedNonceSecret}}
 	if err := deleteOurs(ctx, c.Client, secret); err != nil {
 		return false, err
 	}
-	if identity != nil && liqo.Ours(identity) {
+	if identity != nil {
 		return false, client.IgnoreNotFound(c.Delete(ctx, identity))
 	}
-	if left, err := renewing(ctx, c.Client, namespace, consts.ReplicationRequestedLabel); err != nil || left && identity == nil {
+	if left, err := renewing(ctx, c.Client, namespace, consts.ReplicationRequestedLabel); err != nil || left {
 		if err == nil && force {
 			err = abandon(ctx, c.Client, namespace)
 		}

@@ -200,12 +200,18 @@ func checkCSR(asked *api.HandshakeTenant, consumer string) error {
 }
 
 // Close removes what Open made; done says that nothing of it is left. It waits until the consumer has taken back what
-// its Liqo copied here, unless it is told not to: a consumer may be gone for ever.
+// its Liqo copied here, unless it is told not to: a consumer may be gone for ever. A peering that somebody else made stays as it is.
 func (p *Provider) Close(ctx context.Context, consumer string, force bool) (done bool, err error) {
 	delete(p.nonces, consumer)
 	namespace, err := liqo.TenantNamespace(ctx, p.Client, consumer)
 	if err != nil || namespace == "" {
 		return err == nil, err
+	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: nonceSecret}}
+	if tenant, err := p.tenant(ctx, namespace, consumer); err != nil {
+		return false, err
+	} else if tenant != nil && !liqo.Ours(tenant) { // who made it takes it down
+		return true, deleteOurs(ctx, p.Client, secret)
 	}
 	left, err := remains(ctx, p.Client, namespace, consts.ReplicationStatusLabel)
 	if err != nil {
@@ -244,7 +250,6 @@ func (p *Provider) Close(ctx context.Context, consumer string, force bool) (done
 			}
 		}
 	}
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: nonceSecret}}
 	if err := deleteOurs(ctx, p.Client, secret); err != nil || !gone {
 		return false, err
 	}

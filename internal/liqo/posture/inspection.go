@@ -89,6 +89,9 @@ func (i *Inspection) installation(ctx context.Context) (found []api.Problem, err
 	case minor != liqo.Tested && !i.AllowUntested:
 		found = append(found, health.LiqoUntested.Of("", "install Liqo v"+liqo.Tested+", or start the agent with --allow-untested-liqo", "the cluster has Liqo %s, tested is %s", have.Version, liqo.Tested))
 	}
+	for _, module := range strings.Fields(have.Off) {
+		found = append(found, health.LiqoModuleOff.Of("", "helm upgrade liqo ... --set "+module+".enabled=true, and restart the agent", "its module %s is switched off", module))
+	}
 	if !i.Lends {
 		return found, nil
 	}

@@ -104,6 +104,9 @@ func TestInspection(t *testing.T) {
 			i.AllowUntested = true
 			version("v1.3.1")(i, all)
 		}, ""},
+		"no module": {func(_ *Inspection, all map[string]client.Object) {
+			flag(all, "--default-limits-enforcement=Hard", "--offloading-enabled=false")
+		}, "LiqoModuleOff LimitsNotEnforced"},
 		"no version":      {version("latest"), "LiqoUnknown"},
 		"no limits":       {func(_ *Inspection, all map[string]client.Object) { flag(all, "=Hard", "=None") }, "LimitsNotEnforced"},
 		"no address":      {func(_ *Inspection, all map[string]client.Object) { flag(all, "https://rome.example:6443", "") }, "ApiServerUnknown"},
