@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -76,6 +77,12 @@ func TestReservationsOfOneAccountAddUp(t *testing.T) {
 	second := w.ask(t, w.rome, w.paris, "second", amounts("2", "4Gi"))
 	second.becomes(api.Active)
 	w.granted(t, w.rome, w.paris, "6")
+	drifted := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-rome", Name: market.SliceName("rome", "paris", api.GeneralPool)}}
+	err := w.paris.Objects.Status().Patch(t.Context(), drifted, kube.RawPatch(types.MergePatchType, []byte(`{"status":{"resources":{"cpu":"16"}}}`)))
+	if cpu := drifted.Status.Resources[corev1.ResourceCPU]; err != nil || cpu.String() != "16" {
+		t.Fatalf("an admin of paris grants 16 CPU: %s, %v", cpu.String(), err)
+	}
+	w.granted(t, w.rome, w.paris, "6") // put right
 	second.run(4, "400m", "64Mi")
 	second.running(w.paris, 4)
 	of := func(namespace string, shared bool) []api.NamespaceUse {
