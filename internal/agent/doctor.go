@@ -48,8 +48,11 @@ type doctor struct {
 	last []api.Problem
 }
 
-// rounds is how often the doctor looks unasked.
-const rounds = 10 * time.Minute
+// rounds is how often the doctor looks unasked, retold how soon it tries again to tell of it: at first there is nothing to show it on.
+const (
+	rounds = 10 * time.Minute
+	retold = 5 * time.Second
+)
 
 // stuck is how long a peering may take, skewed by how much two clocks may differ.
 const (
@@ -72,14 +75,17 @@ func (a *agent) newDoctor(cluster string, m *membership, x *exchange.Exchange, b
 	return d
 }
 
-// run makes the rounds, and tells of each.
-func (d *doctor) run(ctx context.Context, tell func(context.Context, []api.Problem)) error {
+// run makes the rounds, and tells of each; where that fails, the next comes soon.
+func (d *doctor) run(ctx context.Context, tell func(context.Context, []api.Problem) error) error {
 	for {
-		tell(ctx, d.diagnose(ctx))
+		wait := rounds
+		if err := tell(ctx, d.diagnose(ctx)); err != nil {
+			wait = retold
+		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(rounds):
+		case <-time.After(wait):
 		}
 	}
 }

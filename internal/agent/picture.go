@@ -40,10 +40,10 @@ func (p *picture) show(ctx context.Context, status api.AdvertisementStatus, refu
 }
 
 // health shows what the doctor found.
-func (p *picture) health(ctx context.Context, problems []api.Problem) {
+func (p *picture) health(ctx context.Context, problems []api.Problem) error {
 	object := &api.Advertisement{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "cluster"}}
 	if err := p.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
-		return
+		return err
 	}
 	healthy := metav1.Condition{Type: api.ConditionHealthy, Status: metav1.ConditionTrue, Reason: "Healthy", Message: "see: bourse doctor"}
 	if worst := health.Worst(problems); worst == api.SeverityError || worst == api.SeverityWarning {
@@ -56,7 +56,8 @@ func (p *picture) health(ctx context.Context, problems []api.Problem) {
 		healthy.Status, healthy.Reason, healthy.Message = metav1.ConditionFalse, problems[0].Code, strings.Join(said, "; ")+"; see: bourse doctor"
 	}
 	before := object.DeepCopy()
-	if meta.SetStatusCondition(&object.Status.Conditions, healthy) {
-		_ = p.Status().Patch(ctx, object, client.MergeFrom(before))
+	if !meta.SetStatusCondition(&object.Status.Conditions, healthy) {
+		return nil
 	}
+	return p.Status().Patch(ctx, object, client.MergeFrom(before))
 }

@@ -4,8 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"slices"
+	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent"
@@ -57,6 +64,15 @@ func TestDoctor(t *testing.T) {
 	}
 	w.paris.Cluster.Kill(lab.LiqoWebhook)
 	w.finds(t, w.paris, health.LiqoWebhookDown, "")
+	tellsOfIt(t, `bourse_agent_problems{code="LiqoWebhookDown",severity="Error"} 1`)
+	var own api.Advertisement
+	eventually(t, "the Advertisement of paris says what the doctor found", func(ctx context.Context) error {
+		err := w.paris.Objects.Get(ctx, kube.ObjectKey{Namespace: api.Namespace, Name: "cluster"}, &own)
+		if c := meta.FindStatusCondition(own.Status.Conditions, api.ConditionHealthy); err == nil && (c == nil || c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, health.APIServerLocal.Code)) {
+			err = fmt.Errorf("it says %+v", c)
+		}
+		return err
+	})
 	if err := w.paris.Cluster.Start(t.Context(), lab.LiqoWebhook); err != nil {
 		t.Fatal(err)
 	}
@@ -67,4 +83,18 @@ func TestDoctor(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// tellsOfIt looks for a line in the metrics of paris.
+func tellsOfIt(t *testing.T, line string) {
+	t.Helper()
+	answer, err := http.Get("http://" + metrics + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil || !slices.Contains(strings.Split(string(text), "\n"), line) {
+		t.Errorf("the metrics lack %s: %v", line, err)
+	}
 }

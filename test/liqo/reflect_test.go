@@ -1,0 +1,62 @@
+package liqo
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// What of a namespace goes to the provider is what the request says, and the way to the consumer's API server never does.
+func TestWhatIsReflected(t *testing.T) {
+	w := start(t)
+	a := w.ask(t, w.rome, w.paris, "reflected", amounts("1", "1Gi"), func(r *api.ResourceRequest) {
+		r.Spec.Offload.Reflect = &api.Reflect{Secrets: api.ReflectAll, ConfigMaps: api.ReflectNone, Services: api.ReflectAllowList}
+	})
+	a.becomes(api.Active)
+	a.run(1, "100m", "64Mi")
+	a.running(w.paris, 1)
+
+	named := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "reflected", Name: name} }
+	service := func(name string) *corev1.Service {
+		return &corev1.Service{ObjectMeta: named(name), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+	}
+	listed := service("listed")
+	listed.Annotations = map[string]string{"liqo.io/allow-reflection": "true"}
+	stays := []kube.Object{&corev1.ConfigMap{ObjectMeta: named("stays")}, service("stays")}
+	goes := []kube.Object{&corev1.Secret{ObjectMeta: named("goes")}, listed}
+	for _, o := range append(stays, goes...) { // what goes last
+		if err := w.rome.Objects.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	there := func(ctx context.Context, o kube.Object) error {
+		return w.paris.Objects.Get(ctx, kube.ObjectKey{Namespace: "reflected-rome", Name: o.GetName()}, o.DeepCopyObject().(kube.Object))
+	}
+	eventually(t, "Secret and Service are at paris", func(ctx context.Context) error {
+		return errors.Join(there(ctx, goes[0]), there(ctx, goes[1]))
+	})
+	for _, o := range stays {
+		if err := there(t.Context(), o); !apierrors.IsNotFound(err) {
+			t.Errorf("%T %s is at paris: %v", o, o.GetName(), err)
+		}
+	}
+	var pods corev1.PodList
+	if err := w.paris.Objects.List(t.Context(), &pods, kube.InNamespace("reflected-rome")); err != nil || len(pods.Items) != 1 {
+		t.Fatalf("%d pods are at paris: %v", len(pods.Items), err)
+	}
+	for _, env := range pods.Items[0].Spec.Containers[0].Env {
+		if strings.HasPrefix(env.Name, "KUBERNETES_") {
+			t.Errorf("the pod is told %s=%s", env.Name, env.Value)
+		}
+	}
+	a.release()
+	w.nothingLeft(t, w.rome, w.paris)
+}
