@@ -49,18 +49,14 @@ func (s *Slices) LetGo(ctx context.Context, provider string, force bool) (waits 
 	return "", s.mark(ctx, namespace, func(bool) bool { return false })
 }
 
-// leaving names a virtual node that is on its way out, if there is one.
+// leaving names a virtual node that is on its way out, if there is one: each of ours is, as its slice is gone.
 func (s *Slices) leaving(ctx context.Context, namespace string) (string, error) {
 	var list offv1beta1.VirtualNodeList
 	if err := s.List(ctx, &list, client.InNamespace(namespace)); err != nil {
 		return "", err
 	}
 	for _, v := range list.Items {
-		there, err := s.have(ctx, client.ObjectKeyFromObject(&v), &authv1beta1.ResourceSlice{})
-		if err != nil {
-			return "", err
-		}
-		if !there || v.DeletionTimestamp != nil {
+		if liqo.Ours(&v) || v.DeletionTimestamp != nil {
 			return "virtual node " + v.Name + " is being removed", nil
 		}
 	}
