@@ -269,30 +269,3 @@ func TestBothDirections(t *testing.T) {
 	back.release()
 	w.nothingLeft(t, w.rome, w.milan)
 }
-
-// The provider's API server is away for a minute: what runs goes on, and what is asked meanwhile is done when it is back.
-func TestTheProvidersAPIServerIsAway(t *testing.T) {
-	w := start(t)
-	a := w.ask(t, w.rome, w.milan, "before", amounts("1", "1Gi"))
-	a.becomes(api.Active)
-	a.run(2, "100m", "64Mi")
-	a.running(w.milan, 2)
-	before := podsIn(t, w.milan, "before-rome")
-	w.milan.Cluster.Kill(lab.APIServer)
-	time.Sleep(45 * time.Second)
-	meanwhile := w.ask(t, w.rome, w.milan, "meanwhile", amounts("2", "2Gi"))
-	meanwhile.becomes(api.Held)
-	time.Sleep(15 * time.Second) // well within what a hold lasts
-	if err := w.milan.Cluster.Start(t.Context(), lab.APIServer); err != nil {
-		t.Fatal(err)
-	}
-	meanwhile.becomes(api.Active)
-	w.granted(t, w.rome, w.milan, "3")
-	a.running(w.milan, 2)
-	if after := podsIn(t, w.milan, "before-rome"); !slices.Equal(before, after) {
-		t.Errorf("the pods were %v, are %v", before, after)
-	}
-	meanwhile.release()
-	a.release()
-	w.nothingLeft(t, w.rome, w.milan)
-}

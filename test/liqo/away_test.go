@@ -1,0 +1,73 @@
+package liqo
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/test/lab"
+)
+
+// The provider's API server is away, for a moment and for a minute: what runs goes on, what was held before is done when it is back, and
+// what is asked for meanwhile learns at once that it cannot be reached.
+func TestTheProvidersAPIServerIsAway(t *testing.T) {
+	w := start(t)
+	rome, milan := w.agentOf(t, w.rome), w.agentOf(t, w.milan)
+	back := func() {
+		t.Helper()
+		if err := w.milan.Cluster.Start(context.Background(), lab.APIServer); err != nil {
+			t.Fatal(err)
+		}
+	}
+	forget := func() { // an agent believes for a minute what it knows of an API server
+		t.Helper()
+		rome.kill()
+		rome.start()
+	}
+	a := w.ask(t, w.rome, w.milan, "before", amounts("1", "1Gi"))
+	a.becomes(api.Active)
+	a.run(2, "100m", "64Mi")
+	a.running(w.milan, 2)
+	before := podsIn(t, w.milan, "before-rome")
+
+	forget()
+	milan.kill()
+	held := w.ask(t, w.rome, w.milan, "held", amounts("2", "2Gi"))
+	held.becomes(api.Held)
+	w.milan.Cluster.Kill(lab.APIServer)
+	t.Cleanup(back)
+	time.Sleep(5 * time.Second) // well within what a hold lasts
+	back()
+	milan.start()
+	held.becomes(api.Active)
+	w.granted(t, w.rome, w.milan, "3")
+
+	w.milan.Cluster.Kill(lab.APIServer)
+	time.Sleep(45 * time.Second)
+	forget()
+	meanwhile := w.ask(t, w.rome, w.milan, "meanwhile", amounts("2", "2Gi"))
+	eventually(t, "what is asked for meanwhile learns why not", func(ctx context.Context) error {
+		err := w.rome.Objects.Get(ctx, kube.ObjectKeyFromObject(meanwhile.request), meanwhile.request)
+		if s := meanwhile.request.Status; err == nil && (!s.State.Over() || !strings.Contains(s.Message, string(api.CodeUnreachable))) {
+			err = fmt.Errorf("it is %s: %s", s.State, s.Message)
+		}
+		return err
+	})
+	time.Sleep(15 * time.Second)
+	back()
+	forget()
+	w.granted(t, w.rome, w.milan, "3")
+	a.running(w.milan, 2)
+	if after := podsIn(t, w.milan, "before-rome"); !slices.Equal(before, after) {
+		t.Errorf("the pods were %v, are %v", before, after)
+	}
+	held.release()
+	a.release()
+	w.nothingLeft(t, w.rome, w.milan)
+}
