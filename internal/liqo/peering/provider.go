@@ -208,9 +208,11 @@ func (p *Provider) Close(ctx context.Context, consumer string, force bool) (done
 		return err == nil, err
 	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: nonceSecret}}
-	if tenant, err := p.tenant(ctx, namespace, consumer); err != nil {
+	byHand, err := p.ByHand(ctx, consumer)
+	if err != nil {
 		return false, err
-	} else if tenant != nil && !liqo.Ours(tenant) { // who made it takes it down
+	}
+	if byHand { // who made it takes it down
 		return true, deleteOurs(ctx, p.Client, secret)
 	}
 	left, err := remains(ctx, p.Client, namespace, consts.ReplicationStatusLabel)
