@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -202,6 +203,18 @@ func (c *Cluster) Kill(daemons ...Daemon) {
 			delete(c.running, d)
 		}
 	}
+}
+
+// Pause has a daemon stand still until resume is called: what happens meanwhile it sees late, or not at all.
+func (c *Cluster) Pause(d Daemon) (resume func(), err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.running[d]
+	if p == nil {
+		return nil, fmt.Errorf("%s of cluster %q does not run", d, c.name)
+	}
+	p.signal(syscall.SIGSTOP)
+	return func() { p.signal(syscall.SIGCONT) }, nil
 }
 
 // Restart kills a daemon and starts it again.

@@ -64,11 +64,16 @@ func run(path string, args []string, dir, log string, crashed func(error), env .
 // kill ends the process group at once, and returns when the process is gone.
 func (p *process) kill() {
 	p.told.Store(true)
+	p.signal(syscall.SIGKILL)
+	<-p.done
+}
+
+// signal sends the process group a signal, if it has not ended.
+func (p *process) signal(s syscall.Signal) {
 	select {
 	case <-p.done: // its ID may be another's by now
 	default:
-		_ = syscall.Kill(-p.pid, syscall.SIGKILL)
-		<-p.done
+		_ = syscall.Kill(-p.pid, s)
 	}
 }
 

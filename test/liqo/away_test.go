@@ -38,11 +38,11 @@ func TestTheProvidersAPIServerIsAway(t *testing.T) {
 
 	forget()
 	milan.kill()
-	held := w.ask(t, w.rome, w.milan, "held", amounts("2", "2Gi"))
+	held := w.ask(t, w.rome, w.milan, "promised", amounts("2", "2Gi"))
 	held.becomes(api.Held)
 	w.milan.Cluster.Kill(lab.APIServer)
 	t.Cleanup(back)
-	time.Sleep(5 * time.Second) // well within what a hold lasts
+	time.Sleep(time.Second) // well within what a hold lasts
 	back()
 	milan.start()
 	held.becomes(api.Active)

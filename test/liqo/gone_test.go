@@ -9,6 +9,7 @@ import (
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/test/e2e/federation"
 	"github.com/bourse-dev/bourse/test/lab"
 )
 
@@ -23,23 +24,7 @@ func TestTheConsumerIsGone(t *testing.T) {
 	w.rome.Agent(0).Expect()
 	w.rome.Agent(0).Kill()
 	w.rome.Cluster.Kill(lab.LiqoCRDReplicator)
-	if _, err := w.paris.People(0).Evict(t.Context(), "rome"); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "nothing of rome is left at paris", func(ctx context.Context) error {
-		var list corev1.NamespaceList
-		if err := w.paris.Objects.List(ctx, &list, kube.MatchingLabels{"liqo.io/remote-cluster-id": "rome"}); err != nil {
-			return err
-		}
-		var consumers corev1.ConfigMap
-		if err := w.paris.Objects.Get(ctx, kube.ObjectKey{Namespace: api.Namespace, Name: "bourse-consumers"}, &consumers); err != nil {
-			return err
-		}
-		if len(list.Items) > 0 || len(consumers.Data) > 0 {
-			return fmt.Errorf("namespaces %v, consumers %v", namesIn(&list), consumers.Data)
-		}
-		return nil
-	})
+	w.evictsWithoutIt(t, w.paris, w.rome)
 	if err := w.rome.Cluster.Start(t.Context(), lab.LiqoCRDReplicator); err != nil {
 		t.Fatal(err)
 	}
@@ -55,4 +40,58 @@ func TestTheConsumerIsGone(t *testing.T) {
 	again.becomes(api.Active)
 	again.release()
 	w.nothingLeft(t, w.rome, w.paris)
+}
+
+// The provider takes a consumer's rights and what it copied while the consumer's Liqo does not see it, which from then on is told
+// only that it may not look. By itself it would keep for ever what it remembers of the copies, and the tenant namespace with it.
+func TestLiqoDoesNotSeeItsCopiesGo(t *testing.T) {
+	w := start(t)
+	a := w.ask(t, w.rome, w.paris, "unseen", amounts("1", "1Gi"))
+	a.becomes(api.Active)
+	w.rome.Agent(0).Expect()
+	w.rome.Agent(0).Kill()
+	resume, err := w.rome.Cluster.Pause(lab.LiqoCRDReplicator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(resume)
+	if err := w.paris.Cluster.Restart(t.Context(), lab.APIServer); err != nil { // what is watched there will be asked for anew
+		t.Fatal(err)
+	}
+	w.evictsWithoutIt(t, w.paris, w.rome)
+	resume()
+	if _, err := w.rome.StartAgent(0); err != nil {
+		t.Fatal(err)
+	}
+	a.becomes(api.Released)
+	w.nothingLeft(t, w.rome, w.paris)
+	if err := w.rome.Objects.Delete(t.Context(), a.request); err != nil {
+		t.Fatal(err)
+	}
+	again := w.ask(t, w.rome, w.paris, "seen", amounts("1", "1Gi"))
+	again.becomes(api.Active)
+	again.release()
+	w.nothingLeft(t, w.rome, w.paris)
+}
+
+// evictsWithoutIt has a provider evict a consumer that does not answer, and waits until nothing of it is left there.
+func (w *world) evictsWithoutIt(t *testing.T, provider, consumer *federation.Member) {
+	t.Helper()
+	if _, err := provider.People(0).Evict(t.Context(), consumer.Name); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "nothing of "+consumer.Name+" is left at "+provider.Name, func(ctx context.Context) error {
+		var list corev1.NamespaceList
+		if err := provider.Objects.List(ctx, &list, kube.MatchingLabels{"liqo.io/remote-cluster-id": consumer.Name}); err != nil {
+			return err
+		}
+		var consumers corev1.ConfigMap
+		if err := provider.Objects.Get(ctx, kube.ObjectKey{Namespace: api.Namespace, Name: "bourse-consumers"}, &consumers); err != nil {
+			return err
+		}
+		if len(list.Items) > 0 || len(consumers.Data) > 0 {
+			return fmt.Errorf("namespaces %v, consumers %v", namesIn(&list), consumers.Data)
+		}
+		return nil
+	})
 }

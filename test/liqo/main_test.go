@@ -113,8 +113,9 @@ func member(name, region string) *federation.Member {
 // metrics is where the agent of paris shows its metrics: on an address of this machine that no other process uses.
 var metrics = fmt.Sprintf("127.77.%d.%d:9090", os.Getpid()>>8&255, os.Getpid()&255)
 
-// patience is how long anything may take on a machine that is busy with other things.
-const patience = 90 * time.Second
+// patience is how long anything may take on a machine that is busy with other things: an end without the other side, which is waited for
+// twice as long as --peering-abandon says, too.
+const patience = 2 * time.Minute
 
 // eventually asks until there is no error any more.
 func eventually(t *testing.T, what string, ask func(ctx context.Context) error) {

@@ -50,6 +50,9 @@ func renewing(ctx context.Context, c client.Client, namespace, label string) (bo
 // replicator is the finalizer by which Liqo keeps an original until its copy is gone.
 const replicator = "crdreplicator.liqo.io/resource"
 
+// letKubeconfigGo takes off the finalizer by which Liqo keeps a kubeconfig, if that is the first.
+const letKubeconfigGo = `[{"op":"test","path":"/metadata/finalizers/0","value":"crdreplicator.liqo.io/operator"},{"op":"remove","path":"/metadata/finalizers/0"}]`
+
 // abandon lets originals go that are being deleted and whose copies nobody will ever confirm to be gone.
 func abandon(ctx context.Context, c client.Client, namespace string) error {
 	for _, list := range []client.ObjectList{&authv1beta1.ResourceSliceList{}, &offv1beta1.NamespaceMapList{}, &authv1beta1.RenewList{}} {
