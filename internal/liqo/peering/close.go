@@ -6,11 +6,9 @@ import (
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
-	"github.com/liqotech/liqo/pkg/consts"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/bourse-dev/bourse/internal/liqo"
 )
@@ -45,36 +43,6 @@ func renewing(ctx context.Context, c client.Client, namespace, label string) (bo
 	var list authv1beta1.RenewList
 	err := c.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{label: "true"})
 	return len(list.Items) > 0, err
-}
-
-// replicator is the finalizer by which Liqo keeps an original until its copy is gone.
-const replicator = "crdreplicator.liqo.io/resource"
-
-// letKubeconfigGo takes off the finalizer by which Liqo keeps a kubeconfig, if that is the first.
-const letKubeconfigGo = `[{"op":"test","path":"/metadata/finalizers/0","value":"crdreplicator.liqo.io/operator"},{"op":"remove","path":"/metadata/finalizers/0"}]`
-
-// abandon lets originals go that are being deleted and whose copies nobody will ever confirm to be gone.
-func abandon(ctx context.Context, c client.Client, namespace string) error {
-	for _, list := range []client.ObjectList{&authv1beta1.ResourceSliceList{}, &offv1beta1.NamespaceMapList{}, &authv1beta1.RenewList{}} {
-		if err := c.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{consts.ReplicationRequestedLabel: "true"}); err != nil {
-			return err
-		}
-		objects, err := meta.ExtractList(list)
-		if err != nil {
-			return err
-		}
-		for _, o := range objects {
-			o := o.(client.Object)
-			before := o.DeepCopyObject().(client.Object)
-			if o.GetDeletionTimestamp() == nil || !controllerutil.RemoveFinalizer(o, replicator) {
-				continue
-			}
-			if err := c.Patch(ctx, o, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // leaveNamespace deletes a tenant namespace that we made and that nothing uses any more: it serves both directions,

@@ -14,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
@@ -231,6 +230,9 @@ func (c *Consumer) install(ctx context.Context, namespace, provider string, hear
 			return false, err
 		}
 	}
+	if copies, err := c.remember(ctx, namespace, provider); err != nil || !copies {
+		return false, err
+	}
 	return true, c.Create(ctx, identity)
 }
 
@@ -259,10 +261,8 @@ func (c *Consumer) Close(ctx context.Context, provider string, force bool) (done
 	if identity != nil && !liqo.Ours(identity) { // who made it takes it down
 		return true, deleteOurs(ctx, c.Client, secret)
 	}
-	if left, err := remains(ctx, c.Client, namespace, consts.ReplicationRequestedLabel); err != nil || left {
-		if err == nil && force {
-			err = abandon(ctx, c.Client, namespace)
-		}
+	left, err := remains(ctx, c.Client, namespace, consts.ReplicationRequestedLabel)
+	if err != nil || left && !force {
 		return false, err
 	}
 	if err := deleteOurs(ctx, c.Client, secret); err != nil {
@@ -271,33 +271,17 @@ func (c *Consumer) Close(ctx context.Context, provider string, force bool) (done
 	if identity != nil {
 		return false, client.IgnoreNotFound(c.Delete(ctx, identity))
 	}
-	if left, err := renewing(ctx, c.Client, namespace, consts.ReplicationRequestedLabel); err != nil || left {
-		if err == nil && force {
-			err = abandon(ctx, c.Client, namespace)
-		}
+	if !left {
+		left, err = renewing(ctx, c.Client, namespace, consts.ReplicationRequestedLabel)
+	}
+	if err == nil && left && force {
+		err = c.abandon(ctx, namespace, provider)
+	}
+	if err != nil || left {
 		return false, err
 	}
-	if kept, err := c.keptKubeconfig(ctx, namespace, provider, force); err != nil || kept {
+	if copies, err := c.remember(ctx, namespace, provider); err != nil || !copies {
 		return false, err
 	}
 	return true, leaveNamespace(ctx, c.Client, namespace)
-}
-
-// keptKubeconfig says whether our Liqo still keeps the kubeconfig by which it copies to a provider. It does until it knows that the
-// copies are gone; a provider that took its rights while it did not look never tells it: force takes Liqo's finalizer off.
-// The agent may not read the Secret: whether it is there, a patch says that is not kept.
-func (c *Consumer) keptKubeconfig(ctx context.Context, namespace, provider string, force bool) (kept bool, err error) {
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "kubeconfig-" + NewIdentity(namespace, provider).Name}}
-	options := []client.PatchOption{client.DryRunAll}
-	if force {
-		options = nil
-	}
-	err = c.Patch(ctx, secret, client.RawPatch(types.JSONPatchType, []byte(letKubeconfigGo)), options...)
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	if apierrors.IsInvalid(err) { // not being deleted yet, or no longer Liqo's to keep
-		err = nil
-	}
-	return true, err
 }
