@@ -285,19 +285,22 @@ func (r relay) Reservation(ctx context.Context, id string) (found transport.Rese
 	return r.first().Reservation(ctx, id)
 }
 
-// Progress tells all who know it.
-func (r relay) Progress(ctx context.Context, id string, state api.State) (out transport.Reservation, err error) {
-	told := false
+// Progress tells who knows it, in their order, until one takes it; the others hear it when what they say of it comes here.
+// Errors: that of the first.
+func (r relay) Progress(ctx context.Context, id string, state api.State) (transport.Reservation, error) {
+	var failed error
 	for _, f := range r.feeds.open() {
-		if f.said(id) != nil {
-			told = true
-			if out, err = f.broker.Progress(ctx, id, state); err != nil {
-				return out, err
-			}
+		if f.said(id) == nil {
+			continue
 		}
+		out, err := f.broker.Progress(ctx, id, state)
+		if err == nil {
+			return out, nil
+		}
+		failed = cmp.Or(failed, err)
 	}
-	if told {
-		return out, nil
+	if failed != nil {
+		return transport.Reservation{}, failed
 	}
 	return r.Broker.Progress(ctx, id, state)
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"time"
 
@@ -162,7 +161,7 @@ func (f *follower) followBroker(ctx context.Context, from *feed) {
 				case api.WatchHandshake:
 					f.letter(e.Document)
 				case api.WatchStanding:
-					if !strings.HasPrefix(from.via, brokerVia) { // brokers may differ: the main one's word is shown
+					if from.via == "" { // brokers may differ, and to a connector each whom it knows is a member: the main one's word is shown
 						f.standing(*e.Standing)
 					}
 				case api.WatchBookmark:

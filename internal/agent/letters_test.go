@@ -137,6 +137,10 @@ func (m mute) Say(ctx context.Context, _, _ string) error {
 	return ctx.Err()
 }
 
+func (m mute) Progress(context.Context, string, api.State) (r transport.Reservation, err error) {
+	return r, m.err
+}
+
 // What is said goes by whatever way takes it: whether the broker is away, does not answer, or does not know of the peering.
 func TestRelayTakesEveryWay(t *testing.T) {
 	away, unknown := api.Errorf(api.CodeUnavailable, "away"), api.Errorf(api.CodeNotFound, "unknown")
@@ -162,6 +166,28 @@ func TestRelayTakesEveryWay(t *testing.T) {
 	}
 }
 
+// How far a reservation is goes to who takes it, of those who know it; the error is that of the first, where nobody does.
+func TestRelayTellsWhoKnowsIt(t *testing.T) {
+	refused := api.Errorf(api.CodeSuspended, "member rome is Revoked")
+	for name, c := range map[string]struct {
+		know []transport.Broker
+		code api.Code
+	}{
+		"the broker":                             {[]transport.Broker{&counting{}}, ""},
+		"the broker refuses, the connector not":  {[]transport.Broker{mute{err: refused}, &counting{}}, ""},
+		"the broker refuses, the connector, too": {[]transport.Broker{mute{err: refused}, mute{err: api.Errorf(api.CodeUnavailable, "away")}}, api.CodeSuspended},
+		"nobody knows it":                        {nil, api.CodeNotFound},
+	} {
+		r := relay{Broker: mute{err: api.Errorf(api.CodeNotFound, "unknown")}, feeds: &feeds{}}
+		for _, one := range c.know {
+			r.feeds.add(&feed{broker: one, says: map[string]*transport.Reservation{"r-1": {}}})
+		}
+		if _, err := r.Progress(t.Context(), "r-1", api.Active); err == nil && c.code != "" || err != nil && api.CodeOf(err) != c.code {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // counting counts what is said.
 type counting struct {
 	transport.Broker
@@ -169,6 +195,10 @@ type counting struct {
 }
 
 func (c *counting) Say(context.Context, string, string) error { c.said++; return nil }
+
+func (c *counting) Progress(context.Context, string, api.State) (r transport.Reservation, err error) {
+	return r, nil
+}
 
 // Of an open peering each side says something new at once. The consumer says it again when it is time to, and the provider
 // when it is asked: the two do not keep each other busy.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,10 +17,11 @@ import (
 	federations "github.com/bourse-dev/bourse/internal/sim/federation"
 )
 
-// What an operator says of a member is shown on the Peers of those that it deals with, and told in an Event; what is bound goes on.
+// What an operator says of a member is shown on the Peers of those that it deals with, and told in an Event; what is bound goes on, and ends
+// when its consumer says so.
 func TestAPeerIsNoMember(t *testing.T) {
 	rome := &federations.Member{Options: sim.Options{Name: "rome", Nodes: 1}}
-	milan := &federations.Member{Options: sim.Options{Name: "milan", Nodes: 1}, Sharing: &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}}}
+	milan := &federations.Member{Options: sim.Options{Name: "milan", Nodes: 1}, Connector: true, Sharing: &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}}}
 	f, err := federations.Start(t.Context(), t.TempDir(), logger(), rome, milan)
 	if err != nil {
 		t.Fatal(err)
@@ -87,4 +89,14 @@ func TestAPeerIsNoMember(t *testing.T) {
 		err := milan.Objects.Get(t.Context(), kube.ObjectKey{Namespace: api.Namespace, Name: request.Status.Reservation}, &bound)
 		return err == nil && bound.Status.State == api.Reserved && state() == api.Reserved
 	})
+	// The broker takes nothing of rome any more: it goes to milan's connector, to which whoever is known is a member.
+	if err := rome.Objects.Delete(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "milan is free of it", 20*time.Second, func() bool {
+		var bound api.ProviderInstruction
+		err := milan.Objects.Get(t.Context(), kube.ObjectKey{Namespace: api.Namespace, Name: request.Status.Reservation}, &bound)
+		return apierrors.IsNotFound(err)
+	})
+	shows(milan, "rome", metav1.ConditionFalse, "Revoked")
 }

@@ -76,6 +76,26 @@ func TestABrokerThatWasRestored(t *testing.T) {
 	}
 }
 
+// That its virtual node is Ready the consumer says itself: who has not heard it is told, and changes nothing here. Where the broker and a
+// connector said two things, each would otherwise undo the other's for ever.
+func TestOneSaysLessThanTheOther(t *testing.T) {
+	b := newBorrower(t)
+	d := b.bound()
+	less := d.Shown()
+	less.Payload.Fence = api.Fence{Lineage: "connector", Revision: 1}
+	more := d.Over(api.Active, "")
+	b.hears(more)
+	active := b.ours()
+	b.broker.OnProgress = func(string, api.State) (transport.Reservation, error) { return *more, nil }
+	b.hears(less, "Progress r-1 Active")
+	b.hears(more)
+	if b.ours() != active {
+		t.Errorf("the Ledger was written: %+v", b.ours())
+	}
+	b.hears(d.Changing("3", ""))
+	b.holds(api.Active, "")
+}
+
 // A Ledger that lost everything learns from this cluster's own signatures what it had.
 func TestALedgerThatLostEverything(t *testing.T) {
 	for name, c := range map[string]struct {

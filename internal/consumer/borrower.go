@@ -242,6 +242,10 @@ func (b *Borrower) settle(ctx context.Context, theirs *transport.Reservation, ou
 			b.Log.Warn("the broker says that the provider accepted, the provider's signature does not", "reservation", theirs.ID, "error", err)
 			return nil
 		}
+		if next == ours && ours.State == api.Active && t.State == api.Reserved { // this cluster's own word, which is not taken back by who has not heard it
+			_, err := b.Broker.Progress(ctx, theirs.ID, api.Active)
+			return unlessMovedOn(err)
+		}
 		return b.note(ctx, theirs, next)
 	case t.State == api.Releasing || t.State == api.Released:
 		if ours.Acceptance == "" && t.End == "" || b.endSigned(ctx, t.End, theirs.ID, ours) {

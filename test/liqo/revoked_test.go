@@ -47,6 +47,20 @@ func TestAConsumerIsRevoked(t *testing.T) {
 		if after := podsIn(t, w.milan, "revoked-rome"); !slices.Equal(before, after) {
 			t.Errorf("the pods were %v, are %v", before, after)
 		}
+		eventually(t, "rome is quiet, whom the broker refuses", func(ctx context.Context) error {
+			if err := w.rome.Objects.Get(ctx, kube.ObjectKeyFromObject(a.request), a.request); err != nil {
+				return err
+			}
+			before := a.request.ResourceVersion
+			time.Sleep(2 * time.Second)
+			if err := w.rome.Objects.Get(ctx, kube.ObjectKeyFromObject(a.request), a.request); err != nil {
+				return err
+			}
+			if after := a.request.ResourceVersion; after != before {
+				return fmt.Errorf("the request was version %s, is %s", before, after)
+			}
+			return nil
+		})
 	}
 
 	w.operate(t, "suspend")
