@@ -52,7 +52,7 @@ func (b *borrow) connect(ctx context.Context, peer string, heard *api.Handshake,
 	if !asked {
 		_, err := b.network.Remove(ctx, peer, api.RoleProvider, said != nil && said.Over)
 		if p.Session != "" {
-			p.Say, p.Repeat = &api.HandshakeContent{Network: &api.HandshakeNetwork{Over: true}}, true
+			ask(p, &api.HandshakeNetwork{Over: true}, true)
 		}
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func (b *borrow) connect(ctx context.Context, peer string, heard *api.Handshake,
 		return &s, b.through(ctx, peer, loans, said, p, &s)
 	}
 	if s.Say != nil && p.Session != "" {
-		p.Say, p.Repeat = &api.HandshakeContent{Network: s.Say}, !s.Ready
+		ask(p, s.Say, !s.Ready)
 	}
 	return &s, nil
 }
@@ -156,6 +156,15 @@ func (l *lend) connect(ctx context.Context, peer string, heard *api.Handshake, p
 	}
 	tell(p, s.Say)
 	return &s, nil
+}
+
+// ask says it also where nothing is said otherwise.
+func ask(p *peering.Progress, say *api.HandshakeNetwork, again bool) {
+	if p.Say == nil {
+		p.Say = &api.HandshakeContent{}
+	}
+	tell(p, say)
+	p.Repeat = p.Repeat || again
 }
 
 // tell adds what there is to say of the network to what is said anyway.

@@ -15,7 +15,7 @@ import (
 )
 
 // Certificate is one by which a consumer's Liqo acts at a provider. The provider's Liqo signs it anew when two thirds of its life are over,
-// and the consumer's fetches that by the one it has: after its end only by connections that are still open.
+// and the consumer's fetches that by the one it has, or after its end the agents do ([Consumer.Open]).
 type Certificate struct {
 	// Peer is the other cluster.
 	Peer string
@@ -52,12 +52,12 @@ func Certificates(ctx context.Context, r client.Reader) (all []Certificate, err 
 		all = append(all, c)
 	}
 	for _, i := range identities.Items {
-		c := Certificate{Peer: string(i.Spec.ClusterID), Object: "Identity " + i.Namespace + "/" + i.Name}
-		c.Remedy = "see that liqo-controller-manager runs in " + c.Peer
-		if liqo.Ours(&i) {
-			c.Remedy += fmt.Sprintf("; if it has ended and stays so: kubectl -n %s delete identity %s, which the agent makes anew", i.Namespace, i.Name)
+		peer := string(i.Spec.ClusterID)
+		remedy := "see that liqo-controller-manager runs in " + peer
+		if !liqo.Ours(&i) {
+			remedy += "; if it has ended and stays so, peer by hand again"
 		}
-		add(&i.Spec.AuthParams, c)
+		add(&i.Spec.AuthParams, Certificate{Peer: peer, Object: "Identity " + i.Namespace + "/" + i.Name, Remedy: remedy})
 	}
 	for _, t := range tenants.Items {
 		add(t.Status.AuthParams, Certificate{Peer: string(t.Spec.ClusterID), Object: "Tenant " + t.Namespace + "/" + t.Name, Remedy: "see that liqo-controller-manager runs here"})

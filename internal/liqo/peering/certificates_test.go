@@ -1,6 +1,7 @@
 package peering_test
 
 import (
+	"bytes"
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
@@ -13,26 +14,33 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/liqo/peering"
 )
 
 // signs has milan's Liqo sign what rome asked for, from and until then.
 func (h *handshake) signs(from, until time.Time) {
 	h.Helper()
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: from, NotAfter: until}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, h.key.Public(), h.key)
-	if err != nil {
-		h.Fatal(err)
-	}
 	var tenant authv1beta1.Tenant
 	if err := h.milan.Get(h.Context(), client.ObjectKey{Namespace: "liqo-tenant-rome", Name: "rome"}, &tenant); err != nil {
 		h.Fatal(err)
 	}
 	tenant.Status.TenantNamespace = tenant.Namespace
-	tenant.Status.AuthParams = &authv1beta1.AuthParams{CA: []byte("ca"), SignedCRT: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), APIServer: "https://milan"}
+	tenant.Status.AuthParams = &authv1beta1.AuthParams{CA: []byte("ca"), SignedCRT: h.certificate(from, until), APIServer: "https://milan"}
 	if err := h.milan.Status().Update(h.Context(), &tenant); err != nil {
 		h.Fatal(err)
 	}
+}
+
+// certificate is one from and until then.
+func (h *handshake) certificate(from, until time.Time) []byte {
+	h.Helper()
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: from, NotAfter: until}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, h.key.Public(), h.key)
+	if err != nil {
+		h.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
 // What the provider said before its Liqo signed anew makes no Identity by which nothing could be done.
@@ -52,6 +60,69 @@ func TestACertificateThatHasEnded(t *testing.T) {
 	}
 }
 
+// What has ended is asked for anew, and takes the place of the old one: whatever the agents have forgotten meanwhile, and neither by what
+// has ended, too, nor by what is older, nor by what was asked for in another opening.
+func TestACertificateThatEnds(t *testing.T) {
+	h, now := newHandshake(t), time.Now()
+	h.step()
+	h.step()
+	h.signs(now.Add(-3*time.Hour), now.Add(time.Hour))
+	h.step()
+	if p := h.opens(); p.Say != nil {
+		t.Fatalf("before it has ended: %+v", p)
+	}
+	old, ended := h.identity(), h.certificate(now.Add(-3*time.Hour), now.Add(-time.Minute))
+	old.Spec.AuthParams.SignedCRT = ended
+	if err := h.rome.Update(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+
+	h.crash()
+	h.toRome, h.toMilan = nil, nil
+	p := h.opens()
+	if !p.Open || !p.Repeat || p.Say == nil || p.Say.Tenant == nil || p.Session == "" {
+		t.Fatalf("after it has ended: %+v", p)
+	}
+	h.toMilan = &api.Handshake{Session: p.Session, HandshakeContent: *p.Say}
+	h.signs(now.Add(-time.Hour), now.Add(time.Hour))
+	for name, spoil := range map[string]func(*api.Handshake){
+		"of another session":   func(said *api.Handshake) { said.Session = "other" },
+		"of another challenge": func(said *api.Handshake) { said.Identity.Challenge = "other" },
+		"of another way":       func(said *api.Handshake) { said.Identity.ProxyURL = "http://elsewhere" },
+		"one that has ended": func(said *api.Handshake) {
+			said.Identity.Certificate = h.certificate(now.Add(-2*time.Hour), now.Add(-time.Hour))
+		},
+		"an older one": func(said *api.Handshake) {
+			said.Identity.Certificate = h.certificate(now.Add(-4*time.Hour), now.Add(time.Hour))
+		},
+		"none": func(said *api.Handshake) { said.Identity.Certificate = []byte("none") },
+	} {
+		h.toRome = h.says()
+		spoil(h.toRome)
+		if again := h.opens(); again.Say == nil || !bytes.Equal(h.identity().Spec.AuthParams.SignedCRT, ended) {
+			t.Errorf("%s is taken for the answer: %+v", name, again)
+		}
+	}
+	h.toRome = h.says()
+	h.opens()
+	if is := h.identity(); bytes.Equal(is.Spec.AuthParams.SignedCRT, ended) || is.UID != old.UID || is.Spec.AuthParams.APIServer != "https://milan" {
+		t.Errorf("the Identity is %+v", is.Spec)
+	}
+	if p := h.opens(); !p.Open || p.Say != nil {
+		t.Errorf("at the end: %+v", p)
+	}
+}
+
+// says is what milan says now.
+func (h *handshake) says() *api.Handshake {
+	h.Helper()
+	p, err := h.provider.Open(h.Context(), "rome", h.toMilan)
+	if err != nil {
+		h.Fatal(err)
+	}
+	return &api.Handshake{Session: p.Session, HandshakeContent: *p.Say}
+}
+
 // Those of both sides are found, with what helps where they are not renewed.
 func TestCertificates(t *testing.T) {
 	h, now := newHandshake(t), time.Now().Truncate(time.Second)
@@ -69,7 +140,7 @@ func TestCertificates(t *testing.T) {
 		at                           client.Client
 		peer, object, remedy, cannot string
 	}{
-		{h.rome, "milan", "Identity liqo-tenant-milan/controlplane-milan", "kubectl -n liqo-tenant-milan delete identity controlplane-milan", "Identity by-hand/broken: it is no PEM"},
+		{h.rome, "milan", "Identity liqo-tenant-milan/controlplane-milan", "see that liqo-controller-manager runs in milan", "Identity by-hand/broken: it is no PEM"},
 		{h.milan, "rome", "Tenant liqo-tenant-rome/rome", "runs here", ""},
 	} {
 		all, err := peering.Certificates(t.Context(), side.at)

@@ -6,7 +6,6 @@ import (
 	"crypto"
 	"encoding/base64"
 	"fmt"
-	"time"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
@@ -58,7 +57,7 @@ func (c *Consumer) Open(ctx context.Context, provider string, heard *api.Handsha
 	if identity != nil && !liqo.Ours(identity) {
 		return Progress{Open: true, ByHand: true}, nil
 	}
-	if heard != nil && heard.Identity != nil && identity == nil { // Liqo itself renews what is in one that is there
+	if heard != nil && heard.Identity != nil && identity == nil {
 		if made, err := c.install(ctx, namespace, provider, heard); err != nil || made {
 			return Progress{Open: made, Step: StepIdentity}, err
 		}
@@ -67,7 +66,7 @@ func (c *Consumer) Open(ctx context.Context, provider string, heard *api.Handsha
 		return c.answer(ctx, namespace, provider, heard)
 	}
 	if identity != nil { // what is asked for by it, Liqo copies once it has made a kubeconfig of it
-		return Progress{Open: true}, nil
+		return c.renew(ctx, namespace, provider, identity, heard)
 	}
 	if heard != nil {
 		return waiting(StepIdentity), nil
@@ -208,13 +207,9 @@ func (c *Consumer) install(ctx context.Context, namespace, provider string, hear
 			return false, client.IgnoreNotFound(err) // we asked for nothing
 		}
 	}
-	nonce := o.signed
-	if heard.Session != session(nonce.Data[consts.NonceSecretField]) || heard.Identity.Challenge != string(nonce.UID) {
-		return false, nil // of a peering that was
-	}
-	given := heard.Identity
-	if _, until, err := life(given.Certificate); err == nil && time.Now().After(until) {
-		return false, nil // of before it was renewed: that is asked for anew
+	nonce, given := o.signed, heard.Identity
+	if !answers(heard, nonce) {
+		return false, nil
 	}
 	if proxy, _, err := c.proxy(ctx, provider, heard); err != nil || given.ProxyURL != proxy {
 		return false, err // not what was, or would now be, asked for: that is asked anew
