@@ -87,11 +87,8 @@ func (b *borrow) through(ctx context.Context, peer string, loans []loan, said *a
 		}
 	}
 	b.show(ctx, slices.DeleteFunc(slices.Clone(loans), func(l loan) bool { return l.Provider != peer || !l.connected() }), shown{api.ConditionNetworkReady, s.Ready, s.Reason, s.Message})
-	if p.Say == nil && s.Say != nil {
-		p.Say = &api.HandshakeContent{}
-	}
-	if p.Say != nil {
-		p.Say.Network, p.Repeat = s.Say, true
+	if p.Say != nil || s.Say != nil {
+		ask(p, s.Say, true)
 	}
 	return nil
 }

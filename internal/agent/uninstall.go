@@ -153,29 +153,19 @@ func (u *removal) removeNamed(ctx context.Context, list client.ObjectList) error
 // release takes our mark off Liqo's objects: whoever looks finds plain Liqo.
 func (u *removal) release(ctx context.Context) error {
 	for _, list := range append(liqo.Lists(), &corev1.NamespaceList{}) {
-		if err := u.c.List(ctx, list, client.MatchingLabels(liqo.Managed())); meta.IsNoMatchError(err) {
-			continue
-		} else if err != nil {
-			return err
-		}
-		objects, err := meta.ExtractList(list)
-		if err != nil {
-			return err
-		}
-		for _, o := range objects {
-			o := o.(client.Object)
+		err := liqo.Change(ctx, u.c, list, func(o client.Object) bool {
 			if !u.step("leave to Liqo:", o) {
-				continue
+				return false
 			}
-			before := o.DeepCopyObject().(client.Object)
 			labels := o.GetLabels()
 			for name := range liqo.Managed() {
 				delete(labels, name)
 			}
 			o.SetLabels(labels)
-			if err := u.c.Patch(ctx, o, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
-				return err
-			}
+			return true
+		}, client.MatchingLabels(liqo.Managed()))
+		if err != nil && !meta.IsNoMatchError(err) {
+			return err
 		}
 	}
 	return nil

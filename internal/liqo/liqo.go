@@ -91,6 +91,29 @@ func Lists() []client.ObjectList {
 	}
 }
 
+// Change lists objects, and writes those of which change says that it changed them. One that has gone meanwhile is no error.
+// Errors: the API server's, also that it has no such kind.
+func Change(ctx context.Context, c client.Client, list client.ObjectList, change func(client.Object) bool, which ...client.ListOption) error {
+	if err := c.List(ctx, list, which...); err != nil {
+		return err
+	}
+	objects, err := meta.ExtractList(list)
+	if err != nil {
+		return err
+	}
+	for _, o := range objects {
+		o := o.(client.Object)
+		before := o.DeepCopyObject().(client.Object)
+		if !change(o) {
+			continue
+		}
+		if err := c.Patch(ctx, o, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Ours says whether we made an object.
 func Ours(o client.Object) bool { return o.GetLabels()[managedBy] == bourse }
 

@@ -28,18 +28,7 @@ func TestTheConsumerIsGone(t *testing.T) {
 	if err := w.rome.Cluster.Start(t.Context(), lab.LiqoCRDReplicator); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.rome.StartAgent(0); err != nil {
-		t.Fatal(err)
-	}
-	a.becomes(api.Released)
-	w.nothingLeft(t, w.rome, w.paris)
-	if err := w.rome.Objects.Delete(t.Context(), a.request); err != nil {
-		t.Fatal(err)
-	}
-	again := w.ask(t, w.rome, w.paris, "again", amounts("1", "1Gi"))
-	again.becomes(api.Active)
-	again.release()
-	w.nothingLeft(t, w.rome, w.paris)
+	a.borrowsAnew(w.paris, "again")
 }
 
 // The provider takes a consumer's rights and what it copied while the consumer's Liqo does not see it, which from then on is told
@@ -60,18 +49,24 @@ func TestLiqoDoesNotSeeItsCopiesGo(t *testing.T) {
 	}
 	w.evictsWithoutIt(t, w.paris, w.rome)
 	resume()
-	if _, err := w.rome.StartAgent(0); err != nil {
-		t.Fatal(err)
+	a.borrowsAnew(w.paris, "seen")
+}
+
+// borrowsAnew starts the consumer's agent again, which finds what it had ended, lets go of it, and reserves the same once more.
+func (a *asked) borrowsAnew(provider *federation.Member, name string) {
+	a.t.Helper()
+	if _, err := a.from.StartAgent(0); err != nil {
+		a.t.Fatal(err)
 	}
 	a.becomes(api.Released)
-	w.nothingLeft(t, w.rome, w.paris)
-	if err := w.rome.Objects.Delete(t.Context(), a.request); err != nil {
-		t.Fatal(err)
+	a.nothingLeft(a.t, a.from, provider)
+	if err := a.from.Objects.Delete(a.t.Context(), a.request); err != nil {
+		a.t.Fatal(err)
 	}
-	again := w.ask(t, w.rome, w.paris, "seen", amounts("1", "1Gi"))
+	again := a.ask(a.t, a.from, provider, name, amounts("1", "1Gi"))
 	again.becomes(api.Active)
 	again.release()
-	w.nothingLeft(t, w.rome, w.paris)
+	a.nothingLeft(a.t, a.from, provider)
 }
 
 // evictsWithoutIt has a provider evict a consumer that does not answer, and waits until nothing of it is left there.

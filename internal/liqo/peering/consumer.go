@@ -80,12 +80,21 @@ func (c *Consumer) Session(ctx context.Context, provider string) (string, error)
 	if err != nil || namespace == "" {
 		return "", err
 	}
-	var signed corev1.Secret
-	err = c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: signedNonceSecret}, &signed)
-	if err != nil || !liqo.Ours(&signed) {
-		return "", client.IgnoreNotFound(err)
+	signed, err := c.signedNonce(ctx, namespace)
+	if err != nil || signed == nil {
+		return "", err
 	}
 	return session(signed.Data[consts.NonceSecretField]), nil
+}
+
+// signedNonce is the Secret of the opening; nil where somebody else made it, or nobody.
+func (c *Consumer) signedNonce(ctx context.Context, namespace string) (*corev1.Secret, error) {
+	var signed corev1.Secret
+	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: signedNonceSecret}, &signed)
+	if err != nil || !liqo.Ours(&signed) {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return &signed, nil
 }
 
 // identity returns the Identity by which our Liqo acts in the provider's cluster, nil if there is none.
@@ -112,13 +121,9 @@ func (c *Consumer) answer(ctx context.Context, namespace, provider string, heard
 	if err := onlyANonce(nonce); err != nil {
 		return Progress{}, api.Errorf(api.CodeBadSignature, "%s of %s", err, provider)
 	}
-	o, known := c.openings.of(provider)
-	if !known || !bytes.Equal(o.signed.Data[consts.NonceSecretField], nonce) {
-		var err error
-		if o, err = c.opening(ctx, namespace, provider, nonce); err != nil {
-			return Progress{}, err
-		}
-		c.openings.keep(provider, o)
+	o, err := c.opening(ctx, namespace, provider, nonce)
+	if err != nil {
+		return Progress{}, err
 	}
 	proxy, through, err := c.proxy(ctx, provider, heard)
 	if err != nil {
@@ -141,8 +146,11 @@ func onlyANonce(nonce []byte) error {
 }
 
 // opening signs the nonce with our Liqo's key, and says what the provider needs of that: its public half, and a certificate request by
-// it. The key stays where it is.
+// it. The key stays where it is. What was made a moment ago is not made again.
 func (c *Consumer) opening(ctx context.Context, namespace, provider string, nonce []byte) (o opening, err error) {
+	if o, known := c.openings.of(provider); known && bytes.Equal(o.signed.Data[consts.NonceSecretField], nonce) {
+		return o, nil
+	}
 	key, public, err := Keys(ctx, c.Client, c.LiqoNamespace)
 	if err != nil {
 		return o, err
@@ -158,7 +166,9 @@ func (c *Consumer) opening(ctx context.Context, namespace, provider string, nonc
 		return o, err
 	}
 	o.asks.Challenge = string(o.signed.UID)
-	o.asks.SealTo, err = sealTo(o.signed.Data[sealField])
+	if o.asks.SealTo, err = sealTo(o.signed.Data[sealField]); err == nil {
+		c.openings.keep(provider, o)
+	}
 	return o, err
 }
 

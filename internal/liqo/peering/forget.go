@@ -8,7 +8,6 @@ import (
 	"github.com/liqotech/liqo/pkg/consts"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -25,22 +24,11 @@ func (c *Consumer) abandon(ctx context.Context, namespace, provider string) erro
 		return err
 	}
 	for _, list := range []client.ObjectList{&authv1beta1.ResourceSliceList{}, &offv1beta1.NamespaceMapList{}, &authv1beta1.RenewList{}} {
-		if err := c.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{consts.ReplicationRequestedLabel: "true"}); err != nil {
-			return err
-		}
-		objects, err := meta.ExtractList(list)
+		err := liqo.Change(ctx, c.Client, list, func(o client.Object) bool {
+			return o.GetDeletionTimestamp() != nil && controllerutil.RemoveFinalizer(o, replicator)
+		}, client.InNamespace(namespace), client.MatchingLabels{consts.ReplicationRequestedLabel: "true"})
 		if err != nil {
 			return err
-		}
-		for _, o := range objects {
-			o := o.(client.Object)
-			before := o.DeepCopyObject().(client.Object)
-			if o.GetDeletionTimestamp() == nil || !controllerutil.RemoveFinalizer(o, replicator) {
-				continue
-			}
-			if err := c.Patch(ctx, o, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
-				return err
-			}
 		}
 	}
 	return nil
@@ -72,12 +60,6 @@ func (c *Consumer) forget(ctx context.Context, namespace, provider string) (done
 // remember takes forget back; done says that it is: by the kubeconfig of another Identity Liqo would copy again.
 func (c *Consumer) remember(ctx context.Context, namespace, provider string) (done bool, err error) {
 	secret := forgetting(namespace, provider)
-	err = c.Get(ctx, client.ObjectKeyFromObject(secret), secret)
-	if apierrors.IsNotFound(err) {
-		return true, nil
-	}
-	if err == nil {
-		err = deleteOurs(ctx, c.Client, secret)
-	}
-	return false, err
+	err = deleteOurs(ctx, c.Client, secret)
+	return err == nil && secret.UID == "", err // what was there Liqo lets go of, and it is looked again
 }

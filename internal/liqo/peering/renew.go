@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/liqo"
 )
 
 // renew is what an open peering still needs: nothing, as long as its certificate lasts. Our Liqo fetches the next one by the one that it
@@ -22,9 +21,9 @@ func (c *Consumer) renew(ctx context.Context, namespace, provider string, identi
 	if err != nil || time.Now().Before(until) { // none can be read where a cloud knows consumers otherwise
 		return out, nil
 	}
-	signed := &corev1.Secret{}
-	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: signedNonceSecret}, signed); err != nil || !liqo.Ours(signed) {
-		return out, client.IgnoreNotFound(err)
+	signed, err := c.signedNonce(ctx, namespace)
+	if err != nil || signed == nil {
+		return out, err
 	}
 	proxy := value(identity.Spec.AuthParams.ProxyURL)
 	if heard != nil && heard.Identity != nil && answers(heard, signed) && heard.Identity.ProxyURL == proxy {
