@@ -29,6 +29,8 @@ const (
 	ConditionOffloaded = "Offloaded"
 	// ConditionResourcePlugin of a SharingPolicy: the resource plugin that it names answers.
 	ConditionResourcePlugin = "ResourcePlugin"
+	// ConditionIgnoredFields of a SharingPolicy: it has fields that no longer have an effect. Absent where it has none.
+	ConditionIgnoredFields = "IgnoredFields"
 	// ConditionCovered of a ProviderInstruction: the cluster really has free what it reserved.
 	ConditionCovered = "Covered"
 )

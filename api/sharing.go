@@ -218,20 +218,21 @@ type PoolPolicy struct {
 	// +kubebuilder:validation:items:MaxLength=253
 	// +optional
 	LoadBalancerClasses []string `json:"loadBalancerClasses,omitempty"`
-	// Placeholders hold, on the pool's nodes, what is reserved and not used yet, so that this cluster's own pods cannot take
-	// it. Nil: nothing does, and `ReservedNotCovered` says when they have. Needs config/placeholders.
+	// Placeholders has no effect. Deprecated: the agent no longer makes pods that hold what is reserved. A policy that has the
+	// field stays valid, and its condition `IgnoredFields` says so. Reserve nodes by a label and a taint (nodeSelector, tolerateTaints).
 	// +optional
 	Placeholders *Placeholders `json:"placeholders,omitempty"`
 }
 
-// Placeholders are pods that do nothing. They make room as soon as a consumer's pod waits for it. They are taken by pods of
-// a higher priority, so they hold against pods of their own priority and below.
+// Placeholders is what a policy of an earlier version may hold.
+//
+// Deprecated: it has no effect.
 type Placeholders struct {
-	// PriorityClass is theirs. Default bourse-placeholder, the one of config/placeholders: the priority of pods that name none.
+	// PriorityClass has no effect.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	PriorityClass string `json:"priorityClass,omitempty"`
-	// Image is what they run. Default registry.k8s.io/pause:3.10.
+	// Image has no effect.
 	// +kubebuilder:validation:MaxLength=512
 	// +optional
 	Image string `json:"image,omitempty"`

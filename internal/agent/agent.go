@@ -283,10 +283,10 @@ func (a *agent) lead(ctx context.Context) error {
 func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string, m *membership, ledger *exchange.Exchange, k kubernetes.Interface, log *slog.Logger) error {
 	broker := transport.NewHTTP(cluster, m.broker)
 	engine := match.New()
-	sharing := &policy{Client: a.mgr.GetClient(), engine: engine, changed: make(chan struct{}, 1), came: func() {}}
+	sharing := &policy{Client: a.mgr.GetClient(), engine: engine, changed: make(chan struct{}, 1)}
 	top := newCeiling(cluster, ledger, sharing, log)
-	sharing.plugin = top.condition
-	inv := inventory.New(k, inventory.Options{Logger: log, Owner: liqo.Creator, Consumer: consumerOf(ledger), Nothing: placeholder})
+	sharing.plugin, sharing.came = top.condition, top.tell
+	inv := inventory.New(k, inventory.Options{Logger: log, Owner: liqo.Creator, Consumer: consumerOf(ledger)})
 	var shop transport.Broker
 	if a.ConnectorListen != "" {
 		var err error
@@ -344,8 +344,6 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 			return err
 		}
 	}
-	came := sharing.came
-	sharing.came = func() { came(); top.tell() }
 	letter := func(document string) { post.receive(ctx, document) }
 	shelf := newCatalogs(kube.New(a.mgr.GetClient(), client.ObjectKey{Namespace: a.Namespace, Name: CatalogName}), log)
 	shelf.load(ctx)
@@ -391,10 +389,6 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 		return err
 	}
 	d := a.newDoctor(cluster, m, ledger, reach, open, more, shelf, sharing, top, here)
-	if halves.peerings != nil {
-		d.places = halves.peerings.lend.places
-		group.Go(func() error { return d.places.run(ctx) })
-	}
 	group.Go(func() error { return d.run(ctx, shown.health) })
 	group.Go(func() error { return advertiser.Run(ctx) })
 	group.Go(func() error { return top.run(ctx) })

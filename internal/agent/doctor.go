@@ -41,7 +41,6 @@ type doctor struct {
 	sharing    *policy
 	top        *ceiling
 	here       *installed          // nil without a Liqo that can be used
-	places     *placeholders       // likewise
 	inspection *posture.Inspection // nil where the admin says that Liqo is not wanted
 
 	mu   sync.Mutex
@@ -178,10 +177,8 @@ func (d *doctor) ofSharing(lends bool) (found []api.Problem) {
 	if !lends {
 		return []api.Problem{health.NothingShared.Of("", "to lend, make one: docs/objects/sharingpolicy.yaml", "no SharingPolicy named default is in force")}
 	}
-	if d.places != nil {
-		for pool, why := range d.places.missing() {
-			found = append(found, health.PlaceholdersMissing.Of("pool "+pool, "kubectl apply -k config/placeholders, and name a PriorityClass that is there", "%s", why))
-		}
+	for _, f := range ignoredFields(d.sharing.current.Load()) {
+		found = append(found, health.FieldIgnored.Of("SharingPolicy "+f.path, f.remedy, "the field has no effect"))
 	}
 	found = append(found, d.top.problems()...)
 	l := d.market.View().Listing(d.cluster)

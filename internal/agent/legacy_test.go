@@ -31,7 +31,7 @@ func TestPeeringsWithALegacyCluster(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- x.Run(ctx) }()
 	t.Cleanup(func() { stop(); <-ended })
-	p := &peerings{Client: c, cluster: "milan", namespace: "default", market: x, poke: make(chan event.GenericEvent, 10), lend: &lend{places: &placeholders{news: make(chan struct{}, 1)}}}
+	p := &peerings{Client: c, cluster: "milan", namespace: "default", market: x, poke: make(chan event.GenericEvent, 10), lend: &lend{}}
 	for _, pin := range []market.Pin{{Cluster: "cluster-1", Key: "the broker's", Legacy: true}, {Cluster: "rome", Key: "rome's"}} {
 		if _, err := x.Do(ctx, pin); err != nil {
 			t.Fatal(err)

@@ -34,7 +34,6 @@ type lend struct {
 	inventory *inventory.Inventory
 	peering   *peering.Provider
 	network   *network.Network
-	places    *placeholders
 	policies  *posture.Policies
 	sharing   func() *api.Sharing
 	suspends  func(ctx context.Context, consumer string) (suspension, error) // the admin's word

@@ -72,8 +72,6 @@ func (a *agent) useLiqo(ctx context.Context, h *halves, gate *provider.Gate, pos
 	}
 	a.late.events = a.mgr.GetEventRecorder("bourse-agent")
 	l.peering, l.suspends = &peering.Provider{Client: c, Access: l.access}, known.suspends
-	l.places = a.newPlaceholders(l)
-	h.sharing.came = l.places.tell
 	p := &peerings{
 		Client: c, cluster: h.cluster, namespace: a.Namespace, market: post.market, letters: post, standings: news, linger: a.Linger, abandon: a.Abandon, log: h.log,
 		poke: make(chan event.GenericEvent, 1024), lend: l, waits: moments[doing]{}, network: net,

@@ -91,7 +91,6 @@ func (p *peerings) follow(ctx context.Context, r *market.Reservation) error {
 	if peer == "" || r.State == api.Held {
 		return nil
 	}
-	p.lend.places.tell()
 	if byHand, err := p.byHand(ctx, peer); err != nil || byHand {
 		return err
 	}

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
@@ -58,6 +59,11 @@ func (p *policy) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result, e
 	} else {
 		changed = meta.RemoveStatusCondition(&object.Status.Conditions, api.ConditionResourcePlugin) || changed
 	}
+	if ignored := ignoredCondition(&object); ignored != nil {
+		changed = meta.SetStatusCondition(&object.Status.Conditions, *ignored) || changed
+	} else {
+		changed = meta.RemoveStatusCondition(&object.Status.Conditions, api.ConditionIgnoredFields) || changed
+	}
 	if !changed {
 		return ctrl.Result{}, nil
 	}
@@ -91,6 +97,39 @@ func (p *policy) check(s *api.Sharing) error {
 		return nil
 	}
 	return p.engine.CheckAllow(s.Allow)
+}
+
+// formerPlaceholders is the namespace in which earlier versions made placeholder pods.
+const formerPlaceholders = "bourse-placeholders"
+
+// ignoredField is a field of a SharingPolicy that no longer has an effect.
+type ignoredField struct{ path, remedy string }
+
+// ignoredFields returns the fields of s that no longer have an effect. s may be nil.
+func ignoredFields(s *api.Sharing) (found []ignoredField) {
+	if s == nil {
+		return nil
+	}
+	for _, pool := range s.Pools {
+		if pool.Placeholders != nil {
+			found = append(found, ignoredField{"pools." + pool.Name + ".placeholders",
+				"remove it, and kubectl delete namespace --ignore-not-found " + formerPlaceholders + "; to reserve nodes, label and taint them (docs/lend.md)"})
+		}
+	}
+	return found
+}
+
+// ignoredCondition names the ignored fields of a policy, each with its remedy. It is nil where there is none.
+func ignoredCondition(object *api.SharingPolicy) *metav1.Condition {
+	var says []string
+	for _, f := range ignoredFields(&object.Spec) {
+		says = append(says, f.path+" has no effect: "+f.remedy)
+	}
+	if says == nil {
+		return nil
+	}
+	return &metav1.Condition{Type: api.ConditionIgnoredFields, Status: metav1.ConditionTrue, Reason: "NoEffect",
+		Message: strings.Join(says, "; "), ObservedGeneration: object.Generation}
 }
 
 func (p *policy) set(s *api.Sharing) {

@@ -70,7 +70,7 @@ func Uninstall(ctx context.Context, config *rest.Config, r Removal) error {
 	if err := u.removeKinds(ctx); err != nil {
 		return err
 	}
-	for _, name := range []string{placesNamespace, r.Namespace} {
+	for _, name := range []string{formerPlaceholders, r.Namespace} {
 		if err := u.remove(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
 			return err
 		}

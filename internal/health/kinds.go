@@ -32,7 +32,7 @@ var (
 	NothingShared        = Kind{"NothingShared", info, "There is no SharingPolicy in force: the cluster only borrows."}
 	Overcommitted        = Kind{"Overcommitted", warn, "More is reserved of this cluster than it has. Nothing new is placed here; what is reserved stays."}
 	NotCovered           = Kind{"ReservedNotCovered", bad, "The cluster's own pods use what others have reserved: their pods may hang Pending."}
-	PlaceholdersMissing  = Kind{"PlaceholdersMissing", warn, "The SharingPolicy wants placeholders to hold what is reserved, and they cannot be made."}
+	FieldIgnored         = Kind{"FieldIgnored", warn, "The SharingPolicy has a field that no longer has an effect."}
 	ResourcePluginSilent = Kind{"ResourcePluginSilent", bad, "The resource plugin that the SharingPolicy names gives no usable answer: nothing new is accepted until it does; what is bound goes on."}
 	AboveResourcePlugin  = Kind{"AboveResourcePlugin", info, "A consumer has more than the resource plugin allows now. What was accepted stays; nothing more is."}
 
@@ -59,7 +59,7 @@ var (
 var Kinds = []Kind{
 	LiqoMissing, LiqoUntested, LiqoUnknown, LiqoModuleOff, LiqoKeyUnusable, LiqoWebhookDown, LimitsNotEnforced, DefaultClassOpen, APIServerLocal, APIServerUnknown,
 	APIServerSilent, TolerationSeconds, WouldOffloadOthers,
-	PoliciesMissing, ClusterIDCollides, APIServerProxy, NothingShared, Overcommitted, NotCovered, PlaceholdersMissing, ResourcePluginSilent, AboveResourcePlugin,
+	PoliciesMissing, ClusterIDCollides, APIServerProxy, NothingShared, Overcommitted, NotCovered, FieldIgnored, ResourcePluginSilent, AboveResourcePlugin,
 	KeyChanged, KeyUnconfirmed, VersionSkew, MixedPeering, LegacyAccounting, PeeringStuck,
 	BrokerUnreachable, WithoutBroker, GoesOn, CertificateExpiring, CertificateExpired, ClockSkew, RightsMissing, NotChecked,
 }

@@ -41,9 +41,6 @@ type Options struct {
 	// allocated like the cluster's own. It is asked anew in each Measure, because what was
 	// granted comes and goes while pods stay. Default: an owner is a consumer.
 	Consumer func(owner string) string
-	// Nothing says that a pod counts for nothing, whatever it requests, for its whole life: it stands for what is counted
-	// elsewhere. Default: every pod counts.
-	Nothing func(pod *metav1.ObjectMeta) bool
 	// Logger takes problems: what is absurd in an object, watches that break. Default: slog.Default().
 	Logger *slog.Logger
 }
@@ -72,9 +69,6 @@ func New(client kubernetes.Interface, options Options) *Inventory {
 	}
 	if options.Consumer == nil {
 		options.Consumer = func(owner string) string { return owner }
-	}
-	if options.Nothing == nil {
-		options.Nothing = func(*metav1.ObjectMeta) bool { return false }
 	}
 	if options.Logger == nil {
 		options.Logger = slog.Default()

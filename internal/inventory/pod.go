@@ -23,7 +23,7 @@ type pod struct {
 // is being deleted still runs.
 func (i *Inventory) podOf(obj any) (pod, bool) {
 	p := obj.(*corev1.Pod)
-	if p.Spec.NodeName == "" || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed || i.options.Nothing(&p.ObjectMeta) {
+	if p.Spec.NodeName == "" || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
 		return pod{}, false
 	}
 	// What the status says counts too: while a pod is resized in place it holds the larger of both.

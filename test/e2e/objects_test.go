@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -64,6 +66,25 @@ func TestAPIServerRefuses(t *testing.T) {
 	label := []byte(`{"metadata": {"labels": {"a": "b"}}}`)
 	if err := w.rome.Objects.Patch(t.Context(), r.DeepCopy(), kube.RawPatch("application/merge-patch+json", label)); err != nil {
 		t.Errorf("a request is labelled: %v", err)
+	}
+}
+
+// A SharingPolicy of an earlier version is still valid, and keeps the fields that no longer have an effect, so that the agent can name them.
+func TestAPIServerKeepsIgnoredFields(t *testing.T) {
+	w := start(t)
+	strict := kube.WithFieldValidation(w.rome.Objects, "Strict")
+	policy := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": api.GroupVersion.String(), "kind": "SharingPolicy", "metadata": map[string]any{"name": "default"},
+		"spec": map[string]any{"pools": []any{map[string]any{
+			"name": "general", "placeholders": map[string]any{"priorityClass": "bourse-placeholder", "image": "registry.k8s.io/pause:3.10"},
+		}}},
+	}}
+	want, _, _ := unstructured.NestedSlice(policy.Object, "spec", "pools")
+	if err := strict.Create(t.Context(), policy, kube.DryRunAll); err != nil {
+		t.Fatal(err)
+	}
+	if got, _, err := unstructured.NestedSlice(policy.Object, "spec", "pools"); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("the API server keeps %v, %v", got, err)
 	}
 }
 
