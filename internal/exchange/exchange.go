@@ -289,6 +289,7 @@ func (x *Exchange) run(ctx context.Context, batch []*order) (rest []*order, err 
 		case o.command != nil:
 			if o.outcome, o.err = market.Decide(x.state, o.command, now); o.err == nil {
 				x.apply(w, o.outcome.Events)
+				x.state.Remember(o.outcome.Rejected)
 			}
 		case o.observe != nil:
 			o.err = o.observe(x.state, now)

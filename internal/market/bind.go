@@ -100,7 +100,7 @@ type IfRevision struct {
 }
 
 func (c IfRevision) decide(s *State, now Time) (Outcome, error) {
-	if r := s.reservations[c.ID]; r != nil && r.Revision != c.Revision {
+	if r := s.Reservation(c.ID); r != nil && r.Revision != c.Revision {
 		return Outcome{}, api.Errorf(api.CodePrecondition, "reservation %s is at revision %d, not %d", c.ID, r.Revision, c.Revision).
 			At("If-Match").Fix("read it again")
 	}

@@ -17,9 +17,11 @@ type Outcome struct {
 	Events      []Event
 	Reservation *Reservation
 	Decision    *api.Decision
-	Member      *Member
-	Token       *Token
-	Offer       *Offer
+	// Rejected is a request that no cluster can serve, to be given to [State.Remember]; nil: the command was none.
+	Rejected *Reservation
+	Member   *Member
+	Token    *Token
+	Offer    *Offer
 }
 
 // Decide decides a command. It changes nothing, but uses up what was prepared of the command.
@@ -46,7 +48,7 @@ func unchanged(r *Reservation) (Outcome, error) { return Outcome{Reservation: r}
 
 // find returns a copy of the reservation, if the caller is a party to it. To anyone else it does not exist.
 func (s *State) find(id, caller string) (*Reservation, error) {
-	r := s.reservations[id]
+	r := s.Reservation(id)
 	if r == nil || !r.Concerns(caller) {
 		return nil, api.Errorf(api.CodeNotFound, "no reservation %.80q of yours", id)
 	}

@@ -10,7 +10,7 @@ import (
 // Hold places a request on the first of its candidates that still has room.
 // Errors: KeyReused when the key came with something else; Insufficient when no candidate
 // has room any more: decide again from a newer view; CapReached. Without candidates, or where a plan is sold out, the request is
-// Pending if it says that it waits, else it is Rejected; it is remembered with its decision.
+// Pending if it says that it waits, else it is Rejected: that is no event, and is remembered in memory only.
 type Hold struct {
 	// ID is new and random. Key and Digest make a repeat harmless; Key may be empty. What pointers
 	// lead to is not changed any more.
@@ -43,10 +43,15 @@ func (s *State) begins(c *Hold, now Time) (out Outcome, err error, done bool) {
 	if id, repeated := s.keys[ownKey{c.Consumer, c.Key}]; repeated && c.Key != "" {
 		r := s.reservations[id]
 		if r.Digest != c.Digest {
-			return Outcome{}, api.Errorf(api.CodeKeyReused, "key %.80q made reservation %s from another request", c.Key, id).
-				At("Idempotency-Key").Fix("use a new key for a new request"), true
+			return Outcome{}, keyReused(c.Key, id), true
 		}
 		return Outcome{Reservation: r, Decision: r.Why.Decision()}, nil, true
+	}
+	if r := s.rejected.byKey[ownKey{c.Consumer, c.Key}]; r != nil {
+		if r.Digest != c.Digest {
+			return Outcome{}, keyReused(c.Key, r.ID), true
+		}
+		return c.rejectedAgain(r), nil, true
 	}
 	if !utf8.ValidString(c.Key) { // a journal could not give it back
 		return Outcome{}, api.Invalid("Idempotency-Key", "%.80q is not UTF-8", c.Key).Fix("use printable characters"), true
@@ -54,11 +59,16 @@ func (s *State) begins(c *Hold, now Time) (out Outcome, err error, done bool) {
 	return Outcome{}, nil, false
 }
 
+func keyReused(key, id string) error {
+	return api.Errorf(api.CodeKeyReused, "key %.80q made reservation %s from another request", key, id).
+		At("Idempotency-Key").Fix("use a new key for a new request")
+}
+
 func (c *Hold) decide(s *State, now Time) (Outcome, error) {
 	if out, err, done := s.begins(c, now); done {
 		return out, err
 	}
-	if s.reservations[c.ID] != nil {
+	if s.Reservation(c.ID) != nil {
 		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s exists", c.ID)
 	}
 	wait := c.wait()
@@ -92,7 +102,7 @@ func (c *Hold) decide(s *State, now Time) (Outcome, error) {
 		r.pend("")
 		decision.Chosen, decision.Sequence = "", api.Sequence{}
 	} else if len(c.Candidates) == 0 {
-		r.State, r.Reason = api.Rejected, api.ReasonNoCandidate
+		return s.reject(r, decision, c.why(decision), now), nil
 	} else if provider := s.first(c.Candidates, r, now); provider < 0 {
 		return Outcome{}, api.Errorf(api.CodeInsufficient, "none of the %d best candidates has room any more", len(c.Candidates))
 	} else {

@@ -13,7 +13,6 @@ import (
 // not known yet, or not any more.
 var ways = map[string]string{
 	" -> Held":             "Hold HoldTogether Admit",
-	" -> Rejected":         "Hold",
 	" -> Pending":          "Hold",
 	"Pending -> Held":      "Serve",
 	"Held -> Pending":      "Refuse Tick", // nobody accepted, and it waits on

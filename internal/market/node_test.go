@@ -73,6 +73,8 @@ func (n *node) do(c market.Command, now market.Time) (market.Outcome, error) {
 		n.t.Fatalf("%T: an error and events: %v", c, err)
 	}
 	n.apply(out.Events...)
+	n.state.Remember(out.Rejected)
+	n.twin.Remember(out.Rejected)
 	return out, err
 }
 

@@ -313,9 +313,12 @@ func (s *State) keep(o *Offer, out Outcome, now Time) Outcome {
 	return out
 }
 
-// ByKey is the reservation that a consumer made with an idempotency key, or nil.
+// ByKey is the reservation that a consumer made with an idempotency key, or its rejected request that is remembered, or nil.
 func (s *State) ByKey(consumer, key string) *Reservation {
-	return s.reservations[s.keys[ownKey{consumer, key}]]
+	if r := s.reservations[s.keys[ownKey{consumer, key}]]; r != nil {
+		return r
+	}
+	return s.rejected.byKey[ownKey{consumer, key}]
 }
 
 // putOffer makes o the record of its version.

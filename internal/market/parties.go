@@ -79,7 +79,7 @@ func (s *State) Why(id string) Why {
 	if last := s.tries[id]; last != nil {
 		return last
 	}
-	if r := s.reservations[id]; r != nil {
+	if r := s.Reservation(id); r != nil {
 		return r.Why
 	}
 	return nil

@@ -130,6 +130,7 @@ func (s *State) RestartLeases(now Time) {
 
 // TakeMeasurements copies the soft state of a market that this one replaces.
 func (s *State) TakeMeasurements(from *State) {
+	s.rejected = from.rejected
 	for _, old := range from.slots {
 		if old.measured != nil {
 			p := s.provider(old.cluster)

@@ -60,6 +60,7 @@ type State struct {
 	dirty        []*provider // to publish, each once
 	awake        awake
 	resold       []string // sellers, of a broker: see Resold
+	rejected     rejections
 }
 
 // New makes the empty market of a broker, or of the agent of cluster self.
@@ -79,12 +80,18 @@ func New(self string) *State {
 		counts:       map[api.State]int{},
 		taken:        map[string]*taken{},
 		tries:        map[string]Why{},
+		rejected:     newRejections(),
 		awake:        awake{asleep: true},
 	}
 }
 
-// Reservation returns the record, or nil.
-func (s *State) Reservation(id string) *Reservation { return s.reservations[id] }
+// Reservation returns the record, or that of a rejected request that is remembered, or nil.
+func (s *State) Reservation(id string) *Reservation {
+	if r := s.reservations[id]; r != nil {
+		return r
+	}
+	return s.rejected.byID[id]
+}
 
 // Member returns the record, or nil.
 func (s *State) Member(cluster string) *Member { return s.members[cluster] }
@@ -97,6 +104,9 @@ func (s *State) Apply(e Event) {
 	case e.Member != nil:
 		s.members[e.Member.Cluster] = e.Member
 		s.forgetPresence(e.Member)
+		if e.Member.State == api.MemberRemoved {
+			s.rejected.forget(e.Member.Cluster)
+		}
 		s.touch(s.provider(e.Member.Cluster))
 	case e.Token != nil:
 		s.putToken(e.Token)

@@ -101,11 +101,16 @@ func (s *Server) ask(consumer string, r api.Request) (ask match.Ask, sale *api.S
 }
 
 // repeated is the answer to a request that cannot be made now, but may have been made before: an offer can change meanwhile.
-func (s *Server) repeated(ctx context.Context, consumer, key, digest string, cause error) (market.Outcome, error) {
+func (s *Server) repeated(ctx context.Context, consumer, key string, in *api.ReservationCreate, cause error) (market.Outcome, error) {
 	var r *market.Reservation
 	err := s.Exchange.Read(ctx, func(m *market.State) { r = m.ByKey(consumer, key) })
-	if err != nil || key == "" || r == nil || r.Digest != digest {
+	if err != nil || key == "" || r == nil || r.Digest != digest(in) {
 		return market.Outcome{}, cause
+	}
+	if r.Request == nil { // it was rejected, and what it asked is not kept
+		again := *r
+		again.Request = &in.Request
+		r = &again
 	}
 	return market.Outcome{Reservation: r, Decision: r.Why.Decision()}, nil
 }
@@ -130,7 +135,7 @@ func (s *Server) createReservation(ctx context.Context, in *struct {
 func (s *Server) Reserve(ctx context.Context, consumer, key string, in api.ReservationCreate) (out market.Outcome, err error) {
 	ask, sale, err := s.ask(consumer, in.Request)
 	if err != nil {
-		return s.repeated(ctx, consumer, key, digest(&in), err)
+		return s.repeated(ctx, consumer, key, &in, err)
 	}
 	request := ask.Request // it is kept, and the ask is not
 	hold := &market.Hold{
@@ -238,7 +243,7 @@ func (s *Server) listReservations(ctx context.Context, in *struct {
 		if c.Role == tlsid.RoleOperator {
 			records = m.All()
 		} else {
-			records = m.Of(c.Name, 0)
+			records = append(m.Of(c.Name, 0), m.Rejected(c.Name)...)
 		}
 		for _, r := range records {
 			if r.State == api.Pending {

@@ -132,6 +132,10 @@ func (d *deal) kept(t *testing.T, now client.Reservation) {
 	t.Helper()
 	was, is := d.acknowledged.Payload, now.Payload
 	switch {
+	case was.State == api.Rejected: // it was an answer, and no record
+		if now.ID != "" {
+			t.Errorf("%s: reservation %s was acknowledged as %s and is recorded as %s", d.key, now.ID, was.State, is.State)
+		}
 	case now.ID == "":
 		t.Errorf("%s: reservation %s was acknowledged as %s and is gone", d.key, d.acknowledged.ID, was.State)
 	case slices.Index(api.States, is.State) < slices.Index(api.States, was.State):

@@ -1,0 +1,125 @@
+package market
+
+import "github.com/bourse-dev/bourse/api"
+
+// Bounds of what a market remembers of rejected requests.
+const (
+	maxRejected         = 100       // requests of one consumer
+	maxRejectedBytes    = 256 << 10 // of one consumer's
+	maxAllRejectedBytes = 64 << 20  // of all consumers'
+)
+
+// rejections are the rejected requests that a market remembers, without what was asked. A rejected request binds nobody, so it is
+// soft state: never journalled, and forgotten when the process ends. A repeat is then decided again.
+type rejections struct {
+	byID       map[string]*Reservation
+	byKey      map[ownKey]*Reservation
+	byConsumer map[string]*rejectedOf
+	bytes      int
+}
+
+// rejectedOf are those of one consumer, oldest first.
+type rejectedOf struct {
+	all   []*Reservation
+	bytes int
+}
+
+func newRejections() rejections {
+	return rejections{map[string]*Reservation{}, map[ownKey]*Reservation{}, map[string]*rejectedOf{}, 0}
+}
+
+// reject completes r as a request that no cluster can serve. It is no event: see [State.Remember].
+func (s *State) reject(r *Reservation, d *api.Decision, why Why, now Time) Outcome {
+	r.State, r.Reason, r.Changed = api.Rejected, api.ReasonNoCandidate, now
+	r.Revision, r.Why = s.Revision, why
+	return Outcome{Reservation: r, Decision: d, Rejected: r}
+}
+
+// rejectedAgain is the answer to the repeat of a request whose rejection is remembered. What it asks is what the first one asked.
+func (c *Hold) rejectedAgain(r *Reservation) Outcome {
+	again := clone(r)
+	again.Request = c.Request
+	return Outcome{Reservation: again, Decision: r.Why.Decision()}
+}
+
+// Remember remembers a rejected request, and forgets the oldest ones beyond the bounds. Nil: it does nothing.
+func (s *State) Remember(rejected *Reservation) {
+	if rejected == nil || s.Reservation(rejected.ID) != nil {
+		return
+	}
+	r := clone(rejected)
+	r.Request, r.Plans, r.Next = nil, nil, nil
+	all := &s.rejected
+	of := all.byConsumer[r.Consumer]
+	if of == nil {
+		of = &rejectedOf{}
+		all.byConsumer[r.Consumer] = of
+	}
+	of.all = append(of.all, r)
+	of.bytes += remembered(r)
+	all.bytes += remembered(r)
+	all.byID[r.ID] = r
+	if r.Key != "" {
+		all.byKey[ownKey{r.Consumer, r.Key}] = r
+	}
+	for len(of.all) > maxRejected || of.bytes > maxRejectedBytes {
+		all.forgetOldest(of)
+	}
+	if all.bytes > maxAllRejectedBytes {
+		all.share()
+	}
+}
+
+// share forgets what each consumer has beyond its share of half of the bound for all, so that it is rarely needed.
+func (x *rejections) share() {
+	share := maxAllRejectedBytes / 2 / len(x.byConsumer)
+	for _, of := range x.byConsumer {
+		for of.bytes > share {
+			x.forgetOldest(of)
+		}
+	}
+}
+
+func (x *rejections) forgetOldest(of *rejectedOf) {
+	r := of.all[0]
+	of.all[0], of.all = nil, of.all[1:]
+	of.bytes -= remembered(r)
+	x.bytes -= remembered(r)
+	delete(x.byID, r.ID)
+	if at := (ownKey{r.Consumer, r.Key}); x.byKey[at] == r {
+		delete(x.byKey, at)
+	}
+	if len(of.all) == 0 {
+		delete(x.byConsumer, r.Consumer)
+	}
+}
+
+// forget forgets all of one consumer.
+func (x *rejections) forget(consumer string) {
+	for of := x.byConsumer[consumer]; of != nil && len(of.all) > 0; {
+		x.forgetOldest(of)
+	}
+}
+
+// remembered is about how many bytes of memory a rejected request takes.
+func remembered(r *Reservation) int {
+	n := recordBytes + len(r.ID) + len(r.Key) + len(r.Digest) + len(r.Message) + len(r.Why)
+	for _, a := range r.Size {
+		n += amountBytes + len(a.Resource)
+	}
+	return n
+}
+
+// About how many bytes of memory a record takes besides its texts, with its places in maps and lists, and an amount.
+const (
+	recordBytes = 1024
+	amountBytes = 24
+)
+
+// Rejected are the remembered rejected requests of a consumer, oldest first.
+func (s *State) Rejected(consumer string) []*Reservation {
+	if of := s.rejected.byConsumer[consumer]; of != nil {
+		return append([]*Reservation(nil), of.all...)
+	}
+	return nil
+}
