@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	// held is how many bytes of an answer are held for a member that does not read on, and slow how long.
-	held = 256 << 10
+	// held is how many bytes of an answer are held at most until the member reads on. The rest of the answer is not taken yet.
+	held = 2 * kubernetes.MaxPiece
+	// slow is how long the member may take to read a piece. It loses the answer after that.
 	slow = 30 * time.Second
 )
 
@@ -26,6 +27,7 @@ var errUnread = errors.New("nobody reads the answer")
 // stream is the answer to one call, as it is written and read.
 type stream struct {
 	wake func() // there is something to be shown
+	slow time.Duration
 
 	mu     sync.Mutex
 	room   sync.Cond
@@ -40,7 +42,7 @@ type stream struct {
 }
 
 func newStream(wake func()) *stream {
-	s := &stream{wake: wake, header: http.Header{}}
+	s := &stream{wake: wake, slow: slow, header: http.Header{}}
 	s.room.L = &s.mu
 	return s
 }
@@ -61,24 +63,37 @@ func (s *stream) begin(status int) {
 	}
 }
 
-// Write implements http.ResponseWriter. It waits while too much is unread.
-func (s *stream) Write(data []byte) (int, error) {
+// Write implements http.ResponseWriter. It takes the answer in pieces, and waits while too much is unread.
+func (s *stream) Write(data []byte) (taken int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.begin(http.StatusOK)
-	if len(s.rest) >= held && !s.unread {
+	for len(data) > 0 {
+		if err := s.await(); err != nil {
+			return taken, err
+		}
+		n := min(len(data), held-len(s.rest))
+		s.rest = append(s.rest, data[:n]...)
+		data, taken = data[n:], taken+n
+	}
+	return taken, nil
+}
+
+// await waits until there is room for a piece. The time for it begins again with each piece that the member reads.
+func (s *stream) await() error {
+	const most = held - kubernetes.MaxPiece
+	if len(s.rest) > most && !s.unread {
 		s.wake()
-		enough := time.AfterFunc(slow, s.close)
+		enough := time.AfterFunc(s.slow, s.close)
 		defer enough.Stop()
-		for len(s.rest) >= held && !s.unread {
+		for len(s.rest) > most && !s.unread {
 			s.room.Wait()
 		}
 	}
 	if s.unread {
-		return 0, errUnread
+		return errUnread
 	}
-	s.rest = append(s.rest, data...)
-	return len(data), nil
+	return nil
 }
 
 // Hijack implements http.Hijacker: a watch takes its connection over. It is a pipe, from which follow reads the answer.
@@ -172,12 +187,24 @@ func (s *stream) piece() (kubernetes.Answer, bool) {
 	if s.status == 0 {
 		return kubernetes.Answer{}, false
 	}
-	n := len(s.rest)
-	if n > kubernetes.MaxPiece {
-		for n = kubernetes.MaxPiece; n > 0 && !utf8.RuneStart(s.rest[n]); n-- { // it becomes a text of its own
-		}
+	n := min(len(s.rest), kubernetes.MaxPiece)
+	if !s.done || n < len(s.rest) { // a piece becomes a text of its own: a character that it would cut waits for its rest
+		n = wholeText(s.rest[:n])
 	}
 	return kubernetes.Answer{Status: s.status, Date: s.date, From: s.base, Body: string(s.rest[:n]), Done: s.done && n == len(s.rest)}, true
+}
+
+// wholeText is how many bytes of a text there are up to the character that its end cuts, if it does.
+func wholeText(text []byte) int {
+	for n := len(text) - 1; n >= 0 && n >= len(text)-utf8.UTFMax; n-- {
+		if utf8.RuneStart(text[n]) {
+			if utf8.FullRune(text[n:]) {
+				break
+			}
+			return n
+		}
+	}
+	return len(text)
 }
 
 // until closes the stream when ctx ends; call stop when it is over.
