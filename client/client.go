@@ -32,24 +32,31 @@ type Client struct {
 	http  *http.Client
 	token string
 	skew  *atomic.Int64 // see Skew
+	lists int64         // the most bytes that all pages of a list may have
 }
 
 // New makes a client of the server at base, "https://HOST:PORT" or "unix:///path/of/socket".
-// hc carries the certificate; nil is http.DefaultClient.
+// hc carries the certificate; nil is http.DefaultClient. No redirect is followed: a call, with its body, goes to that server
+// and to no other. An answer that redirects is Unavailable.
 func New(base string, hc *http.Client) *Client {
 	if path, ok := strings.CutPrefix(base, "unix://"); ok {
-		return &Client{base: "http://socket", name: base, skew: new(atomic.Int64), http: &http.Client{Transport: &http.Transport{
+		return &Client{base: "http://socket", name: base, skew: new(atomic.Int64), lists: maxList, http: &http.Client{Transport: &http.Transport{
 			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 				return (&net.Dialer{}).DialContext(ctx, "unix", path)
 			},
-		}}}
+		}, CheckRedirect: stay}}
 	}
 	if hc == nil {
 		hc = http.DefaultClient
 	}
 	base = strings.TrimSuffix(base, "/")
-	return &Client{base: base, name: base, http: hc, skew: new(atomic.Int64)}
+	straight := *hc
+	straight.CheckRedirect = stay
+	return &Client{base: base, name: base, http: &straight, skew: new(atomic.Int64), lists: maxList}
 }
+
+// stay follows no redirect.
+func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // WithToken returns a client that sends a bearer token, as an agent's listener on loopback wants.
 func (c *Client) WithToken(token string) *Client {
@@ -58,11 +65,21 @@ func (c *Client) WithToken(token string) *Client {
 	return &with
 }
 
+// WithLists returns a client that reads at most so many bytes of all pages of a list together, instead of 1 GiB. It is for who keeps
+// little memory, and does not trust the server with all of it.
+func (c *Client) WithLists(most int64) *Client {
+	with := *c
+	with.lists = most
+	return &with
+}
+
 const (
-	// maxAnswer bounds what is read of an answer.
-	maxAnswer = 64 << 20
-	// maxItems bounds what is read of a list.
-	maxItems = 1_000_000
+	// maxAnswer bounds what is read of an answer with one payload, in bytes.
+	maxAnswer = 16 << 20
+	// maxList bounds what is read of all pages of a list together, in bytes, unless WithLists says less.
+	maxList = 1 << 30
+	// leastItem is how many bytes an item of a list has on average, at least: a list has no more items than that many fit into its bound.
+	leastItem = 256
 	// timeout is how long a call may take; a watch has no end.
 	timeout = 30 * time.Second
 )
@@ -114,6 +131,10 @@ func (c *Client) problem(response *http.Response) error {
 	if json.Unmarshal(data, &e) == nil && e.Code != "" {
 		return understood(&e)
 	}
+	if to := response.Header.Get("Location"); response.StatusCode < 400 {
+		return api.Errorf(api.CodeUnavailable, "%s answered %s, to %.200q: redirects are not followed", c.name, response.Status, to).
+			Fix("give the address at which the server itself answers")
+	}
 	switch response.StatusCode {
 	case http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout:
 		return api.Errorf(api.CodeUnavailable, "%s answered %s", c.name, response.Status)
@@ -136,21 +157,36 @@ func understood(e *api.Error) *api.Error {
 
 // call makes one call and decodes its answer into out, unless that is nil.
 func (c *Client) call(ctx context.Context, method, path string, header http.Header, in, out any) error {
+	_, err := c.callWithin(ctx, maxAnswer, method, path, header, in, func(d *json.Decoder) error {
+		if out == nil {
+			return nil
+		}
+		return d.Decode(out)
+	})
+	return err
+}
+
+// callWithin makes one call and has its answer of at most so many bytes read. It returns how many there were. Errors: also TooLarge.
+func (c *Client) callWithin(ctx context.Context, most int64, method, path string, header http.Header, in any, read func(*json.Decoder) error) (size int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	response, err := c.request(ctx, method, path, header, in)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer response.Body.Close()
-	body := io.LimitReader(response.Body, maxAnswer)
-	if out != nil {
-		if err := json.NewDecoder(body).Decode(out); err != nil {
-			return api.Errorf(api.CodeUnavailable, "the answer of %s %s is broken: %s", method, path, err).Fix("repeat the call")
-		}
+	body := &io.LimitedReader{R: response.Body, N: most + 1}
+	err = read(json.NewDecoder(body))
+	if err == nil {
+		_, _ = io.Copy(io.Discard, body) // so that the connection is used again
 	}
-	_, _ = io.Copy(io.Discard, body) // so that the connection is used again
-	return nil
+	switch {
+	case body.N <= 0, errors.Is(err, errManyItems):
+		return 0, api.Errorf(api.CodeTooLarge, "the answer of %s %s has more than %d bytes, or too many items", method, path, most).Fix("ask for less, or ask the operator of %s", c.name)
+	case err != nil:
+		return 0, api.Errorf(api.CodeUnavailable, "the answer of %s %s is broken: %s", method, path, err).Fix("repeat the call")
+	}
+	return most + 1 - body.N, nil
 }
 
 // list reads all pages of a list.
@@ -158,21 +194,81 @@ func list[T any](ctx context.Context, c *Client, path string, query url.Values) 
 	if query == nil {
 		query = url.Values{}
 	}
-	all := []api.Envelope[T]{}
+	all, rest := []api.Envelope[T]{}, c.lists
 	for {
-		var page api.List[T]
-		if err := c.call(ctx, http.MethodGet, path+"?"+query.Encode(), nil, nil, &page); err != nil {
+		next := ""
+		size, err := c.callWithin(ctx, rest, http.MethodGet, path+"?"+query.Encode(), nil, nil, func(d *json.Decoder) (err error) {
+			all, next, err = readPage(d, all, int(c.lists/leastItem))
+			return err
+		})
+		if err != nil {
 			return nil, err
 		}
-		all = append(all, page.Items...)
-		if page.Continue == "" {
+		rest -= size
+		if next == "" {
 			return all, nil
 		}
-		if page.Continue <= query.Get("continue") || len(all) > maxItems {
+		if next <= query.Get("continue") {
 			return nil, api.Errorf(api.CodeInternal, "the pages of %s do not come to an end", path)
 		}
-		query.Set("continue", page.Continue)
+		query.Set("continue", next)
 	}
+}
+
+var errManyItems = errors.New("too many items")
+
+// readPage adds the items of a page, one at a time: a few bytes of JSON can be an item that takes a thousand times as much memory.
+// It returns where the next page begins.
+func readPage[T any](d *json.Decoder, all []api.Envelope[T], most int) (_ []api.Envelope[T], next string, err error) {
+	if err := expect(d, '{'); err != nil {
+		return nil, "", err
+	}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return nil, "", err
+		}
+		switch name {
+		case "items":
+			begin, err := d.Token()
+			if err != nil {
+				return nil, "", err
+			}
+			if begin == nil { // null
+				continue
+			}
+			if begin != json.Delim('[') {
+				return nil, "", fmt.Errorf("%v is no list", begin)
+			}
+			for d.More() {
+				if len(all) >= most {
+					return nil, "", errManyItems
+				}
+				var item api.Envelope[T]
+				if err := d.Decode(&item); err != nil {
+					return nil, "", err
+				}
+				all = append(all, item)
+			}
+			_, err = d.Token()
+		case "continue":
+			err = d.Decode(&next)
+		default:
+			err = d.Decode(new(json.RawMessage))
+		}
+		if err != nil {
+			return nil, "", err
+		}
+	}
+	return all, next, expect(d, '}')
+}
+
+func expect(d *json.Decoder, delimiter json.Delim) error {
+	token, err := d.Token()
+	if err == nil && token != delimiter {
+		err = fmt.Errorf("%v stands where %v belongs", token, delimiter)
+	}
+	return err
 }
 
 func one[T any](ctx context.Context, c *Client, method, path string, header http.Header, in any) (api.Envelope[T], error) {

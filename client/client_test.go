@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -79,5 +80,63 @@ func TestWatchOfNonsense(t *testing.T) {
 		if api.CodeOf(err) != c.want {
 			t.Errorf("%s: %v, want %s", name, err, c.want)
 		}
+	}
+}
+
+// No call follows a redirect: with its body it would go wherever the server says, also by plain HTTP.
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("%s %s goes where the server said", r.Method, r.URL.Path)
+	}))
+	defer other.Close()
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				http.Redirect(w, r, other.URL+"/latest/meta-data", status)
+			}))
+			defer s.Close()
+			ctx, c := context.Background(), client.New(s.URL, s.Client())
+			_, get := c.Reservations(ctx)
+			_, post := c.Reserve(ctx, "key", api.Request{})
+			_, deleted := c.SetMember(ctx, "rome", "remove")
+			for name, err := range map[string]error{
+				"GET": get, "POST": post, "DELETE": deleted, "PUT": c.PutCard(ctx, "rome", "card"),
+				"a watch": c.Watch(ctx, "", func(api.WatchEvent) error { return nil }),
+			} {
+				e, ok := errors.AsType[*api.Error](err)
+				if !ok || e.Code != api.CodeUnavailable || !strings.Contains(e.Detail, other.URL) || e.Remedy == "" {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+		})
+	}
+}
+
+// What is read of an answer is bounded, by bytes and by what they become.
+func TestAnswersAreBounded(t *testing.T) {
+	ctx := context.Background()
+	item := `{"id":"` + strings.Repeat("a", 1000) + `"},`
+	for name, page := range map[string]string{
+		"long":       `{"items":[` + strings.Repeat(item, 2000) + `{}]}`,
+		"many items": `{"items":[` + strings.Repeat("{},", 10_000) + `{}]}`,
+	} {
+		if _, err := answers(t, 200, page).WithLists(1 << 20).Reservations(ctx); api.CodeOf(err) != api.CodeTooLarge {
+			t.Errorf("%s: %v", name, err)
+		}
+		if all, err := answers(t, 200, page).Reservations(ctx); err != nil || len(all) < 2000 {
+			t.Errorf("%s, for a client that has room: %d items, %v", name, len(all), err)
+		}
+	}
+	pages := 0
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		pages++
+		fmt.Fprintf(w, `{"items":[%s{}],"continue":"%08d"}`, strings.Repeat(item, 100), pages)
+	}))
+	defer s.Close()
+	if _, err := client.New(s.URL, nil).WithLists(1 << 20).Reservations(ctx); api.CodeOf(err) != api.CodeTooLarge || pages > 12 {
+		t.Errorf("after %d pages: %v", pages, err)
+	}
+	if _, err := answers(t, 200, `{"id":"`+strings.Repeat("a", 17<<20)+`"}`).Reservation(ctx, "a"); api.CodeOf(err) != api.CodeTooLarge {
+		t.Errorf("one reservation: %v", err)
 	}
 }

@@ -20,6 +20,9 @@ import (
 	objects "github.com/bourse-dev/bourse/internal/transport/kubernetes"
 )
 
+// maxList bounds what the agent reads of one list of a broker's or a connector's, in bytes.
+const maxList = 64 << 20
+
 // membership is who this cluster is to its broker and to its peers.
 type membership struct {
 	cluster string
@@ -87,7 +90,7 @@ func enter(ctx context.Context, cluster string, o Options, log *slog.Logger) (*m
 	}
 	m.valve = newValve(cmp.Or(o.brokerName, api.MainBroker), way)
 	m.http = &http.Client{Transport: m.valve}
-	m.broker = client.New(m.url, m.http)
+	m.broker = client.New(m.url, m.http).WithLists(maxList)
 	return m, nil
 }
 

@@ -186,7 +186,7 @@ func callConnector(ctx context.Context, cluster string, key *clusterkey.Key, led
 	}
 	return transport.NewHTTP(cluster, client.New(at, &http.Client{Transport: &http.Transport{
 		TLSClientConfig: config, MaxIdleConnsPerHost: 4, IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second,
-	}})), nil
+	}}).WithLists(maxList)), nil
 }
 
 // checkConnector says what is wrong with how the connector is to be reached. Errors: Invalid with the flag.

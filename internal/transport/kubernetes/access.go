@@ -78,6 +78,7 @@ func ReadAccess(file, namespace string) (*Access, error) {
 		config.BearerToken = ""
 		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return bearer{a.token, next} })
 	}
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return straight{next} })
 	config.QPS = -1 // the API server shares itself out fairly; a limit here only makes people wait
 	return a, nil
 }
@@ -120,6 +121,20 @@ func (t *token) current() string {
 type bearer struct {
 	token *token
 	next  http.RoundTripper
+}
+
+// straight follows no redirect: the token and the calls go to the API server of the kubeconfig and to no other.
+type straight struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper. Errors: Unavailable for an answer that redirects.
+func (s straight) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := s.next.RoundTrip(r)
+	if err != nil || answer.StatusCode < 300 || answer.StatusCode >= 400 || answer.Header.Get("Location") == "" {
+		return answer, err
+	}
+	_ = answer.Body.Close()
+	return nil, api.Errorf(api.CodeUnavailable, "%s answered %s, to %.200q: redirects are not followed", r.URL.Host, answer.Status, answer.Header.Get("Location")).
+		Fix("ask the broker's operator for a kubeconfig that names the API server itself: bourse broker kubeconfig CLUSTER")
 }
 
 // RoundTrip implements http.RoundTripper.

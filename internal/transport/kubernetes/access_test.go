@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"k8s.io/client-go/rest"
@@ -71,6 +72,34 @@ func TestHostileKubeconfig(t *testing.T) {
 	for _, file := range []string{"nosuch", os.DevNull} {
 		if _, err := kubernetes.ReadAccess(file, ""); api.CodeOf(err) != api.CodeInvalid {
 			t.Errorf("%s: %v", file, err)
+		}
+	}
+}
+
+// The broker's cluster cannot send the agent's calls, and the token in them, elsewhere.
+func TestTheBrokersClusterRedirects(t *testing.T) {
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("%s %s goes elsewhere with %q", r.Method, r.URL, r.Header.Get("Authorization"))
+	}))
+	defer other.Close()
+	server := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
+	defer server.Close()
+	a, err := kubernetes.ReadAccess(write(t, "{token: secret}"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Config.Host = server.URL
+	c, err := rest.HTTPClientFor(a.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, method := range []string{http.MethodGet, http.MethodPatch} {
+		r, err := http.NewRequestWithContext(t.Context(), method, server.URL, strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Do(r); api.CodeOf(err) != api.CodeUnavailable || !strings.Contains(err.Error(), other.URL) {
+			t.Errorf("%s: %v", method, err)
 		}
 	}
 }
