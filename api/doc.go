@@ -28,6 +28,7 @@ package api
 //	1  2026-11-21  offers, and sales in assignments: who does not know them refuses an assignment that is from a plan
 //	1  2026-11-21  API servers that are reached through a network: who does not know them cannot borrow there
 //	1  2026-11-21  clusters without a key, and terms that accept them: who does not know them takes the broker's key on such a card for theirs
+//	1  2026-11-23  vouches: a broker that does not know them does not adopt what a former key signed
 const Protocol = 1
 
 // Names by which everything of ours is found.

@@ -16,6 +16,7 @@ const (
 	DocumentReclaim    = "reclaim"    // [Reclaim], by the seller
 	DocumentHandshake  = "handshake"  // [Handshake], by either
 	DocumentOffer      = "offer"      // [SignedOffer], by the seller
+	DocumentVouch      = "vouch"      // [Vouch], by either, with the key that it has now
 
 	DocumentEndorsement = "endorsement" // [Endorsement], by a federation's offline root
 	DocumentRotation    = "rotation"    // [Rotation], by the key that is succeeded
@@ -113,6 +114,16 @@ func (a Assignment) Differs(b Assignment) error {
 		}
 	}
 	return nil
+}
+
+// Vouch is a cluster's word that an assignment is in force, although a key that the cluster has given up signed or accepted it. The
+// present key signs the vouch: a key that was stolen before it was given up can date documents back, but cannot vouch for them.
+type Vouch struct {
+	Protocol    int    `json:"protocol"`
+	Cluster     string `json:"cluster"`
+	Reservation string `json:"reservation"`
+	// Assignment is the digest of the assignment's JWS.
+	Assignment string `json:"assignment"`
 }
 
 // Endorsement is a root's word, which key a cluster has. It travels in the cluster's card, so that whoever trusts the root

@@ -185,6 +185,8 @@ type Agreement struct {
 	Assignment string `json:"assignment" maxLength:"98304"`
 	Acceptance string `json:"acceptance" maxLength:"98304"`
 	Offer      string `json:"offer,omitempty" maxLength:"98304"`
+	// Vouch is the caller's [Vouch], where a key that it has given up signed its document.
+	Vouch string `json:"vouch,omitempty" maxLength:"4096"`
 }
 
 // SignedDocument is the body of confirm, accept and release: one JWS.

@@ -13,6 +13,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/provider"
 	"github.com/bourse-dev/bourse/internal/transport"
+	"github.com/bourse-dev/bourse/internal/trust"
 )
 
 // feed is one broker that this cluster deals with, and what it says: one that it joined, or the connector of a cluster, which is
@@ -131,6 +132,15 @@ func (f *feed) show(ctx context.Context, ours *market.Reservation) error {
 	if ours.Offer != nil {
 		agreement.Offer = ours.Offer.Document
 	}
+	own := agreement.Assignment
+	if ours.Provider == f.gate.Cluster {
+		own = agreement.Acceptance
+	}
+	vouch, err := trust.Vouch(f.gate.Key, f.gate.Cluster, ours.ID, agreement.Assignment, own)
+	if err != nil {
+		return err
+	}
+	agreement.Vouch = vouch
 	theirs, err := f.broker.Adopt(ctx, ours.ID, agreement)
 	if err == nil {
 		f.hear(&theirs)

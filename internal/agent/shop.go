@@ -55,7 +55,7 @@ func (a *agent) openShop(ctx context.Context, group *errgroup.Group, cluster str
 		return nil, err
 	}
 	s := &shop{cluster: cluster, key: key, ledger: ledger, market: books, log: log}
-	s.server = server.New(server.Options{Exchange: books, Engine: match.New(), URL: a.ConnectorURL, Log: log})
+	s.server = server.New(server.Options{Exchange: books, Engine: match.New(), URL: a.ConnectorURL, InForce: s.inForce, Log: log})
 	config, err := key.ServerTLS(cluster, s.known(ctx))
 	if err != nil {
 		return nil, err
@@ -83,6 +83,15 @@ func (s *shop) known(ctx context.Context) clusterkey.Known {
 		keys, _ := trust.Keys(ctx, s.ledger, cluster)
 		return keys
 	}
+}
+
+// inForce says whether this cluster's Ledger has a document of its own in force. It may be by a key that the cluster has given up.
+func (s *shop) inForce(ctx context.Context, cluster, reservation, document string) (is bool) {
+	_ = s.ledger.Read(ctx, func(m *market.State) {
+		r := m.Reservation(reservation)
+		is = r != nil && cluster == s.cluster && r.Provider == cluster && r.Bound() && r.Acceptance == document
+	})
+	return is
 }
 
 // caller is who calls, by the key that its connection has proven.

@@ -42,6 +42,9 @@ func (g *Gate) admit(ctx context.Context, theirs *transport.Reservation, ours *m
 		return "", err
 	}
 	offer, err := g.offer(ctx, theirs, a, size)
+	if err != nil && adopting { // the broker may show the right one later
+		return "", api.Errorf(api.CodeUnavailable, "the offer of an accepted reservation is missing: %s", err)
+	}
 	if err != nil {
 		return "", err
 	}

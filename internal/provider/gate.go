@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -216,7 +217,12 @@ func (g *Gate) follow(ctx context.Context, theirs *transport.Reservation, ours *
 	case pending != nil && pending.Generation == t.Generation:
 		return g.commit(ctx, theirs, ours)
 	case t.Generation > ours.Generation:
-		return g.adopt(ctx, theirs)
+		err := g.adopt(ctx, theirs)
+		if hopeless(err) { // what this gate accepted before binds it on
+			g.Log.Warn("the broker shows a change that cannot be taken back", "reservation", ours.ID, "error", err)
+			return nil
+		}
+		return err
 	case ours.Bound() && t.Change.Pending() && (t.Change.Generation > ours.Generation || ours.AnswerTo(t.Change.Assignment) != ""):
 		offer := *theirs
 		offer.Payload.State, offer.Payload.Generation, offer.Payload.Assignment = api.Held, t.Change.Generation, t.Change.Assignment
@@ -237,35 +243,57 @@ func (g *Gate) commit(ctx context.Context, theirs *transport.Reservation, ours *
 	return err
 }
 
-// takeBack adopts what the Ledger does not have, unless it is over: who shows its documents again is told so.
+// takeBack adopts what the Ledger does not have. Of what is over, and of what it cannot take back, it says the end: otherwise the broker
+// counts it until its time ends.
 func (g *Gate) takeBack(ctx context.Context, theirs *transport.Reservation) error {
 	spent := false
 	if err := g.Market.Read(ctx, func(s *market.State) { spent = s.Spent(theirs.ID) }); err != nil {
 		return err
 	}
+	reason := api.ReasonReleased
 	if !spent {
-		return g.adopt(ctx, theirs)
+		err := g.adopt(ctx, theirs)
+		if !hopeless(err) {
+			return err
+		}
+		g.Log.Warn("the broker shows a reservation that cannot be taken back", "reservation", theirs.ID, "error", err)
+		var claimed api.Assignment
+		if trust.Claimed(theirs.Payload.Assignment, &claimed) != nil || claimed.Reservation != theirs.ID || claimed.Provider != g.Cluster {
+			return nil // it is of nobody who could be waiting for us
+		}
+		if left := claimed.Expires.Add(market.SkewGrace).Sub(g.Market.Now().Go()); left > 0 {
+			// Until then the gate could still accept it. The broker could keep an end that is said now, and show it after that.
+			return api.Errorf(api.CodeConflict, "the end of reservation %s is said when its assignment has expired, in %s: %s", theirs.ID, left.Round(time.Second), err)
+		}
+		reason = api.ReasonNotAccepted
 	}
 	t := theirs.Payload
-	return g.sayEnd(ctx, theirs, &market.Reservation{ID: theirs.ID, Consumer: t.Consumer, Provider: g.Cluster, Generation: t.Generation, Reason: api.ReasonReleased})
+	return g.sayEnd(ctx, theirs, &market.Reservation{ID: theirs.ID, Consumer: t.Consumer, Provider: g.Cluster, Generation: t.Generation, Reason: reason})
 }
 
-// adopt takes a reservation back into a Ledger that lost it: our own signature says that we accepted it.
+// hopeless says whether an error of adopt stays what it is, whatever people do.
+func hopeless(err error) bool {
+	switch code := api.CodeOf(err); code {
+	case api.CodeKeyChanged, api.CodeKeyUnconfirmed, api.CodeLedgerFull:
+		return false
+	default:
+		_, answer := refusals[code]
+		return err != nil && answer
+	}
+}
+
+// adopt takes a reservation back into a Ledger that lost it: our own signature says that we accepted it. Errors: BadSignature where it
+// does not; those of admit.
 func (g *Gate) adopt(ctx context.Context, theirs *transport.Reservation) error {
 	var a api.Acceptance
 	if err := clusterkey.Verify(theirs.Payload.Acceptance, api.DocumentAcceptance, g.Key.Public(), &a); err != nil {
-		g.Log.Warn("the broker shows a reservation that this cluster never accepted", "reservation", theirs.ID, "error", err)
-		return nil
+		return api.Errorf(api.CodeBadSignature, "cluster %s never accepted it: %s", g.Cluster, err)
 	}
 	if a.Reservation != theirs.ID || a.Assignment != clusterkey.Digest(theirs.Payload.Assignment).String() {
-		return nil
+		return api.Errorf(api.CodeBadSignature, "cluster %s accepted another assignment", g.Cluster)
 	}
 	g.Log.Warn("a reservation that this cluster accepted was missing from its ledger", "reservation", theirs.ID)
 	_, err := g.admit(ctx, theirs, nil, true)
-	if _, final := refusals[api.CodeOf(err)]; final {
-		g.Log.Warn("it cannot be taken back", "reservation", theirs.ID, "error", err)
-		return nil
-	}
 	return err
 }
 

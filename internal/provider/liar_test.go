@@ -30,7 +30,7 @@ func TestALyingBrokerInstructsWithoutRequest(t *testing.T) {
 
 	invented := g.deal("r-invented", "2")
 	invented.Signed()
-	g.heard(invented.Reserved(g.rome.Agree(*invented.Shown()))) // an acceptance, but not milan's
+	g.waits(invented.Reserved(g.rome.Agree(*invented.Shown())), api.CodeConflict) // an acceptance, but not milan's
 	g.holds("r-invented", "", "")
 
 	unsigned := g.deal("r-unsigned", "2")

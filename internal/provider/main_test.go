@@ -138,6 +138,17 @@ func (g *gate) heard(theirs *transport.Reservation, asked ...string) {
 	}
 }
 
+// waits demands that what the broker says comes to an error, to be looked at again, and that the broker was asked nothing.
+func (g *gate) waits(theirs *transport.Reservation, code api.Code) {
+	g.t.Helper()
+	if err := g.hears(theirs); api.CodeOf(err) != code {
+		g.t.Fatalf("%s: %v, want %s", theirs.Payload.State, err, code)
+	}
+	if got := g.broker.Asked(); len(got) > 0 {
+		g.t.Fatalf("the broker was asked %q", got)
+	}
+}
+
 // holds demands what the Ledger says of a reservation; an empty state is that it knows nothing.
 func (g *gate) holds(id string, state api.State, reason api.Reason) {
 	g.t.Helper()

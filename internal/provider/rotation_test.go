@@ -2,6 +2,7 @@ package provider_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/journal/memory"
@@ -134,6 +135,47 @@ func TestALedgerThatLostEverythingAfterARotation(t *testing.T) {
 
 	lost = open(t, memory.New(), g.rome, g.milan, g.clock, "8")
 	lost.rotated()
-	lost.heard(d.Greeted())
+	lost.waits(d.Greeted(), api.CodeConflict)
 	lost.holds("r-1", "", "")
+}
+
+// What a gate does not take, the broker hears the end of, once the gate can no longer accept it: neither its consumer's caps nor its
+// own capacity wait for the time in a document that somebody made with a stolen key.
+func TestTheGateEndsWhatItDoesNotTake(t *testing.T) {
+	for name, show := range map[string]func(g *gate, d *transporttest.Deal) *transport.Reservation{
+		"by a former key": func(g *gate, d *transporttest.Deal) *transport.Reservation {
+			stolen := g.milan.Key
+			g.rotated()
+			d.Signed()
+			thief := *g.milan
+			thief.Key = stolen
+			return d.Reserved(thief.Agree(*d.Shown()))
+		},
+		"of another assignment": func(g *gate, d *transporttest.Deal) *transport.Reservation {
+			other := g.deal("r-1", "1").Signed()
+			d.Signed()
+			return d.Reserved(g.milan.Agree(*other))
+		},
+		"in a slice that cannot be": func(g *gate, d *transporttest.Deal) *transport.Reservation {
+			a := g.rome.Assignment(*d.Shown())
+			a.Slice = "b-general-other"
+			d.Signed()
+			theirs := d.Shown()
+			theirs.Payload.Assignment = g.rome.Sign(api.DocumentAssignment, a)
+			theirs.Payload.State, theirs.Payload.Acceptance = api.Reserved, g.milan.Agree(*theirs)
+			return theirs
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGate(t, "8")
+			d := g.deal("r-1", "2")
+			theirs := show(g, d)
+			g.waits(theirs, api.CodeConflict)
+			g.move(2 * time.Minute)
+			g.ends(d, api.ReasonNotAccepted)
+			g.heard(theirs, "Release r-1")
+			g.holds("r-1", "", "")
+			g.left(8000)
+		})
+	}
 }

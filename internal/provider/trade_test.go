@@ -275,11 +275,11 @@ func TestAdoptsWhatItSold(t *testing.T) {
 	again := open(t, memory.New(), g.rome, g.milan, transporttest.NewClock(), "8")
 	hidden := *theirs
 	hidden.Payload.Offer = ""
-	again.heard(&hidden)
+	again.waits(&hidden, api.CodeUnavailable)
 	again.holds("r-1", "", "") // of an offer that it cannot see it does not know what it sold
 	rewritten := *theirs
 	rewritten.Payload.Offer = again.milan.SignOffer("web", 1, transporttest.WebOffer("9.99"))
-	again.heard(&rewritten)
+	again.waits(&rewritten, api.CodeUnavailable)
 	again.holds("r-1", "", "")
 	again.heard(theirs)
 	again.holds("r-1", api.Reserved, "")

@@ -20,7 +20,7 @@ func (s *Server) adopt(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	command, err := s.agreement(in.ID, l.Cluster, in.Body)
+	command, err := s.agreement(ctx, in.ID, l.Cluster, in.Body)
 	if err != nil {
 		return nil, wrap(err)
 	}
@@ -29,7 +29,7 @@ func (s *Server) adopt(ctx context.Context, in *struct {
 }
 
 // agreement verifies what a party says that both have signed. Errors: NotFound for what is of others; BadSignature, Invalid.
-func (s *Server) agreement(id, caller string, in api.Agreement) (market.Adopt, error) {
+func (s *Server) agreement(ctx context.Context, id, caller string, in api.Agreement) (market.Adopt, error) {
 	var claimed api.Assignment
 	if err := trust.Claimed(in.Assignment, &claimed); err != nil {
 		return market.Adopt{}, under("assignment", err)
@@ -37,13 +37,12 @@ func (s *Server) agreement(id, caller string, in api.Agreement) (market.Adopt, e
 	if claimed.Reservation != id || claimed.Consumer != caller && claimed.Provider != caller || claimed.Consumer == claimed.Provider {
 		return market.Adopt{}, api.Errorf(api.CodeNotFound, "no reservation %.80q of yours", id)
 	}
-	consumer, provider := s.keysOf(claimed.Consumer), s.keysOf(claimed.Provider)
 	var a api.Assignment
-	if _, err := trust.Verified(in.Assignment, api.DocumentAssignment, &a, consumer...); err != nil {
+	if err := s.signedBy(ctx, claimed.Consumer, caller, in, in.Assignment, api.DocumentAssignment, &a); err != nil {
 		return market.Adopt{}, unsigned("assignment", err)
 	}
 	var yes api.Acceptance
-	if _, err := trust.Verified(in.Acceptance, api.DocumentAcceptance, &yes, provider...); err != nil {
+	if err := s.signedBy(ctx, claimed.Provider, caller, in, in.Acceptance, api.DocumentAcceptance, &yes); err != nil {
 		return market.Adopt{}, unsigned("acceptance", err)
 	}
 	if yes.Reservation != id || yes.Generation != a.Generation || yes.Assignment != clusterkey.Digest(in.Assignment).String() {
@@ -63,10 +62,32 @@ func (s *Server) agreement(id, caller string, in api.Agreement) (market.Adopt, e
 	if a.Sale == nil {
 		return out, nil
 	}
-	if out.Offer, err = trust.Offer(in.Offer, provider...); err != nil {
+	if out.Offer, err = trust.Offer(in.Offer, s.keysOf(a.Provider)...); err != nil {
 		return market.Adopt{}, unsigned("offer", err)
 	}
 	return out, out.Offer.Covers(*a.Sale, a.Pool, size)
+}
+
+// signedBy verifies a party's document of an agreement. A document by a former key counts where the party vouches for it with the key
+// that it has, or where this server is the party's own connector and its Ledger has the document in force: whoever stole a former key
+// can sign documents of any date, so the document alone proves nothing. Errors: BadSignature.
+func (s *Server) signedBy(ctx context.Context, party, caller string, in api.Agreement, document, kind string, into any) error {
+	keys := s.keysOf(party)
+	key, err := trust.Verified(document, kind, into, keys...)
+	if err != nil || key == keys[0] {
+		return err
+	}
+	var claimed api.Assignment
+	if err := trust.Claimed(in.Assignment, &claimed); err != nil {
+		return err
+	}
+	if s.InForce != nil && s.InForce(ctx, party, claimed.Reservation, document) {
+		return nil
+	}
+	if party != caller || in.Vouch == "" {
+		return api.Errorf(api.CodeBadSignature, "%s: by a key that cluster %s has given up, and it does not vouch for it", kind, party)
+	}
+	return trust.Vouched(in.Vouch, keys[0], party, claimed.Reservation, in.Assignment)
 }
 
 // unsigned is the error of a document that its party did not sign, or of what is wrong in it.
@@ -90,6 +111,7 @@ func (s *Server) adoptable(a api.Assignment) error {
 		{a.Generation >= 1, "generation"},
 		{a.Slice == market.SliceName(a.Consumer, a.Provider, a.Pool), "slice"},
 		{a.Until.Sub(s.Exchange.Now().Go()) <= match.LongestDuration+time.Hour, "until"},
+		{a.Expires.Sub(s.Exchange.Now().Go()) <= market.MaxApproval+market.DecideTime+market.SkewGrace, "expires"},
 	} {
 		if !demand.holds {
 			return api.Invalid("assignment."+demand.field, "no provider accepts that").Fix("send what a provider accepted")

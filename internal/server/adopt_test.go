@@ -76,6 +76,9 @@ func TestHostileAgreements(t *testing.T) {
 		agree("for longer than anything is lent", api.CodeInvalid, "assignment.until", func(a *api.Assignment, _ *api.Acceptance) {
 			a.Until = transporttest.Seconds(time.Now().Add(99_999 * time.Hour))
 		}),
+		agree("to be accepted later than anybody decides", api.CodeInvalid, "assignment.expires", func(a *api.Assignment, _ *api.Acceptance) {
+			a.Expires = transporttest.Seconds(time.Now().Add(99 * time.Hour))
+		}),
 		agree("of no generation", api.CodeInvalid, "assignment.generation", func(a *api.Assignment, yes *api.Acceptance) { a.Generation, yes.Generation = -1, -1 }),
 		agree("of another protocol", api.CodeInvalid, "assignment.protocol", func(a *api.Assignment, _ *api.Acceptance) { a.Protocol = 99 }),
 		agree("in a pool that is no name", api.CodeInvalid, "assignment.pool", func(a *api.Assignment, _ *api.Acceptance) {

@@ -37,7 +37,10 @@ type Options struct {
 	Rate float64
 	// Caps are the most that one consumer may have. Default: no bound.
 	Caps market.Caps
-	Log  *slog.Logger
+	// InForce says whether a document of a cluster is in force in that cluster's own Ledger; a connector, which has that Ledger, sets it
+	// for its own cluster. Nil: this server has nobody's Ledger.
+	InForce func(ctx context.Context, cluster, reservation, document string) bool
+	Log     *slog.Logger
 }
 
 // Server serves a market.

@@ -106,6 +106,29 @@ func Verified(document, kind string, into any, keys ...clusterkey.PublicKey) (cl
 	return clusterkey.PublicKey{}, api.Errorf(api.CodeBadSignature, "%s: by %s, which may not sign it", kind, header.Key)
 }
 
+// Vouch signs, with the key that a cluster has, that an assignment is in force, where another key signed the cluster's document of it:
+// the assignment itself or its acceptance. It is empty where this key signed that.
+func Vouch(key *clusterkey.Key, cluster, reservation, assignment, document string) (string, error) {
+	if isBy(key.Public(), document) {
+		return "", nil
+	}
+	return key.Sign(api.DocumentVouch, api.Vouch{
+		Protocol: api.Protocol, Cluster: cluster, Reservation: reservation, Assignment: clusterkey.Digest(assignment).String(),
+	})
+}
+
+// Vouched checks that the key that a cluster has vouches for an assignment. Errors: BadSignature.
+func Vouched(document string, key clusterkey.PublicKey, cluster, reservation, assignment string) error {
+	var v api.Vouch
+	if _, err := Verified(document, api.DocumentVouch, &v, key); err != nil {
+		return err
+	}
+	if v.Protocol < 1 || v.Protocol > api.Protocol || v.Cluster != cluster || v.Reservation != reservation || v.Assignment != clusterkey.Digest(assignment).String() {
+		return api.Errorf(api.CodeBadSignature, "the vouch is for another assignment, or in a protocol that we do not speak")
+	}
+	return nil
+}
+
 // Parties are the keys that may end a reservation: those that the two clusters have, and the former ones by which they agreed to
 // it. An end that was signed before a rotation still counts; what a former key signs ends nothing that was agreed to since.
 func Parties(ctx context.Context, m *exchange.Exchange, r *market.Reservation) (may []clusterkey.PublicKey) {
