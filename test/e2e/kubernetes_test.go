@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/broker"
@@ -122,15 +123,7 @@ func brokersCluster(t *testing.T) *lab.Cluster {
 	if code := cli.Main([]string{"broker", "kubeconfig", "rome", "--kubeconfig", c.Kubeconfig()}, io.Discard, &said); code == 0 || !strings.Contains(said.String(), "kubectl apply -k config/kubernetes") {
 		t.Errorf("before anything is applied: exit code %d, %s", code, said.String())
 	}
-	var manifests [][]byte
-	for _, file := range listed(t, filepath.Join(source, "config", "kubernetes")) {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		manifests = append(manifests, text)
-	}
-	if err := c.Apply(t.Context(), manifests...); err != nil {
+	if err := c.Apply(t.Context(), kustomized(t, filesys.MakeFsOnDisk(), filepath.Join(source, "config", "kubernetes"))); err != nil {
 		t.Fatal(err)
 	}
 	return c

@@ -1,22 +1,15 @@
 package e2e
 
 import (
-	"context"
-	"encoding/json"
-	"fmt"
-	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/bourse-dev/bourse/api"
 )
@@ -100,67 +93,4 @@ func TestExamplesApply(t *testing.T) {
 			}
 		}
 	}
-}
-
-// Everything that the kustomizations list applies as it is, and the pods of its workloads satisfy the Pod Security level
-// that its namespaces enforce.
-func TestConfigApplies(t *testing.T) {
-	w := start(t)
-	for _, folder := range []string{"config/agent", "config/broker"} {
-		for _, file := range listed(t, w.Path(folder)) {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := w.rome.Cluster.Apply(t.Context(), text); err != nil {
-				t.Errorf("%s: %v", file, err)
-			}
-		}
-	}
-	agent := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: api.Namespace, Name: "bourse-agent"}}
-	broker := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "bourse-broker", Name: "broker"}}
-	t.Cleanup(func() {
-		remove(t, w.rome, agent)
-		remove(t, w.rome, broker)
-		remove(t, w.rome, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "bourse-broker"}})
-	})
-	eventually(t, "the pods of the agent run", func(ctx context.Context) error {
-		err := w.rome.Objects.Get(ctx, kube.ObjectKeyFromObject(agent), agent)
-		if err == nil && agent.Status.AvailableReplicas != *agent.Spec.Replicas {
-			err = fmt.Errorf("%d of %d are available: %v", agent.Status.AvailableReplicas, *agent.Spec.Replicas, agent.Status.Conditions)
-		}
-		return err
-	})
-	if err := w.rome.Objects.Get(t.Context(), kube.ObjectKeyFromObject(broker), broker); err != nil {
-		t.Fatal(err)
-	}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "bourse-broker", Name: "broker-0"}, Spec: broker.Spec.Template.Spec}
-	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "data"})           // as the StatefulSet's controller does
-	eventually(t, "a pod of the broker is admitted", func(ctx context.Context) error { // once the namespace has its ServiceAccount
-		return w.rome.Objects.Create(ctx, pod.DeepCopy(), kube.DryRunAll)
-	})
-}
-
-// listed are the files that a kustomization lists, and those that it lists by way of others.
-func listed(t *testing.T, folder string) (files []string) {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(folder, "kustomization.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var k struct{ Resources []string }
-	if text, err = yaml.YAMLToJSON(text); err == nil {
-		err = json.Unmarshal(text, &k)
-	}
-	if err != nil || len(k.Resources) == 0 {
-		t.Fatalf("%s lists %v (%v)", folder, k.Resources, err)
-	}
-	for _, name := range k.Resources {
-		if path := filepath.Join(folder, name); filepath.Ext(name) == ".yaml" {
-			files = append(files, path)
-		} else {
-			files = append(files, listed(t, path)...)
-		}
-	}
-	return files
 }
