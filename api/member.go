@@ -84,12 +84,6 @@ type Joined struct {
 	State       MemberState `json:"state"`
 }
 
-// Renewal is the body by which a member renews its certificate.
-type Renewal struct {
-	// CSR is a certificate request (DER, base64 in JSON), signed by the member's TLS key.
-	CSR []byte `json:"csr" maxLength:"8192"`
-}
-
 // CertificateCreate is the body by which an operator makes the certificate of a cluster whose agent is of the prototypes.
 type CertificateCreate struct {
 	// Request is a certificate request (PEM), signed by the agent's own key. The names that it asks for are ignored.

@@ -149,10 +149,10 @@ func (c *Client) Progress(ctx context.Context, id string, state api.State) (Rese
 	return c.act(ctx, id, "progress", api.Progress{State: state})
 }
 
-// Renew renews the caller's certificate; csr is DER.
-func (c *Client) Renew(ctx context.Context, csr []byte) (api.Joined, error) {
+// Renew sends a request for another certificate, made by package identity/join. It needs no certificate.
+func (c *Client) Renew(ctx context.Context, renewal any) (api.Joined, error) {
 	var out api.Joined
-	err := c.call(ctx, http.MethodPost, "/renew", nil, api.Renewal{CSR: csr}, &out)
+	err := c.call(ctx, http.MethodPost, "/renew", nil, renewal, &out)
 	return out, err
 }
 

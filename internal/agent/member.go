@@ -17,6 +17,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/identity/join"
 	"github.com/bourse-dev/bourse/internal/identity/store"
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
+	"github.com/bourse-dev/bourse/internal/market"
 	objects "github.com/bourse-dev/bourse/internal/transport/kubernetes"
 )
 
@@ -39,6 +40,8 @@ type membership struct {
 	url     string
 	store   store.Store
 	log     *slog.Logger
+	// refused tells that the broker refused the certificate: it has ended before its time.
+	refused chan struct{}
 
 	changing sync.Mutex // of what is in the store
 }
@@ -51,7 +54,7 @@ func enter(ctx context.Context, cluster string, o Options, log *slog.Logger) (*m
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return nil, err
 	}
-	m := &membership{cluster: cluster, store: o.Identity, log: log, rotated: make(chan struct{}, 1)}
+	m := &membership{cluster: cluster, store: o.Identity, log: log, rotated: make(chan struct{}, 1), refused: make(chan struct{}, 1)}
 	switch {
 	case o.Objects != nil:
 		m.objects = o.Objects
@@ -88,7 +91,7 @@ func enter(ctx context.Context, cluster string, o Options, log *slog.Logger) (*m
 	} else {
 		way = &http.Transport{TLSClientConfig: m.tls.Config(), MaxIdleConnsPerHost: 16, IdleConnTimeout: 90 * time.Second}
 	}
-	m.valve = newValve(cmp.Or(o.brokerName, api.MainBroker), way)
+	m.valve = newValve(cmp.Or(o.brokerName, api.MainBroker), noticing{way, m.refused})
 	m.http = &http.Client{Transport: m.valve}
 	m.broker = client.New(m.url, m.http).WithLists(maxList)
 	return m, nil
@@ -184,8 +187,33 @@ func makeKeys(ctx context.Context, broker string, id *store.Identity, s store.St
 	return s.Save(ctx, id)
 }
 
-// renew renews the certificate at half of its life, until ctx ends. One that was provided is its
-// provider's to renew.
+// noticing carries calls and tells when one was refused because of the certificate.
+type noticing struct {
+	http.RoundTripper
+	refused chan<- struct{}
+}
+
+// RoundTrip implements http.RoundTripper.
+func (n noticing) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := n.RoundTripper.RoundTrip(r)
+	if err == nil && answer.StatusCode == http.StatusUnauthorized {
+		select {
+		case n.refused <- struct{}{}:
+		default:
+		}
+	}
+	return answer, err
+}
+
+// CloseIdleConnections is for http.Client, which looks for it.
+func (n noticing) CloseIdleConnections() {
+	if c, ok := n.RoundTripper.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
+}
+
+// renew renews the certificate at half of its life, and when the broker refuses it, until ctx ends. One that was provided is
+// its provider's to renew.
 func (m *membership) renew(ctx context.Context, o Options) error {
 	if o.CertDir != "" || o.Objects != nil {
 		return nil
@@ -200,14 +228,29 @@ func (m *membership) renew(ctx context.Context, o Options) error {
 		case <-ctx.Done():
 			return nil
 		case <-time.After(wait):
+		case <-m.refused:
+			m.log.Warn("the broker refused the certificate: renewing it")
 		}
 		if err := m.renewOnce(ctx); err != nil && ctx.Err() == nil {
 			m.log.Warn("the certificate was not renewed, will try again", "error", err, "expires", certificate.NotAfter)
 		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(market.RenewEvery):
+		}
 	}
 }
 
+// renewOnce renews the certificate by the cluster key. It shows none: the one that it has may have ended.
 func (m *membership) renewOnce(ctx context.Context) error {
+	if m.valve.closed() {
+		return api.Errorf(api.CodeUnavailable, "broker %s is disabled here", m.valve.name).Fix("bourse brokers enable %s", m.valve.name)
+	}
+	federation, err := m.tls.Federation()
+	if err != nil {
+		return err
+	}
 	key, err := tlsid.NewKey()
 	if err != nil {
 		return err
@@ -216,7 +259,13 @@ func (m *membership) renewOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	answer, err := m.broker.Renew(ctx, csr)
+	renewal, err := join.Renew(m.key, m.rotations, join.RenewalRequest{Protocol: api.Protocol, Federation: federation, Cluster: m.cluster, CSR: csr, Time: time.Now()})
+	if err != nil {
+		return err
+	}
+	answer, err := client.New(m.url, &http.Client{Transport: &http.Transport{
+		TLSClientConfig: m.tls.AnonymousConfig(), DisableKeepAlives: true, TLSHandshakeTimeout: 10 * time.Second,
+	}}).Renew(ctx, renewal)
 	if err != nil {
 		return err
 	}
@@ -231,7 +280,8 @@ func (m *membership) renewOnce(ctx context.Context) error {
 	if err := m.tls.Replace(key, certificate); err != nil {
 		return err
 	}
-	m.http.CloseIdleConnections() // so that the next call shows the new one
+	m.http.CloseIdleConnections()                                          // so that the next call shows the new one
+	time.AfterFunc(market.CertificateGrace/2, m.http.CloseIdleConnections) // those of calls that were under way
 	return nil
 }
 

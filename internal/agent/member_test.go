@@ -2,9 +2,11 @@ package agent
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/identity/store"
@@ -64,5 +66,40 @@ func TestRenewal(t *testing.T) {
 	}
 	if _, err := enter(ctx, "oslo", Options{Identity: store.InDir(t.TempDir())}, log); api.CodeOf(err) != api.CodeUnauthenticated {
 		t.Errorf("without a token: %v", err)
+	}
+}
+
+// An agent whose certificate the operator ended gets another one by itself, by its cluster key.
+func TestACertificateThatTheOperatorEnded(t *testing.T) {
+	f := servertest.Start(t, servertest.Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	token, err := f.Operator.CreateToken(ctx, "rome", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := enter(ctx, "rome", Options{Join: token.Token, BrokerURL: f.URL, Identity: store.InDir(t.TempDir())}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.http.CloseIdleConnections()
+	renewing := make(chan error, 1)
+	go func() { renewing <- m.renew(ctx, Options{}) }()
+	if _, err := f.Operator.SetMember(ctx, "rome", "end-certificates"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.broker.Reservations(ctx); api.CodeOf(err) != api.CodeUnauthenticated {
+		t.Errorf("with the ended certificate: %v", err)
+	}
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if _, err = m.broker.Reservations(ctx); err == nil {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the agent did not renew: %v", err)
+		}
+	}
+	cancel()
+	if err := <-renewing; err != nil {
+		t.Error(err)
 	}
 }

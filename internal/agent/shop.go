@@ -105,7 +105,11 @@ func (s *shop) caller(ctx context.Context) func(*http.Request) (server.Caller, e
 		if err != nil {
 			return server.Caller{}, api.Errorf(api.CodeUnauthenticated, "%s", err).Fix("become known first: by a reservation through a broker, or by bourse trust")
 		}
-		return server.Caller{Role: tlsid.RoleCluster, Name: cluster}, s.admit(r.Context(), cluster)
+		still := func() error {
+			_, err := clusterkey.TLSPeer(*r.TLS, known)
+			return err
+		}
+		return server.Caller{Role: tlsid.RoleCluster, Name: cluster, Still: still}, s.admit(r.Context(), cluster)
 	}
 }
 

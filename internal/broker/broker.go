@@ -187,7 +187,7 @@ func serve(ctx context.Context, o Options, market *exchange.Exchange, known chec
 	group.Go(func() error { return keepCheckpoint(ctx, o, market) })
 	group.Go(func() error { return giveBack(ctx) })
 	if probes != nil {
-		group.Go(func() error { return observe(ctx, probes, market) })
+		group.Go(func() error { return observe(ctx, probes, market, s) })
 	}
 	if o.Prototypes.Objects {
 		group.Go(func() error { return o.Prototypes.serveObjects(ctx, s) })

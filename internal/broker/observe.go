@@ -17,9 +17,12 @@ import (
 )
 
 // observe serves what operators' systems look at.
-func observe(ctx context.Context, l net.Listener, x *exchange.Exchange) error {
+func observe(ctx context.Context, l net.Listener, x *exchange.Exchange, s *server.Server) error {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &metrics{market: x})
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &metrics{market: x},
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "bourse_ended_certificates_total", Help: "Calls with a certificate that had ended before its time: by a newer one, or by an operator.",
+		}, func() float64 { return float64(s.EndedCertificates()) }))
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("/livez", func(w http.ResponseWriter, r *http.Request) { answerProbe(w, r, x) })

@@ -72,6 +72,7 @@ func (sh *shell) brokerCommand() *cobra.Command {
 		{"resume", "End a member's suspension"},
 		{"revoke", "Revoke a member for good: its certificate is refused"},
 		{"remove", "Remove a member that is gone for ever, and close its books"},
+		{"end-certificates", "End a member's certificates, because one was stolen: its agent gets another by its cluster key"},
 	} {
 		cmd.AddCommand(sh.stepCommand(step.name, step.short))
 	}

@@ -1,6 +1,7 @@
 package market
 
 import (
+	"cmp"
 	"crypto/subtle"
 
 	"github.com/bourse-dev/bourse/api"
@@ -59,8 +60,11 @@ func (c Join) decide(s *State, now Time) (Outcome, error) {
 	}
 	spent := *t
 	spent.UsedBy = c.Cluster
-	next := &Member{Cluster: c.Cluster, State: api.MemberPending, Key: c.Key, TLSKey: c.TLSKey,
+	next := &Member{Cluster: c.Cluster, State: api.MemberPending, Key: c.Key, TLSKey: c.TLSKey, TLSKeys: []TLSKey{{Key: c.TLSKey}},
 		Token: c.TokenID, Source: c.Source, Joined: now, Changed: now}
+	if m != nil {
+		next.CertificatesFrom = m.CertificatesFrom
+	}
 	if m != nil && m.State != api.MemberRemoved { // a known member that joins anew keeps its standing
 		next.State, next.Joined, next.Caps, next.Enabled = m.State, m.Joined, m.Caps, m.Enabled
 		if m.Key == c.Key {
@@ -89,10 +93,14 @@ func (c Enroll) decide(s *State, now Time) (Outcome, error) {
 	if err := ValidCluster("cluster", c.Cluster); err != nil {
 		return Outcome{}, err
 	}
-	if m := s.members[c.Cluster]; m != nil && m.State != api.MemberRemoved {
+	former := s.members[c.Cluster]
+	if former != nil && former.State != api.MemberRemoved {
 		return Outcome{}, api.Errorf(api.CodeConflict, "cluster %s is known already", c.Cluster)
 	}
 	m := &Member{Cluster: c.Cluster, State: api.MemberPending, Key: c.Key, Legacy: c.Legacy, Source: c.Source, Joined: now, Changed: now}
+	if former != nil {
+		m.CertificatesFrom = former.CertificatesFrom
+	}
 	return Outcome{Member: m, Events: []Event{{Time: now, Member: m}}}, nil
 }
 
@@ -102,6 +110,8 @@ func (c Enroll) decide(s *State, now Time) (Outcome, error) {
 type SetMember struct {
 	Cluster string
 	State   api.MemberState
+	// At is the time by the clock of certificates: revoking and removing end those that were issued before. 0: the market's.
+	At Time
 }
 
 func (c SetMember) decide(s *State, now Time) (Outcome, error) {
@@ -120,6 +130,9 @@ func (c SetMember) decide(s *State, now Time) (Outcome, error) {
 	}
 	next := *m
 	next.State, next.Changed = c.State, now
+	if c.State == api.MemberRevoked || c.State == api.MemberRemoved {
+		next.endCertificates(cmp.Or(c.At, now))
+	}
 	out := Outcome{Member: &next, Events: []Event{{Time: now, Member: &next}}}
 	if c.State == api.MemberRemoved {
 		for _, r := range s.with(c.Cluster) {

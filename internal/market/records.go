@@ -38,11 +38,16 @@ type Member struct {
 	Former []Former `json:"former,omitempty"`
 	// Token and TLSKey (hash of the public key) say what it joined with, so that a retry of
 	// the same join is answered again.
-	Token   string `json:"token,omitempty"`
-	TLSKey  string `json:"tlsKey,omitempty"`
-	Source  string `json:"source,omitempty"`
-	Joined  Time   `json:"joined"`
-	Changed Time   `json:"changed,omitempty"`
+	Token  string `json:"token,omitempty"`
+	TLSKey string `json:"tlsKey,omitempty"`
+	// TLSKeys are the keys whose certificates by the broker's own CA are good, newest last. Empty: the broker's CA issued
+	// none in this membership, or none since the broker keeps this list.
+	TLSKeys []TLSKey `json:"tlsKeys,omitempty"`
+	// CertificatesFrom ends all certificates that any CA issued before that time. 0: none.
+	CertificatesFrom Time   `json:"certificatesFrom,omitempty"`
+	Source           string `json:"source,omitempty"`
+	Joined           Time   `json:"joined"`
+	Changed          Time   `json:"changed,omitempty"`
 	// Trusted is, in an agent, the fingerprint that its own admin says the cluster has; Confirmed says that Key has it.
 	Trusted   string `json:"trusted,omitempty"`
 	Confirmed bool   `json:"confirmed,omitempty"`

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
+	"github.com/bourse-dev/bourse/internal/market"
 )
 
 // Caller is who makes a call. The zero Caller has no certificate: it may only join.
@@ -19,6 +20,10 @@ type Caller struct {
 	Name string
 	// Until is when its certificate ends; zero: never.
 	Until time.Time
+	// Certificate is what its connection showed; zero: the caller was identified in another way.
+	Certificate market.Certificate
+	// Still says, while a connection stays open, why it no longer speaks for the caller. Nil: it always does.
+	Still func() error
 }
 
 // String names the caller in errors and logs.
@@ -57,7 +62,7 @@ func (s *Server) byCertificate(r *http.Request) (Caller, error) {
 		return s.readCertificate(r)
 	}
 	if known := conn.caller.Load(); known != nil && s.Authority.Now().Before(known.Until) {
-		return *known, nil
+		return *known, s.checkCertificate(*known)
 	}
 	c, err := s.readCertificate(r)
 	if err == nil && c.Role != "" {
@@ -65,6 +70,27 @@ func (s *Server) byCertificate(r *http.Request) (Caller, error) {
 	}
 	return c, err
 }
+
+// checkCertificate reports, on live connections too, that a caller's certificate ended before its time: by another one, or with
+// the membership in which it was issued. Errors: Unauthenticated; Suspended where no certificate is good.
+func (s *Server) checkCertificate(c Caller) error {
+	if c.Certificate.Key == "" || c.Role != tlsid.RoleCluster && c.Role != tlsid.RoleLegacy {
+		return nil
+	}
+	l := s.Exchange.View().Listing(c.Name)
+	switch {
+	case l == nil || l.Member == nil || !l.Member.CertificateEnded(c.Certificate, s.Exchange.Now()):
+		return nil
+	case l.Member.State == api.MemberRevoked || l.Member.State == api.MemberRemoved:
+		return api.Errorf(api.CodeSuspended, "member %s is %s", c.Name, l.Member.State).Fix("ask the operator")
+	}
+	s.ended.Add(1)
+	return api.Errorf(api.CodeUnauthenticated, "this certificate of %s has ended: it was issued before %s became a member, or there is a newer one", c.Name, c.Name).
+		Fix("the agent renews it by itself; one of another CA must be issued again")
+}
+
+// EndedCertificates is how many calls came with a certificate that had ended before its time.
+func (s *Server) EndedCertificates() int64 { return s.ended.Load() }
 
 func (s *Server) readCertificate(r *http.Request) (Caller, error) {
 	peer, err := s.Authority.Peer(r.TLS)
@@ -74,7 +100,11 @@ func (s *Server) readCertificate(r *http.Request) (Caller, error) {
 	if err != nil {
 		return Caller{}, api.Errorf(api.CodeUnauthenticated, "%s", err).Fix("join the federation anew: bourse agent --join TOKEN")
 	}
-	return Caller{peer.Role, peer.Name, r.TLS.PeerCertificates[0].NotAfter}, nil
+	c := Caller{Role: peer.Role, Name: peer.Name, Until: r.TLS.PeerCertificates[0].NotAfter, Certificate: market.Certificate{
+		Key: peer.Key.String(), Issued: market.At(peer.Issued), Ours: peer.Ours && peer.Role == tlsid.RoleCluster,
+	}}
+	c.Still = func() error { return s.checkCertificate(c) }
+	return c, s.checkCertificate(c)
 }
 
 // identified puts who calls into the context, and bounds how much one caller may ask.

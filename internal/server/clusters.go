@@ -140,11 +140,12 @@ func (s *Server) putCard(ctx context.Context, in *struct {
 
 // enroll lets a cluster that nobody knows wait for approval, by the key of its first card. It has a
 // certificate without having joined: the CA is not the broker's own; or it comes through objects. One that was removed asks again
-// only there: its token ended with its membership, where a certificate may be good for weeks.
+// only there, by a token or certificate that was issued since.
 func (s *Server) enroll(ctx context.Context, cluster, signed string) error {
 	c := CallerOf(ctx)
 	l := s.Exchange.View().Listing(cluster)
-	known := l != nil && l.Member != nil && (l.Member.State != api.MemberRemoved || !c.Until.IsZero())
+	returns := c.Until.IsZero() || c.Certificate.Key != "" && !c.Certificate.Ours // by a certificate that another CA issued since
+	known := l != nil && l.Member != nil && (l.Member.State != api.MemberRemoved || !returns)
 	if c.Role != tlsid.RoleCluster || c.Name != cluster || known {
 		return nil
 	}

@@ -8,13 +8,13 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/identity/join"
-	"github.com/bourse-dev/bourse/internal/identity/tlsid"
 	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/trust"
 )
 
 func (s *Server) joinRoutes() {
-	huma.Register(s.api, operation("join", http.MethodPost, "/join", "Join with a token; the only call without a certificate", withSource), s.join)
-	huma.Register(s.api, operation("renew", http.MethodPost, "/renew", "Renew the caller's certificate"), s.renew)
+	huma.Register(s.api, operation("join", http.MethodPost, "/join", "Join with a token; needs no certificate", withSource), s.join)
+	huma.Register(s.api, operation("renew", http.MethodPost, "/renew", "Renew a member's certificate, by its cluster key; needs no certificate"), s.renew)
 }
 
 type sourceKey struct{}
@@ -42,6 +42,7 @@ func (s *Server) join(ctx context.Context, in *struct{ Body join.Submission }) (
 	if err != nil {
 		return nil, wrap(err)
 	}
+	s.Exchange.CloseWatches(ctx, who.Cluster) // those of certificates that end by it
 	s.Log.Info("a cluster joined", "cluster", who.Cluster, "fingerprint", who.ClusterKey, "from", source, "state", out.Member.State)
 	return s.issue(request.CSR, out.Member)
 }
@@ -55,13 +56,21 @@ func (s *Server) issue(csr []byte, m *market.Member) (*body[api.Joined], error) 
 }
 
 // renew answers every member that was not revoked or removed: waiting for approval and being
-// suspended are for a while.
-func (s *Server) renew(ctx context.Context, in *struct{ Body api.Renewal }) (*body[api.Joined], error) {
-	c := CallerOf(ctx)
-	l := s.Exchange.View().Listing(c.Name)
-	if c.Role != tlsid.RoleCluster || l == nil || l.Member == nil ||
-		l.Member.State == api.MemberRevoked || l.Member.State == api.MemberRemoved {
-		return nil, api.Errorf(api.CodeSuspended, "%s may not renew", c).Fix("join anew with a token")
+// suspended are for a while. The cluster key decides, not the certificate of the connection.
+func (s *Server) renew(ctx context.Context, in *struct{ Body join.Renewal }) (*body[api.Joined], error) {
+	request, tlsKey, err := in.Body.Open(s.Authority.Federation(), s.Exchange.Now().Go())
+	if err != nil {
+		return nil, api.Errorf(api.CodeInvalid, "%s", err).At("request").Fix("compare the clocks, and the versions of agent and broker")
 	}
-	return s.issue(in.Body.CSR, l.Member)
+	if _, err := s.Authority.Pin(); err != nil {
+		return nil, api.Errorf(api.CodeConflict, "%s", err)
+	}
+	out, err := s.Exchange.Do(ctx, market.Renew{
+		Cluster: request.Cluster, Key: in.Body.Key.String(), Former: trust.Former(request.Cluster, in.Body.Key, in.Body.Rotations), TLSKey: tlsKey.String(),
+	})
+	if err != nil {
+		return nil, wrap(err)
+	}
+	s.Log.Info("a certificate was renewed", "cluster", request.Cluster)
+	return s.issue(request.CSR, out.Member)
 }

@@ -23,9 +23,12 @@ var steps = map[string]api.MemberState{
 	"revoke": api.MemberRevoked, "remove": api.MemberRemoved,
 }
 
+// endCertificates is the step that ends a member's certificates and leaves its membership as it is.
+const endCertificates = "end-certificates"
+
 func (s *Server) memberRoutes() {
 	huma.Register(s.api, operation("list-members", http.MethodGet, "/members", "The members (operators)"), s.listMembers)
-	huma.Register(s.api, operation("set-member", http.MethodPost, "/members/{cluster}/{step}", "Approve, suspend, resume, revoke or remove a member (operators)"), s.setMember)
+	huma.Register(s.api, operation("set-member", http.MethodPost, "/members/{cluster}/{step}", "Approve, suspend, resume, revoke or remove a member, or end its certificates (operators)"), s.setMember)
 	huma.Register(s.api, operation("set-caps", http.MethodPut, "/members/{cluster}/caps", "Say how much one member may have (operators)"), s.setCaps)
 	huma.Register(s.api, operation("create-certificate", http.MethodPost, "/members/{cluster}/certificate", "Make the certificate of a cluster whose agent is of the prototypes (operators)", created), s.createCertificate)
 	huma.Register(s.api, operation("list-tokens", http.MethodGet, "/tokens", "The join tokens, without their secrets (operators)"), s.listTokens)
@@ -61,19 +64,24 @@ func (s *Server) listMembers(ctx context.Context, in *struct{ Page }) (*body[api
 
 func (s *Server) setMember(ctx context.Context, in *struct {
 	ClusterPath
-	Step string `path:"step" enum:"approve,suspend,resume,revoke,remove"`
+	Step string `path:"step" enum:"approve,suspend,resume,revoke,remove,end-certificates"`
 }) (*body[api.Envelope[api.Member]], error) {
 	if err := operator(ctx); err != nil {
 		return nil, err
 	}
-	out, err := s.Exchange.Do(ctx, market.SetMember{Cluster: in.Cluster, State: steps[in.Step]})
+	at := market.At(s.Authority.Now())
+	command := market.Command(market.SetMember{Cluster: in.Cluster, State: steps[in.Step], At: at})
+	if in.Step == endCertificates {
+		command = market.EndCertificates{Cluster: in.Cluster, At: at}
+	}
+	out, err := s.Exchange.Do(ctx, command)
 	if err != nil {
 		return nil, wrap(err)
 	}
-	if out.Member.State != api.MemberActive {
+	if out.Member.State != api.MemberActive || in.Step == endCertificates {
 		s.Exchange.CloseWatches(ctx, in.Cluster)
 	}
-	s.Log.Info("member changed", "cluster", in.Cluster, "state", out.Member.State, "by", CallerOf(ctx))
+	s.Log.Info("member changed", "cluster", in.Cluster, "step", in.Step, "state", out.Member.State, "by", CallerOf(ctx))
 	return &body[api.Envelope[api.Member]]{s.memberPayload(out.Member)}, nil
 }
 

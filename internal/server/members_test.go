@@ -81,7 +81,7 @@ func TestSuspensionActsOnWhatIsOpen(t *testing.T) {
 			if _, err := rome.Reserve(ctx, "key", transporttest.Request("1")); api.CodeOf(err) != api.CodeSuspended {
 				t.Errorf("a call on an open connection: %v", err)
 			}
-			_, err := rome.Renew(ctx, csr(t))
+			err := rome.Renew()
 			if renewed := err == nil; renewed != (step == "suspend") {
 				t.Errorf("renewal: %v", err)
 			}

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -55,6 +56,7 @@ type Server struct {
 	api     huma.API
 	mux     *http.ServeMux
 	open    map[string]bool // paths that need no certificate
+	ended   atomic.Int64    // calls with a certificate that ended before its time
 }
 
 // New makes a server.
@@ -68,7 +70,7 @@ func New(o Options) *Server {
 	s := &Server{Options: o, limits: limits{rate: o.Rate}, lineage: o.Exchange.Lineage(), started: o.Exchange.Now()}
 	mux := http.NewServeMux()
 	s.mux, s.api = mux, newAPI(mux)
-	s.open = map[string]bool{api.Prefix + "/join": true, "/openapi.json": true, "/openapi.yaml": true}
+	s.open = map[string]bool{api.Prefix + "/join": true, api.Prefix + "/renew": true, "/openapi.json": true, "/openapi.yaml": true}
 	s.clusterRoutes()
 	s.offerRoutes()
 	s.reservationRoutes()

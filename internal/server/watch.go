@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -56,13 +57,13 @@ func (s *Server) watch(ctx context.Context, in *struct {
 		w.Close()
 		return nil, err
 	}
-	until := CallerOf(ctx).Until
+	caller := CallerOf(ctx)
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
 		r, writer := humago.Unwrap(hc)
 		complete := revision == 0 || lineage != w.Lineage || revision > w.Revision
-		err := s.takeOver(writer, r, until, func(ctx context.Context, l line) {
+		err := s.takeOver(writer, r, caller.Until, func(ctx context.Context, l line) {
 			defer w.Close()
-			stream{s, l, cluster, w.Lineage, map[string]api.MemberState{}, window}.run(ctx, w, complete)
+			stream{s, l, caller, w.Lineage, map[string]api.MemberState{}, window}.run(ctx, w, complete)
 		})
 		if err != nil {
 			w.Close()
@@ -91,22 +92,28 @@ func parseToken(text string) (lineage string, revision uint64, err error) {
 type stream struct {
 	s *Server
 	line
-	cluster string
+	caller  Caller
 	lineage string
 	told    map[string]api.MemberState // how far others are members, by cluster
 	window  *window                    // nil: it did not ask for the catalog
 }
 
 func (t stream) run(ctx context.Context, w *exchange.Watch, complete bool) {
-	mail := t.s.mail.open(t.cluster, w.Wake)
+	mail := t.s.mail.open(t.caller.Name, w.Wake)
 	defer mail.close()
 	events := []api.WatchEvent{{Type: api.WatchSnapshot, Complete: complete}}
 	events = mail.read(t.standings(t.objects(events, w.Snapshot), w.Met()))
-	last := w.Revision
+	last, checked := w.Revision, time.Now()
 	for t.tell(w, events, last) == nil {
 		next, cancel := context.WithTimeout(ctx, quiet)
 		changed, revision, err := w.Next(next)
 		cancel()
+		if now := time.Now(); err == nil && now.Sub(checked) > quiet || errors.Is(err, context.DeadlineExceeded) {
+			checked = now
+			if t.caller.Still != nil {
+				err = cmp.Or(t.caller.Still(), err)
+			}
+		}
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -142,10 +149,10 @@ func (t stream) bookmark(revision uint64) api.WatchEvent {
 
 func (t stream) objects(events []api.WatchEvent, records []*market.Reservation) []api.WatchEvent {
 	for _, r := range records {
-		if !r.Concerns(t.cluster) {
+		if !r.Concerns(t.caller.Name) {
 			continue
 		}
-		object := t.s.reservation(r, nil, t.cluster, t.lineage)
+		object := t.s.reservation(r, nil, t.caller.Name, t.lineage)
 		events = append(events, api.WatchEvent{Type: api.WatchReservation, Object: &object})
 	}
 	return events

@@ -55,7 +55,7 @@ func TestOperatorActsOnLiveConnections(t *testing.T) {
 
 	b.operate(t, "", "revoke", "rome")
 	tries("revoked", api.CodeSuspended)
-	if _, err := rome.Renew(t.Context(), []byte("no matter what")); api.CodeOf(err) != api.CodeSuspended {
+	if err := rome.RenewCertificate(t.Context()); api.CodeOf(err) != api.CodeSuspended {
 		t.Errorf("a revoked member renews: %v", err)
 	}
 	b.operate(t, "it must join anew", "resume", "rome")

@@ -15,6 +15,8 @@ import (
 const (
 	// Kind is the kind of signed document that a [Request] is.
 	Kind = "join"
+	// RenewalKind is the kind of signed document that a [RenewalRequest] is.
+	RenewalKind = "renewal"
 	// MaxSkew is how far the clocks of a cluster and its broker may differ when it joins. Leases, holds and
 	// certificates assume that they agree; here a difference still has a cure that fits into one sentence.
 	MaxSkew = 5 * time.Minute
@@ -83,13 +85,19 @@ func (s Submission) Open(now time.Time) (Request, Applicant, error) {
 	if problems := validation.IsDNS1123Label(request.Cluster); len(problems) > 0 {
 		return Request{}, Applicant{}, fmt.Errorf("%w: cluster ID %.64q: %s", ErrBadRequest, request.Cluster, strings.Join(problems, "; "))
 	}
-	if skew := now.Sub(request.Time); skew.Abs() > MaxSkew {
-		return Request{}, Applicant{}, fmt.Errorf("%w: the cluster's is %s, the broker's %s",
-			ErrClockSkew, request.Time.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+	if err := checkSkew(request.Time, now); err != nil {
+		return Request{}, Applicant{}, err
 	}
 	tlsKey, err := tlsid.CSRKey(request.CSR)
 	if err != nil {
 		return Request{}, Applicant{}, err
 	}
 	return request, Applicant{Cluster: request.Cluster, ClusterKey: s.Key.Fingerprint(), TLSKey: tlsKey}, nil
+}
+
+func checkSkew(cluster, now time.Time) error {
+	if skew := now.Sub(cluster); skew.Abs() > MaxSkew {
+		return fmt.Errorf("%w: the cluster's is %s, the broker's %s", ErrClockSkew, cluster.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+	}
+	return nil
 }

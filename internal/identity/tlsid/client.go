@@ -67,6 +67,23 @@ func (c *Client) Config() *tls.Config {
 	}
 }
 
+// AnonymousConfig connects like [Client.Config], but shows no certificate: to renew one, also after it has ended.
+func (c *Client) AnonymousConfig() *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS13, Time: c.now, RootCAs: c.roots}
+}
+
+// Federation is the broker's federation, as the certificate names it. Errors: [ErrIdentity].
+func (c *Client) Federation() (string, error) {
+	cert, err := c.Certificate()
+	if err != nil {
+		return "", err
+	}
+	if len(cert.URIs) != 1 {
+		return "", fmt.Errorf("%w: %d URI names, must be one", ErrIdentity, len(cert.URIs))
+	}
+	return cert.URIs[0].Host, nil
+}
+
 // JoinConfig connects without a certificate to the broker at host (a name or an IP address, no port), of
 // whose CA only the pin is known. The handshake fails with [ErrWrongCA] at any other, and as x509 says where
 // the certificate is of the right CA but for another host, or one of the clocks is wrong.

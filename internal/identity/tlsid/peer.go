@@ -47,6 +47,10 @@ type Peer struct {
 	Name string
 	// Key is the fingerprint of the certificate's public key (its SubjectPublicKeyInfo).
 	Key identity.Fingerprint
+	// Issued is when the certificate was issued, to the second: its NotBefore, without our own backdating.
+	Issued time.Time
+	// Ours reports whether this broker's own CA issued the certificate.
+	Ours bool
 }
 
 // What can be wrong with a caller's certificate. Wrapped with the detail.
@@ -85,11 +89,20 @@ func (a *Authority) Peer(state *tls.ConnectionState) (Peer, error) {
 	if state == nil || len(state.VerifiedChains) == 0 {
 		return Peer{}, ErrNoCertificate
 	}
-	cert := state.VerifiedChains[0][0]
-	if a.commonNames && (len(cert.URIs) == 0 || !a.issued(state.VerifiedChains)) {
-		return parseCommonName(cert, a.now())
+	cert, federations := state.VerifiedChains[0][0], a.issued(state.VerifiedChains)
+	parse := func() (Peer, error) { return ParsePeer(cert, a.federation, a.now()) }
+	if a.commonNames && (len(cert.URIs) == 0 || !federations) {
+		parse = func() (Peer, error) { return parseCommonName(cert, a.now()) }
 	}
-	return ParsePeer(cert, a.federation, a.now())
+	peer, err := parse()
+	if err != nil {
+		return Peer{}, err
+	}
+	peer.Issued, peer.Ours = cert.NotBefore, federations && a.key != nil
+	if peer.Ours {
+		peer.Issued = peer.Issued.Add(backdate)
+	}
+	return peer, nil
 }
 
 // Member is the cluster at the other end of such a connection, "" where there is none or its certificate is no member's.

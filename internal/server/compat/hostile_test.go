@@ -89,7 +89,7 @@ func TestHostileCallers(t *testing.T) {
 		attempt{"advertise as one that was revoked", w.agent("cluster-9"), "POST", "/api/v1/advertisements", advert("cluster-9", "8", "8"), http.StatusForbidden},
 		attempt{"the list of members", w.agent("cluster-1"), "GET", api.Prefix + "/members", "", http.StatusForbidden},
 		attempt{"the new interface", w.agent("cluster-1"), "POST", api.Prefix + "/reservations", `{"request":{"resources":{"cpu":"1"}}}`, http.StatusForbidden},
-		attempt{"a renewal", w.agent("cluster-1"), "POST", api.Prefix + "/renew", `{"csr":"AAAA"}`, http.StatusForbidden},
+		attempt{"a renewal", w.agent("cluster-1"), "POST", api.Prefix + "/renew", `{"csr":"AAAA"}`, http.StatusUnprocessableEntity},
 		attempt{"a kubeconfig", w.agent("cluster-1"), "POST", "/api/v1/reservations/r-1/kubeconfig", `{"kubeconfig":"apiVersion: v1"}`, http.StatusNotFound},
 	)
 	if l := w.Exchange.View().Listing("milan"); l.Member.Legacy || l.Card().Legacy {

@@ -21,6 +21,7 @@ type Member struct {
 	HTTP *http.Client
 
 	t      testing.TB
+	f      *Federation
 	number int64 // of its newest advertisement
 }
 
@@ -42,13 +43,39 @@ func (f *Federation) Token(name string) join.Token {
 // Enter joins with a token, and does no more.
 func (f *Federation) Enter(name string, token join.Token) *Member {
 	f.t.Helper()
-	m := &Member{Party: transporttest.NewParty(f.t, name), t: f.t}
+	m := &Member{Party: transporttest.NewParty(f.t, name), t: f.t, f: f}
 	tlsKey := must(tlsid.NewKey())(f.t)
-	joined := must(f.Stranger().Join(context.Background(), m.Submission(token, tlsKey)))(f.t)
-	certificate := must(tlsid.NewClient(tlsKey, []byte(joined.Certificate), []byte(joined.CA), time.Now))(f.t)
-	m.HTTP = f.HTTP(certificate.Config())
-	m.Client = client.New(f.URL, m.HTTP)
+	m.show(tlsKey, must(f.Stranger().Join(context.Background(), m.Submission(token, tlsKey)))(f.t))
 	return m
+}
+
+// show makes the member's calls show a certificate.
+func (m *Member) show(tlsKey []byte, joined api.Joined) {
+	m.t.Helper()
+	certificate := must(tlsid.NewClient(tlsKey, []byte(joined.Certificate), []byte(joined.CA), time.Now))(m.t)
+	m.HTTP = m.f.HTTP(certificate.Config())
+	m.Client = client.New(m.f.URL, m.HTTP)
+}
+
+// Renew renews the member's certificate, as its agent does, and shows the new one from then on.
+func (m *Member) Renew() error {
+	m.t.Helper()
+	tlsKey := must(tlsid.NewKey())(m.t)
+	joined, err := m.f.Stranger().Renew(context.Background(), m.Renewal(tlsKey))
+	if err == nil {
+		m.show(tlsKey, joined)
+	}
+	return err
+}
+
+// Renewal is the member's request to renew its certificate for a TLS key. change, if any, changes it before it is signed.
+func (m *Member) Renewal(tlsKey []byte, change ...func(*join.RenewalRequest)) join.Renewal {
+	m.t.Helper()
+	request := join.RenewalRequest{Protocol: api.Protocol, Federation: m.f.Authority.Federation(), Cluster: m.ID, CSR: must(tlsid.NewCSR(tlsKey))(m.t), Time: m.f.Exchange.Now().Go()}
+	for _, f := range change {
+		f(&request)
+	}
+	return must(join.Renew(m.Key, m.Rotations, request))(m.t)
 }
 
 // Stranger is a client that knows the broker and shows no certificate.

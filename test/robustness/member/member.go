@@ -23,6 +23,8 @@ type Member struct {
 	*client.Client
 	*transporttest.Party
 
+	federation string
+
 	mu       sync.Mutex // held over a whole advertisement: an older one must not come later
 	sequence api.Sequence
 	accepted map[string]client.Reservation
@@ -62,12 +64,33 @@ func Join(t testing.TB, id, text string, now time.Time) (*Member, error) {
 	if err != nil {
 		return nil, err
 	}
+	federation, err := certificate.Federation()
+	if err != nil {
+		return nil, err
+	}
 	hc := &http.Client{Transport: &http.Transport{TLSClientConfig: certificate.Config(), MaxIdleConnsPerHost: 16}}
 	t.Cleanup(hc.CloseIdleConnections)
 	return &Member{
-		Client: client.New(token.BrokerURL, hc), Party: party,
+		Client: client.New(token.BrokerURL, hc), Party: party, federation: federation,
 		sequence: api.Sequence{Incarnation: time.Now().UnixMilli()}, accepted: map[string]client.Reservation{},
 	}, nil
+}
+
+// RenewCertificate asks for another certificate.
+func (m *Member) RenewCertificate(ctx context.Context) error {
+	tlsKey, err := tlsid.NewKey()
+	if err != nil {
+		return err
+	}
+	csr, err := tlsid.NewCSR(tlsKey)
+	if err != nil {
+		return err
+	}
+	renewal, err := join.Renew(m.Key, m.Rotations, join.RenewalRequest{Protocol: api.Protocol, Federation: m.federation, Cluster: m.ID, CSR: csr, Time: time.Now()})
+	if err == nil {
+		_, err = m.Renew(ctx, renewal)
+	}
+	return err
 }
 
 // ShowCard shows a card of this cluster; each is newer than the last one.

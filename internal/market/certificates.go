@@ -1,0 +1,125 @@
+package market
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// A certificate is good only in the membership in which it was issued, and only until the next one takes its place. The
+// market decides that by two facts: the TLS keys that it knows of, for certificates of the broker's own CA, and the time
+// of issue, for all others.
+const (
+	// CertificateGrace is how long a certificate is good beside the next one: the agent stores and uses the new one meanwhile.
+	CertificateGrace = 5 * time.Minute
+	// RenewEvery is how often one member may renew: each renewal is an event in the journal.
+	RenewEvery = 10 * time.Second
+	// maxTLSKeys bounds the former keys that are good beside the newest.
+	maxTLSKeys = 4
+)
+
+// TLSKey is a key whose certificate is good.
+type TLSKey struct {
+	// Key is the fingerprint of the public key.
+	Key string `json:"key"`
+	// Since is when the broker issued the first certificate for it.
+	Since Time `json:"since,omitempty"`
+	// Ends is when its certificate ends because there is a newer one. 0: there is none.
+	Ends Time `json:"ends,omitempty"`
+}
+
+// Certificate is what a caller shows in TLS.
+type Certificate struct {
+	// Key is the fingerprint of its public key.
+	Key string
+	// Issued is when it was issued, to the second.
+	Issued Time
+	// Ours reports whether the broker's own CA issued it for a member.
+	Ours bool
+}
+
+// CertificateEnded reports whether a certificate that is valid by its dates is no longer good. A member of which no list of
+// keys was kept yet may show any certificate that was issued in its membership, until it renews.
+func (m *Member) CertificateEnded(c Certificate, now Time) bool {
+	if c.Ours && len(m.TLSKeys) > 0 {
+		return !slices.ContainsFunc(m.TLSKeys, func(k TLSKey) bool { return k.Key == c.Key && (k.Ends == 0 || now < k.Ends) })
+	}
+	return c.Issued < m.CertificatesFrom
+}
+
+// endCertificates ends all certificates that were issued until now. Certificates say when they were issued to the second,
+// so those of the second that has begun end, too.
+func (m *Member) endCertificates(until Time) {
+	const second = Time(time.Second / time.Millisecond)
+	m.TLSKeys, m.CertificatesFrom = nil, max(m.CertificatesFrom, (until/second+1)*second)
+}
+
+// Renew notes that the broker issues another certificate to a member that proved its cluster key. It ends the former
+// certificates after [CertificateGrace]. A repeat for the same TLS key changes nothing.
+// Errors: Suspended for a cluster that is no member; KeyChanged for another cluster key; TooManyRequests.
+type Renew struct {
+	Cluster string
+	// Key is the cluster key that signed the request, Former those that it succeeded by verified signatures.
+	Key    string
+	Former []Former
+	// TLSKey is the fingerprint of the key that the certificate is for.
+	TLSKey string
+}
+
+func (c Renew) decide(s *State, now Time) (Outcome, error) {
+	m := s.members[c.Cluster]
+	switch {
+	case m == nil || m.State == api.MemberRemoved || m.State == api.MemberRevoked:
+		return Outcome{}, api.Errorf(api.CodeSuspended, "cluster %.80q may not renew: it is no member", c.Cluster).Fix("join again with a new token: bourse agent --join TOKEN")
+	case m.Legacy || !m.leadsTo(c.Key, c.Former):
+		return Outcome{}, api.Errorf(api.CodeKeyChanged, "cluster %s is known by another key than the one that signed the renewal", c.Cluster).
+			Fix("restore the cluster's identity, or ask the operator to remove the member and for a new token")
+	}
+	if n := len(m.TLSKeys); n > 0 {
+		switch newest := m.TLSKeys[n-1]; {
+		case newest.Key == c.TLSKey:
+			return Outcome{Member: m}, nil
+		case now < newest.Since.plus(RenewEvery):
+			return Outcome{}, api.Errorf(api.CodeTooManyRequests, "cluster %s renewed its certificate a moment ago", c.Cluster).Fix("wait %s", RenewEvery)
+		}
+	}
+	next := *m
+	next.TLSKeys = append(m.formerTLSKeys(now), TLSKey{Key: c.TLSKey, Since: now})
+	return Outcome{Member: &next, Events: []Event{{Time: now, Member: &next}}}, nil
+}
+
+// formerTLSKeys returns the keys that stay good for a while beside a next one.
+func (m *Member) formerTLSKeys(now Time) (keys []TLSKey) {
+	for _, k := range m.TLSKeys {
+		if k.Ends == 0 {
+			k.Ends = now.plus(CertificateGrace)
+		}
+		if now < k.Ends {
+			keys = append(keys, k)
+		}
+	}
+	return keys[max(0, len(keys)-maxTLSKeys):]
+}
+
+// EndCertificates ends all certificates of a member, as an operator does when one was stolen. Its agent renews by the cluster
+// key. Errors: NotFound; Conflict for a cluster that is no member.
+type EndCertificates struct {
+	Cluster string
+	// At is the time by the clock of certificates.
+	At Time
+}
+
+func (c EndCertificates) decide(s *State, now Time) (Outcome, error) {
+	m := s.members[c.Cluster]
+	switch {
+	case m == nil:
+		return Outcome{}, api.Errorf(api.CodeNotFound, "no member %.80q", c.Cluster)
+	case m.State == api.MemberRemoved || m.State == api.MemberRevoked:
+		return Outcome{}, api.Errorf(api.CodeConflict, "member %s is %s: its certificates have ended", c.Cluster, m.State)
+	}
+	next := *m
+	next.endCertificates(cmp.Or(c.At, now))
+	return Outcome{Member: &next, Events: []Event{{Time: now, Member: &next}}}, nil
+}
