@@ -37,7 +37,7 @@ func (c Adopt) decide(s *State, now Time) (Outcome, error) {
 	}
 	r := &Reservation{
 		ID: a.Reservation, State: api.Reserved, Consumer: a.Consumer, Provider: a.Provider, Pool: a.Pool, Size: c.Size, Generation: a.Generation,
-		Created: now, Until: At(a.Until.Time), Assignment: c.Document, Acceptance: c.Acceptance, Sale: a.Sale,
+		Created: now, Until: At(a.Until.Time), Assignment: c.Document, Acceptance: c.Acceptance, Sale: a.Sale, Adopted: now,
 	}
 	if a.Sale != nil {
 		r.Created, r.From = min(now, At(a.Begins.Time)), At(a.Begins.Time)

@@ -60,6 +60,7 @@ func (c Accept) decide(s *State, now Time) (Outcome, error) {
 		next := *r.Change
 		next.Acceptance = c.Document
 		r.Become(next, now)
+		r.Adopted = 0 // the provider says itself that it is in force
 		return changed(r, now), nil
 	case r.Provider != c.Provider || r.State != api.Held || r.Generation != c.Generation || r.Assignment == "":
 		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is %s at generation %d: it is no longer held for this acceptance", r.ID, r.State, r.Generation)

@@ -171,6 +171,7 @@ func (d *decoder) reservation() *ReservationEvent {
 	d.number("reclaimAt", &r.ReclaimAt)
 	d.value("change", &r.Change)
 	d.value("shrunk", &r.Shrunk)
+	d.number("adopted", &r.Adopted)
 	d.value("promise", &r.Promise)
 	d.name("via", &r.Via)
 	d.value("object", &r.Object)

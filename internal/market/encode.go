@@ -109,6 +109,7 @@ func (w *encoder) reservation(r *ReservationEvent) {
 	if r.Shrunk != nil {
 		w.value("shrunk", r.Shrunk)
 	}
+	w.numberIfAny("adopted", int64(r.Adopted))
 	if r.Promise != nil {
 		w.value("promise", r.Promise)
 	}

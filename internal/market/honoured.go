@@ -12,7 +12,8 @@ import (
 //
 // Only what the provider itself does counts against it; a consumer's word, that it was Active, can only count for it. A refusal counts for
 // nothing, because whoever deals with a provider in two ways at once can cause one; so does what never became Active, because that is
-// the consumer's word alone. And however many promises there are between the same two, on one day one consumer counts once for
+// the consumer's word alone. What the broker adopted counts neither way, until the provider accepts a change of it here: the documents that
+// it was shown may be of what is over. And however many promises there are between the same two, on one day one consumer counts once for
 // and once against: so neither a friend nor a foe makes the record of others.
 
 const (
@@ -33,7 +34,7 @@ type Promise struct {
 // ended says what became of the promise of a reservation that by ends now; empty: nobody, its time is over.
 func (s *State) ended(r *Reservation, by string, now Time) {
 	switch {
-	case s.Self != "" || !r.Bound():
+	case s.Self != "" || !r.Bound() || r.Adopted != 0: // what became of an adopted one before, this broker did not see
 	case by == r.Provider && now.plus(SkewGrace) < r.EndsAt():
 		if s.active(r.Consumer) == nil { // a provider may be done with who is no member any more
 			r.Promise = &Promise{Provider: r.Provider}

@@ -134,6 +134,46 @@ func TestPromises(t *testing.T) {
 	}
 }
 
+// adopts shows the broker, again or for the first time, what a consumer and rome signed for the next month.
+func (d *desk) adopts(id, consumer string) {
+	d.t.Helper()
+	d.must(market.Adopt{Size: cpu(1), Document: "assignment " + id, Acceptance: "acceptance " + id, Assignment: api.Assignment{
+		Reservation: id, Generation: 1, Consumer: consumer, Provider: "rome", Pool: api.GeneralPool, Until: (d.now + int64Time(30*24*time.Hour)).Meta(),
+	}})
+}
+
+// A consumer shows the broker what it has released itself, once the broker has forgotten that. The provider's gate says that it is
+// over, which breaks no promise: of what a broker adopts it does not know what happened before.
+func TestOldDocumentsRuinNoRecord(t *testing.T) {
+	d := newDesk(t)
+	d.wake(d.now)
+	buyers := d.others(5)
+	for i, buyer := range buyers {
+		d.promise("r-"+buyer, buyer, true)
+		d.ends("r-"+buyer, buyer)
+		d.pass(time.Minute)
+		d.offers("rome", int64(2+i), "8")
+	}
+	if got := d.honoured("rome"); got != 1_000_000 {
+		t.Fatalf("five kept promises are a record of %d", got)
+	}
+	d.pass(market.Retention + time.Hour)
+	for _, buyer := range buyers {
+		if d.state.Reservation("r-"+buyer) != nil {
+			t.Fatal("the broker has not forgotten it")
+		}
+		d.adopts("r-"+buyer, buyer)
+		d.must(market.Activate{ID: "r-" + buyer, Consumer: buyer})
+		d.ends("r-"+buyer, "rome")
+		if got := d.promisesOf("r-" + buyer); got != "none" {
+			t.Errorf("%s: %s", buyer, got)
+		}
+	}
+	if got := d.honoured("rome"); got != 1_000_000 {
+		t.Errorf("after old documents were shown again: %d", got)
+	}
+}
+
 func int64Time(d time.Duration) market.Time { return market.Time(d.Milliseconds()) }
 
 // However much passes between the same two in a day, it counts once for and once against; the record is known from five on, is the

@@ -137,6 +137,8 @@ type Reservation struct {
 	Change *Change `json:"change,omitempty"`
 	Shrunk *Shrunk `json:"shrunk,omitempty"`
 
+	// Adopted is when a broker adopted it, which both had signed without that broker; 0: the broker held it itself.
+	Adopted Time `json:"adopted,omitempty"`
 	// Promise is, at a broker, what became of a promise that a provider made with it.
 	Promise *Promise `json:"promise,omitempty"`
 
