@@ -1,0 +1,201 @@
+// Package policies tests the admission policies of config/liqo on a real API server, with the kinds, roles and bindings of the pinned
+// Liqo and no controllers: what each account that Liqo gives a consumer may write in a provider's cluster.
+package policies
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/internal/agent"
+	"github.com/bourse-dev/bourse/test/lab"
+)
+
+// The namespaces of the provider: a tenant namespace, one that Liqo mapped for rome, which is brokered, one that it mapped for milan,
+// which was peered by hand, and one of the provider's own.
+const (
+	tenant = "liqo-tenant-rome"
+	mapped = "demo-rome"
+	byHand = "demo-milan"
+	own    = "plain"
+	// slice is the name of rome's ResourceSlice, user whom its certificate names.
+	slice = "rome-slice"
+	user  = "rome-slice-1a2b3c"
+)
+
+// world is one provider that lends to rome by Bourse, and to milan by hand.
+type world struct {
+	lab     *lab.Lab
+	cluster *lab.Cluster
+	admin   kube.Client
+}
+
+var shared struct {
+	once sync.Once
+	world
+	err error
+}
+
+func start(t *testing.T) *world {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts an API server")
+	}
+	shared.once.Do(func() { shared.err = shared.start(context.Background()) })
+	if shared.err != nil {
+		t.Fatal(shared.err)
+	}
+	return &shared.world
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if shared.lab != nil {
+		if err := shared.lab.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+func (w *world) start(ctx context.Context) (err error) {
+	if w.lab, err = lab.Start(ctx, lab.Options{Progress: os.Stderr}); err != nil {
+		return err
+	}
+	liqo, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/liqotech/liqo").Output()
+	if err != nil {
+		return err
+	}
+	source := filepath.Join(strings.TrimSpace(string(liqo)), "deployments", "liqo")
+	w.cluster, err = w.lab.Cluster(ctx, lab.ClusterOptions{Name: "oslo", Light: true, CRDs: os.DirFS(filepath.Join(source, "charts", "liqo-crds", "crds"))})
+	if err != nil {
+		return err
+	}
+	if w.admin, err = kube.New(w.cluster.Config(), kube.Options{Scheme: agent.Scheme()}); err != nil {
+		return err
+	}
+	var manifests [][]byte
+	for _, name := range []string{"remote-controlplane", "virtual-kubelet-remote", "virtual-kubelet-remote-clusterwide"} {
+		rules, err := os.ReadFile(filepath.Join(source, "files", "liqo-"+name+"-ClusterRole.yaml"))
+		if err != nil {
+			return err
+		}
+		head := "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: liqo-" + name + "}\n"
+		manifests = append(manifests, append([]byte(head), rules...))
+	}
+	for _, file := range []string{"agent/namespace.yaml", "liqo/policies.yaml"} {
+		text, err := os.ReadFile(filepath.Join("..", "..", "config", file))
+		if err != nil {
+			return err
+		}
+		manifests = append(manifests, text)
+	}
+	if err := w.cluster.Apply(ctx, manifests...); err != nil {
+		return err
+	}
+	return errors.Join(w.namespaces(ctx), w.list(ctx), w.inForce(ctx))
+}
+
+// namespaces makes them and their bindings, as Liqo does (tenant-controller, namespacemap-controller).
+func (w *world) namespaces(ctx context.Context) error {
+	for name, labels := range map[string]map[string]string{
+		tenant: {"liqo.io/remote-cluster-id": "rome", "liqo.io/tenant-namespace": "true"},
+		mapped: {"liqo.io/remote-cluster-id": "rome", "bourse.dev/guarded": "true"},
+		byHand: {"liqo.io/remote-cluster-id": "milan"},
+		own:    {},
+	} {
+		if err := w.admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}); err != nil {
+			return err
+		}
+	}
+	bind := func(namespace, role string, kind, name string) error {
+		subjects := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: kind, Name: name}}
+		ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role}
+		if namespace == "" {
+			return w.admin.Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: role + "-" + name}, Subjects: subjects, RoleRef: ref})
+		}
+		return w.admin.Create(ctx, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: role}, Subjects: subjects, RoleRef: ref})
+	}
+	return errors.Join(
+		bind(tenant, "liqo-remote-controlplane", rbacv1.UserKind, "rome"),
+		bind(mapped, "liqo-virtual-kubelet-remote", rbacv1.GroupKind, "rome"),
+		bind("", "liqo-virtual-kubelet-remote-clusterwide", rbacv1.GroupKind, "rome"),
+		bind(byHand, "liqo-virtual-kubelet-remote", rbacv1.GroupKind, "milan"),
+	)
+}
+
+// list names rome as the agent does (internal/liqo/posture).
+func (w *world) list(ctx context.Context) error {
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "bourse", Name: "bourse-consumers"}}
+	if err := w.admin.Get(ctx, kube.ObjectKeyFromObject(m), m); kube.IgnoreNotFound(err) != nil {
+		return err
+	} else if err != nil {
+		m.ResourceVersion = ""
+		if err := w.admin.Create(ctx, m); err != nil {
+			return err
+		}
+	}
+	m.Data = map[string]string{"rome": "brokered", "rome.slices": slice + "=500", user + ".of": "rome"}
+	return w.admin.Update(ctx, m)
+}
+
+// inForce waits until the policies deny, which takes a moment.
+func (w *world) inForce(ctx context.Context) error {
+	kubelet, err := w.as(kubeletOf("rome", user))
+	for deadline := time.Now().Add(time.Minute); err == nil; time.Sleep(50 * time.Millisecond) {
+		bad := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: mapped, Name: "bad", Finalizers: []string{"rome.example/never"}}}
+		says := kubelet.Create(ctx, bad, kube.DryRunAll)
+		if apierrors.IsInvalid(says) {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			err = fmt.Errorf("the policies do not deny: %w", says)
+		}
+	}
+	return err
+}
+
+// account is a user whom Liqo certifies.
+type account struct {
+	name string
+	rest.ImpersonationConfig
+}
+
+// The two that Liqo gives a consumer: its control plane, and the virtual kubelet of a slice.
+func controlPlaneOf(consumer string) account {
+	return account{"control plane", rest.ImpersonationConfig{UserName: consumer, Groups: []string{"liqo.io", "system:authenticated"}}}
+}
+
+func kubeletOf(consumer, user string) account {
+	return account{"virtual kubelet", rest.ImpersonationConfig{UserName: user, Groups: []string{consumer, "system:authenticated"}}}
+}
+
+func (w *world) as(a account) (kube.Client, error) {
+	config := w.cluster.Config()
+	config.Impersonate = a.ImpersonationConfig
+	return kube.New(config, kube.Options{Scheme: agent.Scheme()})
+}
+
+func (w *world) mustAs(t *testing.T, a account) kube.Client {
+	t.Helper()
+	c, err := w.as(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}

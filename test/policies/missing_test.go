@@ -1,0 +1,77 @@
+package policies
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Where namespace bourse is deleted, and with it the list of consumers, an admin makes and changes what a cluster consists of, as ever. A
+// brokered consumer can write nothing: nobody says any more that it is one.
+func TestTheListOfConsumersIsGone(t *testing.T) {
+	w := start(t)
+	objects := func(namespace string) []kube.Object {
+		named := metav1.ObjectMeta{Namespace: namespace, Name: "gone"}
+		fast := "fast"
+		return []kube.Object{
+			&corev1.Service{ObjectMeta: named, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}},
+			&corev1.PersistentVolumeClaim{ObjectMeta: named, Spec: corev1.PersistentVolumeClaimSpec{
+				StorageClassName: &fast, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+				Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+			}},
+			&corev1.Secret{ObjectMeta: named}, &corev1.ConfigMap{ObjectMeta: named},
+			&corev1.Event{ObjectMeta: named, InvolvedObject: corev1.ObjectReference{Namespace: namespace}, FirstTimestamp: metav1.Now()},
+			&networkingv1.Ingress{ObjectMeta: named, Spec: networkingv1.IngressSpec{DefaultBackend: &networkingv1.IngressBackend{
+				Service: &networkingv1.IngressServiceBackend{Name: "s", Port: networkingv1.ServiceBackendPort{Number: 80}},
+			}}},
+		}
+	}
+	kubelet := w.mustAs(t, kubeletOf("rome", user))
+	// The namespace: without controllers it is its contents that have to be deleted.
+	list := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "bourse", Name: "bourse-consumers"}}
+	if err := w.admin.Delete(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(w.list(context.Background()), w.inForce(context.Background())); err != nil {
+			t.Error(err)
+		}
+	})
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) { // until the API server has seen it
+		err := kubelet.Create(t.Context(), objects(mapped)[3], kube.DryRunAll)
+		if err != nil && strings.Contains(err.Error(), "no params found") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("a consumer writes as before: %v", err)
+		}
+	}
+	for _, namespace := range []string{own, metav1.NamespaceDefault, tenant} {
+		for _, o := range objects(namespace) {
+			if err := w.admin.Create(t.Context(), o); err != nil {
+				t.Errorf("an admin cannot make a %T in %s: %v", o, namespace, err)
+				continue
+			}
+			o.SetLabels(map[string]string{"changed": "true"})
+			if err := w.admin.Update(t.Context(), o); err != nil {
+				t.Errorf("an admin cannot change a %T in %s: %v", o, namespace, err)
+			}
+			if err := w.admin.Delete(t.Context(), o); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	for _, o := range objects(mapped) {
+		if err := kubelet.Create(t.Context(), o, kube.DryRunAll); err == nil {
+			t.Errorf("a brokered consumer makes a %T", o)
+		}
+	}
+}
