@@ -31,6 +31,9 @@ type Options struct {
 	SnapshotEvery uint64
 	// TickEvery is how often time is looked at. Default 250 ms.
 	TickEvery time.Duration
+	// AppendBytes is about how many bytes of events go into one append: half of them for orders, the rest for what time brings. An
+	// append is larger by at most the events of one order and one tick. Default 8 MiB.
+	AppendBytes int
 }
 
 // Exchange is a running market. Its methods may be called from any goroutine.
@@ -52,6 +55,7 @@ type Exchange struct {
 	foldedAt    uint64 // revision of the last snapshot
 	folding     chan error
 	waitHolds   market.Time // time alone changes nothing before
+	behind      bool        // the last append had no space for all that time brought
 	noticed     market.Time // when the leases were last looked at
 	subscribers map[string]map[*Watch]struct{}
 	shoppers    map[*Watch]struct{} // those that follow the catalog
@@ -63,8 +67,10 @@ const (
 	maxBatch  = 512
 	queueSize = 4096
 	maxTicks  = 1000
-	// maxAppend is about how many bytes of events go into one append.
-	maxAppend = 8 << 20
+	// appendBytes is the default of Options.AppendBytes.
+	appendBytes = 8 << 20
+	// maxOrder is the most bytes that the events of one order may take. With it, an append is under journal.MaxBatch.
+	maxOrder = journal.MaxBatch / 2
 	// noticeEvery is how often a broker looks at its members' leases: what it notices is one event, and so one commit.
 	noticeEvery = time.Second
 )
@@ -79,6 +85,9 @@ func Open(ctx context.Context, j journal.Journal, options Options) (*Exchange, e
 	}
 	if options.TickEvery == 0 {
 		options.TickEvery = 250 * time.Millisecond
+	}
+	if options.AppendBytes == 0 {
+		options.AppendBytes = appendBytes
 	}
 	x := &Exchange{
 		options: options, journal: j, log: options.Log,
@@ -216,11 +225,18 @@ func (x *Exchange) Run(ctx context.Context) error {
 	defer x.awaitFold()
 	ticker := time.NewTicker(x.options.TickEvery)
 	defer ticker.Stop()
+	always := make(chan struct{})
+	close(always)
 	for {
 		var batch []*order
+		var rest <-chan struct{}
+		if x.behind {
+			rest = always
+		}
 		select {
 		case o := <-x.orders:
 			batch = x.gather(o)
+		case <-rest:
 		case <-ticker.C:
 		case err := <-x.folding:
 			x.folded(err)
@@ -285,30 +301,22 @@ func (x *Exchange) run(ctx context.Context, batch []*order) (rest []*order, err 
 	now := x.look()
 	w := newWriting(len(batch), x.buffer)
 	for i, o := range batch {
-		switch {
-		case o.command != nil:
-			if o.outcome, o.err = market.Decide(x.state, o.command, now); o.err == nil {
-				x.apply(w, o.outcome.Events)
-				x.state.Remember(o.outcome.Rejected)
-			}
-		case o.observe != nil:
-			o.err = o.observe(x.state, now)
-		}
-		if len(w.buffer) > maxAppend {
+		x.carryOut(w, o, now)
+		if len(w.buffer) > x.options.AppendBytes/2 {
 			batch, rest = batch[:i+1], batch[i+1:]
 			break
 		}
 	}
 	x.tick(w, now)
 	x.notice(w, now)
-	if err := x.append(ctx, w); err != nil {
+	switch err := x.commit(ctx, w); {
+	case err == nil:
+	case x.refused(err):
+		return rest, x.retry(ctx, batch, err)
+	default:
 		if batch, err = x.lost(ctx, batch, err); err != nil {
 			return nil, err
 		}
-	} else {
-		x.publish()
-		x.changed(w.events)
-		x.feed(w.events)
 	}
 	for _, o := range batch {
 		o.done(x.state)
@@ -317,24 +325,55 @@ func (x *Exchange) run(ctx context.Context, batch []*order) (rest []*order, err 
 	return rest, nil
 }
 
-func (x *Exchange) apply(w *writing, events []market.Event) {
-	for _, e := range events {
-		x.state.Apply(e)
-		w.add(e)
+// carryOut decides an order. Its events are applied only if a journal can take them: else the order fails, and nothing has changed.
+func (x *Exchange) carryOut(w *writing, o *order, now market.Time) {
+	switch {
+	case o.command != nil:
+		if o.outcome, o.err = market.Decide(x.state, o.command, now); o.err != nil {
+			return
+		}
+		if o.err = w.add(o.outcome.Events, maxOrder); o.err != nil {
+			o.outcome = market.Outcome{}
+			return
+		}
+		x.apply(o.outcome.Events)
+		x.state.Remember(o.outcome.Rejected)
+	case o.observe != nil:
+		o.err = o.observe(x.state, now)
 	}
 }
 
-// tick lets time pass, unless expiry waits.
-func (x *Exchange) tick(w *writing, now market.Time) {
-	if now < x.waitHolds {
-		return
+func (x *Exchange) apply(events []market.Event) {
+	for _, e := range events {
+		x.state.Apply(e)
 	}
-	for range maxTicks {
-		out, _ := market.Decide(x.state, market.Tick{}, now)
-		if len(out.Events) == 0 {
+}
+
+// commit appends what was applied, and shows it once it is durable.
+func (x *Exchange) commit(ctx context.Context, w *writing) error {
+	if err := x.append(ctx, w); err != nil {
+		return err
+	}
+	x.publish()
+	x.changed(w.events)
+	x.feed(w.events)
+	return nil
+}
+
+// tick lets time pass, unless expiry waits, and does what is owed. What does not fit into one append is left for the next, which
+// follows at once.
+func (x *Exchange) tick(w *writing, now market.Time) {
+	x.behind = false
+	for n := 0; ; n++ {
+		out, _ := market.Decide(x.state, market.Tick{Waits: now < x.waitHolds}, now)
+		if len(out.Events) == 0 || w.add(out.Events, maxOrder) != nil {
 			return
 		}
-		x.apply(w, out.Events)
+		x.apply(out.Events)
+		if n+1 >= maxTicks || len(w.buffer) > x.options.AppendBytes {
+			x.behind = true
+			return
+		}
 	}
 }
 
@@ -346,8 +385,9 @@ func (x *Exchange) notice(w *writing, now market.Time) {
 	x.state.Wake(now)
 	if now >= x.noticed+market.Time(noticeEvery.Milliseconds()) {
 		x.noticed = now
-		out, _ := market.Decide(x.state, market.Notice{}, now)
-		x.apply(w, out.Events)
+		if out, _ := market.Decide(x.state, market.Notice{}, now); w.add(out.Events, maxOrder) == nil {
+			x.apply(out.Events)
+		}
 	}
 }
 

@@ -32,6 +32,49 @@ func (x *Exchange) lost(ctx context.Context, batch []*order, cause error) (rest 
 	return rest, x.resume(ctx, cause)
 }
 
+// refused reports that the journal wrote nothing of a batch, and would not if the whole batch were tried again. An agent's Ledger that
+// is full is another matter: it has no space for the next batch either.
+func (x *Exchange) refused(err error) bool {
+	return errors.Is(err, journal.ErrInvalid) || errors.Is(err, journal.ErrFull) && !x.options.Resume
+}
+
+// retry carries out the orders of a batch that the journal refused, each in an append of its own, so that only an order fails whose
+// own events are refused. Nothing was written, so each is decided for the first time. The market goes on whatever is refused.
+func (x *Exchange) retry(ctx context.Context, batch []*order, cause error) error {
+	x.log.Error("the journal refused a batch and wrote nothing: its orders are tried one by one", "orders", len(batch), "cause", cause)
+	x.behind = false // what time brings waits for the next look, too
+	if err := x.resume(ctx, cause); err != nil {
+		return err
+	}
+	for i, o := range batch {
+		if o.command == nil { // soft state was kept
+			o.done(x.state)
+			continue
+		}
+		w := newWriting(1, x.buffer)
+		x.carryOut(w, o, x.look())
+		err := x.commit(ctx, w)
+		switch {
+		case err == nil:
+		case x.refused(err):
+			o.outcome, o.err = market.Outcome{}, tooLarge("%v", err)
+			err = x.resume(ctx, err)
+		default:
+			var left []*order
+			left, err = x.lost(ctx, batch[i:], err)
+			for _, o := range left {
+				o.done(x.state)
+			}
+			return err
+		}
+		o.done(x.state)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func unknown(cause error) error {
 	if errors.Is(cause, journal.ErrFull) {
 		return api.Errorf(api.CodeLedgerFull, "%v", cause)
@@ -39,8 +82,8 @@ func unknown(cause error) error {
 	return api.Errorf(api.CodeUnavailable, "it may or may not have been recorded").Fix("repeat the call")
 }
 
-// resume loads the state again, after an append whose outcome is not known or that
-// another writer was faster than. Soft state is kept.
+// resume loads the state again, after an append that was refused, whose outcome is not known, or that another writer was faster
+// than. Soft state is kept.
 func (x *Exchange) resume(ctx context.Context, cause error) error {
 	x.log.Warn("journal changed under us: loading it again", "cause", cause)
 	old := x.state
@@ -61,6 +104,9 @@ func (x *Exchange) resume(ctx context.Context, cause error) error {
 	}
 	x.clock.notBefore(x.state.Time.Go())
 	x.state.TakeMeasurements(old)
+	if x.options.Self == "" { // it took a while, in which nobody was heard
+		x.wait("the market was loaded again")
+	}
 	x.view.Store(x.state.Publish(nil))
 	x.feedAll()
 	return nil

@@ -1,10 +1,10 @@
 package exchange
 
 import (
-	"cmp"
 	"context"
 	"time"
 
+	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
@@ -18,22 +18,36 @@ type writing struct {
 	events []market.Event
 	data   [][]byte // each of them encoded, in buffer
 	buffer []byte
-	err    error
 }
 
-func (w *writing) add(e market.Event) {
-	before, err := len(w.buffer), error(nil)
-	w.buffer, err = e.Append(w.buffer)
-	w.err = cmp.Or(w.err, err)
-	w.events = append(w.events, e)
-	w.data = append(w.data, w.buffer[before:len(w.buffer):len(w.buffer)])
+// add encodes events, in most bytes together. They are applied after that, or not at all: an error leaves the batch as it was.
+// Errors: TooLarge; one that cannot be encoded.
+func (w *writing) add(events []market.Event, most int) (err error) {
+	before, known := len(w.buffer), len(w.data)
+	for _, e := range events {
+		begin := len(w.buffer)
+		if w.buffer, err = e.Append(w.buffer); err == nil && len(w.buffer)-before > most {
+			err = tooLarge("its %d events take more than %d bytes", len(events), most)
+		}
+		if err != nil {
+			w.buffer, w.data = w.buffer[:before], w.data[:known]
+			return err
+		}
+		w.data = append(w.data, w.buffer[begin:len(w.buffer):len(w.buffer)])
+	}
+	w.events = append(w.events, events...)
+	return nil
+}
+
+func tooLarge(format string, args ...any) error {
+	return api.Errorf(api.CodeTooLarge, "the journal cannot keep it: "+format, args...).Fix("ask for less at a time")
 }
 
 func (x *Exchange) append(ctx context.Context, w *writing) error {
-	if len(w.events) == 0 || w.err != nil {
-		return w.err
+	if len(w.events) == 0 {
+		return nil
 	}
-	if cap(w.buffer) <= 2*maxAppend {
+	if cap(w.buffer) <= 2*x.options.AppendBytes {
 		x.buffer = w.buffer // a journal keeps nothing of it
 	}
 	start := time.Now()

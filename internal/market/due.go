@@ -38,6 +38,8 @@ func (s *State) next(r *Reservation) Time {
 	switch provider := s.Self == r.Provider; {
 	case r.State.Over():
 		return r.Changed.plus(s.retention())
+	case s.owes(r) != nothing:
+		return atOnce
 	case r.State == api.Releasing:
 		return 0
 	case s.Self == "" && r.State == api.Pending:

@@ -6,7 +6,8 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// PutCard makes a verified card what the market shows of a member.
+// PutCard makes a verified card what the market shows of a member. Where it has the next key, the member's holds are signed again:
+// see [State.owes].
 // Errors: KeyChanged when it is of another key than the pinned one, and not of its successor; Conflict for an older card.
 type PutCard struct {
 	Card   api.Card
@@ -36,24 +37,10 @@ func (c PutCard) decide(s *State, now Time) (Outcome, error) {
 	next := *m
 	next.Card, next.Signed, next.Changed = &c.Card, c.Signed, now
 	next.Key, next.Former = c.Card.Key, m.remembered(c.Former)
-	out := Outcome{Member: &next, Events: []Event{{Time: now, Member: &next}}}
 	if m.Key != next.Key {
-		out.Events = append(out.Events, s.signedAnew(next.Cluster, now)...)
+		next.Rekeyed = s.Revision
 	}
-	return out, nil
-}
-
-// signedAnew lets all holds of a cluster, or on it, be signed anew, where they are: what was signed of them, or is just being
-// signed, names a key that the cluster has no more. It is news, too, which brings the new card to the other party.
-func (s *State) signedAnew(cluster string, now Time) (events []Event) {
-	for _, r := range s.with(cluster) {
-		if r.State == api.Held && (r.Consumer == cluster || r.Provider == cluster) {
-			next := clone(r)
-			s.holdOn(next, r.Provider, r.Next, now)
-			events = append(events, changed(next, now).Events...)
-		}
-	}
-	return events
+	return Outcome{Member: &next, Events: []Event{{Time: now, Member: &next}}}, nil
 }
 
 // Pin remembers, in an agent, the key of a cluster that it meets for the first time, and its successors.

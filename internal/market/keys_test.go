@@ -67,6 +67,9 @@ func TestWhatIsHeldIsSignedAnew(t *testing.T) {
 			d.must(market.Confirm{ID: "elsewhere", Consumer: elsewhere.Consumer, Generation: 1, Document: "a"})
 			before := d.available("rome")
 			d.must(market.PutCard{Card: api.Card{Cluster: rotates, Key: "k2", Number: 1}, Signed: "s", Former: led("k-" + rotates)})
+			d.fails(api.CodeConflict, market.Confirm{ID: "unsigned", Consumer: "paris", Generation: 1, Document: "by the former key"})
+			d.fails(api.CodeConflict, market.Accept{ID: "signed", Provider: "rome", Generation: 1, Document: "late"})
+			d.pass(0)
 			for id, want := range map[string]int64{"unsigned": 2, "signed": 2, "bound": 1, "elsewhere": 1} {
 				r := d.state.Reservation(id)
 				if r.Generation != want || (r.Assignment == "") != (id == "unsigned" || id == "signed") {

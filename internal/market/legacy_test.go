@@ -62,6 +62,7 @@ func TestALegacyMemberJoins(t *testing.T) {
 	}
 	d.must(token("named", "oslo"))
 	d.must(joining("named", "oslo"))
+	d.pass(0)
 	m, r := d.state.Member("oslo"), d.state.Reservation("r")
 	if m.Legacy || m.Key != "k-oslo" || m.State != api.MemberActive || r.Assignment != "" || r.Generation != 2 {
 		t.Errorf("%+v\n%+v", m, r)

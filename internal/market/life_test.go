@@ -17,26 +17,26 @@ var ways = map[string]string{
 	"Pending -> Held":      "Serve",
 	"Held -> Pending":      "Refuse Tick", // nobody accepted, and it waits on
 	"Pending -> Rejected":  "Tick",
-	"Pending -> Failed":    "Release SetMember",
+	"Pending -> Failed":    "Release Tick",
 	"Pending -> Expired":   "Tick",        // at a consumer's agent: nothing more was heard of it
 	"Pending -> Releasing": "Release",     // there, too: its object is gone
 	" -> Reserved":         "Admit Adopt", // a gate takes back what its Ledger lost, a broker what its journal did
 	"Held -> Held":         "Confirm Refuse Tick Approve",
-	"Held -> Reserved":     "Accept Commit Admit",                     // the last where the gate's Ledger lost that it is bound
-	"Held -> Failed":       "Release Refuse Tick SetMember Deny Free", // the last where another part comes to nothing
+	"Held -> Reserved":     "Accept Commit Admit",           // the last where the gate's Ledger lost that it is bound
+	"Held -> Failed":       "Release Refuse Tick Deny Free", // the last where another part comes to nothing
 	"Held -> Expired":      "Tick",
 	"Held -> Released":     "Tick", // at a gate: the commit did not come
-	"Held -> Releasing":    "Release SetMember Refuse Tick Free",
+	"Held -> Releasing":    "Release Refuse Tick Free",
 	"Reserved -> Active":   "Activate",
 	// A change: asked for, and answered or not.
 	"Reserved -> Reserved":  "Reassign Accept Refuse Tick Admit Commit",
 	"Active -> Active":      "Reassign Accept Refuse Tick",
-	"Reserved -> Releasing": "Release Tick SetMember",
-	"Active -> Releasing":   "Release Tick SetMember",
-	"Reserved -> Released":  "SetMember",
-	"Active -> Released":    "SetMember",
-	// Only the provider, or the operator who removes the provider, gives capacity back.
-	"Releasing -> Released":  "Free SetMember",
+	"Reserved -> Releasing": "Release Tick",
+	"Active -> Releasing":   "Release Tick",
+	"Reserved -> Released":  "Tick",
+	"Active -> Released":    "Tick",
+	// Only the provider gives capacity back, or, after an operator has removed the provider, the next tick.
+	"Releasing -> Released":  "Free Tick",
 	"Releasing -> Releasing": "Release",
 	"Failed -> Held":         "Admit", // nobody approved one generation, and the next waits
 	"Failed -> Reserved":     "Admit",
@@ -132,7 +132,7 @@ func (f *federation) went(command string, from, to market.Reservation) {
 		f.t.Fatalf("%s: %s, by %s", to.ID, way, command)
 	}
 	freed := from.State == api.Releasing && to.State == api.Released
-	if freed && command == "SetMember" && to.Reason != api.ReasonMemberRemoved {
+	if freed && command == "Tick" && to.Reason != api.ReasonMemberRemoved {
 		f.t.Fatalf("%s was freed without its provider: %s", to.ID, dump(to))
 	}
 }

@@ -58,6 +58,9 @@ func (c Join) decide(s *State, now Time) (Outcome, error) {
 		return Outcome{}, api.Errorf(api.CodeKeyChanged, "cluster %s is known by another key", c.Cluster).
 			Fix("restore the cluster's identity, or ask the operator to remove the member")
 	}
+	if err := s.closed(m); err != nil {
+		return Outcome{}, err
+	}
 	spent := *t
 	spent.UsedBy = c.Cluster
 	next := &Member{Cluster: c.Cluster, State: api.MemberPending, Key: c.Key, TLSKey: c.TLSKey, TLSKeys: []TLSKey{{Key: c.TLSKey}},
@@ -74,11 +77,12 @@ func (c Join) decide(s *State, now Time) (Outcome, error) {
 	if t.Cluster == c.Cluster && next.State == api.MemberPending {
 		next.State = api.MemberActive
 	}
-	out := Outcome{Member: next, Events: []Event{{Time: now, Token: &spent}, {Time: now, Member: next}}}
-	if m != nil && m.Key != next.Key {
-		out.Events = append(out.Events, s.signedAnew(c.Cluster, now)...)
+	if m != nil {
+		if next.Rekeyed = m.Rekeyed; m.Key != next.Key {
+			next.Rekeyed = s.Revision
+		}
 	}
-	return out, nil
+	return Outcome{Member: next, Events: []Event{{Time: now, Token: &spent}, {Time: now, Member: next}}}, nil
 }
 
 // Enroll lets a cluster that shows a certificate, but joined without a token because the CA is not
@@ -97,6 +101,9 @@ func (c Enroll) decide(s *State, now Time) (Outcome, error) {
 	if former != nil && former.State != api.MemberRemoved {
 		return Outcome{}, api.Errorf(api.CodeConflict, "cluster %s is known already", c.Cluster)
 	}
+	if err := s.closed(former); err != nil {
+		return Outcome{}, err
+	}
 	m := &Member{Cluster: c.Cluster, State: api.MemberPending, Key: c.Key, Legacy: c.Legacy, Source: c.Source, Joined: now, Changed: now}
 	if former != nil {
 		m.CertificatesFrom = former.CertificatesFrom
@@ -104,8 +111,9 @@ func (c Enroll) decide(s *State, now Time) (Outcome, error) {
 	return Outcome{Member: m, Events: []Event{{Time: now, Member: m}}}, nil
 }
 
-// SetMember is an operator's word about a member. Removing one closes its books: what it
-// provides is Released, what it consumes is Releasing until its provider says that it is free; its offers are off sale.
+// SetMember is an operator's word about a member. Removing one takes its offers off sale at once. Its reservations end by the
+// ticks that follow (see [State.owes]): what it provides is Released, what it consumes is Releasing until its provider says that
+// it is free.
 // Errors: NotFound; Conflict for a step that makes no sense.
 type SetMember struct {
 	Cluster string
@@ -135,9 +143,6 @@ func (c SetMember) decide(s *State, now Time) (Outcome, error) {
 	}
 	out := Outcome{Member: &next, Events: []Event{{Time: now, Member: &next}}}
 	if c.State == api.MemberRemoved {
-		for _, r := range s.with(c.Cluster) {
-			out.Events = append(out.Events, orphaned(clone(r), c.Cluster, now).Events...)
-		}
 		if p := s.providers[c.Cluster]; p != nil {
 			for _, o := range p.onSale {
 				out.Events = append(out.Events, s.takenOff(o, now))
@@ -145,23 +150,6 @@ func (c SetMember) decide(s *State, now Time) (Outcome, error) {
 		}
 	}
 	return out, nil
-}
-
-// orphaned is what becomes of a reservation when a cluster is removed. A hold does not move on here:
-// one command must not place several.
-func orphaned(r *Reservation, removed string, now Time) Outcome {
-	switch {
-	case r.State.Over() || removed != r.Provider && removed != r.Consumer:
-		return Outcome{}
-	case r.State == api.Pending, r.State == api.Held && (removed == r.Provider || r.Assignment == ""):
-		return over(r, api.Failed, api.ReasonMemberRemoved, "", now)
-	case removed == r.Provider:
-		return over(r, api.Released, api.ReasonMemberRemoved, "", now)
-	case r.State == api.Releasing:
-		return Outcome{}
-	}
-	r.State, r.Reason, r.Message, r.Next = api.Releasing, api.ReasonMemberRemoved, "", nil
-	return changed(r, now)
 }
 
 // active says why a cluster may not trade, or nil.

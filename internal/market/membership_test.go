@@ -157,6 +157,7 @@ func TestRemovedMembersBooksClose(t *testing.T) {
 			d.held("over", 1)
 			d.must(market.Release{ID: "over", By: "paris", Generation: 1})
 			d.must(market.SetMember{Cluster: removed, State: api.MemberRemoved})
+			d.pass(0)
 			counting := int64(0)
 			for id, state := range want {
 				r := d.state.Reservation(id)

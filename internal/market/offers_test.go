@@ -378,7 +378,10 @@ func TestWhoIsRemovedSellsNothing(t *testing.T) {
 	d.must(bought("r", 1, 1))
 	d.must(market.SetMember{Cluster: "rome", State: api.MemberRemoved})
 	d.must(market.CreateToken{Token: market.Token{ID: "again", Hash: "h", Cluster: "rome", Expires: d.now + 1000}})
-	d.must(market.Join{TokenID: "again", Hash: "h", Cluster: "rome", Key: "another", TLSKey: "x"})
+	again := market.Join{TokenID: "again", Hash: "h", Cluster: "rome", Key: "another", TLSKey: "x"}
+	d.fails(api.CodeUnavailable, again) // until what it had before has ended
+	d.pass(0)
+	d.must(again)
 	if o := d.state.OnSale("rome", "web"); o != nil {
 		t.Errorf("on sale, signed by a key that is gone: %s", dump(o))
 	}

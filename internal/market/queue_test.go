@@ -49,6 +49,7 @@ func TestQueueIsInOrder(t *testing.T) {
 	d.want("z", api.Failed, api.ReasonCancelled, "", d.available("rome"))
 	d.order("high", "a", "low")
 	d.must(market.SetMember{Cluster: "paris", State: api.MemberRemoved})
+	d.pass(0)
 	d.want("high", api.Failed, api.ReasonMemberRemoved, "", d.available("rome"))
 	d.order()
 }

@@ -36,6 +36,9 @@ type Member struct {
 	Key string `json:"key"`
 	// Former are the keys that it had before, oldest first: each signed the next. None of them is believed again.
 	Former []Former `json:"former,omitempty"`
+	// Rekeyed is, at a broker, the revision at which Key took the place of another one: holds that have not changed since name
+	// that other key. 0: it never had another.
+	Rekeyed uint64 `json:"rekeyed,omitempty"`
 	// Token and TLSKey (hash of the public key) say what it joined with, so that a retry of
 	// the same join is answered again.
 	Token  string `json:"token,omitempty"`

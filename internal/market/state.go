@@ -102,7 +102,10 @@ func (s *State) Apply(e Event) {
 	s.Time = max(s.Time, e.Time)
 	switch {
 	case e.Member != nil:
+		old := s.members[e.Member.Cluster]
 		s.members[e.Member.Cluster] = e.Member
+		s.oweAll(e.Member, old)
+		s.settle()
 		s.forgetPresence(e.Member)
 		if e.Member.State == api.MemberRemoved {
 			s.rejected.forget(e.Member.Cluster)

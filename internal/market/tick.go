@@ -2,12 +2,15 @@ package market
 
 import "github.com/bourse-dev/bourse/api"
 
-// Tick is the passing of time. One tick decides about the one reservation or token
-// that is due first; repeat it until it yields no event.
-type Tick struct{}
+// Tick is the passing of time, and the rest of what a change of a member leads to. One tick decides about the one reservation
+// or token that is due first; repeat it until it yields no event.
+type Tick struct {
+	// Waits says that time brings nothing yet: only what is owed is done.
+	Waits bool
+}
 
-func (Tick) decide(s *State, now Time) (Outcome, error) {
-	if len(s.due) == 0 || s.due[0].at > now {
+func (c Tick) decide(s *State, now Time) (Outcome, error) {
+	if len(s.due) == 0 || s.due[0].at > now || c.Waits && s.due[0].at != atOnce {
 		return Outcome{}, nil
 	}
 	first := s.due[0]
@@ -15,7 +18,9 @@ func (Tick) decide(s *State, now Time) (Outcome, error) {
 		return forget(Forget{Tokens: []string{first.id}}, now), nil
 	}
 	r := clone(s.reservations[first.id])
-	switch {
+	switch what := s.owes(r); {
+	case what != nothing:
+		return s.pay(r, what, now), nil
 	case r.State.Over():
 		return forget(s.forgetting(r), now), nil
 	case r.State == api.Pending:

@@ -1,0 +1,90 @@
+package market
+
+import (
+	"slices"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// One command about a member may concern all of its reservations, of which there may be more than one append to a journal holds.
+// Such a command changes the member alone. What follows for each reservation is compared with the member's record whenever either
+// changes, and is done by the next ticks, a piece in each append. A journal that ends between two pieces owes the rest: the ticks
+// after the next start do it.
+
+// atOnce is when a debt is due: before all that time brings.
+const atOnce Time = 1
+
+// debt is what a change of a member has left to be done to one of its reservations.
+type debt int
+
+const (
+	nothing debt = iota
+	// end: a party was removed.
+	end
+	// signAgain: a party has another key than the one that the hold names.
+	signAgain
+)
+
+// owes is what is left to be done to a reservation because of who its parties are now. Only a broker owes.
+func (s *State) owes(r *Reservation) debt {
+	if s.Self != "" || r.State.Over() {
+		return nothing
+	}
+	consumer, provider := s.members[r.Consumer], s.members[r.Provider]
+	switch {
+	case removed(provider), removed(consumer) && r.State != api.Releasing:
+		return end
+	case r.State == api.Held && (consumer.rekeyedSince(r) || provider.rekeyedSince(r)):
+		return signAgain
+	}
+	return nothing
+}
+
+func removed(m *Member) bool { return m != nil && m.State == api.MemberRemoved }
+
+func (m *Member) rekeyedSince(r *Reservation) bool { return m != nil && r.Revision <= m.Rekeyed }
+
+// oweAll queues what a change of a member leaves to be done.
+func (s *State) oweAll(m, old *Member) {
+	if s.Self != "" || old == nil || !removed(m) && m.Rekeyed == old.Rekeyed {
+		return
+	}
+	for _, id := range s.byParty[m.Cluster] {
+		if r := s.reservations[id]; r != nil && s.owes(r) != nothing {
+			s.await(due{atOnce, id, false})
+		}
+	}
+}
+
+// closed says why a member that was removed cannot come back yet, or nil: what it had before must not become its new self's.
+func (s *State) closed(m *Member) error {
+	if !removed(m) || !slices.ContainsFunc(s.byParty[m.Cluster], func(id string) bool {
+		r := s.reservations[id]
+		return r != nil && s.owes(r) == end && (r.Consumer == m.Cluster || r.Provider == m.Cluster)
+	}) {
+		return nil
+	}
+	return api.Errorf(api.CodeUnavailable, "cluster %s was removed, and its reservations are still being ended", m.Cluster).Fix("try again in a moment")
+}
+
+// partyChanged refuses to bind a reservation that is about to end, or to be signed again.
+func partyChanged(r *Reservation) error {
+	return api.Errorf(api.CodeConflict, "a party to reservation %s was removed, or has another key now", r.ID).Fix("read the reservation again in a moment")
+}
+
+// pay does what is owed. A hold does not move on from a member that was removed: one command must not place several.
+func (s *State) pay(r *Reservation, what debt, now Time) Outcome {
+	if what == signAgain { // it is news, too, which brings the new card to the other party
+		s.holdOn(r, r.Provider, r.Next, now)
+		return changed(r, now)
+	}
+	byProvider := removed(s.members[r.Provider])
+	switch {
+	case r.State == api.Pending, r.State == api.Held && (byProvider || r.Assignment == ""):
+		return over(r, api.Failed, api.ReasonMemberRemoved, "", now)
+	case byProvider:
+		return over(r, api.Released, api.ReasonMemberRemoved, "", now)
+	}
+	r.State, r.Reason, r.Message, r.Next = api.Releasing, api.ReasonMemberRemoved, "", nil
+	return changed(r, now)
+}
