@@ -32,6 +32,8 @@ type Backup struct {
 	// CA are the files of the built-in CA by name, where the broker does not have its certificate from elsewhere, and the secret of its
 	// legacy members.
 	CA map[string][]byte `json:"ca"`
+
+	market *market.State // of a decoded backup
 }
 
 // caFiles are what makes a broker the one that its members know. The operator's certificate is made again.
@@ -69,6 +71,7 @@ func DecodeBackup(data []byte) (b *Backup, state *market.State, err error) {
 	state, err = exchange.Fold(func(onSnapshot func(journal.Head, []byte) error, _ func(journal.Record) error) (journal.Head, error) {
 		return b.Head, onSnapshot(b.Head, b.State)
 	})
+	b.market = state
 	return b, state, err
 }
 
@@ -118,38 +121,53 @@ func withCA(dir string, b *Backup) (*Backup, error) {
 	return b, nil
 }
 
-// Restore puts a backup into a store that holds nothing yet, as a new lineage, and its CA into dir. Agents see the
-// lineage and say what they hold. It returns where the journal goes on. Errors: Conflict where something is there
-// already, which is left as it is.
-func (b *Backup) Restore(ctx context.Context, dir string, store Store) (journal.Head, error) {
+// Restore puts a decoded backup into a store that holds nothing yet, as a new lineage, and its CA into dir. Agents see the
+// lineage and say what they hold. The join tokens that nobody had used are dropped: see [Resumed]. Errors: Conflict where
+// something is there already, which is left as it is.
+func (b *Backup) Restore(ctx context.Context, dir string, store Store) (Resumed, error) {
 	for name, data := range b.CA {
 		if there, err := os.ReadFile(filepath.Join(dir, "ca", name)); err == nil && !bytes.Equal(there, data) {
-			return journal.Head{}, api.Errorf(api.CodeConflict, "%s is of another federation", filepath.Join(dir, "ca", name)).At("--dir").Fix("name an empty folder")
+			return Resumed{}, api.Errorf(api.CodeConflict, "%s is of another federation", filepath.Join(dir, "ca", name)).At("--dir").Fix("name an empty folder")
 		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return journal.Head{}, err
+			return Resumed{}, err
 		}
 	}
 	if _, head, err := ReadStore(ctx, store); err == nil && head.Revision > 0 {
-		return journal.Head{}, notEmpty(fmt.Errorf("it is at %v", head))
+		return Resumed{}, notEmpty(fmt.Errorf("it is at %v", head))
 	} else if err != nil && api.CodeOf(err) != api.CodeNotFound {
-		return journal.Head{}, err
+		return Resumed{}, err
+	}
+	at, state, void := b.Head.Renew(), b.State, unspentTokens(b.market)
+	if len(void) > 0 { // in the snapshot itself, so that no broker can start between the two
+		event, encoded, err := forgetTokens(b.market, void)
+		if err != nil {
+			return Resumed{}, err
+		}
+		b.market.Apply(event)
+		batch, err := journal.Encode([][]byte{encoded})
+		if err != nil {
+			return Resumed{}, err
+		}
+		at = at.Next(1, batch)
+		if state, err = b.market.Snapshot()(); err != nil {
+			return Resumed{}, err
+		}
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return journal.Head{}, err
+		return Resumed{}, err
 	}
 	for _, name := range caFiles { // the key first: without it the certificate is refused
 		if data, ok := b.CA[name]; ok {
 			if err := atomicfile.Write(filepath.Join(dir, "ca", name), data); err != nil {
-				return journal.Head{}, err
+				return Resumed{}, err
 			}
 		}
 	}
-	at := b.Head.Renew()
-	err := store.Begin(ctx, at, b.State)
+	err := store.Begin(ctx, at, state)
 	if errors.Is(err, journal.ErrConflict) {
 		err = notEmpty(err)
 	}
-	return at, errors.Join(err, store.Close())
+	return Resumed{Head: at, Since: b.Taken, Members: b.market.Members(), Void: len(void)}, errors.Join(err, store.Close())
 }
 
 func notEmpty(found error) error {

@@ -116,7 +116,9 @@ func (sh *shell) restoreCommand() *cobra.Command {
 		Long: "The market of a backup is put into a store that holds nothing yet, of any kind, and the CA into --dir. What was\n" +
 			"acknowledged after the backup is not in it, so the market goes on as a new lineage: agents see that and say what\n" +
 			"they hold, which counts, though the broker does not know it. They tear nothing down. The broker that the backup is of\n" +
-			"must be stopped for good.",
+			"must be stopped for good.\n\n" +
+			"Members that you suspended, revoked or removed after the backup are members again: the command lists the members, and\n" +
+			"you revoke those again. Join tokens that nobody had used at the time of the backup are void.",
 		Example: "  bourse broker restore /backup/bourse-2026-11-21 --dir /var/lib/bourse\n" +
 			"  bourse broker restore bourse.backup --dir /var/lib/bourse --store postgres://bourse@db.example.org/bourse",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -129,17 +131,39 @@ func (sh *shell) restoreCommand() *cobra.Command {
 				return err
 			}
 			defer store.Close()
-			head, err := backup.Restore(cmd.Context(), place.dir, store)
+			resumed, err := backup.Restore(cmd.Context(), place.dir, store)
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(sh.out, "restored: %d reservations of %d members, as of %s; the journal goes on at %v\n",
-				reservationsIn(state), len(state.Members()), backup.Taken.Format("2006-01-02 15:04:05 MST"), head)
-			return err
+			fmt.Fprintf(sh.out, "restored: %d reservations of %d members, as of %s; the journal goes on at %v\n",
+				reservationsIn(state), len(resumed.Members), resumed.Since.UTC().Format(sinceForm), resumed.Head)
+			return sh.showResumed(resumed)
 		},
 	}
 	place.add(cmd.Flags())
 	return cmd
+}
+
+const sinceForm = "2006-01-02 15:04:05 MST"
+
+// showResumed says what an operator has to do again after history was lost.
+func (sh *shell) showResumed(r broker.Resumed) error {
+	since := r.Since.UTC().Format(sinceForm)
+	if r.Void > 0 {
+		fmt.Fprintf(sh.out, "join tokens that nobody had used by then are void (%d): create new ones (bourse broker token create)\n", r.Void)
+	}
+	if len(r.Members) == 0 {
+		return nil
+	}
+	rows := [][]string{{"CLUSTER", "STATE AT " + since}}
+	for _, m := range r.Members {
+		rows = append(rows, []string{m.Cluster, string(m.State)})
+	}
+	if err := sh.table(rows); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(sh.out, "suspend, revoke or remove again those that you suspended, revoked or removed after that: bourse broker revoke CLUSTER")
+	return err
 }
 
 func reservationsIn(state *market.State) (n int) {
@@ -227,19 +251,20 @@ func (sh *shell) journalCommand() *cobra.Command {
 		Use: "accept-loss", Short: "Go on from a journal that was put back or damaged, as a new lineage", Args: cobra.NoArgs,
 		Long: "A broker refuses a journal that is not the one it last wrote: something that it acknowledged may be missing.\n" +
 			"When there is no better copy, accept-loss makes what is there the truth, as a new lineage, so that agents can tell.\n" +
-			"The broker must be stopped.",
+			"The broker must be stopped. As after a restore, join tokens that nobody had used are void, and the members are listed:\n" +
+			"revoke again those that you revoked after what is there. If it is interrupted, run it again before the broker starts.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			store, err := place.open()
 			if err != nil {
 				return err
 			}
 			defer store.Close()
-			head, err := broker.AcceptLoss(cmd.Context(), store)
+			resumed, err := broker.AcceptLoss(cmd.Context(), store)
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintln(sh.out, "the journal goes on at", head)
-			return err
+			fmt.Fprintln(sh.out, "the journal goes on at", resumed.Head)
+			return sh.showResumed(resumed)
 		},
 	}
 	place.add(accept.Flags())

@@ -39,7 +39,8 @@ func (c Join) decide(s *State, now Time) (Outcome, error) {
 	}
 	t, m := s.tokens[c.TokenID], s.members[c.Cluster]
 	if t == nil || subtle.ConstantTimeCompare([]byte(t.Hash), []byte(c.Hash)) != 1 {
-		return Outcome{}, api.Errorf(api.CodeTokenSpent, "the join token is not known here").Fix("ask the operator for a new one")
+		return Outcome{}, api.Errorf(api.CodeTokenSpent, "the join token is not known here: it ended long ago, is of another broker, or was made before the broker was restored from a backup").
+			Fix("ask the operator for a new one: bourse broker token create")
 	}
 	again := t.UsedBy == c.Cluster && m != nil && m.State != api.MemberRemoved && m.Key == c.Key && m.TLSKey == c.TLSKey
 	switch {

@@ -17,6 +17,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
+	"github.com/bourse-dev/bourse/test/robustness/member"
 )
 
 // A backup of the journal that was put back lacks what was acknowledged since. The broker sees it and refuses;
@@ -156,6 +157,81 @@ func TestRestoredWhileARequestWaits(t *testing.T) {
 	})
 }
 
+// A join token that was used after the backup is void in the broker that is made of it, and so is one that nobody has used. The same holds
+// for a journal that was put back. The operator is shown the members that are back, of whom one was revoked since.
+func TestRestoredTokensAreVoid(t *testing.T) {
+	t.Parallel()
+	for name, putBack := range map[string]func(*process) (undo func() string){
+		"a backup": func(b *process) func() string {
+			backup := b.backedUp()
+			return func() string { return b.restore(backup, "lost", "") }
+		},
+		"a copy of the journal": func(b *process) func() string {
+			b.stop()
+			good, err := os.ReadFile(b.journal())
+			if err != nil {
+				b.t.Fatal(err)
+			}
+			b.start()
+			return func() string {
+				b.stop()
+				if err := os.WriteFile(b.journal(), good, 0o600); err != nil {
+					b.t.Fatal(err)
+				}
+				out, err := acceptLoss(b)
+				if err != nil {
+					b.t.Fatalf("accept-loss: %v: %s", err, out)
+				}
+				return out
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newProcess(t)
+			b.start()
+			rome := b.join("rome")
+			b.join("milan")
+			var tokens []string
+			for range 2 {
+				token, err := b.operator.CreateToken(t.Context(), "", time.Hour)
+				if err != nil {
+					t.Fatal(err)
+				}
+				tokens = append(tokens, token.Token)
+			}
+			undo := putBack(b)
+			if _, err := member.Join(t, "paris", tokens[0], time.Now()); err != nil {
+				t.Fatal(err)
+			}
+			b.operate(t, "", "revoke", "milan")
+			out := undo()
+			for _, want := range []string{"milan", "rome", "Active", "bourse broker revoke", "are void (2)", "bourse broker token create"} {
+				if !strings.Contains(out, want) {
+					t.Errorf("it does not say %q:\n%s", want, out)
+				}
+			}
+			if strings.Contains(out, "paris") {
+				t.Errorf("it names a cluster that joined later:\n%s", out)
+			}
+			b.start()
+			for _, token := range tokens {
+				_, err := member.Join(t, "oslo", token, time.Now())
+				if api.CodeOf(err) != api.CodeTokenSpent || !strings.Contains(err.Error(), "bourse broker token create") {
+					t.Errorf("somebody joins with a token of the backup: %v", err)
+				}
+			}
+			if m, err := b.operator.Members(t.Context()); err != nil || len(m) != 2 {
+				t.Errorf("the members are %+v, %v", m, err)
+			}
+			if err := rome.ShowCard(t.Context()); err != nil { // a member stays one
+				t.Error(err)
+			}
+			b.join("oslo")
+		})
+	}
+}
+
 // backedUp makes a backup, and returns its folder.
 func (b *process) backedUp() string {
 	b.t.Helper()
@@ -167,7 +243,7 @@ func (b *process) backedUp() string {
 }
 
 // restore kills the broker, puts its folder aside as lost, and makes another of a backup, with this store.
-func (b *process) restore(backup, lost, store string) {
+func (b *process) restore(backup, lost, store string) (said string) {
 	b.t.Helper()
 	b.kill()
 	data := filepath.Join(b.dir, "data")
@@ -175,9 +251,11 @@ func (b *process) restore(backup, lost, store string) {
 		b.t.Fatal(err)
 	}
 	b.store = store
-	if out, err := b.bourse("broker", "restore", backup, "--dir", data, "--store", store); err != nil || !strings.Contains(out, "restored: ") {
-		b.t.Fatalf("restore: %v: %s", err, out)
+	said, err := b.bourse("broker", "restore", backup, "--dir", data, "--store", store)
+	if err != nil || !strings.Contains(said, "restored: ") {
+		b.t.Fatalf("restore: %v: %s", err, said)
 	}
+	return said
 }
 
 // adopts waits until the broker has taken in, from those who signed it, a reservation that its journal has lost.

@@ -17,6 +17,8 @@ const (
 	silence = 10 * time.Second
 	// deafness is how long a leader waits for the server's answer.
 	deafness = 8 * time.Second
+	// farewell is how long a command waits for the lead of a process that has just ended.
+	farewell = 5 * time.Second
 )
 
 // leadership is a session that holds, or wants, the lock.
@@ -101,13 +103,22 @@ func (l *leadership) beat() error {
 	return err
 }
 
-// alone takes the lead, or says that another has it.
+// alone takes the lead, or says that another has it. The server may not have noticed yet that a process has ended, so it asks for a while.
 func (j *Journal) alone(ctx context.Context) error {
-	leads, err := j.tryLead(ctx)
-	if err == nil && !leads {
-		err = j.refused("a broker leads it", remedyInUse)
+	for until := time.Now().Add(farewell); ; {
+		leads, err := j.tryLead(ctx)
+		if err == nil && !leads && time.Now().After(until) {
+			err = j.refused("a broker leads it", remedyInUse)
+		}
+		if err != nil || leads {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(beat / 5):
+		}
 	}
-	return err
 }
 
 func (l *leadership) end() {
