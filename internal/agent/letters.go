@@ -14,6 +14,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
+	"github.com/bourse-dev/bourse/internal/identity/join"
 	"github.com/bourse-dev/bourse/internal/liqo/peering"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport"
@@ -66,7 +67,7 @@ func (l *letters) receive(ctx context.Context, document string) {
 	// Times have whole seconds, and a handshake takes less: of the same second the last that came counts. What came by
 	// another way already is nothing new.
 	last := l.heard[name]
-	newer := last == nil || !h.Expires.Before(&last.Expires) && !equality.Semantic.DeepEqual(last, h)
+	newer := last == nil || last.FromKey != h.FromKey || !h.Expires.Before(&last.Expires) && !equality.Semantic.DeepEqual(last, h)
 	if newer {
 		l.heard[name] = h
 	}
@@ -126,6 +127,8 @@ func (l *letters) open(ctx context.Context, document string) (*api.Handshake, ap
 		return nil, "", api.Errorf(api.CodeBadSignature, "the message of %s is for another cluster, or by another key", h.From)
 	case !now.Before(h.Expires.Time):
 		return nil, "", api.Errorf(api.CodeBadSignature, "the message of %s has expired", h.From)
+	case h.Expires.Sub(now) > letterLasts+join.MaxSkew: // later ones would count as older until then
+		return nil, "", api.Errorf(api.CodeBadSignature, "the message of %s expires in %s, too late", h.From, h.Expires.Sub(now).Round(time.Second))
 	case h.Consumer == h.From:
 		return &h, api.RoleConsumer, nil
 	case h.Consumer == l.cluster:

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/identity/store"
@@ -115,13 +116,14 @@ func TestLettersAfterARotation(t *testing.T) {
 	oldRome, _ := rome.Rotate(), milan.Rotate()
 	l := &letters{cluster: "rome", key: rome.Key, former: []string{oldRome.Key.Public().Fingerprint().String()}, market: ledger, broker: broker, log: log,
 		heard: map[string]*api.Handshake{}, said: map[string]said{}, came: func(string, api.PeeringRole) { heard++ }}
-	letter := func(by, to *transporttest.Party) string {
+	expiring := func(by, to *transporttest.Party, in time.Duration) string {
 		return by.Sign(api.DocumentHandshake, api.Handshake{
 			Protocol: api.Protocol, From: "milan", FromKey: by.Key.Public().Fingerprint().String(), To: "rome", ToKey: to.Key.Public().Fingerprint().String(),
-			Consumer: "rome", Session: "s", Expires: transporttest.Seconds(ledger.Now().Go().Add(letterLasts)),
+			Consumer: "rome", Session: "s", Expires: transporttest.Seconds(ledger.Now().Go().Add(in)),
 			HandshakeContent: api.HandshakeContent{Nonce: &api.HandshakeNonce{Nonce: []byte("n")}},
 		})
 	}
+	letter := func(by, to *transporttest.Party) string { return expiring(by, to, letterLasts) }
 	if l.receive(ctx, letter(milan, rome)); heard > 0 {
 		t.Error("heard of a cluster with which there is nothing")
 	}
@@ -139,6 +141,21 @@ func TestLettersAfterARotation(t *testing.T) {
 	}
 	if l.receive(ctx, letter(milan, oldRome)); heard != 2 {
 		t.Error("what is for the key that this cluster had is not heard")
+	}
+	next := *milan
+	former := next.Rotate()
+	last := expiring(former, rome, 24*time.Hour)
+	if l.receive(ctx, last); heard != 2 {
+		t.Error("a message that expires in a day is heard: it makes all others old until then")
+	}
+	if l.receive(ctx, expiring(former, rome, letterLasts+time.Minute)); heard != 3 {
+		t.Error("a message by a clock that is a minute ahead is not heard")
+	}
+	if _, _, err := (trust.Demand{}).Meet(ctx, ledger, next.Card(api.Properties{}), "milan"); err != nil {
+		t.Fatal(err)
+	}
+	if l.receive(ctx, letter(&next, rome)); heard != 4 {
+		t.Error("the successor of a key is not heard, because that key's last message expires later")
 	}
 }
 

@@ -31,7 +31,7 @@ func (c PutCard) decide(s *State, now Time) (Outcome, error) {
 			Fix("only a broker calls a card legacy: that of an agent that cannot sign")
 	case m.Signed == c.Signed:
 		return Outcome{Member: m}, nil
-	case m.Card != nil && c.Card.Number <= m.Card.Number:
+	case m.Card != nil && m.Card.Key == c.Card.Key && c.Card.Number <= m.Card.Number: // cards of former keys are not believed again
 		return Outcome{}, api.Errorf(api.CodeConflict, "card %d of cluster %s is not newer than %d", c.Card.Number, c.Card.Cluster, m.Card.Number)
 	}
 	next := *m

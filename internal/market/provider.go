@@ -2,6 +2,7 @@ package market
 
 import (
 	"slices"
+	"time"
 
 	"github.com/bourse-dev/bourse/api"
 )
@@ -61,6 +62,17 @@ func (s *State) measure(p *provider, m *Measured) {
 	}
 }
 
+// forgetMeasurement forgets what a member that was removed has advertised. If it joins again, its agent counts from where it likes.
+func (s *State) forgetMeasurement(m *Member) {
+	p := s.provider(m.Cluster)
+	if s.Self != "" || m.State != api.MemberRemoved || p.measured == nil {
+		return
+	}
+	s.measure(p, &Measured{})
+	p.sold.list(p.measured)
+	p.measured, p.observed = nil, 0
+}
+
 // drop forgets a pool that is neither measured nor taken from.
 func (p *provider) drop(pool string) {
 	if len(p.books[pool].accounts) > 0 {
@@ -96,10 +108,19 @@ func (b *book) observe(m MeasuredPool, held func(consumer, id string) Amounts) {
 	}
 }
 
+// maxIncarnationAhead is how far the clock of an agent may be ahead of the broker's when the agent starts. Without a bound, one
+// advertisement with a stolen certificate would make all later ones of the cluster's own agent stale.
+const maxIncarnationAhead = 24 * time.Hour
+
 // Observe takes in an advertisement: soft state, not an event. An older one than
-// the market has is StaleAdvertisement. fresh is false for one that was read from a checkpoint.
+// the market has is StaleAdvertisement; one of an agent that starts in the future is Invalid. fresh is false for one that was read
+// from a checkpoint.
 func (s *State) Observe(cluster string, m *Measured, now Time, fresh bool) error {
 	p := s.provider(cluster)
+	if most := int64(now.plus(maxIncarnationAhead)); s.Self == "" && fresh && m.Sequence.Incarnation > most {
+		return api.Invalid("sequence", "the incarnation %d is more than %s ahead of the broker's clock, which is at %d", m.Sequence.Incarnation, maxIncarnationAhead, int64(now)).
+			Fix("set the cluster's clock, and start its agent again")
+	}
 	if p.measured != nil && !m.Sequence.After(p.measured.Sequence) && p.observed != 0 {
 		return api.Errorf(api.CodeStaleAdvertisement, "advertisement %d.%d is not newer than %d.%d",
 			m.Sequence.Incarnation, m.Sequence.Number, p.measured.Sequence.Incarnation, p.measured.Sequence.Number).

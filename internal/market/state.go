@@ -107,6 +107,7 @@ func (s *State) Apply(e Event) {
 		s.oweAll(e.Member, old)
 		s.settle()
 		s.forgetPresence(e.Member)
+		s.forgetMeasurement(e.Member)
 		if e.Member.State == api.MemberRemoved {
 			s.rejected.forget(e.Member.Cluster)
 		}

@@ -154,6 +154,7 @@ func TestUptimeIsWhatWasSeen(t *testing.T) {
 				}
 				delete(o.first, c)
 				delete(o.lost, c)
+				delete(o.heard, c) // what it advertised went with its membership
 				o.notices()
 			}
 		}
