@@ -26,10 +26,12 @@ import (
 	"github.com/bourse-dev/bourse/internal/server"
 )
 
-// DefaultReservations is how many reservations one consumer may have, DefaultPending how many of them may wait for capacity at a time.
+// DefaultReservations is how many reservations one consumer may have, DefaultPending how many of them may wait for capacity at a time,
+// and DefaultBytes about how much of the broker's memory they may take.
 const (
 	DefaultReservations = 10_000
 	DefaultPending      = 100
+	DefaultBytes        = 32 << 20
 )
 
 // Options say how a broker runs.
@@ -52,7 +54,7 @@ type Options struct {
 	// Rate is how many calls a second one member may make. Default 500.
 	Rate float64
 	// Caps are the most that one consumer may have pending, held and reserved together. Default 10,000 reservations, 100
-	// of which may wait for capacity, of any priority, and no bound on amounts.
+	// of which may wait for capacity, of any priority, 32 MiB of memory, and no bound on amounts.
 	Caps market.Caps
 	// Prototypes are the interfaces of the prototypes that it serves, too.
 	Prototypes Prototypes
@@ -73,6 +75,9 @@ func Run(ctx context.Context, o Options) error {
 	}
 	if o.Caps.Pending == 0 {
 		o.Caps.Pending = DefaultPending
+	}
+	if o.Caps.Bytes == 0 {
+		o.Caps.Bytes = DefaultBytes
 	}
 	if o.Listen == "" {
 		o.Listen = "127.0.0.1:7443"

@@ -55,12 +55,15 @@ var (
 	batches      = prometheus.NewDesc("bourse_journal_commits_total", "Commits to the journal.", nil, nil)
 	events       = prometheus.NewDesc("bourse_journal_events_total", "Events in them.", nil, nil)
 	appending    = prometheus.NewDesc("bourse_journal_commit_seconds_total", "Time spent in commits.", nil, nil)
+	remembered   = prometheus.NewDesc("bourse_rejected_remembered", "Rejected requests that are remembered in memory.", nil, nil)
+	largest      = prometheus.NewDesc("bourse_member_largest_bytes", "About how much memory the reservations of the one member take that has most; --max-bytes bounds it.", nil, nil)
+	early        = prometheus.NewDesc("bourse_reservations_forgotten_early_total", "Reservations that were over and forgotten before their time, because of their consumer more was over than is kept.", nil, nil)
 	jumps        = prometheus.NewDesc("bourse_clock_jumps_total", "Jumps of the wall clock that were not followed.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (*metrics) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{reservations, members, waiting, oldest, fresh, overcommit, imbalance, batches, events, appending, jumps} {
+	for _, d := range []*prometheus.Desc{reservations, members, waiting, oldest, fresh, overcommit, imbalance, batches, events, appending, remembered, largest, early, jumps} {
 		out <- d
 	}
 }
@@ -85,6 +88,10 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 			gauge(members, n, string(state))
 		}
 		gauge(imbalance, s.Imbalance())
+		kept := s.Kept()
+		gauge(remembered, kept.Rejected)
+		gauge(largest, int(kept.Largest))
+		out <- prometheus.MustNewConstMetric(early, prometheus.CounterValue, float64(kept.Early))
 		all, longest := s.Waiting(), time.Duration(0)
 		for _, r := range all {
 			longest = max(longest, m.market.Now().Go().Sub(r.Since().Go()))

@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"k8s.io/apimachinery/pkg/api/resource"
+
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/broker"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -21,6 +23,7 @@ func (sh *shell) brokerCommand() *cobra.Command {
 	var caps capFlags
 	var place storeFlags
 	var prototypes prototypeFlags
+	maxBytes := resource.QuantityValue{Quantity: *resource.NewQuantity(broker.DefaultBytes, resource.BinarySI)}
 	cmd := &cobra.Command{
 		Use: "broker", GroupID: "run", Short: "Run the broker of a federation, or act as its operator", Args: cobra.NoArgs,
 		Long: "Without a subcommand, bourse broker runs a broker until it is stopped. Its subcommands are an operator's: they\n" +
@@ -42,6 +45,9 @@ func (sh *shell) brokerCommand() *cobra.Command {
 			if o.Caps, err = market.CapsOf("--max-", most); err != nil {
 				return err
 			}
+			if o.Caps.Bytes = maxBytes.Value(); o.Caps.Bytes < 1 {
+				return api.Invalid("--max-bytes", "%s is no amount of memory", maxBytes.String()).Fix("give some, such as 32Mi")
+			}
 			if o.Prototypes, err = prototypes.read(); err != nil {
 				return err
 			}
@@ -62,6 +68,7 @@ func (sh *shell) brokerCommand() *cobra.Command {
 	f.StringVar(&o.MetricsAddress, "metrics-bind-address", "", "address for /metrics, /livez and /readyz, such as 127.0.0.1:8080 (default: off)")
 	f.Float64Var(&o.Rate, "rate-limit", 500, "calls a second that one member may make")
 	caps.add(f, broker.DefaultReservations, broker.DefaultPending, "one member")
+	f.Var(&maxBytes, "max-bytes", "about how much of the broker's memory what one member has pending, held and reserved may take")
 	prototypes.add(f)
 	log.add(f)
 	cmd.PersistentFlags().StringVar(&sh.operatorCert, "operator-cert", "", "for the subcommands: folder with an operator's tls.crt, tls.key and ca.crt; the broker writes one, `operator`, into its --dir")

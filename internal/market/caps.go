@@ -16,6 +16,8 @@ type Caps struct {
 	Priority int32 `json:"priority,omitempty"`
 	// Resources are amounts; a resource that is not named has no bound.
 	Resources Amounts `json:"resources,omitempty"`
+	// Bytes is about how much of the market's memory they may take; 0: no bound. It is not said of one consumer alone.
+	Bytes int64 `json:"-"`
 }
 
 // CapsOf takes in caps. Errors: Invalid with the field, below parent.
@@ -45,8 +47,8 @@ func (c Caps) equal(o Caps) bool {
 // taken is what a consumer has pending, held and reserved: all that is not over. What is pending takes nothing of anybody, but it
 // will, without asking again.
 type taken struct {
-	reservations, pending int64
-	size                  Amounts
+	reservations, pending, bytes int64
+	size                         Amounts
 }
 
 // take moves what a consumer has, from what a reservation was to what it is; either may be nil.
@@ -64,6 +66,7 @@ func (s *State) take(old, r *Reservation) {
 			s.taken[x.r.Consumer] = t
 		}
 		t.reservations += x.sign
+		t.bytes += x.sign * x.r.Bytes
 		if x.r.State == api.Pending {
 			t.pending += x.sign
 		}
@@ -76,6 +79,16 @@ func (s *State) take(old, r *Reservation) {
 			delete(s.taken, x.r.Consumer)
 		}
 	}
+}
+
+// outsized says why a consumer may not have so many bytes more in the market, or nil.
+func (s *State) outsized(consumer string, all Caps, more int64) error {
+	_, has := s.capsOf(consumer, all)
+	if all.Bytes == 0 || has.bytes+more <= all.Bytes {
+		return nil
+	}
+	return api.Errorf(api.CodeCapReached, "what cluster %s has pending, held and reserved takes %d KiB, %d KiB more are asked for, and it may have %d KiB",
+		consumer, has.bytes>>10, (more+1023)>>10, all.Bytes>>10).Fix("release something, make requests that say less, or ask the operator for a larger --max-bytes")
 }
 
 // capped says why a consumer may not have so many reservations more, and so much more, or nil. What the

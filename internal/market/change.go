@@ -201,6 +201,9 @@ func (c Reassign) decide(s *State, now Time) (Outcome, error) {
 	if err := s.capped(r.Consumer, c.Caps, 0, c.Size.Beyond(r.Size)); err != nil {
 		return Outcome{}, err
 	}
+	if err := s.outsized(r.Consumer, c.Caps, changeBytes+int64(len(c.Document)+amounts(c.Size))); err != nil {
+		return Outcome{}, err
+	}
 	if err := s.roomToBecome(r, c.Size, c.Units, c.Until, now); err != nil {
 		return Outcome{}, err
 	}

@@ -188,6 +188,6 @@ func (r *Reservation) leadsTo(next *Reservation) bool {
 		return false
 	}
 	same := *next
-	same.Changed, same.Revision, same.Why, same.Offer = r.Changed, r.Revision, r.Why, r.Offer
+	same.Changed, same.Revision, same.Bytes, same.Why, same.Offer = r.Changed, r.Revision, r.Bytes, r.Why, r.Offer
 	return !equality.Semantic.DeepEqual(r, &same)
 }

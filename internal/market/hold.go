@@ -111,8 +111,12 @@ func (c *Hold) decide(s *State, now Time) (Outcome, error) {
 		decision.Chosen = r.Provider
 		decision.Sequence = s.providers[r.Provider].measured.Sequence
 	}
+	why := c.why(decision)
+	if err := s.outsized(c.Consumer, c.Caps, footprint(r)+int64(len(why))); err != nil {
+		return Outcome{}, err
+	}
 	out := changed(r, now)
-	out.Events[0].Reservation.Why, out.Decision = c.why(decision), decision
+	out.Events[0].Reservation.Why, out.Decision = why, decision
 	if c.Plans == nil { // else it was not known of which plan it is
 		out.Events[0].Reservation.prepared = c.prepared
 	}

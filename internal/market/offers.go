@@ -271,6 +271,9 @@ func (c Publish) decide(s *State, now Time) (Outcome, error) {
 	case old == nil && s.providers[o.Signed.Seller].offers() >= api.MaxOffers:
 		return Outcome{}, api.Errorf(api.CodeTooLarge, "%s has %d offers on sale", o.Signed.Seller, api.MaxOffers).Fix("withdraw one first")
 	}
+	if err := s.checkOfferBytes(o, old); err != nil {
+		return Outcome{}, err
+	}
 	next := *o
 	next.OnSale, next.Changed = true, now
 	out := Outcome{Offer: &next}
@@ -313,14 +316,6 @@ func (s *State) keep(o *Offer, out Outcome, now Time) Outcome {
 	return out
 }
 
-// ByKey is the reservation that a consumer made with an idempotency key, or its rejected request that is remembered, or nil.
-func (s *State) ByKey(consumer, key string) *Reservation {
-	if r := s.reservations[s.keys[ownKey{consumer, key}]]; r != nil {
-		return r
-	}
-	return s.rejected.byKey[ownKey{consumer, key}]
-}
-
 // putOffer makes o the record of its version.
 func (s *State) putOffer(o *Offer) {
 	if o.Signed == nil {
@@ -329,6 +324,9 @@ func (s *State) putOffer(o *Offer) {
 			return
 		}
 		o.Signed, o.Plans, o.Text = read.Signed, read.Plans, read.Text
+	}
+	if s.offers[o.Digest] == nil {
+		s.offerBytes[o.Signed.Seller] += o.bytes()
 	}
 	s.offers[o.Digest] = o
 	switch {
@@ -359,14 +357,9 @@ func (s *State) forgetOffer(digest string) {
 		s.takeOff(o)
 	}
 	delete(s.offers, digest)
-}
-
-// offers is how many are on sale; p may be nil.
-func (p *provider) offers() int {
-	if p == nil {
-		return 0
+	if s.offerBytes[o.Signed.Seller] -= o.bytes(); s.offerBytes[o.Signed.Seller] == 0 {
+		delete(s.offerBytes, o.Signed.Seller)
 	}
-	return len(p.onSale)
 }
 
 // sell puts an offer among those on sale, which are sorted by name. The slice is replaced: views share it.

@@ -49,19 +49,16 @@ func (s *State) oweAll(m, old *Member) {
 	if s.Self != "" || old == nil || !removed(m) && m.Rekeyed == old.Rekeyed {
 		return
 	}
-	for _, id := range s.byParty[m.Cluster] {
-		if r := s.reservations[id]; r != nil && s.owes(r) != nothing {
-			s.await(due{atOnce, id, false})
+	for _, r := range s.live(m.Cluster) {
+		if s.owes(r) != nothing {
+			s.await(due{atOnce, r.ID, false})
 		}
 	}
 }
 
 // closed says why a member that was removed cannot come back yet, or nil: what it had before must not become its new self's.
 func (s *State) closed(m *Member) error {
-	if !removed(m) || !slices.ContainsFunc(s.byParty[m.Cluster], func(id string) bool {
-		r := s.reservations[id]
-		return r != nil && s.owes(r) == end && (r.Consumer == m.Cluster || r.Provider == m.Cluster)
-	}) {
+	if !removed(m) || !slices.ContainsFunc(s.live(m.Cluster), func(r *Reservation) bool { return s.owes(r) == end }) {
 		return nil
 	}
 	return api.Errorf(api.CodeUnavailable, "cluster %s was removed, and its reservations are still being ended", m.Cluster).Fix("try again in a moment")

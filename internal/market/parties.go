@@ -23,41 +23,179 @@ func (r *Reservation) Concerns(cluster string) bool { return slices.Contains(r.P
 // Of returns the reservations of which a cluster is a party and that changed after a
 // revision, oldest change first.
 func (s *State) Of(cluster string, after uint64) []*Reservation {
-	return slices.DeleteFunc(s.with(cluster), func(r *Reservation) bool { return r.Revision <= after || !r.Concerns(cluster) })
+	return slices.DeleteFunc(s.with(cluster, after), func(r *Reservation) bool { return !r.Concerns(cluster) })
 }
 
-// with returns the reservations in which a cluster takes part, or did, oldest change first.
-func (s *State) with(cluster string) []*Reservation {
+// Live returns the reservations of which a cluster is a party and that are not over, oldest change first.
+func (s *State) Live(cluster string) []*Reservation {
+	return slices.DeleteFunc(s.live(cluster), func(r *Reservation) bool { return !r.Concerns(cluster) })
+}
+
+// live returns the reservations in which a cluster takes part and that are not over, oldest change first.
+func (s *State) live(cluster string) []*Reservation {
+	p := s.parties[cluster]
+	if p == nil {
+		return nil
+	}
+	return s.since(&p.live, 0)
+}
+
+// with returns the reservations in which a cluster takes part and that changed after a revision, oldest change first.
+func (s *State) with(cluster string, after uint64) []*Reservation {
+	p := s.parties[cluster]
+	if p == nil {
+		return nil
+	}
+	return merged(s.since(&p.live, after), merged(s.since(&p.ended, after), s.since(&p.provided, after)))
+}
+
+func merged(a, b []*Reservation) []*Reservation {
+	if len(a) == 0 {
+		return b
+	} else if len(b) == 0 {
+		return a
+	}
+	out := make([]*Reservation, 0, len(a)+len(b))
+	for len(a) > 0 && len(b) > 0 {
+		if a[0].Revision < b[0].Revision {
+			out, a = append(out, a[0]), a[1:]
+		} else {
+			out, b = append(out, b[0]), b[1:]
+		}
+	}
+	return append(append(out, a...), b...)
+}
+
+// party is what a cluster takes part in, so that nobody has to look through all that is over to find what is not.
+type party struct {
+	live changes
+	// ended is what is over of what it consumed, provided what is over of what it provided.
+	ended, provided changes
+	// bytes is about how much memory those of ended take.
+	bytes int64
+}
+
+// changes lists reservations in the order in which they last changed. An entry is void once its reservation has changed again or is gone.
+// Void entries are dropped before there are more of them than of the others.
+type changes struct {
+	all      []change
+	valid    int
+	unsorted bool
+}
+
+type change struct {
+	id       string
+	revision uint64
+}
+
+// listsOf returns the lists in which a record belongs.
+func (s *State) listsOf(r *Reservation) (out [2]*changes) {
+	if c := s.party(r.Consumer); r.State.Over() {
+		out[0] = &c.ended
+	} else {
+		out[0] = &c.live
+	}
+	if r.Provider == "" || r.Provider == r.Consumer {
+		return out
+	}
+	if p := s.party(r.Provider); r.State.Over() {
+		out[1] = &p.provided
+	} else {
+		out[1] = &p.live
+	}
+	return out
+}
+
+func (s *State) party(cluster string) *party {
+	p := s.parties[cluster]
+	if p == nil {
+		p = &party{}
+		s.parties[cluster] = p
+	}
+	return p
+}
+
+// index moves a reservation from where it was listed to where it belongs now; either record may be nil. It comes after the market
+// has the new record.
+func (s *State) index(old, r *Reservation) {
+	if old != nil {
+		for _, list := range s.listsOf(old) {
+			if list != nil {
+				list.valid--
+			}
+		}
+		if old.State.Over() {
+			s.party(old.Consumer).bytes -= old.Bytes
+		}
+	}
+	if r != nil {
+		for _, list := range s.listsOf(r) {
+			if list != nil {
+				s.list(list, r)
+			}
+		}
+		if r.State.Over() {
+			s.party(r.Consumer).bytes += r.Bytes
+		}
+		s.crowd(r.Consumer)
+	}
+	if old != nil {
+		for _, cluster := range []string{old.Consumer, old.Provider} {
+			if p := s.parties[cluster]; p != nil && p.live.valid+p.ended.valid+p.provided.valid == 0 {
+				delete(s.parties, cluster)
+			}
+		}
+	}
+}
+
+func (s *State) list(list *changes, r *Reservation) {
+	if n := len(list.all); n > 0 && list.all[n-1].revision > r.Revision {
+		list.unsorted = true
+	}
+	if len(list.all) > 2*list.valid+64 {
+		list.all = slices.DeleteFunc(list.all, s.void)
+	}
+	list.all = append(list.all, change{r.ID, r.Revision})
+	list.valid++
+}
+
+func (s *State) void(c change) bool {
+	r := s.reservations[c.id]
+	return r == nil || r.Revision != c.revision
+}
+
+// since returns what is listed and changed after a revision, oldest change first.
+func (s *State) since(list *changes, after uint64) []*Reservation {
+	if list.unsorted { // a snapshot is in the order of IDs
+		slices.SortFunc(list.all, func(a, b change) int { return cmp.Compare(a.revision, b.revision) })
+		list.unsorted = false
+	}
+	from, _ := slices.BinarySearchFunc(list.all, after+1, func(c change, revision uint64) int { return cmp.Compare(c.revision, revision) })
 	var out []*Reservation
-	for _, id := range s.byParty[cluster] {
-		if r := s.reservations[id]; r != nil {
+	for _, c := range list.all[from:] {
+		if r := s.reservations[c.id]; r != nil && r.Revision == c.revision {
 			out = append(out, r)
 		}
 	}
-	slices.SortFunc(out, func(a, b *Reservation) int { return cmp.Compare(a.Revision, b.Revision) })
-	return slices.Compact(out) // an ID that was forgotten and came back is there twice
+	return out
 }
 
-// index keeps, per cluster, the reservations that may concern it. What was forgotten stays, until there
-// is more of it than of the others.
-func (s *State) index(r, old *Reservation) {
-	if old == nil || old.Consumer != r.Consumer {
-		s.byParty[r.Consumer] = append(s.byParty[r.Consumer], r.ID)
+// oldest returns what has been over for longest of what a cluster consumed, or nil. Only a market that forgets it may call it.
+func (s *State) oldest(cluster string) *Reservation {
+	p := s.parties[cluster]
+	if p == nil {
+		return nil
 	}
-	if r.Provider != "" && (old == nil || old.Provider != r.Provider) {
-		s.byParty[r.Provider] = append(s.byParty[r.Provider], r.ID)
+	if p.ended.unsorted {
+		s.since(&p.ended, s.Revision)
 	}
-}
-
-func (s *State) unindex() {
-	if s.forgotten++; s.forgotten < 1024+len(s.reservations) {
-		return
+	for len(p.ended.all) > 0 {
+		if c := p.ended.all[0]; !s.void(c) {
+			return s.reservations[c.id]
+		}
+		p.ended.all = p.ended.all[1:]
 	}
-	s.forgotten = 0
-	clear(s.byParty)
-	for _, r := range s.reservations {
-		s.index(r, nil)
-	}
+	return nil
 }
 
 // Members returns the records, by cluster.

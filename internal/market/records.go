@@ -152,8 +152,10 @@ type Reservation struct {
 	// Fence is, in an agent, the newest instruction that it has seen.
 	Fence api.Fence `json:"fence,omitzero"`
 
-	// Revision is the journal's when it last changed, Why the kept explanation, Offer the one that Sale names. Set by Apply.
+	// Revision is the journal's when it last changed, Why the kept explanation, Offer the one that Sale names, Bytes about how much memory
+	// the record takes. Set by Apply.
 	Revision uint64 `json:"-"`
+	Bytes    int64  `json:"-"`
 	Why      Why    `json:"-"`
 	Offer    *Offer `json:"-"`
 }

@@ -15,13 +15,13 @@ type rejections struct {
 	byID       map[string]*Reservation
 	byKey      map[ownKey]*Reservation
 	byConsumer map[string]*rejectedOf
-	bytes      int
+	bytes      int64
 }
 
 // rejectedOf are those of one consumer, oldest first.
 type rejectedOf struct {
 	all   []*Reservation
-	bytes int
+	bytes int64
 }
 
 func newRejections() rejections {
@@ -49,6 +49,7 @@ func (s *State) Remember(rejected *Reservation) {
 	}
 	r := clone(rejected)
 	r.Request, r.Plans, r.Next = nil, nil, nil
+	r.Bytes = footprint(r)
 	all := &s.rejected
 	of := all.byConsumer[r.Consumer]
 	if of == nil {
@@ -56,8 +57,8 @@ func (s *State) Remember(rejected *Reservation) {
 		all.byConsumer[r.Consumer] = of
 	}
 	of.all = append(of.all, r)
-	of.bytes += remembered(r)
-	all.bytes += remembered(r)
+	of.bytes += r.Bytes
+	all.bytes += r.Bytes
 	all.byID[r.ID] = r
 	if r.Key != "" {
 		all.byKey[ownKey{r.Consumer, r.Key}] = r
@@ -72,7 +73,7 @@ func (s *State) Remember(rejected *Reservation) {
 
 // share forgets what each consumer has beyond its share of half of the bound for all, so that it is rarely needed.
 func (x *rejections) share() {
-	share := maxAllRejectedBytes / 2 / len(x.byConsumer)
+	share := int64(maxAllRejectedBytes / 2 / len(x.byConsumer))
 	for _, of := range x.byConsumer {
 		for of.bytes > share {
 			x.forgetOldest(of)
@@ -83,8 +84,8 @@ func (x *rejections) share() {
 func (x *rejections) forgetOldest(of *rejectedOf) {
 	r := of.all[0]
 	of.all[0], of.all = nil, of.all[1:]
-	of.bytes -= remembered(r)
-	x.bytes -= remembered(r)
+	of.bytes -= r.Bytes
+	x.bytes -= r.Bytes
 	delete(x.byID, r.ID)
 	if at := (ownKey{r.Consumer, r.Key}); x.byKey[at] == r {
 		delete(x.byKey, at)
@@ -101,25 +102,18 @@ func (x *rejections) forget(consumer string) {
 	}
 }
 
-// remembered is about how many bytes of memory a rejected request takes.
-func remembered(r *Reservation) int {
-	n := recordBytes + len(r.ID) + len(r.Key) + len(r.Digest) + len(r.Message) + len(r.Why)
-	for _, a := range r.Size {
-		n += amountBytes + len(a.Resource)
-	}
-	return n
-}
-
-// About how many bytes of memory a record takes besides its texts, with its places in maps and lists, and an amount.
-const (
-	recordBytes = 1024
-	amountBytes = 24
-)
-
 // Rejected are the remembered rejected requests of a consumer, oldest first.
 func (s *State) Rejected(consumer string) []*Reservation {
 	if of := s.rejected.byConsumer[consumer]; of != nil {
 		return append([]*Reservation(nil), of.all...)
 	}
 	return nil
+}
+
+// ByKey is the reservation that a consumer made with an idempotency key, or its rejected request that is remembered, or nil.
+func (s *State) ByKey(consumer, key string) *Reservation {
+	if r := s.reservations[s.keys[ownKey{consumer, key}]]; r != nil {
+		return r
+	}
+	return s.rejected.byKey[ownKey{consumer, key}]
 }

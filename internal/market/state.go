@@ -46,8 +46,9 @@ type State struct {
 	offers       map[string]*Offer // by digest
 	onSale       map[string]*Offer // by key
 	madeFrom     map[string]int    // reservations, by the digest of their offer
-	byParty      map[string][]string
-	forgotten    int             // since byParty was made
+	offerBytes   map[string]int64  // by seller
+	parties      map[string]*party
+	crowded      []string        // consumers of whom more is over than is kept: see crowd
 	spent        map[string]Time // until when what is over could be shown again
 	providers    map[string]*provider
 	slots        []*provider // in the order they became known
@@ -61,6 +62,7 @@ type State struct {
 	awake        awake
 	resold       []string // sellers, of a broker: see Resold
 	rejected     rejections
+	early        int64 // how many were forgotten before their time
 }
 
 // New makes the empty market of a broker, or of the agent of cluster self.
@@ -74,7 +76,8 @@ func New(self string) *State {
 		offers:       map[string]*Offer{},
 		onSale:       map[string]*Offer{},
 		madeFrom:     map[string]int{},
-		byParty:      map[string][]string{},
+		offerBytes:   map[string]int64{},
+		parties:      map[string]*party{},
 		spent:        map[string]Time{},
 		providers:    map[string]*provider{},
 		counts:       map[api.State]int{},
@@ -124,7 +127,10 @@ func (s *State) Apply(e Event) {
 			if r := s.reservations[id]; r != nil {
 				delete(s.keys, ownKey{r.Consumer, r.Key})
 				delete(s.reservations, id)
-				s.unindex()
+				s.index(r, nil)
+				if e.Time < r.Changed.plus(s.retention()) {
+					s.early++
+				}
 				s.counts[r.State]--
 				s.count(r, -1)
 				s.take(r, nil)
@@ -138,6 +144,7 @@ func (s *State) Apply(e Event) {
 		for _, digest := range e.Forget.Offers {
 			s.forgetOffer(digest)
 		}
+		s.calm()
 		s.settle()
 	case e.Leases != nil:
 		s.noticed(e.Leases, e.Time)
@@ -160,6 +167,7 @@ func (s *State) put(e *ReservationEvent, revision uint64) {
 	if r.Sale != nil {
 		r.Offer = s.offers[r.Sale.Offer]
 	}
+	r.Bytes = footprint(r)
 	s.count(old, -1)
 	s.count(r, 1)
 	s.forgetUnsold(old)
@@ -170,7 +178,7 @@ func (s *State) put(e *ReservationEvent, revision uint64) {
 		s.account(r, nil, r.Takes())
 	}
 	s.reservations[r.ID] = r
-	s.index(r, old)
+	s.index(old, r)
 	if r.Key != "" {
 		s.keys[ownKey{r.Consumer, r.Key}] = r.ID
 	}

@@ -3,13 +3,16 @@ package market
 import "github.com/bourse-dev/bourse/api"
 
 // Tick is the passing of time, and the rest of what a change of a member leads to. One tick decides about the one reservation
-// or token that is due first; repeat it until it yields no event.
+// or token that is due first, or forgets one of what is over and more than is kept; repeat it until it yields no event.
 type Tick struct {
 	// Waits says that time brings nothing yet: only what is owed is done.
 	Waits bool
 }
 
 func (c Tick) decide(s *State, now Time) (Outcome, error) {
+	if len(s.crowded) > 0 {
+		return forget(s.forgetting(s.oldest(s.crowded[0])), now), nil
+	}
 	if len(s.due) == 0 || s.due[0].at > now || c.Waits && s.due[0].at != atOnce {
 		return Outcome{}, nil
 	}

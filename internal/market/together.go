@@ -29,6 +29,7 @@ func (c HoldTogether) decide(s *State, now Time) (Outcome, error) {
 	}
 	var out Outcome
 	var taken []string
+	var bytes int64
 	for _, part := range c.Parts {
 		r := part.reservation()
 		r.Created, r.Deadline, r.Until, r.Group = now, now.plus(DecideTime), now.plus(part.Duration), ids
@@ -43,10 +44,14 @@ func (c HoldTogether) decide(s *State, now Time) (Outcome, error) {
 		decision.Chosen, decision.Sequence = r.Provider, s.providers[r.Provider].measured.Sequence
 		held := changed(r, now)
 		held.Events[0].Reservation.Why = Explain(&decision)
+		bytes += footprint(r) + int64(len(held.Events[0].Reservation.Why))
 		out.Events = append(out.Events, held.Events...)
 		if out.Reservation == nil {
 			out.Reservation, out.Decision = r, &decision
 		}
+	}
+	if err := s.outsized(first.Consumer, first.Caps, bytes); err != nil {
+		return Outcome{}, err
 	}
 	return out, nil
 }

@@ -161,7 +161,7 @@ func (s *Server) trade(ctx context.Context, h api.Handshake) error {
 	}
 	found := false
 	err := s.Exchange.Read(ctx, func(m *market.State) {
-		for _, r := range m.Of(h.Consumer, 0) {
+		for _, r := range m.Live(h.Consumer) {
 			found = found || r.Provider == provider && r.Consumer == h.Consumer && r.State.Counts() && r.Acceptance != ""
 		}
 	})

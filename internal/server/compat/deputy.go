@@ -107,9 +107,9 @@ func (d *deputy) show(ctx context.Context, l *market.Listing, p api.Properties) 
 	return err
 }
 
-// mine are the reservations that a member takes part in.
+// mine are the reservations that a member takes part in and that are not over.
 func (d *deputy) mine(ctx context.Context, cluster string) (all []*market.Reservation, err error) {
-	err = d.exchange.Read(ctx, func(s *market.State) { all = s.Of(cluster, 0) })
+	err = d.exchange.Read(ctx, func(s *market.State) { all = s.Live(cluster) })
 	return all, err
 }
 

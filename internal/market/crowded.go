@@ -1,0 +1,56 @@
+package market
+
+import "slices"
+
+// What is over is kept for [Retention], so that a repeat gets the same answer and a party that was away learns how it ended. All that a
+// broker keeps of one consumer takes maxKeptBytes at most, or minEndedBytes more than what is not over: beyond that the oldest of what
+// is over is forgotten early.
+const (
+	maxKeptBytes  = 36 << 20
+	minEndedBytes = 4 << 20
+)
+
+// crowd notes that more is over of a consumer than a broker keeps. An agent's market has its own bounds.
+func (s *State) crowd(consumer string) {
+	if s.Self == "" && s.isCrowded(consumer) && !slices.Contains(s.crowded, consumer) {
+		s.crowded = append(s.crowded, consumer)
+	}
+}
+
+func (s *State) isCrowded(consumer string) bool {
+	p := s.parties[consumer]
+	if p == nil || p.bytes <= minEndedBytes {
+		return false
+	}
+	live := int64(0)
+	if t := s.taken[consumer]; t != nil {
+		live = t.bytes
+	}
+	return p.bytes > max(minEndedBytes, maxKeptBytes-live)
+}
+
+// calm drops those of crowded of whom enough was forgotten.
+func (s *State) calm() {
+	for len(s.crowded) > 0 && !s.isCrowded(s.crowded[0]) {
+		s.crowded = s.crowded[1:]
+	}
+}
+
+// Kept is what a market keeps because of its bounds.
+type Kept struct {
+	// Rejected is how many rejected requests it remembers.
+	Rejected int
+	// Largest is about how many bytes the reservations of the consumer take that has most, of those that are not over.
+	Largest int64
+	// Early is how many reservations it forgot before their time, since it was loaded.
+	Early int64
+}
+
+// Kept returns it.
+func (s *State) Kept() Kept {
+	k := Kept{Rejected: len(s.rejected.byID), Early: s.early}
+	for _, t := range s.taken {
+		k.Largest = max(k.Largest, t.bytes)
+	}
+	return k
+}
