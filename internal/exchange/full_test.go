@@ -1,0 +1,57 @@
+package exchange_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// However many reservations end in the same second, their ends have space in the Ledger: while the agent runs, and when it comes
+// back after they all have ended.
+func TestManyEndInOneSecond(t *testing.T) {
+	for _, away := range []bool{false, true} {
+		for _, many := range []int{400, 900, 2500} {
+			t.Run(fmt.Sprintf("%d, away %v", many, away), func(t *testing.T) {
+				if many > 900 && testing.Short() {
+					t.Skip("it takes a while")
+				}
+				g := newGate(t)
+				g.must(g.pinning("rome"))
+				until := g.clock.Wall().Add(time.Hour)
+				for _, id := range numbered("r", 0, many) {
+					a := g.admission(id, "rome", until.Sub(g.clock.Wall()))
+					g.must(a)
+					g.must(market.Commit{ID: id, Generation: 1})
+				}
+				if away {
+					if err := g.stop(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				g.clock.pass(time.Hour+time.Minute, time.Hour+time.Minute)
+				if away {
+					g.start(t)
+				}
+				for range 100 {
+					g.look()
+				}
+				if count := g.count(); count[api.Reserved] != 0 || count[api.Releasing] != many {
+					t.Fatalf("a minute after all have ended: %v", count)
+				}
+				g.must(g.pinning("paris"))
+				g.frees()
+				g.clock.pass(2*time.Hour, 2*time.Hour)
+				for range 100 {
+					g.look()
+				}
+				if count := g.count(); len(count) != 0 {
+					t.Errorf("hours later: %v", count)
+				}
+				g.binds("paris", time.Hour, "next")
+			})
+		}
+	}
+}
