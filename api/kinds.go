@@ -274,7 +274,8 @@ type Ledger struct {
 	Spec              LedgerSpec `json:"spec,omitempty"`
 }
 
-// LedgerSpec is a hash-chained journal in one object: a snapshot and the batches after it. Hashes are hexadecimal.
+// LedgerSpec is a hash-chained journal: a snapshot and the batches after it. Hashes are hexadecimal. Of a large one, the snapshot and
+// the older batches lie in further Ledgers, its parts, which hold nothing but Data.
 type LedgerSpec struct {
 	Format int64 `json:"format,omitempty"`
 	// Write is random and new with each write, so that an agent knows its own.
@@ -286,6 +287,22 @@ type LedgerSpec struct {
 	// Seal is the hash of base and state.
 	Seal string        `json:"seal,omitempty"`
 	Tail []LedgerBatch `json:"tail,omitempty"`
+	// Parts hold the snapshot, in pieces, where Snapshot is empty. Filed hold the batches before Tail.
+	Parts []LedgerPart `json:"parts,omitempty"`
+	Filed []LedgerPart `json:"filed,omitempty"`
+	// Data is what a part holds.
+	Data []byte `json:"data,omitempty"`
+}
+
+// LedgerPart names a part of a Ledger: the object that is called as the Ledger, with "-" and the number behind it, and what it holds.
+type LedgerPart struct {
+	Part int64 `json:"part"`
+	// Digest is the SHA-256 of its data, Size how many bytes these are.
+	Digest string `json:"digest"`
+	Size   int64  `json:"size"`
+	// Revision and Hash say where the batches in it end. A piece of the snapshot has neither.
+	Revision int64  `json:"revision,omitempty"`
+	Hash     string `json:"hash,omitempty"`
 }
 
 // LedgerHead is a point between two batches: which life of the journal, how many events, and the hash of all of them.

@@ -260,7 +260,7 @@ func (a *agent) lead(ctx context.Context) error {
 		return err
 	}
 	key := client.ObjectKey{Namespace: a.Namespace, Name: LedgerName}
-	object := &onward{Journal: kube.New(a.mgr.GetClient(), key)}
+	object := &onward{Journal: kube.New(a.mgr.GetClient(), key, kube.Parts)}
 	ledger, err := exchange.Open(ctx, object, exchange.Options{Self: cluster, Resume: true, SnapshotEvery: ledgerTail, Clock: a.Clock, Log: log})
 	if err != nil {
 		return err
@@ -345,7 +345,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 		}
 	}
 	letter := func(document string) { post.receive(ctx, document) }
-	shelf := newCatalogs(kube.New(a.mgr.GetClient(), client.ObjectKey{Namespace: a.Namespace, Name: CatalogName}), log)
+	shelf := newCatalogs(kube.New(a.mgr.GetClient(), client.ObjectKey{Namespace: a.Namespace, Name: CatalogName}, 0), log)
 	shelf.load(ctx)
 	more := &brokers{Client: a.mgr.GetClient(), cluster: cluster, namespace: a.Namespace, market: ledger, member: m, main: main, log: log, ctx: ctx,
 		poke: make(chan event.GenericEvent, 1024), open: map[string]*joined{}, came: func() { sharing.tell(); go offers.LookAtAll(ctx) }}

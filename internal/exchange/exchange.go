@@ -311,7 +311,7 @@ func (x *Exchange) run(ctx context.Context, batch []*order) (rest []*order, err 
 	x.notice(w, now)
 	switch err := x.commit(ctx, w); {
 	case err == nil:
-	case x.refused(err):
+	case refused(err):
 		return rest, x.retry(ctx, batch, err)
 	default:
 		if batch, err = x.lost(ctx, batch, err); err != nil {

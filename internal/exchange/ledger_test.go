@@ -62,7 +62,7 @@ func newGate(t testing.TB) *gate {
 // start starts the agent, once more if it ran before.
 func (g *gate) start(t testing.TB) {
 	t.Helper()
-	g.running = start(t, kube.New(g.kube, ledgerKey), agentOptions(g.clock))
+	g.running = start(t, kube.New(g.kube, ledgerKey, kube.Parts), agentOptions(g.clock))
 	m, err := market.Measure(api.Measurement{
 		Sequence: api.Sequence{Incarnation: int64(g.clock.Wall().UnixMilli()), Number: 1}, Terms: &api.Terms{},
 		Pools: map[string]api.Pool{api.GeneralPool: {Capacity: resources("cpu", "1k"), Allocatable: resources("cpu", "1k"), Shared: resources("cpu", "1k")}},
@@ -206,7 +206,7 @@ func TestLedgersOfOlderVersions(t *testing.T) {
 				}
 			}
 			g := &gate{clock: newClock(), kube: cluster, keys: map[string]*clusterkey.Key{}}
-			g.running = start(t, kube.New(cluster, ledgerKey), agentOptions(g.clock))
+			g.running = start(t, kube.New(cluster, ledgerKey, kube.Parts), agentOptions(g.clock))
 			if got := g.snapshot() + "\n"; got != string(want) {
 				t.Errorf("it leads to\n%s\nwant\n%s", got, want)
 			}
@@ -215,7 +215,7 @@ func TestLedgersOfOlderVersions(t *testing.T) {
 			if err := g.stop(); err != nil {
 				t.Fatal(err)
 			}
-			g.running = start(t, kube.New(cluster, ledgerKey), agentOptions(g.clock))
+			g.running = start(t, kube.New(cluster, ledgerKey, kube.Parts), agentOptions(g.clock))
 			if got := g.snapshot(); got != after {
 				t.Errorf("written on, it leads to\n%s\nwant\n%s", got, after)
 			}

@@ -20,7 +20,7 @@ func (x *Exchange) lost(ctx context.Context, batch []*order, cause error) (rest 
 			rest = append(rest, o)
 			continue
 		}
-		o.outcome, o.err = market.Outcome{}, unknown(cause)
+		o.outcome, o.err = market.Outcome{}, unknown()
 		close(o.answer)
 	}
 	switch {
@@ -32,19 +32,20 @@ func (x *Exchange) lost(ctx context.Context, batch []*order, cause error) (rest 
 	return rest, x.resume(ctx, cause)
 }
 
-// refused reports that the journal wrote nothing of a batch, and would not if the whole batch were tried again. An agent's Ledger that
-// is full is another matter: it has no space for the next batch either.
-func (x *Exchange) refused(err error) bool {
-	return errors.Is(err, journal.ErrInvalid) || errors.Is(err, journal.ErrFull) && !x.options.Resume
-}
+// refused reports that the journal wrote nothing of a batch, and would not if the whole batch were tried again.
+func refused(err error) bool { return errors.Is(err, journal.ErrInvalid) || errors.Is(err, journal.ErrFull) }
 
 // retry carries out the orders of a batch that the journal refused, each in an append of its own, so that only an order fails whose
-// own events are refused. Nothing was written, so each is decided for the first time. The market goes on whatever is refused.
+// own events are refused. A journal that is full is folded before. Nothing was written, so each is decided for the first time. The
+// market goes on whatever is refused.
 func (x *Exchange) retry(ctx context.Context, batch []*order, cause error) error {
 	x.log.Error("the journal refused a batch and wrote nothing: its orders are tried one by one", "orders", len(batch), "cause", cause)
 	x.behind = false // what time brings waits for the next look, too
 	if err := x.resume(ctx, cause); err != nil {
 		return err
+	}
+	if errors.Is(cause, journal.ErrFull) {
+		x.fold(ctx)
 	}
 	for i, o := range batch {
 		if o.command == nil { // soft state was kept
@@ -56,8 +57,8 @@ func (x *Exchange) retry(ctx context.Context, batch []*order, cause error) error
 		err := x.commit(ctx, w)
 		switch {
 		case err == nil:
-		case x.refused(err):
-			o.outcome, o.err = market.Outcome{}, tooLarge("%v", err)
+		case refused(err):
+			o.outcome, o.err = market.Outcome{}, unwritten(err)
 			err = x.resume(ctx, err)
 		default:
 			var left []*order
@@ -75,17 +76,25 @@ func (x *Exchange) retry(ctx context.Context, batch []*order, cause error) error
 	return nil
 }
 
-func unknown(cause error) error {
+// unwritten is the answer to an order that the journal refused.
+func unwritten(cause error) error {
 	if errors.Is(cause, journal.ErrFull) {
 		return api.Errorf(api.CodeLedgerFull, "%v", cause)
 	}
+	return tooLarge("%v", cause)
+}
+
+func unknown() error {
 	return api.Errorf(api.CodeUnavailable, "it may or may not have been recorded").Fix("repeat the call")
 }
 
 // resume loads the state again, after an append that was refused, whose outcome is not known, or that another writer was faster
 // than. Soft state is kept.
 func (x *Exchange) resume(ctx context.Context, cause error) error {
-	x.log.Warn("journal changed under us: loading it again", "cause", cause)
+	x.log.Warn("the append failed: loading the journal again", "cause", cause)
+	if x.folding != nil { // it is of what was loaded before
+		x.folded(<-x.folding)
+	}
 	old := x.state
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		err := x.load(ctx)

@@ -60,6 +60,17 @@ func (i *Image) after(n int) (Head, error) {
 	return Head{i.Base.Lineage, i.Records[n-1].Revision, i.hashes[n-1]}, nil
 }
 
+// upTo is how many records end at a revision or before.
+func (i *Image) upTo(revision uint64) (n int) {
+	for n < len(i.Records) && i.Records[n].Revision <= revision {
+		n++
+	}
+	return n
+}
+
+// At returns the head after the records up to a revision.
+func (i *Image) At(revision uint64) (Head, error) { return i.after(i.upTo(revision)) }
+
 // Replay is the second half of Load.
 func (i *Image) Replay(onSnapshot func(Head, []byte) error, onRecord func(Record) error) error {
 	if len(i.State) > 0 {
@@ -102,10 +113,7 @@ func (i *Image) Snapshot(at Head, state []byte) error {
 	if len(state) == 0 {
 		return fmt.Errorf("%w: a snapshot must not be empty", ErrInvalid)
 	}
-	replaced := 0
-	for replaced < len(i.Records) && i.Records[replaced].Revision <= at.Revision {
-		replaced++
-	}
+	replaced := i.upTo(at.Revision)
 	if found, err := i.after(replaced); err != nil {
 		return err
 	} else if found != at {

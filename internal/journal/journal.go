@@ -9,7 +9,7 @@
 //
 //	base (a snapshot, or the genesis) ◀─ record ◀─ record ◀─ record = head
 //
-// Implementations: sqlite (a file; the broker's default), postgres (a database; a broker's too), kube (one Ledger object; an agent's), memory
+// Implementations: sqlite (a file; the broker's default), postgres (a database; a broker's too), kube (Ledger objects; an agent's), memory
 // (tests). All pass the same suite, journaltest.
 package journal
 
@@ -76,8 +76,27 @@ type Journal interface {
 	// Errors: as Append.
 	NewLineage(ctx context.Context, after Head) (Head, error)
 
+	// Size says how much of its space the journal takes. It may be called at any time, and waits for nothing.
+	Size() Size
+
 	// Close releases what the journal holds. It is not needed for durability.
 	Close() error
+}
+
+// Size is what a journal takes of the space that it has, in bytes.
+type Size struct {
+	// Snapshot and Tail are what the snapshot and the batches after it take, as they are stored.
+	Snapshot, Tail int64
+	// Space is the most that a snapshot may take; 0: there is no bound.
+	Space int64
+}
+
+// Use is how much of the space is taken, from 0; 0 where there is no bound.
+func (s Size) Use() float64 {
+	if s.Space == 0 {
+		return 0
+	}
+	return float64(s.Snapshot+s.Tail) / float64(s.Space)
 }
 
 var (

@@ -107,7 +107,7 @@ func newMarketplace(ctx context.Context, c *lab.Cluster, running *sync.WaitGroup
 		m.members = append(m.members, &member{cluster: clusterNumber(i), key: key})
 	}
 	log := slog.New(slog.DiscardHandler)
-	object := kube.New(k, kubeclient.ObjectKey{Namespace: "bourse", Name: agents.ConnectorName})
+	object := kube.New(k, kubeclient.ObjectKey{Namespace: "bourse", Name: agents.ConnectorName}, kube.Parts)
 	if m.market, err = exchange.Open(ctx, object, exchange.Options{Resume: true, SnapshotEvery: ledgerTail, Log: log}); err != nil {
 		return nil, err
 	}
@@ -163,7 +163,7 @@ func (m *marketplace) open(ctx context.Context, running *sync.WaitGroup) error {
 		ledger, every := journal.Journal(memory.New()), uint64(0)
 		if i == 0 {
 			every = ledgerTail
-			ledger = kube.New(m.kube, kubeclient.ObjectKey{Namespace: "bourse", Name: agents.LedgerName})
+			ledger = kube.New(m.kube, kubeclient.ObjectKey{Namespace: "bourse", Name: agents.LedgerName}, kube.Parts)
 		}
 		a, err := startAgent(ctx, member, ledger, every, running, m.sold.arrived)
 		if err != nil {

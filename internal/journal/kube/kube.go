@@ -1,17 +1,20 @@
-// Package kube keeps a journal in one Ledger object of a cluster: an agent's, which has no disk.
+// Package kube keeps a journal in Ledger objects of a cluster: an agent's, which has no disk.
 //
-// The whole journal is in the object's spec, so each append replaces it, by an update that holds only
-// if nobody else wrote since (compare-and-swap on resourceVersion): of two live agents one gets
-// through. That the spec stays small is the caller's care: a Snapshot shortens the tail.
+// One object, the Ledger itself, decides. Each append replaces it, by an update that holds only if nobody else wrote since
+// (compare-and-swap on resourceVersion): of two live agents one gets through. A small journal is all in it. Of a larger one, the
+// snapshot and the older batches lie in further objects, its parts. A part is written before the Ledger names it, by the hash of
+// what it holds, and is not written again while it is named: an agent that is killed between two objects loses nothing.
 package kube
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,19 +31,31 @@ type Journal struct {
 	client client.Client
 	key    client.ObjectKey
 	retry  wait.Backoff
+	limits limits
+	taken  map[int64]bool // parts that a Snapshot is writing
+	size   atomic.Pointer[journal.Size]
 
 	mu      sync.Mutex
 	object  *unstructured.Unstructured // as last read or written; nil: Load first
 	content                            // what it says
+	loads   int                        // how many there were
+	fenced  bool                       // the Ledger's last write is by this journal
+	next    int64                      // the part to be used next
+
+	versions struct { // of the parts that were written since the last Load
+		sync.Mutex
+		of map[int64]string
+	}
 }
 
 var _ journal.Journal = (*Journal)(nil)
 
-// New returns the journal in the Ledger named key; the first Load makes the object, but not its
-// namespace. The client must read from the API server, not from a cache, for Load to see the latest.
-func New(client client.Client, key client.ObjectKey) *Journal {
-	return &Journal{client: client, key: key,
-		retry: wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 6}}
+// New returns the journal in the Ledger named key and in as many parts, named after it; the first Load makes the object, but not its
+// namespace. Without parts all of it is in one object. The client must read from the API server, not from a cache, for Load to see the
+// latest.
+func New(client client.Client, key client.ObjectKey, parts int64) *Journal {
+	return &Journal{client: client, key: key, retry: wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 6},
+		limits: limits{parts: parts, part: partSize, inlineTail: inlineTail, inlineSnapshot: inlineSnapshot, mergeSize: mergeSize}}
 }
 
 // Load implements journal.Journal.
@@ -48,31 +63,107 @@ func (j *Journal) Load(ctx context.Context, onSnapshot func(journal.Head, []byte
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.object = nil
-	object, found, err := j.readOrCreate(ctx)
+	object, found, state, err := j.readAll(ctx)
 	if err == nil {
-		err = found.image.Replay(onSnapshot, onRecord)
+		image := found.image
+		image.State = state
+		err = image.Replay(onSnapshot, onRecord)
 	}
 	if err != nil {
 		return journal.Head{}, fmt.Errorf("load ledger %s: %w", j.key, err)
 	}
-	j.object, j.content = object, *found
+	j.object, j.content, j.fenced, j.taken = object, *found, false, map[int64]bool{}
+	j.loads++
+	j.versions.Lock()
+	j.versions.of = map[int64]string{}
+	j.versions.Unlock()
+	j.size.Store(found.size(j.limits.space()))
 	return j.image.Head, nil
+}
+
+// readAll reads the Ledger with its parts. Where a part is not what the Ledger names, somebody may just have written another Ledger,
+// which no longer names it.
+func (j *Journal) readAll(ctx context.Context) (*unstructured.Unstructured, *content, []byte, error) {
+	for {
+		object, found, state, err := j.readOrCreate(ctx)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		state, err = j.gather(ctx, found, state)
+		odd, is := errors.AsType[*partError](err)
+		if !is {
+			return object, found, state, err
+		}
+		if _, now, _, err := j.readOrCreate(ctx); err != nil || now.write == found.write {
+			return nil, nil, nil, cmp.Or(err, error(refuse(j.key, odd)))
+		}
+	}
 }
 
 // Append implements journal.Journal.
 func (j *Journal) Append(ctx context.Context, after journal.Head, events [][]byte) (journal.Head, error) {
-	return j.change(ctx, func(image *journal.Image) error { return image.Append(after, events) })
+	return j.change(ctx, func(next *content) error {
+		if err := next.image.Append(after, events); err != nil {
+			return err
+		}
+		if j.limits.parts == 0 || weigh(next.tail()) <= int64(j.limits.inlineTail) {
+			return nil
+		}
+		err := j.file(ctx, next)
+		if errors.Is(err, journal.ErrConflict) || ctx.Err() != nil {
+			j.object = nil
+			return err
+		}
+		return nil // otherwise what is not filed stays where it is, as long as there is space
+	})
 }
 
 // Snapshot implements journal.Journal.
 func (j *Journal) Snapshot(ctx context.Context, at journal.Head, state []byte) error {
-	_, err := j.change(ctx, func(image *journal.Image) error { return image.Snapshot(at, state) })
+	if len(state) > MaxState {
+		return fmt.Errorf("ledger %s: %w: a state of %d bytes, of at most %d: end what takes the space", j.key, journal.ErrFull, len(state), MaxState)
+	}
+	packed, err := pack(state)
+	if err != nil {
+		return err
+	}
+	var w written
+	if j.limits.parts > 0 && len(packed) > j.limits.inlineSnapshot {
+		if err := j.writeParts(ctx, &w, at, packed); err != nil {
+			return fmt.Errorf("ledger %s: %w", j.key, err)
+		}
+		defer j.release(&w)
+		packed = nil
+	}
+	seal := at.Seal(state)
+	_, err = j.change(ctx, func(next *content) error {
+		if w.parts != nil && w.loads != j.loads {
+			return journal.ErrNotLoaded
+		}
+		if err := next.image.Snapshot(at, least(state)); err != nil {
+			return err
+		}
+		next.seal, next.snapshot, next.parts, next.image.State = seal, packed, w.parts, nil
+		next.filed = slices.DeleteFunc(slices.Clone(next.filed), func(p part) bool { return p.Revision <= at.Revision })
+		return nil
+	})
 	return err
 }
 
+// least is as much of a state as an image needs that does not keep it.
+func least(state []byte) []byte { return state[:min(1, len(state))] }
+
 // NewLineage implements journal.Journal.
 func (j *Journal) NewLineage(ctx context.Context, after journal.Head) (journal.Head, error) {
-	return j.change(ctx, func(image *journal.Image) error { return image.NewLineage(after) })
+	return j.change(ctx, func(next *content) error { return next.image.NewLineage(after) })
+}
+
+// Size implements journal.Journal.
+func (j *Journal) Size() journal.Size {
+	if size := j.size.Load(); size != nil {
+		return *size
+	}
+	return journal.Size{}
 }
 
 // Close implements journal.Journal.
@@ -83,38 +174,53 @@ func (j *Journal) Close() error {
 	return nil
 }
 
-// change writes what the journal is after a change. One after which the snapshot is the same does not pack it again: that takes longer than
-// all else.
-func (j *Journal) change(ctx context.Context, change func(*journal.Image) error) (journal.Head, error) {
+// change writes what the journal is after a change.
+func (j *Journal) change(ctx context.Context, change func(*content) error) (journal.Head, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if err := ctx.Err(); err != nil {
-		return journal.Head{}, err
-	}
-	if j.object == nil {
-		return journal.Head{}, journal.ErrNotLoaded
-	}
-	next, object := j.image, j.object.DeepCopy()
-	next.Records = slices.Clone(next.Records)
-	err := change(&next)
-	var made content
-	packed := j.packed
-	if !bytes.Equal(next.State, j.image.State) {
-		packed = nil
+	err := j.usable(ctx)
+	next := j.content
+	next.image.Records = slices.Clone(next.image.Records)
+	if err == nil {
+		err = change(&next)
 	}
 	if err == nil {
-		made, err = encode(object, next, packed)
-	}
-	if err == nil {
-		if object, err = j.swap(ctx, object, made.write); err != nil {
-			j.object = nil
-		}
+		err = j.write(ctx, &next)
 	}
 	if err != nil {
 		return journal.Head{}, fmt.Errorf("ledger %s: %w", j.key, err)
 	}
-	j.object, j.content = object, made
-	return next.Head, nil
+	return next.image.Head, nil
+}
+
+// usable says why nothing can be written now, or nil.
+func (j *Journal) usable(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if j.object == nil {
+		return journal.ErrNotLoaded
+	}
+	return nil
+}
+
+// write makes next what the Ledger says.
+func (j *Journal) write(ctx context.Context, next *content) error {
+	if j.object == nil {
+		return journal.ErrNotLoaded
+	}
+	object := &unstructured.Unstructured{Object: maps.Clone(j.object.Object)}
+	if err := encode(object, next); err != nil {
+		return err
+	}
+	object, err := j.swap(ctx, object, next.write)
+	if j.object = object; err != nil {
+		j.object = nil
+		return err
+	}
+	j.content, j.fenced = *next, true
+	j.size.Store(next.size(j.limits.space()))
+	return nil
 }
 
 // swap updates the object if its content is still the one that j knows. What an update that failed has
@@ -129,13 +235,13 @@ func (j *Journal) swap(ctx context.Context, object *unstructured.Unstructured, w
 			return nil
 		}
 		var found *content
-		done, found, err = j.read(ctx)
+		done, found, _, err = j.read(ctx)
 		switch {
 		case err != nil:
 			return errors.Join(failure, err)
 		case found.write == write:
 			return nil
-		case found.write != j.write:
+		case found.write != j.content.write:
 			return fmt.Errorf("%w: somebody else wrote", journal.ErrConflict)
 		}
 		done.Object["spec"] = object.Object["spec"]
@@ -146,33 +252,35 @@ func (j *Journal) swap(ctx context.Context, object *unstructured.Unstructured, w
 }
 
 // readOrCreate reads the object, or makes it with an empty journal.
-func (j *Journal) readOrCreate(ctx context.Context) (object *unstructured.Unstructured, found *content, err error) {
+func (j *Journal) readOrCreate(ctx context.Context) (object *unstructured.Unstructured, found *content, state []byte, err error) {
 	err = j.persist(ctx, func() (err error) {
-		if object, found, err = j.read(ctx); !apierrors.IsNotFound(err) {
+		if object, found, state, err = j.read(ctx); !apierrors.IsNotFound(err) {
 			return err
 		}
 		object = newLedger(j.key)
-		if _, err = encode(object, journal.NewImage(), nil); err != nil {
+		empty := &content{image: journal.NewImage()}
+		empty.seal = empty.image.Base.Seal(nil)
+		if err = encode(object, empty); err != nil {
 			return err
 		}
 		if err = j.client.Create(ctx, object); err != nil {
 			return err
 		}
 		// As the API server kept it: a schema that drops a field shows here, not at the next start.
-		found, err = decode(object)
+		found, state, err = decode(object)
 		return err
 	})
-	return object, found, err
+	return object, found, state, err
 }
 
-// read returns the object as it is now, and its content verified.
-func (j *Journal) read(ctx context.Context) (*unstructured.Unstructured, *content, error) {
+// read returns the object as it is now, and what it says, verified as far as it goes.
+func (j *Journal) read(ctx context.Context) (*unstructured.Unstructured, *content, []byte, error) {
 	object := newLedger(j.key)
 	if err := j.client.Get(ctx, j.key, object); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	found, err := decode(object)
-	return object, found, err
+	found, state, err := decode(object)
+	return object, found, state, err
 }
 
 // persist tries again while another answer is possible, and returns the last error.
@@ -193,7 +301,8 @@ func (j *Journal) persist(ctx context.Context, try func() error) (err error) {
 // connection, after which anything may be the case.
 func passing(err error) bool {
 	var refused *journal.RefusedError
-	if errors.As(err, &refused) || errors.Is(err, journal.ErrConflict) {
+	var odd *partError
+	if errors.As(err, &refused) || errors.As(err, &odd) || errors.Is(err, journal.ErrConflict) || errors.Is(err, journal.ErrNotLoaded) {
 		return false
 	}
 	switch apierrors.ReasonForError(err) {

@@ -64,7 +64,7 @@ func newCluster() client.WithWatch {
 
 // agent returns a journal whose requests go through funcs.
 func agent(t testing.TB, cluster client.WithWatch, funcs interceptor.Funcs) *Journal {
-	j := New(interceptor.NewClient(cluster, funcs), key)
+	j := New(interceptor.NewClient(cluster, funcs), key, Parts)
 	j.retry.Duration = time.Microsecond
 	t.Cleanup(func() { j.Close() })
 	return j
@@ -80,11 +80,22 @@ func load(t testing.TB, j journal.Journal) journaltest.Content {
 }
 
 func TestConformance(t *testing.T) {
-	journaltest.Run(t, func(t testing.TB) func() journal.Journal {
-		cluster := newCluster()
-		return func() journal.Journal { return agent(t, cluster, interceptor.Funcs{}) }
-	})
+	for name, l := range map[string]limits{"in one object": {}, "in parts": {Parts, partSize, inlineTail, inlineSnapshot, mergeSize}, "in many small parts": small} {
+		t.Run(name, func(t *testing.T) {
+			journaltest.Run(t, func(t testing.TB) func() journal.Journal {
+				cluster := newCluster()
+				return func() journal.Journal {
+					j := agent(t, cluster, interceptor.Funcs{})
+					j.limits = l
+					return j
+				}
+			})
+		})
+	}
 }
+
+// small are limits under which nearly everything lies in parts.
+var small = limits{parts: 3 * 2048, part: 500, inlineTail: 100, inlineSnapshot: 20, mergeSize: 200}
 
 // An act is what somebody does in a cluster, a fault what becomes of an update, which is an act too.
 type (
@@ -149,7 +160,7 @@ func nothing(context.Context, client.Client) error { return nil }
 // otherAppends is the second of two live agents.
 func otherAppends(event string) act {
 	return func(ctx context.Context, cluster client.Client) error {
-		other := New(cluster, key)
+		other := New(cluster, key, Parts)
 		content, err := journaltest.Read(ctx, other)
 		if err == nil {
 			_, err = other.Append(ctx, content.Head, [][]byte{[]byte(event)})
@@ -330,6 +341,7 @@ func TestTwoAgents(t *testing.T) {
 func TestFull(t *testing.T) {
 	cluster := newCluster()
 	j := agent(t, cluster, interceptor.Funcs{})
+	j.limits.parts = 0
 	head, err := load(t, j).Head, error(nil)
 	appended := 0
 	for ; err == nil && appended < 100; appended++ {

@@ -23,18 +23,27 @@ func ledger(t testing.TB) *unstructured.Unstructured {
 		}
 	}
 	object := newLedger(key)
-	_, err := encode(object, image, nil)
+	err := encode(object, contentOf(image))
 	if err = errors.Join(append(failures, err)...); err != nil {
 		t.Fatal(err)
 	}
 	return object
 }
 
+// contentOf is an image as it lies in one object.
+func contentOf(image journal.Image) *content {
+	c := &content{image: image, seal: image.Base.Seal(image.State)}
+	if len(image.State) > 0 {
+		c.snapshot, _ = pack(image.State)
+	}
+	return c
+}
+
 func TestForgeryIsRefused(t *testing.T) {
 	for name, forge := range map[string]func(spec map[string]any){
 		"no spec":             func(spec map[string]any) { clear(spec) },
 		"format":              func(spec map[string]any) { spec["format"] = int64(0) },
-		"newer format":        func(spec map[string]any) { spec["format"] = int64(2) },
+		"newer format":        func(spec map[string]any) { spec["format"] = int64(3) },
 		"lineage":             func(spec map[string]any) { spec["head"].(map[string]any)["lineage"] = "other" },
 		"revision":            func(spec map[string]any) { spec["head"].(map[string]any)["revision"] = int64(5) },
 		"negative revision":   func(spec map[string]any) { spec["base"].(map[string]any)["revision"] = int64(-1) },
@@ -58,11 +67,11 @@ func TestForgeryIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			object := ledger(t)
-			if _, err := decode(object); err != nil {
+			if _, _, err := decode(object); err != nil {
 				t.Fatal(err)
 			}
 			forge(object.Object["spec"].(map[string]any))
-			_, err := decode(object)
+			_, _, err := decode(object)
 			var refused *journal.RefusedError
 			if !errors.As(err, &refused) || refused.Where != "ledger bourse/gate" || refused.Found == "" || refused.Remedy == "" {
 				t.Errorf("decode: %v, want it refused", err)
@@ -98,15 +107,15 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		object.Object["spec"] = spec
-		found, err := decode(object)
+		found, state, err := decode(object)
 		if err != nil {
 			return
 		}
 		again := newLedger(key)
-		if _, err := encode(again, found.image, nil); err != nil {
+		if err := encode(again, found); err != nil {
 			t.Fatal(err)
 		}
-		if back, err := decode(again); err != nil || back.image.Head != found.image.Head || !bytes.Equal(back.image.State, found.image.State) {
+		if back, same, err := decode(again); err != nil || back.image.Head != found.image.Head || !bytes.Equal(same, state) {
 			t.Errorf("decoded %v, encoded, decoded %v, %v", found.image.Head, back, err)
 		}
 	})

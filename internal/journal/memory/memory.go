@@ -48,6 +48,9 @@ func (j *Journal) NewLineage(ctx context.Context, after journal.Head) (journal.H
 	return j.change(ctx, func() error { return j.image.NewLineage(after) })
 }
 
+// Size implements journal.Journal: there is no bound.
+func (j *Journal) Size() journal.Size { return journal.Size{} }
+
 // Close implements journal.Journal.
 func (j *Journal) Close() error {
 	j.mu.Lock()
