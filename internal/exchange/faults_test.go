@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -306,13 +307,45 @@ func TestStopWhileAppending(t *testing.T) {
 	})
 }
 
+// An append for which there is no space folds the journal and is tried once more; where that does not help, its commands fail, and
+// what comes next is decided as if they had never been.
 func TestFullLedger(t *testing.T) {
+	full := fault{before: fmt.Errorf("1 MiB: %w", journal.ErrFull)}
+	for times, want := range []api.Code{"", "", api.CodeLedgerFull} {
+		t.Run(fmt.Sprint(times), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				j := &faulty{Journal: newMemory()}
+				x := founded(t, j, exchange.Options{Resume: true})
+				j.appends = slices.Repeat([]fault{full}, times)
+				if _, err := x.Do(t.Context(), hold("a", 2)); want != "" && api.CodeOf(err) != want || want == "" && err != nil {
+					t.Errorf("answered %v, want %q", err, want)
+				}
+				if n := j.snapshots.Load(); n != int64(min(times, 1)) {
+					t.Errorf("it was folded %d times", n)
+				}
+				if held := x.reservation("a").State == api.Held; held != (want == "") {
+					t.Errorf("held: %v", held)
+				}
+				x.must(hold("b", 2))
+				state := x.snapshot()
+				if err := x.stop(); err != nil {
+					t.Fatal(err)
+				}
+				if got := start(t, j, exchange.Options{}).snapshot(); got != state {
+					t.Errorf("it was\n%s\nand is\n%s", state, got)
+				}
+			})
+		})
+	}
+}
+
+// A journal that is full although it is folded, and one that cannot be folded, fail what is asked of them and nothing else.
+func TestFullLedgerThatCannotBeFolded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j := &faulty{Journal: newMemory()}
+		j := &faulty{Journal: newMemory(), snapshot: errDisk}
 		x := founded(t, j, exchange.Options{Resume: true})
-		answers := x.batch(j, fault{before: fmt.Errorf("1 MiB: %w", journal.ErrFull)}, x.order(hold("a", 2)))
-		if api.CodeOf(answers[0]) != api.CodeLedgerFull {
-			t.Errorf("answered %v", answers[0])
-		}
+		j.appends = []fault{{before: journal.ErrFull}}
+		x.fails(api.CodeLedgerFull, hold("a", 2))
+		x.must(hold("b", 2))
 	})
 }

@@ -18,6 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
@@ -122,18 +124,32 @@ func (g *gate) admission(id, consumer string, lasts time.Duration) market.Admit 
 // binds has the gate accept reservations, and the broker record it.
 func (g *gate) binds(consumer string, lasts time.Duration, ids ...string) {
 	g.t.Helper()
-	for _, id := range ids {
+	g.key(consumer)
+	g.key("milan")
+	g.all(ids, func(id string) {
 		g.must(g.admission(id, consumer, lasts))
 		g.must(market.Commit{ID: id, Generation: 1})
+	})
+}
+
+// all does something for each of many, some at a time.
+func (g *gate) all(ids []string, do func(id string)) {
+	var group errgroup.Group
+	group.SetLimit(32)
+	for _, id := range ids {
+		group.Go(func() error { do(id); return nil })
 	}
+	_ = group.Wait()
 }
 
 // frees says of all that is ending that nothing of it is left, as the gate does.
 func (g *gate) frees() {
 	g.t.Helper()
+	var ids []string
 	for _, r := range g.in(api.Releasing) {
-		g.must(market.Free{ID: r.ID, Provider: "milan"})
+		ids = append(ids, r.ID)
 	}
+	g.all(ids, func(id string) { g.must(market.Free{ID: id, Provider: "milan"}) })
 }
 
 // in are the reservations in a state.
