@@ -108,6 +108,8 @@ const (
 	// ledgerTail is after how many events the Ledger is folded. With each batch all of it is written, three times on the way to a
 	// peering, and each 10 KB more made each of these steps some 2 ms longer on two busy cores.
 	ledgerTail = 32
+	// ledgerAppend is about how many bytes of events go into one append, so that each fits into one part of the Ledger.
+	ledgerAppend = 256 << 10
 )
 
 // Scheme knows our kinds and Kubernetes' own.
@@ -261,7 +263,7 @@ func (a *agent) lead(ctx context.Context) error {
 	}
 	key := client.ObjectKey{Namespace: a.Namespace, Name: LedgerName}
 	object := &onward{Journal: kube.New(a.mgr.GetClient(), key, kube.Parts)}
-	ledger, err := exchange.Open(ctx, object, exchange.Options{Self: cluster, Resume: true, SnapshotEvery: ledgerTail, Clock: a.Clock, Log: log})
+	ledger, err := exchange.Open(ctx, object, exchange.Options{Self: cluster, Resume: true, SnapshotEvery: ledgerTail, AppendBytes: ledgerAppend, Clock: a.Clock, Log: log})
 	if err != nil {
 		return err
 	}

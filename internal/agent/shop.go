@@ -49,7 +49,7 @@ func (a *agent) openShop(ctx context.Context, group *errgroup.Group, cluster str
 		return nil, api.Invalid("--connector-listen", "%s", err).Fix("give a free address of this machine: HOST:PORT")
 	}
 	journal := kube.New(a.mgr.GetClient(), runtimeclient.ObjectKey{Namespace: a.Namespace, Name: ConnectorName}, kube.Parts)
-	books, err := exchange.Open(ctx, journal, exchange.Options{Resume: true, SnapshotEvery: connectorTail, Clock: a.Clock, Log: log.With("part", "connector")})
+	books, err := exchange.Open(ctx, journal, exchange.Options{Resume: true, SnapshotEvery: connectorTail, AppendBytes: ledgerAppend, Clock: a.Clock, Log: log.With("part", "connector")})
 	if err != nil {
 		_ = listener.Close()
 		return nil, err

@@ -344,7 +344,7 @@ func TestFullLedgerThatCannotBeFolded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &faulty{Journal: newMemory(), snapshot: errDisk}
 		x := founded(t, j, exchange.Options{Resume: true})
-		j.appends = []fault{{before: journal.ErrFull}}
+		j.appends = slices.Repeat([]fault{{before: journal.ErrFull}}, 2)
 		x.fails(api.CodeLedgerFull, hold("a", 2))
 		x.must(hold("b", 2))
 	})

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/journal/kube"
 )
 
 // However many reservations end in the same second, their ends have space in the Ledger: while the agent runs, and when it comes
@@ -48,4 +49,28 @@ func TestManyEndInOneSecond(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A Ledger of an older version, which had no space for the ends that are due, comes free by itself.
+func TestLedgerThatCameToAStop(t *testing.T) {
+	g := newGate(t)
+	if err := g.stop(); err != nil {
+		t.Fatal(err)
+	}
+	g.parts = 0 // older versions had one object
+	g.start(t)
+	g.binds("rome", time.Hour, numbered("r", 0, 900)...)
+	if err := g.stop(); err != nil {
+		t.Fatal(err)
+	}
+	g.clock.pass(2*time.Hour, 2*time.Hour)
+	g.parts = kube.Parts
+	g.start(t)
+	for range 100 {
+		g.look()
+	}
+	if count := g.count(); count[api.Releasing] != 900 {
+		t.Errorf("after all have ended: %v", count)
+	}
+	g.binds("rome", time.Hour, "next")
 }

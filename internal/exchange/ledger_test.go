@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -39,8 +40,10 @@ var (
 type gate struct {
 	*running
 	clock *clock
+	mu    sync.Mutex
 	keys  map[string]*clusterkey.Key
 	kube  client.WithWatch
+	parts int64 // of its Ledger
 }
 
 func newLedgers() client.WithWatch {
@@ -51,12 +54,12 @@ func newLedgers() client.WithWatch {
 
 // agentOptions are those of an agent's Ledger.
 func agentOptions(clock *clock) exchange.Options {
-	return exchange.Options{Self: "milan", Resume: true, SnapshotEvery: 32, Clock: clock}
+	return exchange.Options{Self: "milan", Resume: true, SnapshotEvery: 32, AppendBytes: 256 << 10, Clock: clock}
 }
 
 func newGate(t testing.TB) *gate {
 	t.Helper()
-	g := &gate{clock: newClock(), keys: map[string]*clusterkey.Key{}, kube: newLedgers()}
+	g := &gate{clock: newClock(), keys: map[string]*clusterkey.Key{}, kube: newLedgers(), parts: kube.Parts}
 	g.start(t)
 	return g
 }
@@ -64,7 +67,7 @@ func newGate(t testing.TB) *gate {
 // start starts the agent, once more if it ran before.
 func (g *gate) start(t testing.TB) {
 	t.Helper()
-	g.running = start(t, kube.New(g.kube, ledgerKey, kube.Parts), agentOptions(g.clock))
+	g.running = start(t, kube.New(g.kube, ledgerKey, g.parts), agentOptions(g.clock))
 	m, err := market.Measure(api.Measurement{
 		Sequence: api.Sequence{Incarnation: int64(g.clock.Wall().UnixMilli()), Number: 1}, Terms: &api.Terms{},
 		Pools: map[string]api.Pool{api.GeneralPool: {Capacity: resources("cpu", "1k"), Allocatable: resources("cpu", "1k"), Shared: resources("cpu", "1k")}},
@@ -78,6 +81,8 @@ func (g *gate) start(t testing.TB) {
 }
 
 func (g *gate) key(cluster string) *clusterkey.Key {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	if g.keys[cluster] == nil {
 		key, err := clusterkey.New(rand.Reader)
 		if err != nil {
@@ -124,8 +129,6 @@ func (g *gate) admission(id, consumer string, lasts time.Duration) market.Admit 
 // binds has the gate accept reservations, and the broker record it.
 func (g *gate) binds(consumer string, lasts time.Duration, ids ...string) {
 	g.t.Helper()
-	g.key(consumer)
-	g.key("milan")
 	g.all(ids, func(id string) {
 		g.must(g.admission(id, consumer, lasts))
 		g.must(market.Commit{ID: id, Generation: 1})

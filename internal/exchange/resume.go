@@ -33,7 +33,9 @@ func (x *Exchange) lost(ctx context.Context, batch []*order, cause error) (rest 
 }
 
 // refused reports that the journal wrote nothing of a batch, and would not if the whole batch were tried again.
-func refused(err error) bool { return errors.Is(err, journal.ErrInvalid) || errors.Is(err, journal.ErrFull) }
+func refused(err error) bool {
+	return errors.Is(err, journal.ErrInvalid) || errors.Is(err, journal.ErrFull)
+}
 
 // retry carries out the orders of a batch that the journal refused, each in an append of its own, so that only an order fails whose
 // own events are refused. A journal that is full is folded before. Nothing was written, so each is decided for the first time. The

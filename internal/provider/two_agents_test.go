@@ -26,7 +26,7 @@ func TestTwoLiveAgentsAtOneGate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return kube.New(c, client.ObjectKey{Namespace: api.Namespace, Name: "ledger"})
+		return kube.New(c, client.ObjectKey{Namespace: api.Namespace, Name: "ledger"}, kube.Parts)
 	}
 	rome, milan, clock := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan"), transporttest.NewClock()
 	agents := []*gate{open(t, ledger(), rome, milan, clock, "8"), open(t, ledger(), rome, milan, clock, "8")}
