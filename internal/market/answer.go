@@ -10,7 +10,7 @@ import (
 
 // AppendRequest appends a request to b as json.Marshal spells it.
 func AppendRequest(b []byte, in *api.ReservationCreate) ([]byte, error) {
-	w := &encoder{b: append(b, '{')}
+	w := &encoder{b: append(b, '{'), html: true}
 	w.request(&in.Request)
 	w.shut("}")
 	return w.b, w.err
@@ -18,7 +18,7 @@ func AppendRequest(b []byte, in *api.ReservationCreate) ([]byte, error) {
 
 // AppendAnswer appends a reservation to b, for a party to it, as json.Marshal spells it: a broker answers nothing more often.
 func AppendAnswer(b []byte, e *api.Envelope[api.Reservation]) ([]byte, error) {
-	w := &encoder{b: append(b, '{')}
+	w := &encoder{b: append(b, '{'), html: true}
 	w.text("id", e.ID)
 	w.unsigned("revision", e.Revision)
 	w.key("payload")

@@ -1,9 +1,11 @@
 package market_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,13 +17,22 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// sameAsMarshal compares Encode with json.Marshal, which is what defines the form of an event.
-func sameAsMarshal(t rapid.TB, e market.Event) {
+// plainly is what encoding/json makes of a value without escaping HTML.
+func plainly(t rapid.TB, v any) []byte {
 	t.Helper()
-	want, err := json.Marshal(e)
-	if err != nil {
+	var out bytes.Buffer
+	spell := json.NewEncoder(&out)
+	spell.SetEscapeHTML(false)
+	if err := spell.Encode(v); err != nil {
 		t.Fatal(err)
 	}
+	return bytes.TrimSpace(out.Bytes())
+}
+
+// sameAsMarshal compares Encode with encoding/json, which is what defines the form of an event.
+func sameAsMarshal(t rapid.TB, e market.Event) {
+	t.Helper()
+	want := plainly(t, e)
 	if got := encode(t, e); string(got) != string(want) {
 		t.Fatalf("encoded as\n%s\nwant\n%s", got, want)
 	}
@@ -39,10 +50,10 @@ func TestEveryFieldIsEncoded(t *testing.T) {
 	})
 	eachField(t, reflect.ValueOf(&api.Decision{}).Elem(), func(t *testing.T, alone reflect.Value) {
 		d := alone.Interface().(api.Decision)
-		want, err := json.Marshal(d)
+		want := plainly(t, d)
 		why := market.Explain(&d)
-		if err != nil || string(why) != string(want) {
-			t.Fatalf("explained as\n%s\nwant\n%s, %v", why, want, err)
+		if string(why) != string(want) {
+			t.Fatalf("explained as\n%s\nwant\n%s", why, want)
 		}
 		if got := why.Decision(); !reflect.DeepEqual(*got, d) {
 			t.Errorf("read as %s", dump(got))
@@ -126,6 +137,22 @@ func fill(v reflect.Value) {
 		}
 	default:
 		panic("a kind of value that no event had: " + v.Kind().String())
+	}
+}
+
+// What a member sends takes no more bytes in the journal than in its request.
+func TestTextDoesNotGrowInTheJournal(t *testing.T) {
+	for _, c := range "<>&'/+=" {
+		in := api.ReservationCreate{Request: api.Request{Where: strings.Repeat(string(c), 2000), Properties: map[string]string{strings.Repeat(string(c), 300): "x"}}}
+		sent := len(plainly(t, in))
+		for name, e := range map[string]market.Event{
+			"reservation": {Reservation: &market.ReservationEvent{Reservation: &market.Reservation{Request: &in.Request}}},
+			"member":      {Member: &market.Member{Card: &api.Card{Properties: api.Properties{Labels: in.Request.Properties, Region: in.Request.Where}}}},
+		} {
+			if kept := len(encode(t, e)); kept > sent+1000 {
+				t.Errorf("%s: %d bytes of %q are sent, and %d are kept", name, sent, c, kept)
+			}
+		}
 	}
 }
 

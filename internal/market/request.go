@@ -36,5 +36,19 @@ func (r *RequestReader) read(data []byte, into *api.ReservationCreate) bool {
 	return d.done()
 }
 
+// MaxRequest is how many bytes of a request a market keeps: several times what an honest one takes that says all it can.
+const MaxRequest = 32 << 10
+
+// CheckRequest bounds what is kept of a request. Errors: TooLarge.
+func CheckRequest(r *api.Request) error {
+	w := &encoder{b: make([]byte, 0, 640)}
+	w.request(r)
+	if w.err != nil || len(w.b) > MaxRequest {
+		return api.Errorf(api.CodeTooLarge, "the request takes %d bytes in the journal, of at most %d", len(w.b), MaxRequest).At("request").
+			Fix("name fewer resources, properties and clusters")
+	}
+	return nil
+}
+
 // maxKnown is how many bytes of requests are read before all that is known of them is forgotten.
 const maxKnown = 4 << 20

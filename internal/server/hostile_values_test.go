@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -28,6 +29,14 @@ func TestHostileValues(t *testing.T) {
 		many[i] = fmt.Sprintf(`"c%d":"1"`, i)
 	}
 	crowd := `["` + strings.Repeat(`c","`, 400) + `c"]`
+	verbose := map[string]string{}
+	for i := range 32 {
+		verbose[fmt.Sprint(i, strings.Repeat("\u00e9", 300))] = strings.Repeat("\u20ac", 300)
+	}
+	properties, err := json.Marshal(verbose)
+	if err != nil {
+		t.Fatal(err)
+	}
 	loop := strings.Repeat("zones.all(a, ", 6) + "true" + strings.Repeat(")", 6)
 	w.refused(t, []call{
 		cpu("a negative amount", `"-1"`),
@@ -56,6 +65,8 @@ func TestHostileValues(t *testing.T) {
 		with("an unknown strategy", `"strategy":"cheapest"`, "strategy"),
 		with("a property with an escape", `"properties":{"a":"\u001b[2J"}`, "properties"),
 		with("a property of many characters", `"properties":{"a":"`+strings.Repeat("x", 400)+`"}`, "properties"),
+		{name: "more than a journal keeps of one request", by: w.rome.HTTP, method: "POST", path: "/reservations",
+			body: `{"request":{"resources":{"cpu":"1"},"properties":` + string(properties) + `}}`, want: api.CodeTooLarge, field: "request"},
 		with("no wait", `"wait":"0s"`, "wait"),
 		with("a wait of the past", `"wait":"-1h"`, "wait"),
 		with("an endless wait", `"wait":"721h"`, "wait"),

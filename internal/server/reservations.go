@@ -92,6 +92,9 @@ func (s *Server) ask(consumer string, r api.Request) (ask match.Ask, sale *api.S
 	if err != nil {
 		return ask, nil, under("request", err)
 	}
+	if err := market.CheckRequest(&ask.Request); err != nil {
+		return ask, nil, err
+	}
 	if r.Wait != nil && s.Queue == nil {
 		return ask, nil, api.Errorf(api.CodeUnavailable, "requests wait at a broker, and this is a connector").At("request.wait").
 			Fix("ask again when the broker answers, or ask without waiting")
