@@ -13,6 +13,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/health"
 	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/server"
 )
 
 var (
@@ -38,6 +39,9 @@ type metrics struct {
 func (a *agent) register(cluster string, x *exchange.Exchange) (unregister func(), err error) {
 	if a.MetricsAddress == "" {
 		return func() {}, nil
+	}
+	for _, one := range server.Metrics() {
+		_ = ctrlmetrics.Registry.Register(one) // there already, where the agent starts again
 	}
 	own := &metrics{cluster, x, a.link, &a.doctor, &a.late}
 	err = ctrlmetrics.Registry.Register(own)

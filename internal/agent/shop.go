@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"crypto/tls"
 	"log/slog"
 	"net"
 	"net/http"
@@ -65,7 +64,7 @@ func (a *agent) openShop(ctx context.Context, group *errgroup.Group, cluster str
 	group.Go(func() error {
 		stop := context.AfterFunc(ctx, books.EndWatches)
 		defer stop()
-		return server.Serve(ctx, tls.NewListener(listener, config), s.server.For(s.caller(ctx)))
+		return server.ServeTLS(ctx, listener, config, s.server.For(s.caller(ctx)), server.Bounds{})
 	})
 	group.Go(func() error {
 		own := func(*http.Request) (server.Caller, error) {

@@ -201,7 +201,7 @@ func serve(ctx context.Context, o Options, market *exchange.Exchange, known chec
 	group.Go(func() error {
 		defer stopMarket()
 		var listeners errgroup.Group
-		listeners.Go(func() error { return serveMembers(ctx, tls.NewListener(listener, config), members, market) })
+		listeners.Go(func() error { return serveMembers(ctx, listener, config, members, market) })
 		listeners.Go(func() error { return server.Serve(ctx, socket, serveBackup(o, market, s.Operators())) })
 		return listeners.Wait()
 	})
@@ -213,8 +213,8 @@ func serve(ctx context.Context, o Options, market *exchange.Exchange, known chec
 }
 
 // serveMembers ends the watches first, so that the listener can stop.
-func serveMembers(ctx context.Context, l net.Listener, h http.Handler, market *exchange.Exchange) error {
+func serveMembers(ctx context.Context, l net.Listener, config *tls.Config, h http.Handler, market *exchange.Exchange) error {
 	stop := context.AfterFunc(ctx, market.EndWatches)
 	defer stop()
-	return server.Serve(ctx, l, h)
+	return server.ServeTLS(ctx, l, config, h, server.Bounds{})
 }

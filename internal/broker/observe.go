@@ -19,6 +19,7 @@ import (
 // observe serves what operators' systems look at.
 func observe(ctx context.Context, l net.Listener, x *exchange.Exchange, s *server.Server) error {
 	registry := prometheus.NewRegistry()
+	registry.MustRegister(server.Metrics()...)
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &metrics{market: x},
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "bourse_ended_certificates_total", Help: "Calls with a certificate that had ended before its time: by a newer one, or by an operator.",

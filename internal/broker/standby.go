@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"net"
@@ -88,7 +87,7 @@ func answerStandby(ctx context.Context, o Options) error {
 	}
 	var listeners errgroup.Group
 	listeners.Go(func() error {
-		return server.Serve(ctx, tls.NewListener(listener, authority.ServerConfig()), http.HandlerFunc(refuseStandby))
+		return server.ServeTLS(ctx, listener, authority.ServerConfig(), http.HandlerFunc(refuseStandby), server.Bounds{})
 	})
 	listeners.Go(func() error { return server.Serve(ctx, socket, http.HandlerFunc(refuseStandby)) })
 	probes, err := listenProbes(o)

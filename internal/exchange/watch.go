@@ -20,6 +20,9 @@ var ErrBehind = errors.New("the reader is too slow for this watch")
 // ErrClosed ends a watch whose exchange stopped, or whose member may no longer watch.
 var ErrClosed = errors.New("the watch was closed")
 
+// ErrGivesWay ends a watch of a member that opened more of them than it may have.
+var ErrGivesWay = errors.New("the watch gives way to a newer one of the same member")
+
 // Watch tells what changes among the reservations of one cluster. Of a reservation
 // that changed several times since it was last asked it tells the newest.
 type Watch struct {
@@ -124,6 +127,9 @@ func byRevision(m map[string]*market.Reservation) []*market.Reservation {
 	slices.SortFunc(out, func(a, b *market.Reservation) int { return cmp.Compare(a.Revision, b.Revision) })
 	return out
 }
+
+// GiveWay makes Next return ErrGivesWay. Close the watch as ever.
+func (w *Watch) GiveWay() { w.end(ErrGivesWay) }
 
 // Close ends the watch.
 func (w *Watch) Close() {

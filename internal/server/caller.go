@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"runtime/debug"
 	"sync/atomic"
@@ -48,6 +49,7 @@ type connectionKey struct{}
 type connection struct {
 	caller atomic.Pointer[Caller]
 	lines  *lines
+	guest  *guest
 }
 
 // connectionOf is that of a call, nil where the listener is not one of [Serve].
@@ -126,10 +128,38 @@ func (s *Server) identified(who func(*http.Request) (Caller, error)) http.Handle
 				Fix("join the federation: bourse agent --join TOKEN"))
 			return
 		case !s.limits.allow(c, r):
-			w.Header().Set("Retry-After", "1")
-			Refuse(w, api.Errorf(api.CodeTooManyRequests, "%s calls too often", c).Fix("call less often: the broker allows each member %g calls a second", s.Rate))
+			refused("rate")
+			tooMuch(w, api.Errorf(api.CodeTooManyRequests, "%s calls too often", c).Fix("call less often: the broker allows each member %g calls a second", s.Rate))
 			return
 		}
-		s.handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
+		key := callerKeyOf(c, r)
+		if conn := connectionOf(r.Context()); conn != nil && conn.guest != nil && c.Role != "" && !conn.guest.belongs(key) {
+			refused("connections_of_caller")
+			w.Header().Set("Connection", "close")
+			tooMuch(w, api.Errorf(api.CodeTooManyRequests, "%s has %d connections, and a call under way on each", c, s.held.bounds.OfCaller).Fix("wait for answers before calling again"))
+			return
+		}
+		ctx, let, err := s.held.take(r, key)
+		if err != nil {
+			tooMuch(w, err)
+			return
+		}
+		defer let()
+		s.handler.ServeHTTP(w, r.WithContext(context.WithValue(ctx, callerKey{}, c)))
 	})
+}
+
+// callerKeyOf names a caller for counting: who has no certificate is counted by address.
+func callerKeyOf(c Caller, r *http.Request) string {
+	if c.Role != "" {
+		return c.String()
+	}
+	host, _, _ := net.SplitHostPort(r.RemoteAddr)
+	return "address " + host
+}
+
+// tooMuch refuses a call that may come again.
+func tooMuch(w http.ResponseWriter, err error) {
+	w.Header().Set("Retry-After", "1")
+	Refuse(w, err)
 }

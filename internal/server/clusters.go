@@ -3,8 +3,6 @@ package server
 import (
 	"context"
 	"net/http"
-	"slices"
-	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -14,31 +12,6 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/trust"
 )
-
-// Page is how lists are read: at most limit items after the ID in continue.
-type Page struct {
-	Limit    int    `query:"limit" minimum:"1" maximum:"1000" default:"500" doc:"how many items at most"`
-	Continue string `query:"continue" maxLength:"253" doc:"the last answer's continue"`
-}
-
-// cut sorts items by ID and returns the Page of them.
-func cut[T any](items []api.Envelope[T], p Page) api.List[T] {
-	slices.SortFunc(items, func(a, b api.Envelope[T]) int { return strings.Compare(a.ID, b.ID) })
-	from, found := slices.BinarySearchFunc(items, p.Continue, func(e api.Envelope[T], id string) int { return strings.Compare(e.ID, id) })
-	if found {
-		from++
-	}
-	items = items[from:]
-	list := api.List[T]{Items: items}
-	if len(items) > p.Limit {
-		list.Items = items[:p.Limit]
-		list.Continue = list.Items[p.Limit-1].ID
-	}
-	if list.Items == nil {
-		list.Items = []api.Envelope[T]{}
-	}
-	return list
-}
 
 type ClusterPath struct {
 	Cluster string `path:"cluster" maxLength:"63" doc:"cluster ID"`
@@ -66,7 +39,7 @@ func (s *Server) listings(ctx context.Context) (func(*market.Listing) bool, erro
 	return func(l *market.Listing) bool { return l.Member != nil && Sees(viewer, l) }, nil
 }
 
-func (s *Server) listClusters(ctx context.Context, in *struct{ Page }) (*body[api.List[api.Cluster]], error) {
+func (s *Server) listClusters(ctx context.Context, in *struct{ Page }) (*body[page[api.Cluster]], error) {
 	visible, err := s.listings(ctx)
 	if err != nil {
 		return nil, err
@@ -78,7 +51,7 @@ func (s *Server) listClusters(ctx context.Context, in *struct{ Page }) (*body[ap
 			items = append(items, api.Envelope[api.Cluster]{ID: l.Cluster, Revision: v.Revision, Payload: cluster(l, now)})
 		}
 	}
-	return &body[api.List[api.Cluster]]{cut(items, in.Page)}, nil
+	return &body[page[api.Cluster]]{cut(items, in.Page)}, nil
 }
 
 func (s *Server) getCluster(ctx context.Context, in *ClusterPath) (*body[api.Envelope[api.Cluster]], error) {

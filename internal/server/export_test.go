@@ -8,6 +8,7 @@ var (
 	Token      = token
 	ParseToken = parseToken
 	MaxDepth   = maxDepth
+	OpenCalls  = &openCalls
 )
 
 // As serves every call as one caller's.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"golang.org/x/time/rate"
@@ -19,6 +20,7 @@ import (
 const (
 	maxDepth   = 24
 	maxCallers = 50_000
+	watchCost  = 50   // as how many calls the opening of a watch counts, which makes the market look through all that concerns the caller
 	strangers  = 0.01 // what an address without certificate may call, of what a member may
 )
 
@@ -45,7 +47,11 @@ func (l *limits) allow(c Caller, r *http.Request) bool {
 		limiter = rate.NewLimiter(rate.Limit(per), max(1, int(2*per)))
 		l.callers[key] = limiter
 	}
-	return limiter.Allow()
+	cost := 1
+	if r.URL.Path == api.Prefix+"/watch" {
+		cost = min(watchCost, limiter.Burst())
+	}
+	return limiter.AllowN(time.Now(), cost)
 }
 
 // jsonFormat reads JSON that is not deeper than any of our payloads, and writes it: what comes and goes most often without reflection.
@@ -61,6 +67,9 @@ func jsonFormat() huma.Format {
 					}
 					return data, err
 				})
+			}
+			if list, ok := v.(interface{ send(io.Writer) error }); ok {
+				return list.send(w)
 			}
 			return json.NewEncoder(w).Encode(v)
 		},

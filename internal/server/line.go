@@ -24,7 +24,7 @@ type lines struct {
 	lasting context.Context
 }
 
-// line is such a connection. Each write is a chunk of the answer's body.
+// line is such a connection. What is sent at a time is a few chunks of the answer's body.
 type line struct{ conn net.Conn }
 
 // takeOver answers a call with 200 and a body of NDJSON, which write goes on with until ctx ends: when the reader goes away, the
@@ -63,24 +63,42 @@ func (s *Server) takeOver(w http.ResponseWriter, r *http.Request, until time.Tim
 			}
 		}()
 		l := line{conn}
-		_ = l.send([]byte("HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n"))
+		_ = l.put([]byte("HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n"))
 		write(ctx, l)
-		_ = l.send([]byte("0\r\n\r\n"))
+		_ = l.put([]byte("0\r\n\r\n"))
 	}()
 	return nil
 }
 
 var chunks = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// write sends each of the events, all in one chunk.
-func (l line) write(events []api.WatchEvent) error {
-	if len(events) == 0 {
-		return nil
+// perChunk is about how many bytes of events go into one chunk: no more is held of what a reader has yet to read.
+const perChunk = 64 << 10
+
+// events are those that are sent together.
+type events struct {
+	line line
+	*bytes.Buffer
+	*json.Encoder
+}
+
+// send sends the events that fill adds: in one chunk if they are few.
+func (l line) send(fill func(*events) error) error {
+	b := chunks.Get().(*bytes.Buffer)
+	defer chunks.Put(b)
+	e := &events{line: l, Buffer: b, Encoder: json.NewEncoder(b)}
+	e.begin()
+	if err := fill(e); err != nil {
+		return err
 	}
-	return l.chunk(func(b *bytes.Buffer) error {
-		encoder := json.NewEncoder(b)
-		for _, e := range events {
-			if err := encoder.Encode(e); err != nil {
+	return e.flush()
+}
+
+// write sends each of the events.
+func (l line) write(all []api.WatchEvent) error {
+	return l.send(func(events *events) error {
+		for _, e := range all {
+			if err := events.add(e); err != nil {
 				return err
 			}
 		}
@@ -88,34 +106,65 @@ func (l line) write(events []api.WatchEvent) error {
 	})
 }
 
-// writeLines sends events that are encoded.
-func (l line) writeLines(lines []byte) error {
-	return l.chunk(func(b *bytes.Buffer) error {
-		b.Write(lines)
-		return nil
-	})
-}
-
-func (l line) chunk(fill func(*bytes.Buffer) error) error {
-	b := chunks.Get().(*bytes.Buffer)
-	defer chunks.Put(b)
-	b.Reset()
-	b.WriteString(sizeToCome)
-	if err := fill(b); err != nil {
+// add adds one.
+func (e *events) add(event api.WatchEvent) error {
+	if err := e.Encode(event); err != nil {
 		return err
 	}
-	copy(b.Bytes(), fmt.Appendf(nil, "%08x", b.Len()-len(sizeToCome)))
-	b.WriteString("\r\n")
-	return l.send(b.Bytes())
+	return e.flushLong()
+}
+
+// addLines adds events that are encoded.
+func (e *events) addLines(lines []byte) error {
+	for len(lines) > 0 {
+		n := min(len(lines), perChunk)
+		e.Write(lines[:n])
+		if err := e.flushLong(); err != nil {
+			return err
+		}
+		lines = lines[n:]
+	}
+	return nil
+}
+
+func (e *events) begin() {
+	e.Reset()
+	e.WriteString(sizeToCome)
+}
+
+func (e *events) flushLong() error {
+	if e.Len() < perChunk {
+		return nil
+	}
+	return e.flush()
+}
+
+// flush sends what there is.
+func (e *events) flush() error {
+	size := e.Len() - len(sizeToCome)
+	if size == 0 {
+		return nil
+	}
+	copy(e.Bytes(), fmt.Appendf(nil, "%08x", size))
+	e.WriteString("\r\n")
+	defer e.begin()
+	return e.line.put(e.Bytes())
 }
 
 // sizeToCome is where a chunk's size will stand: eight hexadecimal digits.
 const sizeToCome = "        \r\n"
 
-func (l line) send(data []byte) error {
-	if err := l.conn.SetWriteDeadline(time.Now().Add(slow)); err != nil {
-		return err
+// put writes, a piece at a time: each may take its reader as long as slow.
+func (l line) put(data []byte) error {
+	for len(data) > 0 {
+		if err := l.conn.SetWriteDeadline(time.Now().Add(slow)); err != nil {
+			return err
+		}
+		n, err := l.conn.Write(data[:min(len(data), flow)])
+		if err != nil {
+			return err
+		}
+		data = data[n:]
 	}
-	_, err := l.conn.Write(data)
-	return err
+	return nil
 }

@@ -2,12 +2,18 @@ package server
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/bourse-dev/bourse/api"
 )
 
 // gone is a connection whose other end was closed before the answer began.
@@ -29,7 +35,7 @@ func TestWatchOfWhoIsGone(t *testing.T) {
 		lines := &lines{lasting: lasting}
 		r = r.WithContext(context.WithValue(r.Context(), connectionKey{}, &connection{lines: lines}))
 		err := s.takeOver(gone{httptest.NewRecorder()}, r, until, func(ctx context.Context, l line) {
-			if l.writeLines([]byte("{}\n")) == nil {
+			if l.write([]api.WatchEvent{{}}) == nil {
 				t.Error("it was written to who is gone")
 			}
 			written <- ctx
@@ -39,5 +45,43 @@ func TestWatchOfWhoIsGone(t *testing.T) {
 		}
 		<-(<-written).Done()
 		lines.open.Wait()
+	}
+}
+
+// Of what a reader has yet to read no more than a chunk is made, however much there is to tell.
+func TestAWatchIsSentInChunks(t *testing.T) {
+	here, there := net.Pipe()
+	defer there.Close()
+	made := 0
+	go func() {
+		defer here.Close()
+		err := line{here}.send(func(e *events) error {
+			for made = range 10_000 {
+				if err := e.add(api.WatchEvent{Type: api.WatchBookmark, Token: strings.Repeat("a", 1000)}); err != nil {
+					return err
+				}
+			}
+			return e.addLines(bytes.Repeat([]byte("a line\n"), perChunk))
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}()
+	in := bufio.NewReader(there)
+	for first := true; ; first = false {
+		head, err := in.ReadString('\n')
+		if err == io.EOF {
+			break
+		}
+		size, err := strconv.ParseInt(strings.TrimSpace(head), 16, 32)
+		if err != nil || size == 0 || size > 2*perChunk {
+			t.Fatalf("a chunk of %d bytes, %v", size, err)
+		}
+		if first && made > 2*perChunk/1000 {
+			t.Errorf("%d events are made before anything is read", made)
+		}
+		if _, err := in.Discard(int(size) + 2); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

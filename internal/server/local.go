@@ -83,7 +83,7 @@ func Local(away Away, home Home, rate float64, log *slog.Logger) http.Handler {
 	mux := http.NewServeMux()
 	l := &local{away, home}
 	l.routes(newAPI(mux))
-	s := &Server{Options: Options{Rate: rate, Log: log}, limits: limits{rate: rate}, handler: routed(mux)}
+	s := &Server{Options: Options{Rate: rate, Log: log}, limits: limits{rate: rate}, held: held{bounds: Bounds{}.orDefault()}, handler: routed(mux)}
 	return s.identified(func(*http.Request) (Caller, error) { return Caller{Role: tlsid.RoleCluster, Name: "local"}, nil })
 }
 
@@ -101,25 +101,25 @@ func (l *local) routes(a huma.API) {
 	huma.Register(a, operation("status", http.MethodGet, "/status", "The agent and its broker"), func(ctx context.Context, _ *struct{}) (*body[api.AgentStatus], error) {
 		return answered(l.home.Status(ctx))
 	})
-	huma.Register(a, operation("list-clusters", http.MethodGet, "/clusters", "The clusters that show themselves to this one"), func(ctx context.Context, in *struct{ Page }) (*body[api.List[api.Cluster]], error) {
+	huma.Register(a, operation("list-clusters", http.MethodGet, "/clusters", "The clusters that show themselves to this one"), func(ctx context.Context, in *struct{ Page }) (*body[page[api.Cluster]], error) {
 		items, err := l.away.Clusters(ctx)
 		return answered(cut(items, in.Page), err)
 	})
 	huma.Register(a, operation("get-cluster", http.MethodGet, "/clusters/{cluster}", "One cluster"), func(ctx context.Context, in *ClusterPath) (*body[api.Envelope[api.Cluster]], error) {
 		return answered(l.away.Cluster(ctx, in.Cluster))
 	})
-	huma.Register(a, operation("search-catalog", http.MethodGet, "/catalog", "The offers that are shown to this cluster"), func(ctx context.Context, in *CatalogSearch) (*body[api.List[api.Listing]], error) {
+	huma.Register(a, operation("search-catalog", http.MethodGet, "/catalog", "The offers that are shown to this cluster"), func(ctx context.Context, in *CatalogSearch) (*body[page[api.Listing]], error) {
 		q, err := in.query()
 		if err != nil {
 			return nil, err
 		}
 		items, err := l.away.Catalog(ctx, q)
-		return answered(api.List[api.Listing]{Items: items}, err)
+		return answered(page[api.Listing]{Items: items, whole: true}, err)
 	})
 	huma.Register(a, operation("get-offer", http.MethodGet, "/catalog/{cluster}/{name}", "One offer"), func(ctx context.Context, in *OfferPath) (*body[api.Envelope[api.Listing]], error) {
 		return answered(l.away.Offer(ctx, in.Cluster, in.Name))
 	})
-	huma.Register(a, operation("list-offers", http.MethodGet, "/offers", "What this cluster sells"), func(ctx context.Context, in *struct{ Page }) (*body[api.List[api.OwnOffer]], error) {
+	huma.Register(a, operation("list-offers", http.MethodGet, "/offers", "What this cluster sells"), func(ctx context.Context, in *struct{ Page }) (*body[page[api.OwnOffer]], error) {
 		items, err := l.home.Offers(ctx)
 		return answered(cut(items, in.Page), err)
 	})
@@ -134,14 +134,14 @@ func (l *local) routes(a huma.API) {
 	}) (*struct{}, error) {
 		return nil, wrap(l.home.DeleteOffer(ctx, in.Name))
 	})
-	huma.Register(a, operation("list-contracts", http.MethodGet, "/contracts", "What this cluster bought and sold"), func(ctx context.Context, in *struct{ Page }) (*body[api.List[api.Deal]], error) {
+	huma.Register(a, operation("list-contracts", http.MethodGet, "/contracts", "What this cluster bought and sold"), func(ctx context.Context, in *struct{ Page }) (*body[page[api.Deal]], error) {
 		items, err := l.home.Deals(ctx)
 		return answered(cut(items, in.Page), err)
 	})
 	huma.Register(a, operation("reclaim", http.MethodPost, "/contracts/{id}/reclaim", "Take back what this cluster sold, with its notice"), func(ctx context.Context, in *ReservationPath) (*body[api.Reclaimed], error) {
 		return answered(l.home.Reclaim(ctx, in.ID))
 	})
-	huma.Register(a, operation("list-approvals", http.MethodGet, "/approvals", "What waits for a person of this cluster"), func(ctx context.Context, in *struct{ Page }) (*body[api.List[api.Approval]], error) {
+	huma.Register(a, operation("list-approvals", http.MethodGet, "/approvals", "What waits for a person of this cluster"), func(ctx context.Context, in *struct{ Page }) (*body[page[api.Approval]], error) {
 		items, err := l.home.Approvals(ctx)
 		return answered(cut(items, in.Page), err)
 	})
@@ -158,7 +158,7 @@ func (l *local) routes(a huma.API) {
 		}
 		return answered(l.away.Evaluate(ctx, r))
 	})
-	huma.Register(a, operation("list-reservations", http.MethodGet, "/reservations", "The reservations of this cluster"), func(ctx context.Context, in *struct{ Page }) (*body[api.List[api.Reservation]], error) {
+	huma.Register(a, operation("list-reservations", http.MethodGet, "/reservations", "The reservations of this cluster"), func(ctx context.Context, in *struct{ Page }) (*body[page[api.Reservation]], error) {
 		items, err := l.away.Reservations(ctx)
 		return answered(cut(items, in.Page), err)
 	})
@@ -174,7 +174,7 @@ func (l *local) routes(a huma.API) {
 	huma.Register(a, operation("release", http.MethodPost, "/reservations/{id}/release", "Delete the request behind a reservation", noContent), func(ctx context.Context, in *ReservationPath) (*struct{}, error) {
 		return nil, wrap(l.home.ReleaseReservation(ctx, in.ID))
 	})
-	huma.Register(a, operation("list-requests", http.MethodGet, "/requests", "The ResourceRequests of this cluster"), func(ctx context.Context, in *struct{ Page }) (*body[api.List[api.RequestStatus]], error) {
+	huma.Register(a, operation("list-requests", http.MethodGet, "/requests", "The ResourceRequests of this cluster"), func(ctx context.Context, in *struct{ Page }) (*body[page[api.RequestStatus]], error) {
 		items, err := l.home.Requests(ctx)
 		return answered(cut(items, in.Page), err)
 	})
@@ -196,7 +196,7 @@ func (l *local) routes(a huma.API) {
 	huma.Register(a, operation("evict", http.MethodPost, "/peers/{cluster}/evict", "End all that another cluster has reserved here"), func(ctx context.Context, in *ClusterPath) (*body[api.Eviction], error) {
 		return answered(l.home.Evict(ctx, in.Cluster))
 	})
-	huma.Register(a, operation("list-peers", http.MethodGet, "/peers", "The clusters whose keys are known here"), func(ctx context.Context, in *struct{ Page }) (*body[api.List[api.KnownPeer]], error) {
+	huma.Register(a, operation("list-peers", http.MethodGet, "/peers", "The clusters whose keys are known here"), func(ctx context.Context, in *struct{ Page }) (*body[page[api.KnownPeer]], error) {
 		items, err := l.home.Peers(ctx)
 		return answered(cut(items, in.Page), err)
 	})
@@ -215,7 +215,7 @@ func (l *local) routes(a huma.API) {
 	huma.Register(a, operation("resume", http.MethodPost, "/peers/{cluster}/resume", "End a suspension"), func(ctx context.Context, in *ClusterPath) (*body[api.Envelope[api.KnownPeer]], error) {
 		return answered(l.home.Resume(ctx, in.Cluster))
 	})
-	huma.Register(a, operation("list-brokers", http.MethodGet, "/brokers", "The brokers that this cluster deals with"), func(ctx context.Context, in *struct{ Page }) (*body[api.List[api.KnownBroker]], error) {
+	huma.Register(a, operation("list-brokers", http.MethodGet, "/brokers", "The brokers that this cluster deals with"), func(ctx context.Context, in *struct{ Page }) (*body[page[api.KnownBroker]], error) {
 		items, err := l.home.Brokers(ctx)
 		return answered(cut(items, in.Page), err)
 	})

@@ -49,7 +49,7 @@ func (s *Server) memberPayload(m *market.Member) api.Envelope[api.Member] {
 	return api.Envelope[api.Member]{ID: m.Cluster, Payload: p}
 }
 
-func (s *Server) listMembers(ctx context.Context, in *struct{ Page }) (*body[api.List[api.Member]], error) {
+func (s *Server) listMembers(ctx context.Context, in *struct{ Page }) (*body[page[api.Member]], error) {
 	if err := operator(ctx); err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (s *Server) listMembers(ctx context.Context, in *struct{ Page }) (*body[api
 	for _, m := range members {
 		items = append(items, s.memberPayload(m))
 	}
-	return &body[api.List[api.Member]]{cut(items, in.Page)}, wrap(err)
+	return &body[page[api.Member]]{cut(items, in.Page)}, wrap(err)
 }
 
 func (s *Server) setMember(ctx context.Context, in *struct {
@@ -108,7 +108,7 @@ func (s *Server) setCaps(ctx context.Context, in *struct {
 	return &body[api.Envelope[api.Member]]{s.memberPayload(out.Member)}, nil
 }
 
-func (s *Server) listTokens(ctx context.Context, in *struct{ Page }) (*body[api.List[api.Token]], error) {
+func (s *Server) listTokens(ctx context.Context, in *struct{ Page }) (*body[page[api.Token]], error) {
 	if err := operator(ctx); err != nil {
 		return nil, err
 	}
@@ -118,7 +118,7 @@ func (s *Server) listTokens(ctx context.Context, in *struct{ Page }) (*body[api.
 			items = append(items, api.Envelope[api.Token]{ID: t.ID, Payload: api.Token{Cluster: t.Cluster, Expires: t.Expires.Meta(), UsedBy: t.UsedBy}})
 		}
 	})
-	return &body[api.List[api.Token]]{cut(items, in.Page)}, wrap(err)
+	return &body[page[api.Token]]{cut(items, in.Page)}, wrap(err)
 }
 
 const (

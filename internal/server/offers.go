@@ -76,7 +76,7 @@ func (in *CatalogSearch) query() (api.CatalogQuery, error) {
 // maxFrom is more than there are offers.
 const maxFrom = 1 << 30
 
-func (s *Server) catalog(ctx context.Context, in *CatalogSearch) (*body[api.List[api.Listing]], error) {
+func (s *Server) catalog(ctx context.Context, in *CatalogSearch) (*body[page[api.Listing]], error) {
 	card, err := s.looker(ctx)
 	if err != nil {
 		return nil, err
@@ -94,14 +94,14 @@ func (s *Server) catalog(ctx context.Context, in *CatalogSearch) (*body[api.List
 	now := s.Exchange.Now()
 	found := s.Engine.Catalog(s.Exchange.View(), card, query, now, from+in.Limit+1)
 	found = found[min(from, len(found)):]
-	list := api.List[api.Listing]{Items: []api.Envelope[api.Listing]{}}
+	list := page[api.Listing]{after: func(sent int) string { return fmt.Sprintf("%08d", from+sent) }}
 	for i := range found[:min(len(found), in.Limit)] {
 		list.Items = append(list.Items, listing(&found[i], now, cmp.Or(query.For, time.Hour)))
 	}
 	if len(found) > in.Limit {
-		list.Continue = fmt.Sprintf("%08d", from+in.Limit)
+		list.Continue = list.after(in.Limit)
 	}
-	return &body[api.List[api.Listing]]{list}, nil
+	return &body[page[api.Listing]]{list}, nil
 }
 
 func (s *Server) getOffer(ctx context.Context, in *OfferPath) (*body[api.Envelope[api.Listing]], error) {

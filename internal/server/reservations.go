@@ -233,7 +233,7 @@ func (s *Server) listReservations(ctx context.Context, in *struct {
 	Page
 	Role  string    `query:"role" enum:"consumer,provider" doc:"only those where the caller has this role"`
 	State api.State `query:"state" enum:"Pending,Held,Reserved,Active,Releasing,Released,Rejected,Failed,Expired" doc:"only those in this state"`
-}) (*body[api.List[api.Reservation]], error) {
+}) (*body[page[api.Reservation]], error) {
 	c := CallerOf(ctx)
 	if c.Role != tlsid.RoleOperator {
 		if _, err := s.member(ctx); err != nil {
@@ -269,7 +269,7 @@ func (s *Server) listReservations(ctx context.Context, in *struct {
 		}
 		items = append(items, e)
 	}
-	return &body[api.List[api.Reservation]]{cut(items, in.Page)}, nil
+	return &body[page[api.Reservation]]{cut(items, in.Page)}, nil
 }
 
 func (s *Server) getReservation(ctx context.Context, in *ReservationPath) (*tagged[api.Reservation], error) {

@@ -3,6 +3,8 @@ package server
 import (
 	"net/http"
 	"path"
+	"strings"
+	"sync"
 
 	"github.com/bourse-dev/bourse/api"
 )
@@ -17,6 +19,13 @@ const (
 // in its own words, or redirect.
 func routed(mux *http.ServeMux) http.Handler {
 	mux.HandleFunc("/", noRoute)
+	describe := sync.OnceFunc(func() { // the REST framework makes these at their first call, and nothing there keeps two calls apart
+		for _, document := range []string{"/openapi.json", "/openapi.yaml", "/openapi-3.0.json", "/openapi-3.0.yaml"} {
+			if call, err := http.NewRequest(http.MethodGet, document, nil); err == nil {
+				_ = Inside(mux, call)
+			}
+		}
+	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case headerSize(r.Header) > maxHeader:
@@ -24,6 +33,9 @@ func routed(mux *http.ServeMux) http.Handler {
 		case path.Clean("/"+r.URL.Path) != r.URL.Path:
 			noRoute(w, r)
 		default:
+			if strings.HasPrefix(r.URL.Path, "/openapi") {
+				describe()
+			}
 			mux.ServeHTTP(w, r)
 		}
 	})

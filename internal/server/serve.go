@@ -1,13 +1,18 @@
 package server
 
 import (
+	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 )
@@ -34,18 +39,29 @@ func ListenSocket(path string) (net.Listener, error) {
 // grace is how long a listener that ends waits for calls, and then for watches.
 const grace = 5 * time.Second
 
-// Serve serves until ctx ends, then lets calls that have begun end. Whoever ends it ends its watches, too.
+// Serve serves until ctx ends, then lets calls that have begun end. Whoever ends it ends its watches, too. What peers may hold open at the
+// listener is bounded.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
+	return serve(ctx, newGate(l, Bounds{}), h, Bounds{})
+}
+
+// ServeTLS is Serve over TLS, within bounds of its own. The listener is one without TLS.
+func ServeTLS(ctx context.Context, l net.Listener, config *tls.Config, h http.Handler, b Bounds) error {
+	return serve(ctx, tls.NewListener(newGate(l, b), config), h, b)
+}
+
+func serve(ctx context.Context, l net.Listener, h http.Handler, b Bounds) error {
 	lasting, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	lines := &lines{lasting: lasting}
 	s := &http.Server{
-		Handler: h, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: maxWire, IdleTimeout: 2 * time.Minute,
-		ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
-			return context.WithValue(ctx, connectionKey{}, &connection{lines: lines})
+		Handler: flowing(h, b.orDefault()), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: maxWire, IdleTimeout: 2 * time.Minute, ErrorLog: log.New(complaints{}, "", 0),
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, connectionKey{}, &connection{lines: lines, guest: guestOf(c)})
 		},
 	}
 	closeUnused(s)
+	follow(s)
 	stopped := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(stopped)
@@ -63,6 +79,19 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	defer time.AfterFunc(grace, end).Stop()
 	lines.open.Wait()
 	return nil
+}
+
+// complaints are what net/http logs. What strangers do in a handshake is counted instead: they could fill the log.
+type complaints struct{}
+
+// Write implements io.Writer.
+func (complaints) Write(line []byte) (int, error) {
+	if bytes.HasPrefix(line, []byte("http: TLS handshake error")) {
+		refused("handshakes")
+	} else {
+		slog.Warn(strings.TrimSpace(string(line)))
+	}
+	return len(line), nil
 }
 
 // closeUnused makes a server that stops close connections on which nothing was ever asked, which clients open in

@@ -36,6 +36,8 @@ type Options struct {
 	URL string
 	// Rate is how many calls a second one identity may make; the burst is twice that. Default 500.
 	Rate float64
+	// Bounds are what one caller may hold open.
+	Bounds Bounds
 	// Caps are the most that one consumer may have. Default: no bound.
 	Caps market.Caps
 	// InForce says whether a document of a cluster is in force in that cluster's own Ledger; a connector, which has that Ledger, sets it
@@ -48,6 +50,7 @@ type Options struct {
 type Server struct {
 	Options
 	limits  limits
+	held    held
 	mail    mail
 	stalls  stalls
 	lineage string
@@ -67,7 +70,7 @@ func New(o Options) *Server {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	s := &Server{Options: o, limits: limits{rate: o.Rate}, lineage: o.Exchange.Lineage(), started: o.Exchange.Now()}
+	s := &Server{Options: o, limits: limits{rate: o.Rate}, held: held{bounds: o.Bounds.orDefault()}, lineage: o.Exchange.Lineage(), started: o.Exchange.Now()}
 	mux := http.NewServeMux()
 	s.mux, s.api = mux, newAPI(mux)
 	s.open = map[string]bool{api.Prefix + "/join": true, api.Prefix + "/renew": true, "/openapi.json": true, "/openapi.yaml": true}

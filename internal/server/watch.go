@@ -63,6 +63,10 @@ func (s *Server) watch(ctx context.Context, in *struct {
 		complete := revision == 0 || lineage != w.Lineage || revision > w.Revision
 		err := s.takeOver(writer, r, caller.Until, func(ctx context.Context, l line) {
 			defer w.Close()
+			defer s.held.watch(cluster, func() {
+				w.GiveWay()
+				time.AfterFunc(lastWord, func() { _ = l.conn.Close() })
+			})()
 			stream{s, l, caller, w.Lineage, map[string]api.MemberState{}, window}.run(ctx, w, complete)
 		})
 		if err != nil {
@@ -101,13 +105,18 @@ type stream struct {
 func (t stream) run(ctx context.Context, w *exchange.Watch, complete bool) {
 	mail := t.s.mail.open(t.caller.Name, w.Wake)
 	defer mail.close()
-	events := []api.WatchEvent{{Type: api.WatchSnapshot, Complete: complete}}
-	events = mail.read(t.standings(t.objects(events, w.Snapshot), w.Met()))
-	last, checked := w.Revision, time.Now()
-	for t.tell(w, events, last) == nil {
+	begin := func(events *events) error {
+		return events.add(api.WatchEvent{Type: api.WatchSnapshot, Complete: complete})
+	}
+	changed, last, checked := w.Snapshot, w.Revision, time.Now()
+	w.Snapshot = nil // a watch lasts for days, and keeps no old records for so long
+	for t.tell(w, begin, changed, mail, last) == nil {
 		next, cancel := context.WithTimeout(ctx, quiet)
-		changed, revision, err := w.Next(next)
+		var revision uint64
+		var err error
+		changed, revision, err = w.Next(next)
 		cancel()
+		begin = nil
 		if now := time.Now(); err == nil && now.Sub(checked) > quiet || errors.Is(err, context.DeadlineExceeded) {
 			checked = now
 			if t.caller.Still != nil {
@@ -118,44 +127,64 @@ func (t stream) run(ctx context.Context, w *exchange.Watch, complete bool) {
 		case ctx.Err() != nil:
 			return
 		case errors.Is(err, context.DeadlineExceeded):
-			events = nil
+			changed = nil
 		case err != nil:
-			_ = t.write([]api.WatchEvent{{Type: api.WatchEnd, Error: api.Errorf(api.CodeUnavailable, "%s", err).Fix("watch again with the last token; agents do so by themselves")}})
+			_ = t.write([]api.WatchEvent{{Type: api.WatchEnd, Error: ended(err)}})
 			return
 		default:
 			last = revision
-			events = mail.read(t.standings(t.objects(nil, changed), w.Met()))
 		}
 	}
 }
 
-// tell writes events, what is news of the catalog, and the bookmark that says so.
-func (t stream) tell(w *exchange.Watch, events []api.WatchEvent, revision uint64) error {
-	if t.window != nil {
-		if err := t.write(events); err != nil {
-			return err
-		}
-		if err := t.window.tell(w, t); err != nil {
-			return err
-		}
-		events = nil
+// ended is why a watch ends.
+func ended(err error) *api.Error {
+	if errors.Is(err, exchange.ErrGivesWay) {
+		return api.Errorf(api.CodeTooManyRequests, "%s", err).Fix("open fewer watches: one is enough")
 	}
-	return t.write(append(events, t.bookmark(revision)))
+	return api.Errorf(api.CodeUnavailable, "%s", err).Fix("watch again with the last token; agents do so by themselves")
+}
+
+// tell writes what begins, what changed, what came by mail, what is news of the catalog, and the bookmark that says so.
+func (t stream) tell(w *exchange.Watch, begin func(*events) error, changed []*market.Reservation, mail *mailbox, revision uint64) error {
+	return t.send(func(events *events) error {
+		if begin != nil {
+			if err := begin(events); err != nil {
+				return err
+			}
+		}
+		if err := t.objects(events, changed); err != nil {
+			return err
+		}
+		for _, e := range mail.read(t.standings(nil, w.Met())) {
+			if err := events.add(e); err != nil {
+				return err
+			}
+		}
+		if t.window != nil {
+			if err := t.window.tell(w, events); err != nil {
+				return err
+			}
+		}
+		return events.add(t.bookmark(revision))
+	})
 }
 
 func (t stream) bookmark(revision uint64) api.WatchEvent {
 	return api.WatchEvent{Type: api.WatchBookmark, Token: token(t.lineage, revision)}
 }
 
-func (t stream) objects(events []api.WatchEvent, records []*market.Reservation) []api.WatchEvent {
+func (t stream) objects(events *events, records []*market.Reservation) error {
 	for _, r := range records {
 		if !r.Concerns(t.caller.Name) {
 			continue
 		}
 		object := t.s.reservation(r, nil, t.caller.Name, t.lineage)
-		events = append(events, api.WatchEvent{Type: api.WatchReservation, Object: &object})
+		if err := events.add(api.WatchEvent{Type: api.WatchReservation, Object: &object}); err != nil {
+			return err
+		}
 	}
-	return events
+	return nil
 }
 
 // standings tells how far the other parties of the caller's reservations are members, where that is news to it. A cluster that hides

@@ -47,10 +47,10 @@ func (s *Server) openWindow(ctx context.Context, cluster string, w *exchange.Wat
 }
 
 // tell writes what is news of the catalog, a few sellers at a time.
-func (v *window) tell(w *exchange.Watch, t stream) error {
+func (v *window) tell(w *exchange.Watch, events *events) error {
 	changes, everything := w.Catalog() // before the view that is read
 	if v.complete || everything {
-		return v.tellAll(t)
+		return v.tellAll(events)
 	}
 	view, now := v.s.Exchange.View(), v.s.Exchange.Now()
 	if !v.opened {
@@ -58,10 +58,10 @@ func (v *window) tell(w *exchange.Watch, t stream) error {
 		v.resume(view)
 		for _, change := range changes {
 			if l := view.Listing(change.Seller); l != nil && !v.told(l.Slot) {
-				return v.tellAll(t) // its reader may have been shown it before, which nothing here remembers
+				return v.tellAll(events) // its reader may have been shown it before, which nothing here remembers
 			}
 		}
-		if err := t.write([]api.WatchEvent{{Type: api.WatchCatalog}}); err != nil {
+		if err := events.add(api.WatchEvent{Type: api.WatchCatalog}); err != nil {
 			return err
 		}
 	}
@@ -70,22 +70,22 @@ func (v *window) tell(w *exchange.Watch, t stream) error {
 		if l == nil {
 			continue
 		}
-		if err := v.tellSeller(l, now, change.Lease, t); err != nil {
+		if err := v.tellSeller(l, now, change.Lease, events); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (v *window) tellAll(t stream) error {
+func (v *window) tellAll(events *events) error {
 	v.complete, v.opened, v.shown = false, true, nil
-	if err := t.write([]api.WatchEvent{{Type: api.WatchCatalog, Complete: true}}); err != nil {
+	if err := events.add(api.WatchEvent{Type: api.WatchCatalog, Complete: true}); err != nil {
 		return err
 	}
 	view, now := v.s.Exchange.View(), v.s.Exchange.Now()
 	for slot := range view.Len() {
 		if l := view.At(slot); len(l.Offers) > 0 {
-			if err := v.tellSeller(l, now, false, t); err != nil {
+			if err := v.tellSeller(l, now, false, events); err != nil {
 				return err
 			}
 		}
@@ -131,7 +131,7 @@ func (v *window) mark(slot int, shown bool) (before bool) {
 }
 
 // tellSeller writes what a seller shows, unless it shows nothing and never did.
-func (v *window) tellSeller(l *market.Listing, now market.Time, lease bool, t stream) error {
+func (v *window) tellSeller(l *market.Listing, now market.Time, lease bool, events *events) error {
 	card := v.card(v.s.Exchange.View())
 	var shown []*market.Offer
 	for _, o := range l.Offers {
@@ -147,7 +147,7 @@ func (v *window) tellSeller(l *market.Listing, now market.Time, lease bool, t st
 	if err != nil {
 		return err
 	}
-	return t.writeLines(lines)
+	return events.addLines(lines)
 }
 
 // stalls remembers the events of sellers, encoded.

@@ -18,8 +18,6 @@ import (
 	"strings"
 	"time"
 
-	"crypto/tls"
-
 	"golang.org/x/sync/errgroup"
 
 	"github.com/bourse-dev/bourse/internal/broker"
@@ -225,8 +223,8 @@ func serveBare(ctx context.Context, dir string, ready chan<- string) error {
 	config := authority.ServerConfig()
 	config.NextProtos = []string{"http/1.1"}
 	ready <- "https://" + l.Addr().String()
-	return server.Serve(ctx, tls.NewListener(l, config), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return server.ServeTLS(ctx, l, config, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.WriteHeader(http.StatusNoContent)
-	}))
+	}), server.Bounds{})
 }

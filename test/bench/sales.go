@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net"
@@ -130,7 +129,7 @@ func newMarketplace(ctx context.Context, c *lab.Cluster, running *sync.WaitGroup
 		return nil, err
 	}
 	s := server.New(server.Options{Exchange: m.market, Engine: match.New(), URL: m.url, Rate: 1e6, Log: log})
-	running.Go(func() { _ = server.Serve(ctx, tls.NewListener(listener, tlsConfig), s.For(m.caller)) })
+	running.Go(func() { _ = server.ServeTLS(ctx, listener, tlsConfig, s.For(m.caller), server.Bounds{}) })
 	context.AfterFunc(ctx, func() { _ = listener.Close() })
 	return m, nil
 }

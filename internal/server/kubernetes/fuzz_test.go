@@ -67,14 +67,16 @@ func FuzzStream(f *testing.F) {
 				runtime.Gosched()
 				continue
 			}
-			if a.Status != http.StatusOK || a.From != int64(got.Len()) || len(a.Body) > kubernetes.MaxPiece || !utf8.ValidString(a.Body) {
+			if a.Status != http.StatusOK || a.From > int64(got.Len()) || len(a.Body) > kubernetes.MaxPiece || !utf8.ValidString(a.Body) {
 				t.Fatalf("after %d of %d bytes: %d bytes from %d, done: %t", got.Len(), len(whole), len(a.Body), a.From, a.Done)
 			}
-			got.WriteString(a.Body)
+			if already := got.Len() - int(a.From); already < len(a.Body) {
+				got.WriteString(a.Body[already:])
+			}
 			if a.Done {
 				break
 			}
-			s.read(int64(got.Len()))
+			s.read(int64(got.Len()) - int64(step)%5) // what is acknowledged ends anywhere
 		}
 		if got.String() != whole {
 			t.Errorf("%d bytes became %d", len(whole), got.Len())

@@ -170,11 +170,16 @@ func (s *stream) end() {
 	s.wake()
 }
 
-// read notes that the member has read so many bytes of the answer.
+// read notes that the member has read so many bytes of the answer. A character of which it has read a part is kept whole: what begins with the
+// rest of it would be no text.
 func (s *stream) read(upTo int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n := min(upTo-s.base, int64(len(s.rest))); n > 0 {
+	n := min(upTo-s.base, int64(len(s.rest)))
+	for n > 0 && n < int64(len(s.rest)) && !utf8.RuneStart(s.rest[n]) {
+		n--
+	}
+	if n > 0 {
 		s.base, s.rest = s.base+n, append([]byte(nil), s.rest[n:]...)
 		s.room.Broadcast()
 	}

@@ -36,6 +36,8 @@ import (
 type Options struct {
 	// Rate is how many calls a second one identity may make; 0 is more than a test makes.
 	Rate float64
+	// Bounds are what one caller may hold open, there and at the listener.
+	Bounds server.Bounds
 	// Caps are what every consumer may have; none is no bound.
 	Caps market.Caps
 	// Clock is the exchange's; nil is the machine's.
@@ -91,27 +93,27 @@ func Start(t testing.TB, o Options) *Federation {
 	engine := match.New()
 	f.queue = queue.New(f.Exchange, engine, Silent())
 	f.Server = server.New(server.Options{
-		Exchange: f.Exchange, Engine: engine, Queue: f.queue, Authority: f.Authority, URL: f.URL, Rate: o.Rate, Caps: o.Caps, Log: Silent(),
+		Exchange: f.Exchange, Engine: engine, Queue: f.queue, Authority: f.Authority, URL: f.URL, Rate: o.Rate, Caps: o.Caps, Bounds: o.Bounds, Log: Silent(),
 	})
 	config := f.Authority.ServerConfig()
 	config.NextProtos = []string{"http/1.1"}
-	f.run(tls.NewListener(listener, config), o.Before)
+	f.run(listener, config, o)
 	f.asOperator(filepath.Join(dir, "operator"))
 	return f
 }
 
 // run serves until the test ends; the market outlives the listener, as in a broker.
-func (f *Federation) run(l net.Listener, before func(context.Context, *Federation, http.Handler) http.Handler) {
+func (f *Federation) run(l net.Listener, config *tls.Config, o Options) {
 	serving, stopServing := context.WithCancel(context.Background())
 	trading, stopTrading := context.WithCancel(context.Background())
 	members := f.Server.Members()
-	if before != nil {
-		members = before(serving, f, members)
+	if o.Before != nil {
+		members = o.Before(serving, f, members)
 	}
 	served, traded, waited := make(chan error, 1), make(chan error, 1), make(chan error, 1)
 	go func() { traded <- f.Exchange.Run(trading) }()
 	go func() { waited <- f.queue.Run(serving) }()
-	go func() { served <- server.Serve(serving, l, members) }()
+	go func() { served <- server.ServeTLS(serving, l, config, members, o.Bounds) }()
 	f.t.Cleanup(func() {
 		f.Exchange.EndWatches()
 		stopServing()

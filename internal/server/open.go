@@ -1,0 +1,149 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// What peers of all listeners of this process hold open.
+var openConnections, openCalls, openWatches atomic.Int64
+
+var turnedAway = prometheus.NewCounterVec(prometheus.CounterOpts{
+	Name: "bourse_server_refused_total", Help: "What was refused, or ended, because a peer holds too much open, calls too often or is too slow.",
+}, []string{"reason"})
+
+// Metrics are what the listeners of this process count.
+func Metrics() []prometheus.Collector {
+	all := []prometheus.Collector{turnedAway}
+	for what, n := range map[string]*atomic.Int64{"connections": &openConnections, "calls": &openCalls, "watches": &openWatches} {
+		all = append(all, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "bourse_server_open", Help: "What peers hold open: connections, calls, watches.", ConstLabels: prometheus.Labels{"what": what},
+		}, func() float64 { return float64(n.Load()) }))
+	}
+	return all
+}
+
+func refused(reason string) { turnedAway.WithLabelValues(reason).Inc() }
+
+// largeBody is from how many bytes on a body is large.
+const largeBody = 64 << 10
+
+// held bounds what each caller has in hand.
+type held struct {
+	bounds Bounds
+
+	mu      sync.Mutex
+	callers map[string]*hands
+	watches map[string][]*watching // by cluster, oldest first
+}
+
+// hands are those of one caller, as long as it has something in them.
+type hands struct {
+	users        int
+	calls, large *semaphore.Weighted
+}
+
+type inHandKey struct{}
+
+// take has a call of a caller begin, when its turn has come. Let it go afterwards. A call that is made within another counts as one with it.
+// Errors: TooManyRequests.
+func (h *held) take(r *http.Request, caller string) (ctx context.Context, let func(), err error) {
+	ctx = r.Context()
+	if ctx.Value(inHandKey{}) != nil {
+		return ctx, func() {}, nil
+	}
+	h.mu.Lock()
+	mine := h.callers[caller]
+	if mine == nil {
+		if h.callers == nil {
+			h.callers = map[string]*hands{}
+		}
+		mine = &hands{calls: semaphore.NewWeighted(int64(h.bounds.Calls)), large: semaphore.NewWeighted(int64(h.bounds.Large))}
+		h.callers[caller] = mine
+	}
+	mine.users++
+	h.mu.Unlock()
+	leave := func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if mine.users--; mine.users == 0 {
+			delete(h.callers, caller)
+		}
+	}
+	wait, cancel := context.WithTimeout(ctx, h.bounds.Patience)
+	defer cancel()
+	if err := mine.calls.Acquire(wait, 1); err != nil {
+		leave()
+		refused("calls")
+		return nil, nil, api.Errorf(api.CodeTooManyRequests, "%s has %d calls in hand", caller, h.bounds.Calls).Fix("wait for answers before calling again")
+	}
+	large := r.ContentLength < 0 || r.ContentLength > largeBody
+	if large {
+		if err := mine.large.Acquire(wait, 1); err != nil {
+			mine.calls.Release(1)
+			leave()
+			refused("large_bodies")
+			return nil, nil, api.Errorf(api.CodeTooManyRequests, "%s has %d calls in hand whose bodies have more than %d bytes, or do not say how many", caller, h.bounds.Large, largeBody).
+				Fix("wait for their answers before sending more")
+		}
+	}
+	openCalls.Add(1)
+	return context.WithValue(ctx, inHandKey{}, true), func() {
+		if large {
+			mine.large.Release(1)
+		}
+		mine.calls.Release(1)
+		leave()
+		openCalls.Add(-1)
+	}, nil
+}
+
+// watching is a watch that is open.
+type watching struct{ end func() }
+
+// watch has a cluster watch. Of more watches than it may have the oldest ends: where a cluster has lost connections without a word, the newest is
+// the one that it reads. Let it go afterwards.
+func (h *held) watch(cluster string, end func()) (let func()) {
+	w := &watching{end}
+	h.mu.Lock()
+	if h.watches == nil {
+		h.watches = map[string][]*watching{}
+	}
+	all := append(h.watches[cluster], w)
+	var old *watching
+	if len(all) > h.bounds.Watches {
+		old, all = all[0], all[1:]
+	}
+	h.watches[cluster] = all
+	h.mu.Unlock()
+	if old != nil {
+		refused("watches")
+		old.end()
+	}
+	openWatches.Add(1)
+	return func() {
+		openWatches.Add(-1)
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		var rest []*watching
+		for _, other := range h.watches[cluster] {
+			if other != w {
+				rest = append(rest, other)
+			}
+		}
+		if h.watches[cluster] = rest; len(rest) == 0 {
+			delete(h.watches, cluster)
+		}
+	}
+}
+
+// lastWord is how long a watch that ends has to say so.
+const lastWord = time.Second

@@ -1,0 +1,337 @@
+package server_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/server"
+	"github.com/bourse-dev/bourse/internal/server/servertest"
+)
+
+const prefix = "/apis/bourse.dev/v1alpha1"
+
+// dial opens a connection as a member does, with little room for what it does not read.
+func dial(t *testing.T, f *servertest.Federation, by *http.Client) net.Conn {
+	t.Helper()
+	raw, err := net.Dial("tcp", strings.TrimPrefix(f.URL, "https://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { raw.Close() })
+	_ = raw.(*net.TCPConn).SetReadBuffer(4 << 10)
+	config := by.Transport.(*http.Transport).TLSClientConfig.Clone()
+	config.ServerName = "127.0.0.1"
+	return tls.Client(raw, config)
+}
+
+func ask(t *testing.T, c net.Conn, text string) {
+	t.Helper()
+	if _, err := io.WriteString(c, text); err != nil {
+		t.Error(err)
+	}
+}
+
+// ends demands that a connection is ended by the server within a time, and returns what came before.
+func ends(t *testing.T, c net.Conn, within time.Duration) string {
+	t.Helper()
+	_ = c.SetReadDeadline(time.Now().Add(within))
+	said, err := io.ReadAll(c)
+	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
+		t.Errorf("the connection is still open after %s", within)
+	}
+	return string(said)
+}
+
+// A member has as many watches as it may, the newest. What ends says why, and another member's watch stays.
+func TestWatchesOfOneMember(t *testing.T) {
+	const may, opened = 3, 12
+	f := servertest.Start(t, servertest.Options{Bounds: server.Bounds{Watches: may}})
+	rome, milan := f.Join("rome"), f.Join("milan")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer cancel()
+	ended := make(chan error, opened)
+	open := func(of *servertest.Member, ended chan<- error) {
+		t.Helper()
+		begun := make(chan struct{})
+		begin := sync.OnceFunc(func() { close(begun) })
+		all.Go(func() {
+			err := of.Watch(ctx, "", func(api.WatchEvent) error { begin(); return nil })
+			if ctx.Err() == nil {
+				ended <- err
+			}
+		})
+		<-begun
+	}
+	others := make(chan error, 1)
+	open(milan, others)
+	for range opened {
+		open(rome, ended)
+	}
+	for range opened - may {
+		select {
+		case err := <-ended:
+			if api.CodeOf(err) != api.CodeTooManyRequests {
+				t.Errorf("a watch ended with %v", err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatal("the member keeps its watches")
+		}
+	}
+	milan.Advertise("8") // the newest tell on
+	select {
+	case err := <-ended:
+		t.Errorf("one watch more ended: %v", err)
+	case err := <-others:
+		t.Errorf("another's watch ended: %v", err)
+	case <-time.After(100 * time.Millisecond):
+	}
+}
+
+// To open a watch costs the market more than other calls, and so it counts as many.
+func TestWatchesAreNotOpenedOften(t *testing.T) {
+	f := servertest.Start(t, servertest.Options{Rate: 100})
+	rome := f.Join("rome")
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	enough := errors.New("enough")
+	for range 20 {
+		err := rome.Watch(ctx, "", func(api.WatchEvent) error { return enough })
+		if api.CodeOf(err) == api.CodeTooManyRequests {
+			return
+		}
+		if !errors.Is(err, enough) {
+			t.Fatal(err)
+		}
+	}
+	t.Error("twenty watches were opened at once")
+}
+
+// Whoever does not read loses its connection, whoever reads slowly gets all.
+func TestSlowReaders(t *testing.T) {
+	const slow = 300 * time.Millisecond
+	f := servertest.Start(t, servertest.Options{Bounds: server.Bounds{Slow: slow}})
+	rome := f.Join("rome")
+	many := strings.Repeat("GET /openapi.json HTTP/1.1\r\nHost: broker\r\n\r\n", 300)
+	for range 8 {
+		ask(t, dial(t, f, rome.HTTP), many)
+	}
+	for begun := time.Now(); server.OpenCalls.Load() == 0; time.Sleep(time.Millisecond) {
+		if time.Since(begun) > 5*time.Second {
+			t.Fatal("nobody calls")
+		}
+	}
+	for begun := time.Now(); server.OpenCalls.Load() > 0; time.Sleep(10 * time.Millisecond) {
+		if time.Since(begun) > 10*time.Second {
+			t.Fatalf("%d calls wait for who does not read", server.OpenCalls.Load())
+		}
+	}
+	c := dial(t, f, rome.HTTP)
+	ask(t, c, "GET /openapi.json HTTP/1.1\r\nHost: broker\r\nConnection: close\r\n\r\n")
+	answer, err := http.ReadResponse(bufio.NewReader(slowly{c, slow / 10}), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if said, err := io.ReadAll(answer.Body); err != nil || !strings.HasSuffix(strings.TrimSpace(string(said)), "}") {
+		t.Errorf("an honest slow reader gets %d bytes, %v", len(said), err)
+	}
+}
+
+// slowly reads a little at a time.
+type slowly struct {
+	net.Conn
+	pause time.Duration
+}
+
+func (s slowly) Read(into []byte) (int, error) {
+	time.Sleep(s.pause)
+	return s.Conn.Read(into[:min(len(into), 8<<10)])
+}
+
+// A body has to come: one that does not, or by the byte, ends its connection, also where nobody reads it. One that comes slowly is read.
+func TestSlowBodies(t *testing.T) {
+	const slow = 300 * time.Millisecond
+	f := servertest.Start(t, servertest.Options{Bounds: server.Bounds{Slow: slow}})
+	rome := f.Join("rome")
+	for name, path := range map[string]string{"read": prefix + "/evaluations", "not read": prefix + "/nothing"} {
+		c := dial(t, f, rome.HTTP)
+		ask(t, c, "POST "+path+" HTTP/1.1\r\nHost: broker\r\nContent-Type: application/json\r\nContent-Length: 60000\r\n\r\n{")
+		begun := time.Now()
+		ends(t, c, 10*time.Second)
+		if took := time.Since(begun); took > 5*time.Second {
+			t.Errorf("a body that does not come, %s: its connection lasted %s", name, took)
+		}
+	}
+	c := dial(t, f, rome.HTTP)
+	body := `{` + strings.Repeat(" ", 60_000) + `"request":{"resources":{"cpu":"1"}}}`
+	ask(t, c, fmt.Sprintf("POST %s/evaluations HTTP/1.1\r\nHost: broker\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", prefix, len(body)))
+	for rest := body; rest != ""; time.Sleep(slow / 4) {
+		n := min(len(rest), 4<<10)
+		ask(t, c, rest[:n])
+		rest = rest[n:]
+	}
+	answer, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		said, _ := io.ReadAll(answer.Body)
+		t.Errorf("a body that comes slowly: %d %s", answer.StatusCode, said)
+	}
+}
+
+// Of a member's calls and large bodies only so many are in hand; more wait for a while, and then learn to come again. Others are served.
+func TestCallsInHand(t *testing.T) {
+	for name, c := range map[string]struct {
+		bounds server.Bounds
+		length int
+	}{
+		"calls":        {server.Bounds{Calls: 2, Patience: 100 * time.Millisecond}, 1000},
+		"large bodies": {server.Bounds{Large: 2, Patience: 100 * time.Millisecond}, 100_000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := servertest.Start(t, servertest.Options{Bounds: c.bounds})
+			rome, milan := f.Join("rome"), f.Join("milan")
+			begin := fmt.Sprintf("PUT %s/clusters/rome/advertisement HTTP/1.1\r\nHost: broker\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", prefix, c.length)
+			refused := func() bool {
+				again := dial(t, f, rome.HTTP)
+				ask(t, again, begin+strings.Repeat(" ", c.length))
+				answer, err := http.ReadResponse(bufio.NewReader(again), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer answer.Body.Close()
+				said, _ := io.ReadAll(answer.Body)
+				if answer.StatusCode != http.StatusTooManyRequests {
+					return false
+				}
+				if answer.Header.Get("Retry-After") == "" || !strings.Contains(string(said), "in hand") {
+					t.Errorf("it is refused with %v %s", answer.Header, said)
+				}
+				return true
+			}
+			if refused() {
+				t.Error("the first is refused")
+			}
+			var holding []net.Conn
+			for range 2 {
+				c := dial(t, f, rome.HTTP)
+				ask(t, c, begin)
+				holding = append(holding, c)
+			}
+			for deadline := time.Now().Add(10 * time.Second); !refused(); time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatal("all are taken")
+				}
+			}
+			if _, err := milan.Clusters(t.Context()); err != nil {
+				t.Errorf("another member: %v", err)
+			}
+			for _, c := range holding {
+				_ = c.Close()
+			}
+			for deadline := time.Now().Add(10 * time.Second); refused(); time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatal("what has ended still counts")
+				}
+			}
+		})
+	}
+}
+
+// Connections that say nothing keep no member out, and neither do a hundred members that come at once from one address.
+func TestStrangersMakeWay(t *testing.T) {
+	f := servertest.Start(t, servertest.Options{Bounds: server.Bounds{Connections: 60, Strangers: 8, Hurry: 500 * time.Millisecond}})
+	rome := f.Join("rome")
+	rome.HTTP.CloseIdleConnections()
+	var silent []net.Conn
+	for range 50 {
+		c, err := net.Dial("tcp", strings.TrimPrefix(f.URL, "https://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		silent = append(silent, c)
+	}
+	if _, err := rome.Clusters(t.Context()); err != nil {
+		t.Errorf("a member beside those who say nothing: %v", err)
+	}
+	var all sync.WaitGroup
+	for range 100 {
+		all.Go(func() {
+			hc := f.HTTP(rome.HTTP.Transport.(*http.Transport).TLSClientConfig)
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, f.URL+prefix+"/clusters", nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			answer, err := hc.Do(r)
+			if err != nil {
+				t.Errorf("one of many at once: %v", err)
+				return
+			}
+			answer.Body.Close()
+			hc.CloseIdleConnections()
+		})
+	}
+	all.Wait()
+	_ = silent
+}
+
+// A member has as many connections as it may: one that rests makes way, and where all are busy a call on one more is refused.
+func TestConnectionsOfOneMember(t *testing.T) {
+	const may = 4
+	f := servertest.Start(t, servertest.Options{Bounds: server.Bounds{OfCaller: may}})
+	rome, milan := f.Join("rome"), f.Join("milan")
+	status := func(c net.Conn) int {
+		t.Helper()
+		ask(t, c, "GET "+prefix+"/clusters HTTP/1.1\r\nHost: broker\r\n\r\n")
+		answer, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		_, _ = io.Copy(io.Discard, answer.Body)
+		return answer.StatusCode
+	}
+	var first net.Conn
+	for i := range 3 * may {
+		c := dial(t, f, rome.HTTP)
+		if got := status(c); got != http.StatusOK {
+			t.Errorf("connection %d: %d", i, got)
+		}
+		if first == nil {
+			first = c
+		}
+	}
+	ends(t, first, 10*time.Second)
+	for range may {
+		ask(t, dial(t, f, rome.HTTP), "PUT "+prefix+"/clusters/rome/advertisement HTTP/1.1\r\nHost: broker\r\nContent-Length: 1000\r\n\r\n")
+	}
+	for deadline := time.Now().Add(8 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if status(dial(t, f, rome.HTTP)) == http.StatusTooManyRequests {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("it has as many as it likes")
+		}
+	}
+	if _, err := milan.Clusters(t.Context()); err != nil {
+		t.Errorf("another member: %v", err)
+	}
+}
