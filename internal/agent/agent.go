@@ -315,7 +315,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 		}
 		demand.Roots = append(demand.Roots, root)
 	}
-	reach := relay{broker, open}
+	reach := relay{broker, open, ledger}
 	gate := &provider.Gate{
 		Cluster: cluster, Key: m.key, Former: m.former(), Market: ledger, Engine: engine, Broker: broker, Log: log, Trust: demand, Fresh: advertiser.Fresh, Ceiling: top.of,
 		Suspended: func(ctx context.Context, consumer string) (string, bool, error) {

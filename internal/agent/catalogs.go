@@ -162,7 +162,7 @@ func (c *catalogs) token(f *feed) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch one := c.from[f.via]; {
-	case f.via == f.gate.Cluster:
+	case f.via == f.borrower.Cluster:
 		return ""
 	case one == nil || one.Token == "":
 		return entire

@@ -11,9 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/consumer"
 	"github.com/bourse-dev/bourse/internal/journal"
 	"github.com/bourse-dev/bourse/internal/journal/memory"
-	"github.com/bourse-dev/bourse/internal/provider"
 )
 
 // small is a journal that takes only small snapshots.
@@ -51,7 +51,7 @@ func (c *catalogs) names(q api.CatalogQuery, now time.Time) string {
 // A copy is what was told to its end, and what is kept is read again; what one seller is said to sell is not another's.
 func TestCatalogCopies(t *testing.T) {
 	kept := memory.New()
-	f := &feed{gate: &provider.Gate{Cluster: "rome"}}
+	f := &feed{borrower: &consumer.Borrower{Cluster: "rome"}}
 	open := func() *catalogs {
 		c := newCatalogs(kept, slog.New(slog.DiscardHandler))
 		c.load(t.Context())
@@ -113,7 +113,7 @@ func TestCatalogCopies(t *testing.T) {
 	tell(news, stallOf("milan"), end("a.7"))
 	expect("withdrawn", "")
 	c.keep(t.Context())
-	if c = open(); c.token(&feed{via: "rome", gate: f.gate}) != "" {
+	if c = open(); c.token(&feed{via: "rome", borrower: f.borrower}) != "" {
 		t.Error("it copies its own connector")
 	}
 	expect("withdrawn, after another restart", "")
@@ -122,7 +122,7 @@ func TestCatalogCopies(t *testing.T) {
 // A catalog that is larger than an object may be is kept in part, and asked for anew after a restart.
 func TestLargeCatalogs(t *testing.T) {
 	kept := small{memory.New(), 4000}
-	f := &feed{gate: &provider.Gate{Cluster: "rome"}}
+	f := &feed{borrower: &consumer.Borrower{Cluster: "rome"}}
 	c := newCatalogs(kept, slog.New(slog.DiscardHandler))
 	c.load(t.Context())
 	c.hear(f, api.WatchEvent{Type: api.WatchCatalog, Complete: true})

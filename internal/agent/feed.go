@@ -3,6 +3,7 @@ package agent
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 	"sync"
@@ -22,8 +23,9 @@ type feed struct {
 	// via is empty for the main broker, "broker/NAME" for another that was joined, and else the cluster whose connector it is.
 	via string
 	// off says that people disabled it. Nil: nobody can.
-	off      *valve
-	broker   transport.Broker
+	off    *valve
+	broker transport.Broker
+	// gate is nil at the connector of a seller: this cluster buys there, and nobody borrows from it there.
 	gate     *provider.Gate
 	borrower *consumer.Borrower
 	link     *link
@@ -32,9 +34,33 @@ type feed struct {
 	// woken tells that it is to be watched at once. Nil: nobody does.
 	woken chan struct{}
 
-	mu    sync.Mutex
-	says  map[string]*transport.Reservation // by ID
-	whole bool                              // it has said all since it was last connected
+	mu      sync.Mutex
+	says    map[string]*transport.Reservation // by ID
+	sizes   map[string]int                    // of those, encoded
+	bytes   int                               // the sum of sizes
+	whole   bool                              // it has said all since it was last connected
+	unheard int                               // how much it said beyond the bounds, since it began to say all
+}
+
+// Bounds on what is kept of what a feed says. Without them a seller's connector could fill the agent's memory. A broker speaks of all
+// reservations of this cluster, the connector of a seller of those with that seller alone.
+const (
+	brokerSays, brokerSaysBytes       = 20_000, 96 << 20
+	connectorSays, connectorSaysBytes = 1_000, 8 << 20
+)
+
+func maxSaid(via string) int {
+	if isBroker(via) {
+		return brokerSays
+	}
+	return connectorSays
+}
+
+func maxSaidBytes(via string) int {
+	if isBroker(via) {
+		return brokerSaysBytes
+	}
+	return connectorSaysBytes
 }
 
 // wake has it watched at once, where that waits after an error.
@@ -72,17 +98,45 @@ func (f *feed) said(id string) *transport.Reservation {
 	return f.says[id]
 }
 
-func (f *feed) hear(r *transport.Reservation) {
+// hear keeps what it says of a reservation, if that concerns this cluster and there is room. It reports whether it is kept.
+func (f *feed) hear(r *transport.Reservation) (kept bool) {
+	own := r.Payload.Consumer == f.borrower.Cluster || r.Payload.Provider == f.borrower.Cluster
+	data, err := json.Marshal(r)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.says[r.ID] = r
+	f.drop(r.ID)
+	if !own || err != nil || len(f.says) >= maxSaid(f.via) || f.bytes+len(data) > maxSaidBytes(f.via) {
+		f.unheard++
+		unheard.WithLabelValues(cmp.Or(f.via, api.MainBroker)).Inc()
+		return false
+	}
+	if f.sizes == nil {
+		f.sizes = map[string]int{}
+	}
+	f.says[r.ID], f.sizes[r.ID] = r, len(data)
+	f.bytes += len(data)
+	return true
+}
+
+// drop forgets what it said of a reservation. The lock is held.
+func (f *feed) drop(id string) {
+	f.bytes -= f.sizes[id]
+	delete(f.says, id)
+	delete(f.sizes, id)
+}
+
+// tooMuch is how much it said that was not kept.
+func (f *feed) tooMuch() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.unheard
 }
 
 // forget drops what it said of a reservation that is over on both sides.
 func (f *feed) forget(id string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.says, id)
+	f.drop(id)
 }
 
 // began notes that a watch began; complete says whether all that it does not tell of is not there.
@@ -91,6 +145,8 @@ func (f *feed) began(complete bool) {
 	defer f.mu.Unlock()
 	if f.whole = f.whole && !complete; complete {
 		clear(f.says)
+		clear(f.sizes)
+		f.bytes, f.unheard = 0, 0
 	}
 }
 
@@ -113,7 +169,47 @@ func (f *feed) ended() (first bool) {
 // connector that is asked in the broker's place.
 func (f *feed) misses(ours *market.Reservation) bool {
 	return ours != nil && f.lacks(ours.ID) && ours.Acceptance != "" && ours.Assignment != "" &&
-		(ours.Bound() || ours.State == api.Releasing) && (ours.Via == f.via || isBroker(ours.Via) && f.via == ours.Provider && ours.Provider != f.gate.Cluster)
+		(ours.Bound() || ours.State == api.Releasing) && (ours.Via == f.via || isBroker(ours.Via) && f.via == ours.Provider && ours.Provider != f.borrower.Cluster)
+}
+
+// decides reports whether its word counts for a reservation: each has one broker, at which it was made. ours is what the Ledger
+// says; nil: it is new. What the parties signed counts whoever passes it on.
+func (f *feed) decides(theirs *transport.Reservation, ours *market.Reservation) bool {
+	own := f.borrower.Cluster
+	switch {
+	case f.gate == nil && (ours == nil && theirs.Payload.Provider == own || ours != nil && ours.Provider == own):
+		return false
+	case ours == nil:
+		return true
+	case ours.Via == f.via, f.via == own && ours.Provider == own: // its own connector shows what consumers signed there
+		return true
+	case isBroker(ours.Via) && f.via == ours.Provider: // the seller's connector, in the place of a broker that is away
+		return ours.Acceptance != ""
+	case ours.Via == own && isBroker(f.via): // the Ledger lost it, and the connector was the first to show it
+		change := theirs.Payload.Change
+		return ours.AnswerTo(theirs.Payload.Assignment) != "" || change != nil && ours.AnswerTo(change.Assignment) != ""
+	}
+	return false
+}
+
+// passes takes from it what counts although it does not decide: an end that a party signed. It refuses what it brings under the ID
+// of another reservation.
+func (f *feed) passes(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
+	t := theirs.Payload
+	switch {
+	case ours == nil:
+		return nil
+	case t.State.Over() && ours.State.Over():
+		f.forget(theirs.ID)
+		return nil
+	case t.End != "" && ours.Provider == f.borrower.Cluster && f.gate != nil:
+		return f.gate.HearEnd(ctx, theirs, ours)
+	case t.End != "" && ours.Consumer == f.borrower.Cluster:
+		return f.borrower.HearEnd(ctx, theirs, ours)
+	case t.State == api.Held && t.Assignment != "" && t.Provider == f.borrower.Cluster && f.gate != nil:
+		return f.gate.RefuseID(ctx, theirs)
+	}
+	return nil
 }
 
 // forgot says whether it knows nothing of a reservation that was made there.
@@ -123,7 +219,7 @@ func (f *feed) forgot(ours *market.Reservation) bool { return f.lacks(ours.ID) &
 func (f *feed) lacks(id string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.whole && f.says[id] == nil
+	return f.whole && f.unheard == 0 && f.says[id] == nil
 }
 
 // show shows it what both have signed.
@@ -133,10 +229,10 @@ func (f *feed) show(ctx context.Context, ours *market.Reservation) error {
 		agreement.Offer = ours.Offer.Document
 	}
 	own := agreement.Assignment
-	if ours.Provider == f.gate.Cluster {
+	if ours.Provider == f.borrower.Cluster {
 		own = agreement.Acceptance
 	}
-	vouch, err := trust.Vouch(f.gate.Key, f.gate.Cluster, ours.ID, agreement.Assignment, own)
+	vouch, err := trust.Vouch(f.borrower.Key, f.borrower.Cluster, ours.ID, agreement.Assignment, own)
 	if err != nil {
 		return err
 	}
@@ -222,174 +318,4 @@ func (f *feeds) named(name string) *feed {
 // lost says that a broker by which something was made is not dealt with, or not reached for so long.
 func (f *feeds) lost(via string, long time.Duration) bool {
 	return !slices.ContainsFunc(f.brokers(), func(one *feed) bool { return one.via == via && !one.link.away(long) })
-}
-
-// relay is the brokers that were joined, as one: what concerns one reservation or one peer goes to whichever knows it, and what is
-// asked of a broker to the first.
-type relay struct {
-	transport.Broker // the main one
-	feeds            *feeds
-}
-
-func (r relay) first() transport.Broker {
-	if f := r.feeds.broker(); f != nil {
-		return f.broker
-	}
-	return r.Broker
-}
-
-// Clusters reads those that the first shows.
-func (r relay) Clusters(ctx context.Context) ([]api.Envelope[api.Cluster], error) {
-	return r.first().Clusters(ctx)
-}
-
-// Cluster reads one where it is shown.
-func (r relay) Cluster(ctx context.Context, id string) (found api.Envelope[api.Cluster], err error) {
-	for _, f := range r.feeds.brokers() {
-		if found, err = f.broker.Cluster(ctx, id); err == nil {
-			return found, nil
-		}
-	}
-	return r.first().Cluster(ctx, id)
-}
-
-// Evaluate asks the first.
-func (r relay) Evaluate(ctx context.Context, q api.Request) (api.Evaluation, error) {
-	return r.first().Evaluate(ctx, q)
-}
-
-// Reservations reads them all, each once. That one broker is away hides none of another's.
-func (r relay) Reservations(ctx context.Context) (all []transport.Reservation, failed error) {
-	known, answered := map[string]bool{}, false
-	for _, f := range r.feeds.brokers() {
-		found, err := f.broker.Reservations(ctx)
-		failed, answered = cmp.Or(failed, err), answered || err == nil
-		for _, one := range found {
-			if !known[one.ID] {
-				known[one.ID] = true
-				all = append(all, one)
-			}
-		}
-	}
-	if !answered && failed == nil {
-		return r.Broker.Reservations(ctx)
-	}
-	if answered {
-		return all, nil
-	}
-	return nil, failed
-}
-
-// Reservation reads it where it is known.
-func (r relay) Reservation(ctx context.Context, id string) (found transport.Reservation, err error) {
-	for _, f := range r.feeds.open() {
-		if f.said(id) != nil {
-			return f.broker.Reservation(ctx, id)
-		}
-	}
-	for _, f := range r.feeds.brokers() { // it may be over, and no broker speaks of it by itself
-		if found, err = f.broker.Reservation(ctx, id); err == nil {
-			return found, nil
-		}
-	}
-	return r.first().Reservation(ctx, id)
-}
-
-// Progress tells who knows it, in their order, until one takes it; the others hear it when what they say of it comes here.
-// Errors: that of the first.
-func (r relay) Progress(ctx context.Context, id string, state api.State) (transport.Reservation, error) {
-	var failed error
-	for _, f := range r.feeds.open() {
-		if f.said(id) == nil {
-			continue
-		}
-		out, err := f.broker.Progress(ctx, id, state)
-		if err == nil {
-			return out, nil
-		}
-		failed = cmp.Or(failed, err)
-	}
-	if failed != nil {
-		return transport.Reservation{}, failed
-	}
-	return r.Broker.Progress(ctx, id, state)
-}
-
-// Say takes every way at once, because nobody here knows at which of them the other listens now: one that takes it is enough, and
-// one that does not answer holds up no other. Errors: that of the first way.
-func (r relay) Say(ctx context.Context, cluster, document string) error {
-	all := r.feeds.open()
-	if len(all) == 1 {
-		return all[0].broker.Say(ctx, cluster, document)
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sayAgain)
-	said, wait := make(chan error, len(all)), sync.WaitGroup{}
-	failed := make([]error, len(all))
-	for i, f := range all {
-		wait.Go(func() {
-			failed[i] = f.broker.Say(ctx, cluster, document)
-			if failed[i] == nil {
-				said <- nil
-			}
-		})
-	}
-	go func() {
-		defer cancel()
-		wait.Wait()
-		said <- failed[0]
-	}()
-	return <-said
-}
-
-// stalls are where this cluster sells: its own connector, if it has one, and the brokers that it joined. What is said to one is
-// said to all: none waits for another.
-type stalls struct {
-	transport.Broker
-	feeds *feeds
-	own   transport.Broker // nil: none
-}
-
-// all are those places, its own first.
-func (s stalls) all() (out []transport.Broker) {
-	if s.own != nil {
-		out = append(out, s.own)
-	}
-	for _, f := range s.feeds.brokers() {
-		out = append(out, f.broker)
-	}
-	return out
-}
-
-func (s stalls) each(tell func(transport.Broker) error) error {
-	all := s.all()
-	failed := make([]error, len(all))
-	var told sync.WaitGroup
-	for i, b := range all {
-		told.Go(func() { failed[i] = tell(b) })
-	}
-	told.Wait()
-	return cmp.Or(failed...)
-}
-
-// Publish implements transport.Broker.
-func (s stalls) Publish(ctx context.Context, name, signed string) error {
-	return s.each(func(b transport.Broker) error { return b.Publish(ctx, name, signed) })
-}
-
-// Withdraw implements transport.Broker.
-func (s stalls) Withdraw(ctx context.Context, name string) error {
-	return s.each(func(b transport.Broker) error { return b.Withdraw(ctx, name) })
-}
-
-// Catalog is what any of them shows, and the error of one that does not answer.
-func (s stalls) Catalog(ctx context.Context, q api.CatalogQuery) (all []listing, err error) {
-	var mu sync.Mutex
-	err = s.each(func(b transport.Broker) error {
-		found, err := b.Catalog(ctx, q)
-		mu.Lock()
-		defer mu.Unlock()
-		all = append(all, found...)
-		return err
-	})
-	return all, err
 }

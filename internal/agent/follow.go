@@ -90,8 +90,8 @@ func (f *follower) next(ctx context.Context) bool {
 	return true
 }
 
-// settle lets each feed that says something of a reservation act on it, and the first where none does. That one cannot be reached
-// does not keep the others waiting.
+// settle lets each feed that says something of a reservation, and whose word counts for it, act on it, and the first where none does.
+// That one cannot be reached does not keep the others waiting.
 func (f *follower) settle(ctx context.Context, id string) (failed error) {
 	all, spoken := f.feeds.open(), false
 	for _, feed := range all {
@@ -104,9 +104,14 @@ func (f *follower) settle(ctx context.Context, id string) (failed error) {
 				failed = err
 			}
 		}
-		if theirs := feed.said(id); theirs != nil {
+		theirs := feed.said(id)
+		switch {
+		case theirs == nil:
+		case feed.decides(theirs, ours):
 			spoken = true
 			failed = cmp.Or(f.sync(ctx, feed, theirs, ours), failed)
+		default:
+			failed = cmp.Or(feed.passes(ctx, theirs, ours), failed)
 		}
 	}
 	ours, err := f.ours(ctx, id)
@@ -156,7 +161,9 @@ func (f *follower) followBroker(ctx context.Context, from *feed) {
 				case api.WatchSnapshot:
 					from.began(e.Complete)
 				case api.WatchReservation:
-					from.hear(e.Object)
+					if !from.hear(e.Object) && from.tooMuch() == 1 {
+						f.log.Warn("a broker says more of reservations than is kept, or what does not concern this cluster", "broker", from.name(), "reservation", e.Object.ID)
+					}
 					f.queue.Add(e.Object.ID)
 				case api.WatchHandshake:
 					f.letter(e.Document)

@@ -23,7 +23,10 @@ var (
 	imbalance    = prometheus.NewDesc("bourse_agent_ledger_imbalance", "Pools whose reserved amount differs from the same recomputed. Must be 0.", nil, nil)
 	problems     = prometheus.NewDesc("bourse_agent_problems", "What the doctor found when it last looked, by code and severity.", []string{"code", "severity"}, nil)
 	overstayed   = prometheus.NewDesc("bourse_agent_overstaying", "Reservations that have ended here and whose pods stay beyond the grace that they have to leave.", nil, nil)
-	overcommit   = prometheus.NewDesc("bourse_agent_overcommitted", "Whether more is reserved of this cluster than it has.", nil, nil)
+	unheard      = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "bourse_agent_unheard_reservations_total", Help: "Reservations that a broker or connector spoke of beyond what is kept, or that do not concern this cluster.",
+	}, []string{"broker"})
+	overcommit = prometheus.NewDesc("bourse_agent_overcommitted", "Whether more is reserved of this cluster than it has.", nil, nil)
 )
 
 // metrics are read from the Ledger's market at each scrape.
@@ -56,6 +59,7 @@ func (*metrics) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{connected, lastHeard, reservations, imbalance, overcommit, overstayed, problems} {
 		out <- d
 	}
+	unheard.Describe(out)
 }
 
 // Collect implements prometheus.Collector.
@@ -95,6 +99,7 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 			gauge(problems, float64(n), kind.Code, string(kind.Severity))
 		}
 	}
+	unheard.Collect(out)
 	gauge(overstayed, float64(m.late.count()))
 	over := false
 	if l := m.market.View().Listing(m.cluster); l != nil {

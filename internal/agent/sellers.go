@@ -101,10 +101,10 @@ func (s *sellers) feed(name string) (*seller, error) {
 	if err != nil {
 		return nil, err
 	}
-	gate, borrower := *s.main.gate, *s.main.borrower
-	gate.Broker, borrower.Broker, borrower.Via = broker, broker, name
+	borrower := *s.main.borrower
+	borrower.Broker, borrower.Via = broker, name
 	ctx, cancel := context.WithCancel(s.ctx)
-	one := &seller{close: cancel, feed: &feed{via: name, broker: broker, gate: &gate, borrower: &borrower, link: &link{}, says: map[string]*transport.Reservation{},
+	one := &seller{close: cancel, feed: &feed{via: name, broker: broker, borrower: &borrower, link: &link{}, says: map[string]*transport.Reservation{},
 		greet: func(ctx context.Context) error { return s.introduce(ctx, broker) }}}
 	s.open[name] = one
 	s.follow.feeds.add(one.feed)

@@ -283,6 +283,15 @@ func (b *Borrower) bound(ctx context.Context, t api.Reservation, ours *market.Re
 	return nil
 }
 
+// HearEnd notes an end that a party signed, whoever passes that on. Nothing else that theirs says counts.
+func (b *Borrower) HearEnd(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
+	if ours.State.Over() || ours.State == api.Releasing || !b.endSigned(ctx, theirs.Payload.End, theirs.ID, ours) {
+		return nil
+	}
+	end := transport.Reservation{ID: theirs.ID, Payload: api.Reservation{State: api.Releasing, Reason: theirs.Payload.Reason, End: theirs.Payload.End, Fence: ours.Fence}}
+	return b.note(ctx, &end, ours)
+}
+
 func (b *Borrower) endSigned(ctx context.Context, document, id string, ours *market.Reservation) bool {
 	_, signed := trust.EndSigned(document, id, ours.Generation, append(trust.Parties(ctx, b.Market, ours), b.Key.Public())...)
 	return signed

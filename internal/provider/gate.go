@@ -312,6 +312,21 @@ func (g *Gate) ending(ctx context.Context, theirs *transport.Reservation, ours *
 	}
 }
 
+// HearEnd ends a reservation where a party signed its end, whoever passes that on. Nothing else that theirs says counts.
+func (g *Gate) HearEnd(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
+	reason, signed := g.endSigned(ctx, theirs, ours)
+	if !signed || !ours.State.Counts() || ours.State == api.Releasing {
+		return nil
+	}
+	_, err := g.Market.Do(ctx, market.Release{ID: ours.ID, By: g.Cluster, Reason: reason})
+	return err
+}
+
+// RefuseID refuses what a broker brings under the ID of a reservation that was made at another broker.
+func (g *Gate) RefuseID(ctx context.Context, theirs *transport.Reservation) error {
+	return g.refuse(ctx, theirs, api.Errorf(api.CodeConflict, "the ID %s is of a reservation at another broker", theirs.ID))
+}
+
 // endSigned says whether one of the two parties signed the end that the broker relays.
 func (g *Gate) endSigned(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) (reason api.Reason, signed bool) {
 	if theirs.Payload.End == "" {

@@ -1,0 +1,242 @@
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/consumer"
+	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/journal/memory"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/match"
+	"github.com/bourse-dev/bourse/internal/provider"
+	"github.com/bourse-dev/bourse/internal/transport"
+	"github.com/bourse-dev/bourse/internal/transport/transporttest"
+)
+
+// brokersOf is a cluster's agent at its main broker, another broker, its own connector and the connector of oslo, as far as they
+// say something of reservations.
+type brokersOf struct {
+	*follower
+	t                               *testing.T
+	main, other, own, seller        *feed
+	mainAsked, otherAsked, ownAsked *transporttest.Broker
+}
+
+func newBrokersOf(t *testing.T, self *transporttest.Party) *brokersOf {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	ledger, err := exchange.Open(ctx, memory.New(), exchange.Options{Self: self.ID, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- ledger.Run(ctx) }()
+	t.Cleanup(func() { stop(); <-ended })
+	measured, err := market.Measure(transporttest.Measurement(1, "8"))
+	if err == nil {
+		err = ledger.Observe(ctx, self.ID, measured, true)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &brokersOf{t: t, mainAsked: &transporttest.Broker{}, otherAsked: &transporttest.Broker{}, ownAsked: &transporttest.Broker{}}
+	make := func(via string, broker transport.Broker) *feed {
+		f := &feed{via: via, broker: broker, link: &link{}, says: map[string]*transport.Reservation{}}
+		f.gate = &provider.Gate{Cluster: self.ID, Key: self.Key, Market: ledger, Engine: match.New(), Broker: broker, Log: slog.New(slog.DiscardHandler), Via: via}
+		f.borrower = &consumer.Borrower{Cluster: self.ID, Key: self.Key, Market: ledger, Broker: broker, Via: via, Answered: &consumer.Answered{}, Log: slog.New(slog.DiscardHandler)}
+		return f
+	}
+	b.main, b.other, b.own, b.seller = make("", b.mainAsked), make("broker/north", b.otherAsked), make(self.ID, b.ownAsked), make("oslo", &transporttest.Broker{})
+	b.seller.gate = nil
+	b.follower = &follower{cluster: self.ID, market: ledger, feeds: &feeds{}, log: slog.New(slog.DiscardHandler),
+		sync: func(ctx context.Context, f *feed, theirs *transport.Reservation, ours *market.Reservation) error {
+			if ours != nil && ours.Provider == self.ID || ours == nil && theirs.Payload.Provider == self.ID {
+				return f.gate.Sync(ctx, theirs, ours)
+			}
+			return f.borrower.Sync(ctx, theirs, ours, nil)
+		}}
+	for _, f := range []*feed{b.main, b.own, b.other, b.seller} {
+		b.feeds.add(f)
+	}
+	return b
+}
+
+// hears has one of them say something of a reservation, and returns what the Ledger then says.
+func (b *brokersOf) hears(f *feed, theirs *transport.Reservation) *market.Reservation {
+	b.t.Helper()
+	f.hear(theirs)
+	_ = b.settle(b.t.Context(), theirs.ID)
+	ours, err := b.ours(b.t.Context(), theirs.ID)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return ours
+}
+
+// lying is what somebody says in place of what is.
+func lying(theirs *transport.Reservation, change func(*api.Reservation)) *transport.Reservation {
+	lie := *theirs
+	lie.Payload.Fence = api.Fence{Lineage: "other", Revision: 1 << 60}
+	change(&lie.Payload)
+	return &lie
+}
+
+// What a provider accepted at one broker no other broker drops, commits or changes; nor does the connector of a seller.
+func TestAnotherBrokerDecidesNothing(t *testing.T) {
+	rome, milan := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan")
+	for name, lie := range map[string]func(*api.Reservation){
+		"that it failed":               func(r *api.Reservation) { r.State = api.Failed },
+		"that it is over":              func(r *api.Reservation) { r.State = api.Released },
+		"that the main one took it":    func(r *api.Reservation) { r.State = api.Reserved },
+		"that it ends, signed by none": func(r *api.Reservation) { r.State, r.End = api.Releasing, "x" },
+		"another generation":           func(r *api.Reservation) { r.Generation = 7 },
+	} {
+		for who, liar := range map[string]func(*brokersOf) *feed{"broker": func(b *brokersOf) *feed { return b.other }, "seller": func(b *brokersOf) *feed { return b.seller }} {
+			b := newBrokersOf(t, milan)
+			d := transporttest.NewDeal(rome, milan, "r-1", "2", b.market.Now().Go())
+			before := b.hears(b.main, d.Signed()) // the main broker does not take the acceptance yet
+			if before == nil || before.State != api.Held || before.Acceptance == "" {
+				t.Fatalf("it is %+v", before)
+			}
+			b.mainAsked.Asked()
+			if after := b.hears(liar(b), lying(d.Shown(), lie)); after.State != api.Held || after.Generation != before.Generation || after.Fence != before.Fence {
+				t.Errorf("another %s says %s: it is %s, %+v", who, name, after.State, after.Fence)
+			}
+			if asked := b.mainAsked.Asked(); slices.ContainsFunc(asked, func(s string) bool { return s != "Accept r-1" }) {
+				t.Errorf("another %s says %s: the main one is told %q", who, name, asked)
+			}
+			b.mainAsked.OnAccept = func(_, acceptance string) (transport.Reservation, error) { return *d.Reserved(acceptance), nil }
+			if after := b.hears(b.main, d.Shown()); after.State != api.Reserved {
+				t.Errorf("after a lie that %s the main one's word makes it %s", name, after.State)
+			}
+		}
+	}
+}
+
+// What both parties can sign counts by whatever way it comes: here, the end.
+func TestASignedEndComesByAnyBroker(t *testing.T) {
+	rome, milan := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan")
+	b := newBrokersOf(t, milan)
+	d := transporttest.NewDeal(rome, milan, "r-1", "2", b.market.Now().Go())
+	b.mainAsked.OnAccept = func(_, acceptance string) (transport.Reservation, error) { return *d.Reserved(acceptance), nil }
+	if ours := b.hears(b.main, d.Signed()); ours.State != api.Reserved {
+		t.Fatalf("it is %s", ours.State)
+	}
+	if ours := b.hears(b.other, d.Ending(rome, api.ReasonReleased)); ours.State != api.Releasing {
+		t.Errorf("it is %s", ours.State)
+	}
+}
+
+// A reservation that another broker brings under an ID that one has already is refused there.
+func TestTwoBrokersBringOneID(t *testing.T) {
+	rome, milan, oslo := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan"), transporttest.NewParty(t, "oslo")
+	b := newBrokersOf(t, milan)
+	d := transporttest.NewDeal(rome, milan, "r-1", "2", b.market.Now().Go())
+	b.hears(b.main, d.Signed())
+	var refused []string
+	b.otherAsked.OnRefuse = func(id string, r api.Refusal) (transport.Reservation, error) {
+		refused = append(refused, id+" "+string(r.Reason))
+		return transport.Reservation{}, nil
+	}
+	again := transporttest.NewDeal(oslo, milan, "r-1", "1", b.market.Now().Go())
+	if ours := b.hears(b.other, again.Signed()); ours.Consumer != "rome" || !slices.Equal(refused, []string{"r-1 " + string(api.ReasonBadAssignment)}) {
+		t.Errorf("it is %s's, and the other broker hears %q", ours.Consumer, refused)
+	}
+}
+
+// The connector of a seller is no way to borrow from its buyer.
+func TestASellersConnectorBringsNoConsumer(t *testing.T) {
+	oslo, milan := transporttest.NewParty(t, "oslo"), transporttest.NewParty(t, "milan")
+	b := newBrokersOf(t, milan)
+	d := transporttest.NewDeal(oslo, milan, "r-1", "2", b.market.Now().Go())
+	if ours := b.hears(b.seller, d.Signed()); ours != nil {
+		t.Errorf("admitted as if by %q", ours.Via)
+	}
+}
+
+// What its own connector took back first is still the business of the broker that knows it.
+func TestABrokerBesideTheOwnConnector(t *testing.T) {
+	rome, milan := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan")
+	b := newBrokersOf(t, milan)
+	d := transporttest.NewDeal(rome, milan, "r-1", "2", b.market.Now().Go())
+	d.Signed()
+	if ours := b.hears(b.own, d.Reserved("")); ours == nil || ours.State != api.Reserved || ours.Via != "milan" {
+		t.Fatalf("it is %+v", ours)
+	}
+	b.mainAsked.OnAccept = func(_, acceptance string) (transport.Reservation, error) { return *d.Changed(acceptance), nil }
+	if ours := b.hears(b.main, d.Changing("3", "")); ours.Generation != 2 || ours.Size.Of("cpu") != 3000 {
+		t.Errorf("after a change by the broker it is %d, %v", ours.Generation, ours.Size)
+	}
+}
+
+// What a consumer asked for at one broker no other broker ends, and before it is bound no seller's connector either.
+func TestAnotherBrokerEndsNoRequest(t *testing.T) {
+	rome, oslo := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "oslo")
+	b := newBrokersOf(t, rome)
+	d := transporttest.NewDeal(rome, oslo, "r-1", "2", b.market.Now().Go())
+	shown := d.Signed()
+	size, err := market.Need("", transporttest.CPU("2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	note := market.Note{Reservation: &market.Reservation{ID: "r-1", State: api.Held, Consumer: "rome", Provider: "oslo", Pool: api.GeneralPool, Size: size,
+		Generation: 1, Assignment: shown.Payload.Assignment, HeldUntil: market.At(shown.Payload.HeldUntil.Time), Until: market.At(shown.Payload.Until.Time)}}
+	if _, err := b.market.Do(t.Context(), note); err != nil {
+		t.Fatal(err)
+	}
+	failed := func(r *api.Reservation) { r.State = api.Failed }
+	for name, f := range map[string]*feed{"another broker": b.other, "the seller's connector": b.seller} {
+		if ours := b.hears(f, lying(shown, failed)); ours.State != api.Held {
+			t.Errorf("%s made it %s", name, ours.State)
+		}
+	}
+	if ours := b.hears(b.main, lying(shown, failed)); ours.State != api.Failed {
+		t.Errorf("the broker where it was made did not end it: %s", ours.State)
+	}
+}
+
+// What a feed says is bounded: in number, in bytes, and to what concerns this cluster.
+func TestAFeedIsBounded(t *testing.T) {
+	rome, milan := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan")
+	b := newBrokersOf(t, milan)
+	b.seller.hear(transporttest.NewDeal(rome, transporttest.NewParty(t, "bonn"), "not-ours", "1", time.Now()).Shown())
+	if b.seller.said("not-ours") != nil {
+		t.Error("it keeps what is of others")
+	}
+	one := transporttest.NewDeal(rome, milan, "r", "1", time.Now()).Shown()
+	for i := range 3 * maxSaid(b.seller.via) {
+		next := *one
+		next.ID = "r-" + time.Duration(i).String()
+		b.seller.hear(&next)
+	}
+	if n := len(b.seller.says); n > maxSaid(b.seller.via) {
+		t.Errorf("it keeps %d", n)
+	}
+	b.seller.began(true)
+	if b.seller.ended(); b.seller.lacks("r-x") != true {
+		t.Error("after a whole new beginning it is not known what it lacks")
+	}
+	for i := range 1000 {
+		next := *one
+		next.ID, next.Payload.Assignment = "r-"+time.Duration(i).String(), string(make([]byte, 100<<10))
+		b.seller.hear(&next)
+	}
+	if b.seller.bytes > maxSaidBytes(b.seller.via) {
+		t.Errorf("it keeps %d bytes", b.seller.bytes)
+	}
+	if b.seller.lacks("r-x") {
+		t.Error("what it said and was not kept counts as not said")
+	}
+	known := len(b.seller.says)
+	for id := range b.seller.says {
+		b.seller.forget(id)
+	}
+	if known == 0 || b.seller.bytes != 0 {
+		t.Errorf("%d bytes of nothing", b.seller.bytes)
+	}
+}
