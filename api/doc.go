@@ -29,6 +29,8 @@ package api
 //	1  2026-11-21  API servers that are reached through a network: who does not know them cannot borrow there
 //	1  2026-11-21  clusters without a key, and terms that accept them: who does not know them takes the broker's key on such a card for theirs
 //	1  2026-11-23  vouches: a broker that does not know them does not adopt what a former key signed
+//	1  2026-11-23  ends and reclaims name the assignment that they end: one that names none is not believed
+//	1  2026-11-23  assignments say when they were issued: who does not know that refuses them
 const Protocol = 1
 
 // Names by which everything of ours is found.

@@ -32,6 +32,9 @@ const MaxRotations = 16
 type Assignment struct {
 	Protocol    int    `json:"protocol"`
 	Reservation string `json:"reservation"`
+	// Issued is when the consumer signed it, and never before the one that it replaces: an assignment of an earlier reservation that
+	// had the same ID is not taken for a newer one of this.
+	Issued metav1.Time `json:"issued,omitzero"`
 	// Generation counts the assignments of a reservation: each new provider or size is one more.
 	Generation int64 `json:"generation"`
 	// Consumer and Provider are cluster IDs, the keys their fingerprints.
@@ -72,6 +75,8 @@ type Acceptance struct {
 type End struct {
 	Protocol    int    `json:"protocol"`
 	Reservation string `json:"reservation"`
+	// Assignment is the digest of the JWS of the assignment that it ends. It ends no other one, even under the same ID.
+	Assignment string `json:"assignment,omitempty"`
 	// Generation is the newest that the signer knows: an end of an older one ends nothing newer.
 	Generation int64  `json:"generation"`
 	By         string `json:"by"`
@@ -87,6 +92,8 @@ type Reclaim struct {
 	Reservation string `json:"reservation"`
 	Consumer    string `json:"consumer"`
 	Provider    string `json:"provider"`
+	// Assignment is the digest of the JWS of the buyer's assignment, which names the offer: the contract that is taken back.
+	Assignment string `json:"assignment,omitempty"`
 	// Issued is when it was said, Effective when the contract ends: at least the notice later.
 	Issued    metav1.Time `json:"issued"`
 	Effective metav1.Time `json:"effective"`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
@@ -92,6 +93,9 @@ func (b *Borrower) takeUp(ctx context.Context, theirs *transport.Reservation, w 
 	ours, err := b.answersThis(ctx, theirs, w)
 	if err != nil {
 		return err
+	}
+	if ours != nil && (ours.State.Over() || ours.State == api.Releasing) { // under an ID that is over here nothing more is signed
+		return b.finish(ctx, theirs, ours)
 	}
 	switch t := theirs.Payload; {
 	case t.State == api.Held && t.Assignment == "":
@@ -194,6 +198,9 @@ func (b *Borrower) Sync(ctx context.Context, theirs *transport.Reservation, ours
 // newer is what this cluster signed last: the change of what is bound, or what it signed in a life that the Ledger has
 // forgotten. Until it is seen that the provider accepted it, it is not believed.
 func (b *Borrower) newer(ctx context.Context, theirs *transport.Reservation, ours, again *market.Reservation) *market.Reservation {
+	if issued(again).Before(issued(ours)) { // of an earlier reservation that had the same ID
+		return ours
+	}
 	if ours.Acceptance != "" && again.Generation > ours.Generation {
 		next, change := *ours, again.AsIs()
 		change.Generation, change.Assignment, change.From = again.Generation, again.Assignment, again.From
@@ -208,6 +215,15 @@ func (b *Borrower) newer(ctx context.Context, theirs *transport.Reservation, our
 	}
 	again.Object, again.Created, again.Offer, again.Group = ours.Object, ours.Created, ours.Offer, ours.Group
 	return again
+}
+
+// issued is when an assignment of ours was signed; the zero time where it is of before 2026-11-23, or where there is none.
+func issued(r *market.Reservation) time.Time {
+	var a api.Assignment
+	if r.Assignment == "" || trust.Claimed(r.Assignment, &a) != nil {
+		return time.Time{}
+	}
+	return a.Issued.Time
 }
 
 // remind tells a broker that was restored from a backup what both sides have signed since. What is bound
@@ -248,7 +264,15 @@ func (b *Borrower) settle(ctx context.Context, theirs *transport.Reservation, ou
 		}
 		return b.note(ctx, theirs, next)
 	case t.State == api.Releasing || t.State == api.Released:
-		if ours.Acceptance == "" && t.End == "" || b.endSigned(ctx, t.End, theirs.ID, ours) {
+		next := ours
+		if t.End != "" && t.Generation > ours.Generation { // it ends a newer assignment, which the Ledger lost
+			if again, err := b.signed(ctx, theirs, ours); err == nil {
+				if newest := b.newer(ctx, theirs, ours, again); b.bound(ctx, t, newest) == nil {
+					next = newest
+				}
+			}
+		}
+		if ours.Acceptance == "" && t.End == "" || b.endSigned(ctx, t.End, next) {
 			return b.note(ctx, theirs, ours)
 		}
 		return nil // without a signature it ends with its time
@@ -285,15 +309,15 @@ func (b *Borrower) bound(ctx context.Context, t api.Reservation, ours *market.Re
 
 // HearEnd notes an end that a party signed, whoever passes that on. Nothing else that theirs says counts.
 func (b *Borrower) HearEnd(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
-	if ours.State.Over() || ours.State == api.Releasing || !b.endSigned(ctx, theirs.Payload.End, theirs.ID, ours) {
+	if ours.State.Over() || ours.State == api.Releasing || !b.endSigned(ctx, theirs.Payload.End, ours) {
 		return nil
 	}
 	end := transport.Reservation{ID: theirs.ID, Payload: api.Reservation{State: api.Releasing, Reason: theirs.Payload.Reason, End: theirs.Payload.End, Fence: ours.Fence}}
 	return b.note(ctx, &end, ours)
 }
 
-func (b *Borrower) endSigned(ctx context.Context, document, id string, ours *market.Reservation) bool {
-	_, signed := trust.EndSigned(document, id, ours.Generation, append(trust.Parties(ctx, b.Market, ours), b.Key.Public())...)
+func (b *Borrower) endSigned(ctx context.Context, document string, ours *market.Reservation) bool {
+	_, signed := trust.EndSigned(document, ours, append(trust.Parties(ctx, b.Market, ours), b.Key.Public())...)
 	return signed
 }
 
@@ -331,8 +355,12 @@ func (b *Borrower) Disown(ctx context.Context, id string) error {
 }
 
 func (b *Borrower) signEnd(ours *market.Reservation, reason api.Reason) (string, error) {
+	assignment := ""
+	if ours.Assignment != "" {
+		assignment = clusterkey.Digest(ours.Assignment).String()
+	}
 	return b.Key.Sign(api.DocumentEnd, api.End{
-		Protocol: api.Protocol, Reservation: ours.ID, Generation: ours.Generation, By: b.Cluster,
+		Protocol: api.Protocol, Reservation: ours.ID, Assignment: assignment, Generation: ours.Generation, By: b.Cluster,
 		Consumer: b.Cluster, Provider: ours.Provider, Reason: reason,
 	})
 }
@@ -345,11 +373,14 @@ func (b *Borrower) finish(ctx context.Context, theirs *transport.Reservation, ou
 		return nil
 	case t.State.Over():
 		return b.note(ctx, theirs, ours)
-	case t.State == api.Releasing && t.End != "":
+	case t.State == api.Releasing && t.End != "" && !trust.NamesNothing(t.End):
 		return nil
 	}
 	newest := *ours
 	newest.Generation = max(t.Generation, ours.Generation) // it may have moved on meanwhile
+	if t.Assignment != "" && t.Generation >= ours.Generation {
+		newest.Assignment = t.Assignment
+	}
 	if ours.Acceptance == "" {
 		newest.Provider = t.Provider
 	}

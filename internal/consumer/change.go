@@ -91,7 +91,9 @@ func (b *Borrower) signChange(ctx context.Context, ours *market.Reservation, c m
 	}
 	next := ours.With(c)
 	next.HeldUntil = c.HeldUntil
-	return b.Key.Sign(api.DocumentAssignment, market.AssignmentOf(next, b.Key.Public().Fingerprint().String(), provider.Fingerprint().String()))
+	assignment := market.AssignmentOf(next, b.Key.Public().Fingerprint().String(), provider.Fingerprint().String())
+	assignment.Issued = b.issue(ours)
+	return b.Key.Sign(api.DocumentAssignment, assignment)
 }
 
 // remember makes c what the Ledger says of the change, unless the reservation has changed since it was read.

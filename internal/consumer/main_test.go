@@ -13,6 +13,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/consumer"
 	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/journal/memory"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport"
@@ -80,11 +81,12 @@ func (b *borrower) offers(show func() *transport.Reservation) {
 // takes makes the broker take the assignment of a deal, and only that.
 func (b *borrower) takes(d *transporttest.Deal) {
 	b.broker.OnConfirm = func(_, assignment string) (transport.Reservation, error) {
-		if want := d.Consumer.Assign(*d.Shown()); d.Shown().Payload.Assignment == "" && assignment != want {
-			b.t.Errorf("it signed something else than what is held")
-		}
 		if d.Shown().Payload.Assignment == "" {
-			return *d.Signed(), nil
+			var signed api.Assignment
+			if err := clusterkey.Verify(assignment, api.DocumentAssignment, d.Consumer.Key.Public(), &signed); err != nil || signed.Differs(d.Consumer.Assignment(*d.Shown())) != nil {
+				b.t.Errorf("it signed something else than what is held: %+v, %v", signed, err)
+			}
+			return *d.SignedAs(assignment), nil
 		}
 		return *d.Shown(), nil
 	}

@@ -74,7 +74,7 @@ func (b *Borrower) take(ctx context.Context, theirs *transport.Reservation, ours
 	}
 	if next.Assignment == "" {
 		next.Assignment, err = b.Key.Sign(api.DocumentAssignment, api.Assignment{
-			Protocol: api.Protocol, Reservation: theirs.ID, Generation: t.Generation,
+			Protocol: api.Protocol, Reservation: theirs.ID, Issued: b.issue(ours), Generation: t.Generation,
 			Consumer: b.Cluster, ConsumerKey: b.Key.Public().Fingerprint().String(),
 			Provider: t.Provider, ProviderKey: provider.Fingerprint().String(),
 			Pool: t.Pool, Slice: t.Slice, Resources: t.Resources,
@@ -95,6 +95,17 @@ func (b *Borrower) take(ctx context.Context, theirs *transport.Reservation, ours
 	}
 	b.Answered.put(theirs.ID, confirmed.Payload.Fence)
 	return nil
+}
+
+// issue is when an assignment is signed that replaces that of ours, nil if none: now, and never before that.
+func (b *Borrower) issue(ours *market.Reservation) metav1.Time {
+	now := b.Market.Now().Go()
+	if ours != nil {
+		if before := issued(ours); before.After(now) {
+			now = before
+		}
+	}
+	return utc(metav1.NewTime(now))
 }
 
 // stands says whether an assignment that nobody has seen yet is by the key that this cluster has, and names the one that its

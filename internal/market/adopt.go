@@ -52,8 +52,8 @@ type Spent struct {
 	Until Time   `json:"until"`
 }
 
-// Spent says whether a reservation that this gate accepted is over, although it has forgotten the rest.
-func (s *State) Spent(id string) bool { _, spent := s.spent[id]; return spent }
+// Spent says whether a reservation that this gate accepted is over, and its documents could still be shown, although it has forgotten the rest.
+func (s *State) Spent(id string, now Time) bool { return now < s.spent[id] }
 
 // spend remembers what is spent, and forgets what can be shown no more.
 func (s *State) spend(all []Spent, now Time) {

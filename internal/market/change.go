@@ -118,20 +118,31 @@ func (r *Reservation) Ending() *Reservation {
 // Become makes the reservation what its change says.
 func (r *Reservation) Become(c Change, now Time) {
 	shrunk := r.lost(c.Size, now)
-	past := r.Past
+	past, before := r.Past, r.Until
 	if r.Sale != nil && (r.Sale.Units != c.Units) {
 		past = append(past[:len(past):len(past)], Stretch{r.From, r.Sale.Units})
 	} else {
 		c.From = r.From
 	}
 	*r = *r.With(c)
+	r.accepted(before)
 	r.Past, r.Shrunk, r.Assignment, r.Acceptance = past, shrunk, c.Assignment, c.Acceptance
 	r.Reason, r.Message, r.Change = "", "", nil
+}
+
+// accepted remembers that this cluster's signature is below an end, which may be later than that of what binds.
+func (r *Reservation) accepted(until Time) {
+	if until > max(r.Until, r.Longest) {
+		r.Longest = until
+	}
 }
 
 // settle drops the change of what is not bound: what ends changes no more.
 func (r *Reservation) settle() {
 	if !r.Bound() {
+		if r.Change != nil && r.Change.Acceptance != "" {
+			r.accepted(r.Change.Until)
+		}
 		r.Change = nil
 	}
 }
@@ -152,6 +163,9 @@ func (r *Reservation) lost(next Amounts, now Time) *Shrunk {
 
 // refuse leaves of a change only that it was.
 func (r *Reservation) refuse(reason api.Reason, message string) {
+	if r.Change.Acceptance != "" {
+		r.accepted(r.Change.Until)
+	}
 	no := r.Change.TurnedDown(reason, message)
 	r.Change = &no
 }

@@ -156,6 +156,7 @@ func (d *decoder) reservation() *ReservationEvent {
 	d.number("approveBy", &r.ApproveBy)
 	d.number("deadline", &r.Deadline)
 	d.number("until", &r.Until)
+	d.number("longest", &r.Longest)
 	d.number("waitUntil", &r.WaitUntil)
 	d.number("waitedSince", &r.WaitedSince)
 	d.number("ended", &r.Ended)

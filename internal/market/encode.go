@@ -85,6 +85,7 @@ func (w *encoder) reservation(r *ReservationEvent) {
 	w.numberIfAny("approveBy", int64(r.ApproveBy))
 	w.numberIfAny("deadline", int64(r.Deadline))
 	w.numberIfAny("until", int64(r.Until))
+	w.numberIfAny("longest", int64(r.Longest))
 	w.numberIfAny("waitUntil", int64(r.WaitUntil))
 	w.numberIfAny("waitedSince", int64(r.WaitedSince))
 	w.numberIfAny("ended", int64(r.Ended))

@@ -13,6 +13,8 @@ type Release struct {
 	Generation int64
 	Reason     api.Reason
 	Document   string
+	// Renews says that the end that is kept names no assignment, as of before 2026-11-23, so that nobody believes it.
+	Renews bool
 }
 
 func (c Release) decide(s *State, now Time) (Outcome, error) {
@@ -20,7 +22,7 @@ func (c Release) decide(s *State, now Time) (Outcome, error) {
 	switch {
 	case err != nil:
 		return Outcome{}, err
-	case r.State.Over() || r.State == api.Releasing && (r.End != "" || c.Document == ""):
+	case r.State.Over() || r.State == api.Releasing && (r.End != "" && !c.Renews || c.Document == ""):
 		return unchanged(r)
 	case s.Self != "": // in an agent its own word, or the other side's that it verified
 	case c.Generation < r.Generation:

@@ -37,6 +37,8 @@ func (c Admit) decide(s *State, now Time) (Outcome, error) {
 	switch {
 	case a.Provider != s.Self || a.Consumer == s.Self:
 		return Outcome{}, api.Errorf(api.CodeForbidden, "the assignment is of cluster %s for cluster %s", a.Consumer, a.Provider)
+	case old == nil && s.Spent(a.Reservation, now): // its documents could be taken for those of the one that is over
+		return Outcome{}, api.Errorf(api.CodeConflict, "a reservation %s was accepted here before, and is over", a.Reservation).Fix("ask again: each reservation has an ID of its own")
 	case old != nil && old.Assignment == c.Document && old.State.Counts():
 		return unchanged(old)
 	case old != nil && !samePlan(old.Sale, a.Sale):

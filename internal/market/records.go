@@ -114,6 +114,8 @@ type Reservation struct {
 	ApproveBy Time `json:"approveBy,omitempty"`
 	Deadline  Time `json:"deadline,omitempty"`
 	Until     Time `json:"until,omitempty"`
+	// Longest is, at a gate, the latest end that this cluster has accepted of it, where that is later than Until: the documents say so still.
+	Longest Time `json:"longest,omitempty"`
 	// WaitUntil is how long its request waits where no cluster can serve it; 0: it does not. WaitedSince is when it was asked for, if
 	// it waited before it was Created.
 	WaitUntil   Time `json:"waitUntil,omitempty"`

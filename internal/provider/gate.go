@@ -99,7 +99,12 @@ func (g *Gate) free(ctx context.Context, ours *market.Reservation) error {
 // announce tells the consumer, through the broker, of an end that began here, so that it can move its pods meanwhile. It
 // ends all the same where nobody can be told.
 func (g *Gate) announce(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) {
-	if theirs == nil || theirs.Payload.State != api.Reserved && theirs.Payload.State != api.Active {
+	if theirs == nil {
+		return
+	}
+	switch t := theirs.Payload; {
+	case t.State == api.Reserved, t.State == api.Active, t.State == api.Releasing && trust.NamesNothing(t.End):
+	default:
 		return
 	}
 	if err := g.sayEnd(ctx, theirs, ours); err != nil {
@@ -247,7 +252,7 @@ func (g *Gate) commit(ctx context.Context, theirs *transport.Reservation, ours *
 // counts it until its time ends.
 func (g *Gate) takeBack(ctx context.Context, theirs *transport.Reservation) error {
 	spent := false
-	if err := g.Market.Read(ctx, func(s *market.State) { spent = s.Spent(theirs.ID) }); err != nil {
+	if err := g.Market.Read(ctx, func(s *market.State) { spent = s.Spent(theirs.ID, g.Market.Now()) }); err != nil {
 		return err
 	}
 	reason := api.ReasonReleased
@@ -301,6 +306,11 @@ func (g *Gate) adopt(ctx context.Context, theirs *transport.Reservation) error {
 // The broker's word alone ends nothing that is bound: that ends with its signed time.
 func (g *Gate) ending(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
 	reason, signed := g.endSigned(ctx, theirs, ours)
+	if newer := theirs.Payload.Generation > ours.Generation && ours.Bound(); newer && !signed && theirs.Payload.End != "" {
+		if err := g.adopt(ctx, theirs); !hopeless(err) { // it ends a newer assignment, which the Ledger lost: taken back, that brings us here again
+			return err
+		}
+	}
 	switch {
 	case signed:
 		_, err := g.Market.Do(ctx, market.Release{ID: ours.ID, By: g.Cluster, Reason: reason})
@@ -333,7 +343,7 @@ func (g *Gate) endSigned(ctx context.Context, theirs *transport.Reservation, our
 		return "", false
 	}
 	may := append(trust.Parties(ctx, g.Market, ours), g.Key.Public())
-	if reason, signed = trust.EndSigned(theirs.Payload.End, ours.ID, ours.Generation, may...); !signed {
+	if reason, signed = trust.EndSigned(theirs.Payload.End, ours, may...); !signed {
 		g.Log.Warn("the broker relays an end that neither party signed: not obeyed", "reservation", ours.ID)
 	}
 	return reason, signed
@@ -363,7 +373,8 @@ func (g *Gate) drop(ctx context.Context, id string) error {
 // sayEnd tells the broker, signed, that a reservation it believes in has ended here.
 func (g *Gate) sayEnd(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
 	document, err := g.Key.Sign(api.DocumentEnd, api.End{
-		Protocol: api.Protocol, Reservation: ours.ID, Generation: max(ours.Generation, theirs.Payload.Generation), By: g.Cluster,
+		Protocol: api.Protocol, Reservation: ours.ID, Assignment: clusterkey.Digest(g.ended(theirs, ours)).String(),
+		Generation: max(ours.Generation, theirs.Payload.Generation), By: g.Cluster,
 		Consumer: ours.Consumer, Provider: g.Cluster, Reason: ours.Reason,
 	})
 	if err != nil {
@@ -372,6 +383,23 @@ func (g *Gate) sayEnd(ctx context.Context, theirs *transport.Reservation, ours *
 	_, err = g.Broker.Release(ctx, ours.ID, document)
 	return unlessGone(err)
 }
+
+// ended is the assignment that an end of this gate names: the one that the broker shows, unless that is another one than the Ledger's, and
+// could be accepted when the Ledger has forgotten its own. A broker that lies could otherwise keep the end of it for that day.
+func (g *Gate) ended(theirs *transport.Reservation, ours *market.Reservation) string {
+	shown := theirs.Payload.Assignment
+	if ours.Assignment == "" || shown == ours.Assignment {
+		return shown
+	}
+	var claimed api.Assignment
+	if trust.Claimed(shown, &claimed) != nil || claimed.Expires.After(ours.Changed.Go().Add(remembered)) {
+		return ours.Assignment
+	}
+	return shown
+}
+
+// remembered is less than how long a Ledger remembers what is over.
+const remembered = 30 * time.Minute
 
 // binds is until when an acceptance binds: longer than the assignment, by what clocks may differ.
 func binds(a api.Assignment) metav1.Time { return metav1.NewTime(a.Expires.Add(market.SkewGrace)) }

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport"
 	"github.com/bourse-dev/bourse/internal/trust"
@@ -20,10 +21,7 @@ func (g *Gate) Reclaim(ctx context.Context, id string) (time.Time, error) {
 		return time.Time{}, err
 	}
 	issued := g.Market.Now().Go().Truncate(time.Second).Add(time.Second) // documents have whole seconds: no less than the notice
-	document, err := g.Key.Sign(api.DocumentReclaim, api.Reclaim{
-		Protocol: api.Protocol, Reservation: ours.ID, Consumer: ours.Consumer, Provider: g.Cluster,
-		Issued: metav1.NewTime(issued), Effective: metav1.NewTime(issued.Add(ours.Notice() + time.Second).Truncate(time.Second)),
-	})
+	document, err := g.signReclaim(ours, issued, issued.Add(ours.Notice()+time.Second).Truncate(time.Second))
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -40,13 +38,32 @@ func (g *Gate) Reclaim(ctx context.Context, id string) (time.Time, error) {
 	return out.Reservation.EndsAt().Go(), nil
 }
 
+// signReclaim signs that the contract, as it is now, is taken back.
+func (g *Gate) signReclaim(ours *market.Reservation, issued, effective time.Time) (string, error) {
+	return g.Key.Sign(api.DocumentReclaim, api.Reclaim{
+		Protocol: api.Protocol, Reservation: ours.ID, Consumer: ours.Consumer, Provider: g.Cluster,
+		Assignment: clusterkey.Digest(ours.Assignment).String(), Issued: metav1.NewTime(issued), Effective: metav1.NewTime(effective),
+	})
+}
+
 // reclaimed tells the broker that a contract was taken back, until it knows, or takes that back into a Ledger that lost it.
 func (g *Gate) reclaimed(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
 	switch said := theirs.Payload.Reclaim; {
 	case !ours.Bound() || said == "" && ours.Reclaim == "":
 		return nil
 	case said == "":
-		_, err := g.Broker.Release(ctx, ours.ID, ours.Reclaim)
+		document := ours.Reclaim
+		var word api.Reclaim
+		if err := trust.Claimed(document, &word); err != nil {
+			return err
+		}
+		if !trust.Names(word.Assignment, ours) { // the contract has changed since
+			var err error
+			if document, err = g.signReclaim(ours, word.Issued.UTC(), word.Effective.UTC()); err != nil {
+				return err
+			}
+		}
+		_, err := g.Broker.Release(ctx, ours.ID, document)
 		if api.CodeOf(err) == api.CodeBadSignature { // of a key that was succeeded, or a broker that knows no such word: it hears of the end
 			g.Log.Warn("the broker does not take the word that a contract is taken back", "reservation", ours.ID, "error", err)
 			return nil

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/server/servertest"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
@@ -95,7 +96,9 @@ func TestHostileDocuments(t *testing.T) {
 		end("of another reservation", w.rome.End(w.signed, api.ReasonReleased), api.CodeInvalid, "document"),
 		end("in another's name", w.rome.Sign(api.DocumentEnd, api.End{Protocol: 1, Reservation: w.bound.ID, Generation: 1, By: "milan", Reason: api.ReasonReleased}), api.CodeInvalid, "document"),
 		end("for a reason of one's own", w.rome.End(w.bound, "Because\x1b[2J"), api.CodeInvalid, "document.reason"),
-		end("of an older generation", w.rome.Sign(api.DocumentEnd, api.End{Protocol: 1, Reservation: w.bound.ID, By: "rome", Reason: api.ReasonReleased}), api.CodeConflict, ""),
+		end("of an older generation", w.rome.Sign(api.DocumentEnd, api.End{Protocol: 1, Reservation: w.bound.ID, Assignment: clusterkey.Digest(w.bound.Payload.Assignment).String(), By: "rome", Reason: api.ReasonReleased}), api.CodeConflict, ""),
+		end("of another assignment", w.rome.Sign(api.DocumentEnd, api.End{Protocol: 1, Reservation: w.bound.ID, Assignment: clusterkey.Digest("another").String(), Generation: 9, By: "rome", Reason: api.ReasonReleased}), api.CodeConflict, "document.assignment"),
+		end("of no assignment", w.rome.Sign(api.DocumentEnd, api.End{Protocol: 1, Reservation: w.bound.ID, Generation: 9, By: "rome", Reason: api.ReasonReleased}), api.CodeConflict, "document.assignment"),
 
 		card("signed by another", w.oslo.Sign(api.DocumentCard, api.Card{Cluster: "rome", Key: w.rome.Key.Public().String(), Number: 1 << 52}), api.CodeBadSignature, "document"),
 		card("of another cluster", w.rome.Sign(api.DocumentCard, api.Card{Cluster: "oslo", Key: w.rome.Key.Public().String(), Number: 1 << 52}), api.CodeInvalid, "document.cluster"),

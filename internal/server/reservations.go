@@ -433,7 +433,12 @@ func (s *Server) release(ctx context.Context, in *signedCall) (*tagged[api.Reser
 		if err := checkReason("document.reason", e.Reason); err != nil {
 			return nil, err
 		}
-		return market.Release{ID: in.ID, By: l.Cluster, Generation: e.Generation, Reason: e.Reason, Document: in.Body.Document}, nil
+		if r.Assignment != "" && !r.State.Over() && r.End == "" && !trust.Names(e.Assignment, r) {
+			return nil, api.Errorf(api.CodeConflict, "the end is of assignment %.60q, which is not that of reservation %s", e.Assignment, r.ID).
+				At("document.assignment").Fix("read the reservation again and end that")
+		}
+		return market.Release{ID: in.ID, By: l.Cluster, Generation: e.Generation, Reason: e.Reason, Document: in.Body.Document,
+			Renews: trust.NamesNothing(r.End) && trust.Names(e.Assignment, r)}, nil
 	})
 }
 

@@ -19,6 +19,7 @@ func Reclaimed(document string, r *market.Reservation, keys ...clusterkey.Public
 	}{
 		{word.Protocol >= 1 && word.Protocol <= api.Protocol, "in a protocol that we do not speak"},
 		{word.Reservation == r.ID && word.Consumer == r.Consumer && word.Provider == r.Provider, "of another contract"},
+		{Names(word.Assignment, r), "of another assignment"},
 		{r.Notice() > 0 && word.Effective.Sub(word.Issued.Time) >= r.Notice(), "with less notice than the plan has"},
 	} {
 		if !demand.holds {

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 	"github.com/bourse-dev/bourse/internal/trust"
@@ -22,10 +23,10 @@ func TestReclaimed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bought := &market.Reservation{ID: "r-1", Consumer: "rome", Provider: "milan", Sale: &api.Sale{Offer: offer.Digest, Plan: "spot", Units: 1}, Offer: offer}
+	bought := &market.Reservation{ID: "r-1", Assignment: "signed", Consumer: "rome", Provider: "milan", Sale: &api.Sale{Offer: offer.Digest, Plan: "spot", Units: 1}, Offer: offer}
 	now := time.Now()
 	word := func(change func(*api.Reclaim)) api.Reclaim {
-		w := api.Reclaim{Protocol: api.Protocol, Reservation: "r-1", Consumer: "rome", Provider: "milan",
+		w := api.Reclaim{Protocol: api.Protocol, Reservation: "r-1", Consumer: "rome", Provider: "milan", Assignment: clusterkey.Digest("signed").String(),
 			Issued: transporttest.Seconds(now), Effective: transporttest.Seconds(now.Add(10 * time.Minute))}
 		change(&w)
 		return w
@@ -45,6 +46,8 @@ func TestReclaimed(t *testing.T) {
 		"by a stranger of its name": {transporttest.NewParty(t, "milan").Sign(api.DocumentReclaim, honest), bought},
 		"as another document":       {milan.Sign(api.DocumentEnd, honest), bought},
 		"of another contract":       {milan.Sign(api.DocumentReclaim, word(func(w *api.Reclaim) { w.Reservation = "r-2" })), bought},
+		"of another assignment":     {milan.Sign(api.DocumentReclaim, word(func(w *api.Reclaim) { w.Assignment = clusterkey.Digest("before").String() })), bought},
+		"of no assignment":          {milan.Sign(api.DocumentReclaim, word(func(w *api.Reclaim) { w.Assignment = "" })), bought},
 		"of another buyer":          {milan.Sign(api.DocumentReclaim, word(func(w *api.Reclaim) { w.Consumer = "oslo" })), bought},
 		"with less notice":          {milan.Sign(api.DocumentReclaim, word(func(w *api.Reclaim) { w.Issued = transporttest.Seconds(now.Add(time.Second)) })), bought},
 		"in a later protocol":       {milan.Sign(api.DocumentReclaim, word(func(w *api.Reclaim) { w.Protocol++ })), bought},

@@ -247,8 +247,8 @@ func TestParties(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	end := func(p *transporttest.Party) string {
-		return p.Sign(api.DocumentEnd, api.End{Protocol: 1, Reservation: "r", Generation: 1, By: p.ID, Reason: api.ReasonReleased})
+	end := func(r *market.Reservation, p *transporttest.Party) string {
+		return p.Sign(api.DocumentEnd, api.End{Protocol: 1, Reservation: "r", Assignment: clusterkey.Digest(r.Assignment).String(), Generation: 1, By: p.ID, Reason: api.ReasonReleased})
 	}
 	agreed := func(consumer, provider *transporttest.Party) *market.Reservation {
 		return &market.Reservation{ID: "r", Generation: 1, Consumer: "milan", Provider: "oslo",
@@ -268,7 +268,7 @@ func TestParties(t *testing.T) {
 		"a stranger's":                   {agreed(oldMilan, oldOslo), transporttest.NewParty(t, "milan"), false},
 		"a former one's of what is none": {&market.Reservation{ID: "r", Consumer: "milan", Provider: "oslo"}, oldMilan, false},
 	} {
-		if _, ok := trust.EndSigned(end(c.by), "r", 1, trust.Parties(t.Context(), x, c.r)...); ok != c.want {
+		if _, ok := trust.EndSigned(end(c.r, c.by), c.r, trust.Parties(t.Context(), x, c.r)...); ok != c.want {
 			t.Errorf("%s: %v", name, ok)
 		}
 	}

@@ -178,16 +178,32 @@ func Signer(ctx context.Context, m *exchange.Exchange, document string) (cluster
 	return "", key, api.Errorf(api.CodeBadSignature, "no pinned key has the fingerprint %s", header.Key)
 }
 
-// EndSigned says whether a document is the end of a reservation, of its generation or a newer
-// one, signed by one of the given keys, and for which reason.
-func EndSigned(document, reservation string, generation int64, keys ...clusterkey.PublicKey) (api.Reason, bool) {
+// EndSigned says whether a document is the end of a reservation, signed by one of the given keys, and for which reason. It must name the
+// assignment that binds, or that of the change that awaits its answer: an end of an earlier reservation that had the same ID ends nothing.
+func EndSigned(document string, r *market.Reservation, keys ...clusterkey.PublicKey) (api.Reason, bool) {
 	for _, key := range keys {
 		var e api.End
-		if clusterkey.Verify(document, api.DocumentEnd, key, &e) == nil && e.Reservation == reservation && e.Generation >= generation {
+		if clusterkey.Verify(document, api.DocumentEnd, key, &e) == nil && e.Reservation == r.ID && Names(e.Assignment, r) {
 			return Reason(e.Reason), true
 		}
 	}
 	return "", false
+}
+
+// Names says whether a digest is that of an assignment of a reservation: the one that binds, or the one of its change.
+func Names(digest string, r *market.Reservation) bool {
+	is := func(assignment string) bool {
+		return assignment != "" && digest == clusterkey.Digest(assignment).String()
+	}
+	return is(r.Assignment) || r.Change != nil && is(r.Change.Assignment)
+}
+
+// NamesNothing says whether an end, which was verified before, is one of before 2026-11-23, which named no assignment.
+func NamesNothing(end string) bool {
+	var e struct {
+		Assignment string `json:"assignment"`
+	}
+	return end != "" && unverified(end, &e) == nil && e.Assignment == ""
 }
 
 // Claimed reads what a document claims, to find out by which key it must be verified. Errors: BadSignature.

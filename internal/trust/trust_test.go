@@ -140,29 +140,32 @@ func TestEndorsedByARoot(t *testing.T) {
 	meets("the old one again", endorsed(old, root, same), api.CodeKeyChanged)
 }
 
-// An end counts for its reservation and its generation or older ones, by whoever may end it.
+// An end counts for the assignment that it names, if one signed it who may end that.
 func TestEndSigned(t *testing.T) {
 	milan, oslo := transporttest.NewParty(t, "milan"), transporttest.NewParty(t, "oslo")
-	end := func(id string, generation int64, reason api.Reason) string {
-		return milan.Sign(api.DocumentEnd, api.End{Protocol: 1, Reservation: id, Generation: generation, By: "milan", Reason: reason})
+	r := &market.Reservation{ID: "r", Generation: 2, Assignment: "of today", Change: &market.Change{Generation: 3, Assignment: "of tomorrow"}}
+	end := func(id, assignment string, reason api.Reason) string {
+		return milan.Sign(api.DocumentEnd, api.End{Protocol: 1, Reservation: id, Assignment: clusterkey.Digest(assignment).String(), Generation: 9, By: "milan", Reason: reason})
 	}
 	for name, c := range map[string]struct {
 		document string
 		signed   bool
 		reason   api.Reason
 	}{
-		"of this generation":     {end("r", 2, api.ReasonReleased), true, api.ReasonReleased},
-		"of a newer one":         {end("r", 3, api.ReasonReleased), true, api.ReasonReleased},
-		"of an older one":        {end("r", 1, api.ReasonReleased), false, ""},
-		"of another reservation": {end("q", 2, api.ReasonReleased), false, ""},
-		"for a reason unknown":   {end("r", 2, "Because"), true, ""},
+		"of what binds":          {end("r", "of today", api.ReasonReleased), true, api.ReasonReleased},
+		"of its change":          {end("r", "of tomorrow", api.ReasonReleased), true, api.ReasonReleased},
+		"of an earlier one":      {end("r", "of yesterday", api.ReasonReleased), false, ""},
+		"of no assignment":       {end("r", "", api.ReasonReleased), false, ""},
+		"of another reservation": {end("q", "of today", api.ReasonReleased), false, ""},
+		"as before 2026-11-23":   {milan.Sign(api.DocumentEnd, api.End{Protocol: 1, Reservation: "r", Generation: 9, By: "milan"}), false, ""},
+		"for a reason unknown":   {end("r", "of today", "Because"), true, ""},
 		"nothing":                {"", false, ""},
 	} {
-		reason, signed := trust.EndSigned(c.document, "r", 2, oslo.Key.Public(), milan.Key.Public())
+		reason, signed := trust.EndSigned(c.document, r, oslo.Key.Public(), milan.Key.Public())
 		if signed != c.signed || reason != c.reason {
 			t.Errorf("%s: %q, %v", name, reason, signed)
 		}
-		if _, signed := trust.EndSigned(c.document, "r", 2, oslo.Key.Public()); signed {
+		if _, signed := trust.EndSigned(c.document, r, oslo.Key.Public()); signed {
 			t.Errorf("%s: it counts although nobody of these signed it", name)
 		}
 	}

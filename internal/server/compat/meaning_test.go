@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/server/compat"
 	"github.com/bourse-dev/bourse/internal/transport"
 )
@@ -78,7 +79,7 @@ func TestFetchingAccepts(t *testing.T) {
 	if r = must(rome.Reservation(ctx, id))(t); r.Payload.Change == nil || r.Payload.Change.Reason != api.ReasonPolicy || r.Payload.State != api.Reserved {
 		t.Errorf("%+v", r.Payload.Change)
 	}
-	end := rome.Sign(api.DocumentEnd, api.End{Protocol: api.Protocol, Reservation: id, Generation: 2, By: "rome", Consumer: "rome", Provider: "cluster-1", Reason: api.ReasonReleased})
+	end := rome.Sign(api.DocumentEnd, api.End{Protocol: api.Protocol, Reservation: id, Assignment: clusterkey.Digest(r.Payload.Assignment).String(), Generation: 2, By: "rome", Consumer: "rome", Provider: "cluster-1", Reason: api.ReasonReleased})
 	if _, err := rome.Release(ctx, id, end); err != nil {
 		t.Fatal(err)
 	}

@@ -65,6 +65,11 @@ func (d *Deal) Signed() *transport.Reservation {
 	return d.step(func(r *api.Reservation) { r.Assignment = d.Consumer.Assign(d.shown) })
 }
 
+// SignedAs is the hold with this assignment, as the consumer signed it.
+func (d *Deal) SignedAs(assignment string) *transport.Reservation {
+	return d.step(func(r *api.Reservation) { r.Assignment = assignment })
+}
+
 // Reserved is what the provider accepted: its own acceptance, or with none this deal's provider's.
 func (d *Deal) Reserved(acceptance string) *transport.Reservation {
 	if acceptance == "" {

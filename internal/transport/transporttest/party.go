@@ -78,7 +78,7 @@ func (p *Party) Assignment(r transport.Reservation) api.Assignment {
 		begins = Seconds(t.Created.Time)
 	}
 	return api.Assignment{
-		Protocol: api.Protocol, Reservation: r.ID, Generation: t.Generation,
+		Protocol: api.Protocol, Reservation: r.ID, Issued: Seconds(t.Created.Time), Generation: t.Generation,
 		Consumer: t.Consumer, ConsumerKey: p.Key.Public().Fingerprint().String(),
 		Provider: t.Provider, ProviderKey: provider.Fingerprint().String(),
 		Pool: t.Pool, Slice: t.Slice, Resources: t.Resources, Until: Seconds(t.Until.Time), Expires: Seconds(t.Expires().Time), Sale: t.Sale, Begins: begins,
@@ -127,8 +127,12 @@ func (p *Party) Agree(r transport.Reservation) string {
 // End signs the end of a reservation.
 func (p *Party) End(r transport.Reservation, reason api.Reason) string {
 	p.t.Helper()
+	assignment := ""
+	if r.Payload.Assignment != "" {
+		assignment = clusterkey.Digest(r.Payload.Assignment).String()
+	}
 	return p.Sign(api.DocumentEnd, api.End{
-		Protocol: api.Protocol, Reservation: r.ID, Generation: r.Payload.Generation, By: p.ID,
+		Protocol: api.Protocol, Reservation: r.ID, Assignment: assignment, Generation: r.Payload.Generation, By: p.ID,
 		Consumer: r.Payload.Consumer, Provider: r.Payload.Provider, Reason: reason,
 	})
 }
