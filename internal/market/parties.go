@@ -118,6 +118,7 @@ func (s *State) party(cluster string) *party {
 // index moves a reservation from where it was listed to where it belongs now; either record may be nil. It comes after the market
 // has the new record.
 func (s *State) index(old, r *Reservation) {
+	s.countPair(old, r)
 	if old != nil {
 		for _, list := range s.listsOf(old) {
 			if list != nil {
@@ -147,6 +148,36 @@ func (s *State) index(old, r *Reservation) {
 		}
 	}
 }
+
+// pair is a consumer and a provider.
+type pair struct{ consumer, provider string }
+
+// boundPair returns between whom a record is bound and counts; the zero pair: it is not.
+func (r *Reservation) boundPair() pair {
+	if r == nil || r.Acceptance == "" || !r.State.Counts() {
+		return pair{}
+	}
+	return pair{r.Consumer, r.Provider}
+}
+
+// countPair counts the reservations by which two clusters are bound.
+func (s *State) countPair(old, r *Reservation) {
+	was, is := old.boundPair(), r.boundPair()
+	if was == is {
+		return
+	}
+	if is != (pair{}) {
+		s.pairs[is]++
+	}
+	if was != (pair{}) {
+		if s.pairs[was]--; s.pairs[was] == 0 {
+			delete(s.pairs, was)
+		}
+	}
+}
+
+// Deal reports whether a reservation binds a consumer and a provider and still counts.
+func (s *State) Deal(consumer, provider string) bool { return s.pairs[pair{consumer, provider}] > 0 }
 
 func (s *State) list(list *changes, r *Reservation) {
 	if n := len(list.all); n > 0 && list.all[n-1].revision > r.Revision {

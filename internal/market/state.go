@@ -48,6 +48,7 @@ type State struct {
 	madeFrom     map[string]int    // reservations, by the digest of their offer
 	offerBytes   map[string]int64  // by seller
 	parties      map[string]*party
+	pairs        map[pair]int    // how many reservations bind them
 	crowded      []string        // consumers of whom more is over than is kept: see crowd
 	spent        map[string]Time // until when what is over could be shown again
 	providers    map[string]*provider
@@ -78,6 +79,7 @@ func New(self string) *State {
 		madeFrom:     map[string]int{},
 		offerBytes:   map[string]int64{},
 		parties:      map[string]*party{},
+		pairs:        map[pair]int{},
 		spent:        map[string]Time{},
 		providers:    map[string]*provider{},
 		counts:       map[api.State]int{},

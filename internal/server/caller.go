@@ -3,7 +3,7 @@ package server
 import (
 	"context"
 	"errors"
-	"net"
+	"io"
 	"net/http"
 	"runtime/debug"
 	"sync/atomic"
@@ -145,21 +145,38 @@ func (s *Server) identified(who func(*http.Request) (Caller, error)) http.Handle
 			return
 		}
 		defer let()
+		if r.Body != nil && (r.ContentLength < 0 || r.ContentLength >= inOneCall) {
+			body := &counted{ReadCloser: r.Body}
+			r.Body = body
+			defer func() { s.limits.charge(c, r, body.bytes) }()
+		}
 		s.handler.ServeHTTP(w, r.WithContext(context.WithValue(ctx, callerKey{}, c)))
 	})
 }
 
-// callerKeyOf names a caller for counting: who has no certificate is counted by address.
+// callerKeyOf names a caller for counting: who has no certificate is counted by IPv4 address or IPv6 /64.
 func callerKeyOf(c Caller, r *http.Request) string {
 	if c.Role != "" {
 		return c.String()
 	}
-	host, _, _ := net.SplitHostPort(r.RemoteAddr)
-	return "address " + host
+	return "address " + network(r.RemoteAddr)
 }
 
 // tooMuch refuses a call that may come again.
 func tooMuch(w http.ResponseWriter, err error) {
 	w.Header().Set("Retry-After", "1")
 	Refuse(w, err)
+}
+
+// counted counts what is read of a body.
+type counted struct {
+	io.ReadCloser
+	bytes int64
+}
+
+// Read implements io.Reader.
+func (b *counted) Read(into []byte) (int, error) {
+	n, err := b.ReadCloser.Read(into)
+	b.bytes += int64(n)
+	return n, err
 }

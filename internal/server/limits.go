@@ -5,54 +5,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"sync"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
-	"golang.org/x/time/rate"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-const (
-	maxDepth   = 24
-	maxCallers = 50_000
-	watchCost  = 50   // as how many calls the opening of a watch counts, which makes the market look through all that concerns the caller
-	strangers  = 0.01 // what an address without certificate may call, of what a member may
-)
-
-// limits bounds the rate of each caller; who has no certificate is counted by address.
-type limits struct {
-	rate    float64
-	mu      sync.Mutex
-	callers map[string]*rate.Limiter
-}
-
-func (l *limits) allow(c Caller, r *http.Request) bool {
-	key, per := c.String(), l.rate
-	if c.Role == "" {
-		host, _, _ := net.SplitHostPort(r.RemoteAddr)
-		key, per = "address "+host, l.rate*strangers
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	limiter := l.callers[key]
-	if limiter == nil {
-		if l.callers == nil || len(l.callers) >= maxCallers { // forgetting is cheaper than remembering whom to forget
-			l.callers = map[string]*rate.Limiter{}
-		}
-		limiter = rate.NewLimiter(rate.Limit(per), max(1, int(2*per)))
-		l.callers[key] = limiter
-	}
-	cost := 1
-	if r.URL.Path == api.Prefix+"/watch" {
-		cost = min(watchCost, limiter.Burst())
-	}
-	return limiter.AllowN(time.Now(), cost)
-}
+const maxDepth = 24
 
 // jsonFormat reads JSON that is not deeper than any of our payloads, and writes it: what comes and goes most often without reflection.
 func jsonFormat() huma.Format {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -15,12 +16,14 @@ import (
 
 // mail is what clusters say to each other on the way to a peering, passed on to whoever watches. Of each
 // direction of each pair only the newest is kept, in memory, until it expires: who has not been answered
-// says it again.
+// says it again. What is kept is bounded in bytes. Where that is reached, the sender that has most gives way.
 type mail struct {
 	mu      sync.Mutex
-	letters map[address]letter
+	letters map[string]map[address]letter // by receiver
 	number  uint64
-	newest  map[string]uint64                // number of the newest to each cluster
+	bytes   int
+	swept   time.Time // when what had expired was last dropped
+	senders map[string]*sender
 	boxes   map[string]map[*mailbox]struct{} // open ones, by cluster
 }
 
@@ -31,6 +34,12 @@ type letter struct {
 	number   uint64
 	document string
 	expires  time.Time
+}
+
+// sender is what is kept of one cluster.
+type sender struct {
+	letters map[address]struct{}
+	bytes   int
 }
 
 // mailbox is where one watch reads.
@@ -44,17 +53,20 @@ type mailbox struct {
 const (
 	// longestHandshake is how far ahead a message may expire.
 	longestHandshake = 15 * time.Minute
-	// maxLetters and maxLetter, in bytes, bound what is kept in memory.
-	maxLetters = 20_000
-	maxLetter  = 16 << 10
+	// maxMail bounds in bytes what is kept in memory, and maxLetter one letter. Each counts for smallestLetter at least.
+	maxMail        = 64 << 20
+	maxLetter      = 16 << 10
+	smallestLetter = 1 << 10
 )
+
+func (l letter) bytes() int { return max(len(l.document), smallestLetter) }
 
 func (m *mail) open(cluster string, wake func()) *mailbox {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	b := &mailbox{mail: m, cluster: cluster, wake: wake}
 	if m.boxes == nil {
-		m.boxes, m.letters, m.newest = map[string]map[*mailbox]struct{}{}, map[address]letter{}, map[string]uint64{}
+		m.boxes = map[string]map[*mailbox]struct{}{}
 	}
 	if m.boxes[cluster] == nil {
 		m.boxes[cluster] = map[*mailbox]struct{}{}
@@ -76,49 +88,109 @@ func (b *mailbox) close() {
 func (b *mailbox) read(events []api.WatchEvent) []api.WatchEvent {
 	b.mail.mu.Lock()
 	defer b.mail.mu.Unlock()
-	if b.mail.newest[b.cluster] <= b.seen { // as nearly always: looking through all letters is dear where many write
-		return events
-	}
 	var fresh []letter
-	for at, l := range b.mail.letters {
-		if at.to == b.cluster && l.number > b.seen && time.Now().Before(l.expires) {
+	for _, l := range b.mail.letters[b.cluster] {
+		if l.number > b.seen && time.Now().Before(l.expires) {
 			fresh = append(fresh, l)
 		}
 	}
 	b.seen = b.mail.number
-	slices.SortFunc(fresh, func(a, b letter) int { return int(a.number) - int(b.number) })
+	slices.SortFunc(fresh, func(a, b letter) int { return cmp.Compare(a.number, b.number) })
 	for _, l := range fresh {
 		events = append(events, api.WatchEvent{Type: api.WatchHandshake, Document: l.document})
 	}
 	return events
 }
 
-// post keeps a letter and wakes those who wait for it.
+// post keeps a letter and wakes those who wait for it. Errors: Unavailable where nothing more can be kept, and the sender itself has most.
 func (m *mail) post(at address, document string, expires time.Time) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.letters == nil {
-		m.boxes, m.letters, m.newest = map[string]map[*mailbox]struct{}{}, map[address]letter{}, map[string]uint64{}
+		m.letters, m.senders = map[string]map[address]letter{}, map[string]*sender{}
 	}
-	if m.letters[at].document == document {
+	if m.letters[at.to][at].document == document {
 		return nil
 	}
-	if len(m.letters) >= maxLetters {
-		for at, l := range m.letters {
-			if time.Now().After(l.expires) {
-				delete(m.letters, at)
-			}
-		}
-		if len(m.letters) >= maxLetters {
-			return api.Errorf(api.CodeUnavailable, "more peerings are being made than this broker can pass on").Fix("try again")
-		}
-	}
 	m.number++
-	m.letters[at], m.newest[at.to] = letter{m.number, document, expires}, m.number
+	next := letter{m.number, document, expires}
+	m.drop(at)
+	if now := time.Now(); m.bytes+next.bytes() > maxMail && now.Sub(m.swept) >= time.Second {
+		m.swept = now
+		m.dropExpired(now)
+	}
+	for m.bytes+next.bytes() > maxMail {
+		most := m.largest()
+		if own := m.senders[at.from]; own != nil && own.bytes >= m.senders[most].bytes {
+			return api.Errorf(api.CodeUnavailable, "cluster %s has said more to others than this broker can pass on", at.from).Fix("try again")
+		}
+		m.drop(m.oldest(most))
+	}
+	m.keep(at, next)
 	for b := range m.boxes[at.to] {
 		b.wake()
 	}
 	return nil
+}
+
+func (m *mail) keep(at address, l letter) {
+	if m.letters[at.to] == nil {
+		m.letters[at.to] = map[address]letter{}
+	}
+	if m.senders[at.from] == nil {
+		m.senders[at.from] = &sender{letters: map[address]struct{}{}}
+	}
+	m.letters[at.to][at] = l
+	m.senders[at.from].letters[at] = struct{}{}
+	m.senders[at.from].bytes += l.bytes()
+	m.bytes += l.bytes()
+}
+
+func (m *mail) drop(at address) {
+	l, kept := m.letters[at.to][at]
+	if !kept {
+		return
+	}
+	m.bytes -= l.bytes()
+	if delete(m.letters[at.to], at); len(m.letters[at.to]) == 0 {
+		delete(m.letters, at.to)
+	}
+	from := m.senders[at.from]
+	from.bytes -= l.bytes()
+	if delete(from.letters, at); len(from.letters) == 0 {
+		delete(m.senders, at.from)
+	}
+}
+
+func (m *mail) dropExpired(now time.Time) {
+	for _, to := range m.letters {
+		for at, l := range to {
+			if now.After(l.expires) {
+				m.drop(at)
+			}
+		}
+	}
+}
+
+// largest is the sender of whom most is kept.
+func (m *mail) largest() (name string) {
+	for one, s := range m.senders {
+		if most := m.senders[name]; most == nil || s.bytes > most.bytes || s.bytes == most.bytes && one < name {
+			name = one
+		}
+	}
+	return name
+}
+
+// oldest is the oldest letter of a sender.
+func (m *mail) oldest(from string) (oldest address) {
+	number := m.number + 1
+	for at := range m.senders[from].letters {
+		if l := m.letters[at.to][at]; l.number < number {
+			oldest, number = at, l.number
+		}
+	}
+	return oldest
 }
 
 func (s *Server) mailRoutes() {
@@ -160,11 +232,7 @@ func (s *Server) trade(ctx context.Context, h api.Handshake) error {
 		provider = h.To
 	}
 	found := false
-	err := s.Exchange.Read(ctx, func(m *market.State) {
-		for _, r := range m.Live(h.Consumer) {
-			found = found || r.Provider == provider && r.Consumer == h.Consumer && r.State.Counts() && r.Acceptance != ""
-		}
-	})
+	err := s.Exchange.Read(ctx, func(m *market.State) { found = m.Deal(h.Consumer, provider) })
 	if err == nil && !found {
 		err = api.Errorf(api.CodeNotFound, "no reservation binds %.80q and %.80q", h.Consumer, provider).Fix("reserve first")
 	}

@@ -2,7 +2,9 @@ package server_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/server/servertest"
@@ -42,5 +44,22 @@ func TestRateLimit(t *testing.T) {
 		if i == 9 {
 			t.Error("strangers may guess tokens as often as they like")
 		}
+	}
+}
+
+// A large body costs as much as many calls: who sends only such ones may send far fewer.
+func TestLargeBodiesCostMore(t *testing.T) {
+	const rate, large = 200, 60 << 10
+	w := &town{Federation: servertest.Start(t, servertest.Options{Rate: rate})}
+	rome := w.Join("rome")
+	body := `{"request":{"where":"` + strings.Repeat("x", large) + `"}}`
+	begin, allowed := time.Now(), 0
+	for range 100 {
+		if status, _, _ := w.call(t, call{by: rome.HTTP, method: "POST", path: "/evaluations", body: body}); status != http.StatusTooManyRequests {
+			allowed++
+		}
+	}
+	if most := (2*rate+int(rate*time.Since(begin).Seconds()))/(large>>11) + 2; allowed > most || allowed < 5 {
+		t.Errorf("%d of 100 large calls are allowed, want %d at most", allowed, most)
 	}
 }
