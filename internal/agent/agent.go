@@ -318,10 +318,6 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	reach := relay{broker, open, ledger}
 	gate := &provider.Gate{
 		Cluster: cluster, Key: m.key, Former: m.former(), Market: ledger, Engine: engine, Broker: broker, Log: log, Trust: demand, Fresh: advertiser.Fresh, Ceiling: top.of,
-		Suspended: func(ctx context.Context, consumer string) (string, bool, error) {
-			s, err := known.suspends(ctx, consumer)
-			return s.why, s.is(), err
-		},
 	}
 	borrower := &consumer.Borrower{Cluster: cluster, Key: m.key, Market: ledger, Broker: broker, Trust: demand, Answered: &consumer.Answered{}, Log: log}
 	main := &feed{broker: broker, off: m.valve, woken: make(chan struct{}, 1), gate: gate, borrower: borrower, link: a.link, says: map[string]*transport.Reservation{}}

@@ -106,6 +106,14 @@ func (p *peers) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 	if invalid != nil && api.CodeOf(invalid) != api.CodeInvalid {
 		return ctrl.Result{}, invalid
 	}
+	suspension := suspensionBy(&object.Spec, request.Name)
+	suspended, refused := p.market.Do(ctx, market.Suspend{Cluster: request.Name, Why: suspension.why}) // before anybody reads that it is
+	switch {
+	case refused == nil:
+		out.Member = suspended.Member
+	case api.CodeOf(refused) != api.CodeInvalid:
+		return ctrl.Result{}, refused
+	}
 	if apierrors.IsNotFound(err) {
 		if out.Member == nil || out.Member.Key == "" {
 			return ctrl.Result{}, nil
@@ -117,7 +125,6 @@ func (p *peers) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 	next := object.Status.DeepCopy()
 	p.describe(next, request.Name, out.Member, invalid, object.Generation)
 	tell := p.standings.into(&next.Conditions, request.Name, goesOn+", where the SharingPolicy (onRevoke) does not say otherwise", object.Generation)
-	suspension := suspensionBy(&object.Spec, request.Name)
 	tellMore := p.standings.suspended(&next.Conditions, &suspension, object.Generation)
 	if equality.Semantic.DeepEqual(object.Status, *next) {
 		return ctrl.Result{}, nil

@@ -33,8 +33,8 @@ func suspensionBy(spec *api.PeerSpec, consumer string) suspension {
 	if !spec.Suspend {
 		return suspension{}
 	}
-	return suspension{grant.ReasonSuspended, spec.SuspendReason, fmt.Sprintf("the provider's admin has suspended %s: %s; what runs goes on, and nothing more is lent",
-		consumer, cmp.Or(spec.SuspendReason, "no reason was given"))}
+	why := cmp.Or(spec.SuspendReason, "no reason was given")
+	return suspension{grant.ReasonSuspended, why, fmt.Sprintf("the provider's admin has suspended %s: %s; what runs goes on, and nothing more is lent", consumer, why)}
 }
 
 // suspends reads what the admin says of a consumer.

@@ -66,6 +66,9 @@ func (c Approve) decide(s *State, now Time) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
+	if err := s.checkSuspension(r.Consumer); err != nil {
+		return Outcome{}, err
+	}
 	r.Acceptance = c.Acceptance
 	return changed(r, now), nil
 }

@@ -8,8 +8,8 @@ import (
 
 // Admit is the gate's acceptance: the provider's own books hold the reservation from
 // now on. Signature, keys and policy were checked before.
-// Errors: Insufficient and Forbidden when it does not fit; Conflict for a generation
-// that is not newer than what the gate knows.
+// Errors: Insufficient and Forbidden when it does not fit; Suspended; Unavailable when the terms have changed since it was
+// checked; Conflict for a generation that is not newer than what the gate knows.
 type Admit struct {
 	Assignment api.Assignment
 	Size       Amounts
@@ -19,6 +19,8 @@ type Admit struct {
 	// ApproveBy is until when a person here may approve it, who has not yet ([Approve]): there is no Acceptance. 0: it is accepted.
 	ApproveBy Time
 	Fence     api.Fence
+	// Terms are those by which the assignment was checked; nil: it was not checked by any.
+	Terms *Terms
 	// Adopt takes back what this gate accepted before and its Ledger lost: whether it fits is
 	// no longer the question.
 	Adopt bool
@@ -56,6 +58,9 @@ func (c Admit) decide(s *State, now Time) (Outcome, error) {
 	if a.Sale != nil {
 		r.From = At(a.Begins.Time)
 	}
+	if err := c.checkPolicy(s); err != nil {
+		return Outcome{}, err
+	}
 	if err := s.room(s.Self, r, now); err != nil && !c.Adopt {
 		return Outcome{}, err
 	}
@@ -82,6 +87,11 @@ func (c Admit) change(s *State, r *Reservation, now Time) (Outcome, error) {
 	if pending := r.Changing(); pending != nil && pending.Assignment == c.Document {
 		return unchanged(r)
 	}
+	if more := !r.Size.Fits(c.Size) || next.Until > r.Until; more {
+		if err := c.checkPolicy(s); err != nil {
+			return Outcome{}, err
+		}
+	}
 	if promised := c.Adopt && next.Generation > r.Latest(); !promised { // what was dropped may have lost its room to another
 		if err := s.roomToBecome(r, c.Size, next.Units, next.Until, now); err != nil {
 			return Outcome{}, err
@@ -100,6 +110,24 @@ func (c Admit) change(s *State, r *Reservation, now Time) (Outcome, error) {
 	}
 	r.Change, r.Fence = &next, c.Fence
 	return changed(r, now), nil
+}
+
+// checkPolicy says whether the admin's word on this consumer, and the terms, are still what lets it have more.
+func (c Admit) checkPolicy(s *State) error {
+	if c.Adopt {
+		return nil
+	}
+	if err := s.checkSuspension(c.Assignment.Consumer); err != nil {
+		return err
+	}
+	var now *Terms
+	if p := s.providers[s.Self]; p != nil && p.measured != nil {
+		now = p.measured.Terms
+	}
+	if c.Terms != nil && c.Terms != now && !equality.Semantic.DeepEqual(c.Terms, now) {
+		return api.Errorf(api.CodeUnavailable, "the SharingPolicy of %s has just changed", s.Self).Fix("it is checked again")
+	}
+	return nil
 }
 
 // below says whether the consumer stays under the ceiling, with what takes the place of what it has.

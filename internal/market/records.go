@@ -54,6 +54,8 @@ type Member struct {
 	// Trusted is, in an agent, the fingerprint that its own admin says the cluster has; Confirmed says that Key has it.
 	Trusted   string `json:"trusted,omitempty"`
 	Confirmed bool   `json:"confirmed,omitempty"`
+	// Suspended is, in an agent, why its own admin lends this consumer nothing more; empty: the admin does.
+	Suspended string `json:"suspended,omitempty"`
 	// Connector is, in an agent, the URL of the cluster's connector, as its card last said; empty: it has none.
 	Connector string `json:"connector,omitempty"`
 	// Endorsed is when the newest endorsement of it that was believed was issued.

@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -51,11 +50,9 @@ func (g *Gate) admit(ctx context.Context, theirs *transport.Reservation, ours *m
 	bound := ours != nil && ours.Bound()
 	var byHand *metav1.Duration
 	var ceiling *market.Amounts
+	var terms *market.Terms
 	if less := bound && ours.Size.Fits(size) && !a.Until.After(ours.Until.Go()); !adopting && !less {
-		if err := g.mayGrow(ctx, card.Cluster); err != nil {
-			return "", err
-		}
-		if err := g.allowed(a, offer, !bound, card); err != nil {
+		if terms, err = g.allowed(a, offer, !bound, card); err != nil {
 			return "", err
 		}
 		if byHand, err = g.byHand(offer, bound); err != nil {
@@ -78,24 +75,12 @@ func (g *Gate) admit(ctx context.Context, theirs *transport.Reservation, ours *m
 	}
 	out, err := g.Market.Do(ctx, market.Admit{
 		Assignment: a, Size: size, Document: theirs.Payload.Assignment, Acceptance: acceptance,
-		BindsUntil: market.At(expires.Time), ApproveBy: approveBy, Fence: theirs.Payload.Fence, Adopt: adopting, Via: g.Via, Offer: offer, Ceiling: ceiling,
+		BindsUntil: market.At(expires.Time), ApproveBy: approveBy, Fence: theirs.Payload.Fence, Adopt: adopting, Via: g.Via, Offer: offer, Ceiling: ceiling, Terms: terms,
 	})
 	if err != nil {
 		return "", err
 	}
 	return out.Reservation.AnswerTo(theirs.Payload.Assignment), nil
-}
-
-// mayGrow says whether this cluster's admin lets a consumer have more than it has. Errors: Suspended.
-func (g *Gate) mayGrow(ctx context.Context, consumer string) error {
-	if g.Suspended == nil {
-		return nil
-	}
-	why, suspended, err := g.Suspended(ctx, consumer)
-	if err == nil && suspended {
-		err = api.Errorf(api.CodeSuspended, "the admin of %s has suspended %s: %s", g.Cluster, consumer, cmp.Or(why, "no reason was given"))
-	}
-	return err
 }
 
 // ceiling is the most that a consumer may have, nil where there is no bound.
@@ -175,47 +160,47 @@ func (g *Gate) is(fingerprint string) bool {
 }
 
 // allowed evaluates the SharingPolicy, and the offer if there is one: who, for how long, and their expressions. How much, the
-// market checks. first says that it is not a change of what is bound.
-func (g *Gate) allowed(a api.Assignment, offer *market.Offer, first bool, consumer *api.Card) error {
+// market checks. first says that it is not a change of what is bound. It returns the terms by which it is allowed.
+func (g *Gate) allowed(a api.Assignment, offer *market.Offer, first bool, consumer *api.Card) (*market.Terms, error) {
 	l := g.Market.View().Listing(g.Cluster)
 	if l == nil || l.Measured == nil {
-		return api.Errorf(api.CodeUnavailable, "cluster %s has not measured itself yet", g.Cluster)
+		return nil, api.Errorf(api.CodeUnavailable, "cluster %s has not measured itself yet", g.Cluster)
 	}
 	if l.Measured.Terms == nil {
-		return api.Errorf(api.CodeNotFound, "cluster %s shares nothing", g.Cluster)
+		return nil, api.Errorf(api.CodeNotFound, "cluster %s shares nothing", g.Cluster)
 	}
 	terms := l.Measured.Terms
 	if !match.Visible(terms, consumer) {
-		return api.Errorf(api.CodeForbidden, "cluster %s does not share with %s", g.Cluster, consumer.Cluster)
+		return nil, api.Errorf(api.CodeForbidden, "cluster %s does not share with %s", g.Cluster, consumer.Cluster)
 	}
 	duration := a.Until.Sub(g.Market.Now().Go())
 	if terms.MaxDuration != nil && duration > terms.MaxDuration.Duration+time.Minute {
-		return api.Errorf(api.CodeForbidden, "longer than %s, which is the most here", terms.MaxDuration.Duration)
+		return nil, api.Errorf(api.CodeForbidden, "longer than %s, which is the most here", terms.MaxDuration.Duration)
 	}
 	ask, err := g.Engine.Ask(consumer.Cluster, api.Request{Resources: a.Resources, Pool: a.Pool})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	ask.Duration = duration
 	ok, err := g.Engine.Allows(terms.Allow, *consumer, ask)
 	if err != nil || !ok {
-		return api.Errorf(api.CodeForbidden, "the SharingPolicy of %s does not allow it", g.Cluster)
+		return nil, api.Errorf(api.CodeForbidden, "the SharingPolicy of %s does not allow it", g.Cluster)
 	}
 	if offer == nil {
 		if terms.OnlyOffers {
-			return api.Errorf(api.CodeForbidden, "cluster %s lends by its offers only", g.Cluster).Fix("see: bourse catalog --seller %s", g.Cluster)
+			return nil, api.Errorf(api.CodeForbidden, "cluster %s lends by its offers only", g.Cluster).Fix("see: bourse catalog --seller %s", g.Cluster)
 		}
-		return nil
+		return terms, nil
 	}
 	if !match.Among(&offer.Signed.Offer.VisibleTo, consumer) {
-		return api.Errorf(api.CodeForbidden, "offer %s is not for %s", offer.Key(), consumer.Cluster)
+		return nil, api.Errorf(api.CodeForbidden, "offer %s is not for %s", offer.Key(), consumer.Cluster)
 	}
 	if ok, err := g.Engine.Allows(offer.Signed.Offer.Accept, *consumer, ask); err != nil || !ok {
-		return api.Errorf(api.CodeForbidden, "offer %s is not for this buyer, or not for this request", offer.Key())
+		return nil, api.Errorf(api.CodeForbidden, "offer %s is not for this buyer, or not for this request", offer.Key())
 	}
 	plan := offer.Plan(a.Sale.Plan)
 	if !first { // it is renewed: what is left of it may be short
-		return plan.AtMost(duration)
+		return terms, plan.AtMost(duration)
 	}
-	return plan.Lasts(duration)
+	return terms, plan.Lasts(duration)
 }

@@ -3,9 +3,13 @@ package provider_test
 import (
 	"context"
 	"errors"
+
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -197,10 +201,7 @@ func TestAnAcceptanceThatWasKeptBack(t *testing.T) {
 // A consumer that the admin suspended gets nothing new, nothing more and nothing longer; it may have less, and what it has stays.
 func TestASuspendedConsumer(t *testing.T) {
 	g, d := lends(t)
-	suspended, broken := true, error(nil)
-	g.Suspended = func(_ context.Context, consumer string) (string, bool, error) {
-		return "the bill is open", suspended && consumer == "rome", broken
-	}
+	g.suspends("the bill is open")
 	said := ""
 	g.broker.OnRefuse = func(_ string, r api.Refusal) (transport.Reservation, error) {
 		said = r.Message
@@ -218,12 +219,66 @@ func TestASuspendedConsumer(t *testing.T) {
 	g.heard(other.Signed(), "Refuse r-2 SuspendedByProvider")
 	g.left(6000)
 
-	broken = errors.New("the API server is away") // nobody is let through by that
-	if err := g.Sync(t.Context(), d.Changing("4", ""), g.ours("r-1")); !errors.Is(err, broken) {
-		t.Errorf("it says %v", err)
-	}
-	g.has(1, 2000, 6000)
-	broken, suspended = nil, false
+	g.suspends("")
 	g.heard(d.Changing("4", ""), "Accept r-1")
-	g.has(5, 4000, 4000)
+	g.has(4, 4000, 4000)
+}
+
+// suspends is the word of milan's admin on rome; empty: rome may borrow again.
+func (g *gate) suspends(why string) {
+	g.t.Helper()
+	if _, err := g.Market.Do(context.Background(), market.Suspend{Cluster: "rome", Why: why}); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// A suspension, or another policy, that comes while an assignment is being checked is not too late for it.
+func TestSuspendedWhileItIsChecked(t *testing.T) {
+	for name, c := range map[string]struct {
+		meanwhile func(*gate)
+		want      string
+	}{
+		"the consumer is suspended":  {func(g *gate) { g.suspends("the bill is open") }, "Refuse r-1"},
+		"nothing is shared any more": {func(g *gate) { g.measure("8", func(m *api.Measurement) { m.Terms = nil }) }, ""},
+		"another policy":             {func(g *gate) { g.measure("8", func(m *api.Measurement) { m.Terms.Allow = "false" }) }, ""},
+		"the same policy":            {func(g *gate) { g.measure("8", nil) }, "Accept r-1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGate(t, "8")
+			once := sync.OnceFunc(func() { c.meanwhile(g) })
+			g.Ceiling = func(context.Context, string) (*market.Amounts, error) { // asked after the policy, before the Ledger
+				once()
+				return nil, nil
+			}
+			d := g.deal("r-1", "2")
+			_ = g.Sync(t.Context(), d.Signed(), nil)
+			asked := g.broker.Asked()
+			if got := strings.Join(asked, " "); !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
+				t.Errorf("the broker is told %q, want %q", got, c.want)
+			}
+			if r := g.ours("r-1"); (r != nil) != (c.want == "Accept r-1") {
+				t.Errorf("the Ledger says %+v", r)
+			}
+		})
+	}
+}
+
+// Nor is one that comes while a person is to approve.
+func TestSuspendedBeforeItIsApproved(t *testing.T) {
+	g := newGate(t, "8")
+	g.measure("8", func(m *api.Measurement) { m.Terms.ApproveWithin = &metav1.Duration{Duration: time.Hour} })
+	d := g.deal("r-1", "2")
+	d.ByHand(time.Hour)
+	_ = g.Sync(t.Context(), d.Signed(), nil)
+	if r := g.ours("r-1"); r == nil || !r.AwaitsApproval() {
+		t.Fatalf("it is %+v", r)
+	}
+	g.suspends("the bill is open")
+	if err := g.Approve(t.Context(), "r-1", 0); api.CodeOf(err) != api.CodeSuspended {
+		t.Errorf("approved: %v", err)
+	}
+	g.suspends("")
+	if err := g.Approve(t.Context(), "r-1", 0); err != nil {
+		t.Error(err)
+	}
 }

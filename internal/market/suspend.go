@@ -1,0 +1,31 @@
+package market
+
+import "github.com/bourse-dev/bourse/api"
+
+// Suspend is the word of an agent's own admin that a consumer gets nothing more of this cluster. What it has goes on. The market
+// decides by it, so that nothing is admitted after it. An empty Why takes the word back. Errors: Invalid.
+type Suspend struct{ Cluster, Why string }
+
+func (c Suspend) decide(s *State, now Time) (Outcome, error) {
+	if err := ValidCluster("cluster", c.Cluster); err != nil {
+		return Outcome{}, err
+	}
+	m := s.members[c.Cluster]
+	switch {
+	case m == nil && c.Why == "", m != nil && m.Suspended == c.Why:
+		return Outcome{Member: m}, nil
+	case m == nil:
+		m = &Member{Cluster: c.Cluster, State: api.MemberActive, Joined: now}
+	}
+	next := *m
+	next.Suspended, next.Changed = c.Why, now
+	return Outcome{Member: &next, Events: []Event{{Time: now, Member: &next}}}, nil
+}
+
+// checkSuspension says whether this cluster's admin lets a consumer have more than it has. Errors: Suspended.
+func (s *State) checkSuspension(consumer string) error {
+	if m := s.members[consumer]; m != nil && m.Suspended != "" {
+		return api.Errorf(api.CodeSuspended, "the admin of %s has suspended %s: %s", s.Self, consumer, m.Suspended)
+	}
+	return nil
+}
