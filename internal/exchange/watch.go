@@ -214,15 +214,18 @@ func (x *Exchange) feed(events []market.Event) {
 
 // feedMember tells those who have reservations with a cluster that its record changed.
 func (x *Exchange) feedMember(cluster string) {
+	told := map[string]struct{}{cluster: {}}
 	for _, r := range x.state.Of(cluster, 0) {
-		for _, party := range r.Parties() {
+		for _, party := range []string{r.Consumer, r.Provider} {
+			if _, twice := told[party]; twice || !r.Concerns(party) {
+				continue
+			}
+			told[party] = struct{}{}
 			for w := range x.subscribers[party] {
-				if party != cluster {
-					w.mu.Lock()
-					w.meet(cluster)
-					w.mu.Unlock()
-					w.Wake()
-				}
+				w.mu.Lock()
+				w.meet(cluster)
+				w.mu.Unlock()
+				w.Wake()
 			}
 		}
 	}

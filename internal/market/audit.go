@@ -11,7 +11,7 @@ func (s *State) Imbalance() int { return s.Audit()() }
 func (s *State) Audit() func() int {
 	kept := make([]audited, len(s.slots))
 	for i, p := range s.slots {
-		kept[i] = audited{p.cluster, p.measured, make(map[string]Amounts, len(p.books)), p.sold.units}
+		kept[i] = audited{p.cluster, p.measured, make(map[string]Amounts, len(p.books)), p.sold.show()}
 		for name, b := range p.books {
 			kept[i].reserved[name] = b.reserved
 		}
@@ -28,7 +28,10 @@ func (s *State) Audit() func() int {
 		fresh.offers = offers
 		for _, k := range kept {
 			if k.measured != nil {
-				fresh.measure(fresh.provider(k.cluster), k.measured)
+				p := fresh.provider(k.cluster)
+				if fresh.measure(p, k.measured); self == "" {
+					p.sold.list(k.measured)
+				}
 			}
 		}
 		for _, r := range counting {
@@ -52,7 +55,7 @@ type audited struct {
 
 // differs counts the pools that are not as they should be, or should not be, and one more if that is so of what is sold.
 func (k audited) differs(right *provider) (wrong int) {
-	if !maps.Equal(k.sold, right.sold.units) {
+	if !maps.Equal(k.sold, right.sold.show()) {
 		wrong++
 	}
 	for name := range k.reserved {

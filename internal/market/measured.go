@@ -13,6 +13,9 @@ type Measured struct {
 	// Terms are nil when the cluster shares nothing.
 	Terms *Terms
 	Pools map[string]MeasuredPool
+
+	// renews is the measurement of which it repeats all but the sequence, until it has taken its place.
+	renews *Measured
 }
 
 // Terms are a provider's terms, with amounts in the market's terms.
@@ -47,9 +50,12 @@ type Units struct {
 }
 
 const (
-	maxPools       = 16
+	maxPools = 16
+	// maxAccounts and maxCommitments are of all pools together.
 	maxAccounts    = 10_000
 	maxCommitments = 100_000
+	// maxSold is of how many different plans the commitments may be.
+	maxSold = api.MaxOffers * api.MaxPlans
 )
 
 // Measure takes in an advertisement. Errors: Invalid with the field.
@@ -72,6 +78,9 @@ func Measure(m api.Measurement) (*Measured, error) {
 		if out.Pools[name], err = measurePool("pools."+name, m.Pools[name]); err != nil {
 			return nil, err
 		}
+	}
+	if err := out.bounded(); err != nil {
+		return nil, err
 	}
 	return out, nil
 }
@@ -187,6 +196,11 @@ func measureAccount(field string, a api.AccountUse) (out *MeasuredAccount, err e
 		return out, api.Invalid(field+".sold", "more is sold than there are commitments").Fix("list what each is")
 	}
 	for id, s := range a.Sold {
+		for _, name := range []string{s.Offer, s.Plan} {
+			if err := validName(field+".sold."+id, name); err != nil {
+				return out, err
+			}
+		}
 		if s.Units < 0 || s.Units > maxUnits {
 			return out, api.Invalid(field+".sold."+id, "%d units", s.Units).Fix("give 0 to %d", int64(maxUnits))
 		}
@@ -207,16 +221,44 @@ func measureAccount(field string, a api.AccountUse) (out *MeasuredAccount, err e
 	return out, nil
 }
 
+// bounded refuses more than a market has to look through for one advertisement.
+func (m *Measured) bounded() error {
+	accounts, commitments, sold := 0, 0, map[plan]struct{}{}
+	for _, p := range m.Pools {
+		accounts += len(p.Accounts)
+		for _, a := range p.Accounts {
+			commitments += len(a.Commitments)
+			for _, u := range a.Sold {
+				sold[u.Of] = struct{}{}
+			}
+		}
+	}
+	switch {
+	case accounts > maxAccounts || commitments > maxCommitments:
+		return api.Invalid("pools", "%d accounts with %d commitments", accounts, commitments).
+			Fix("advertise at most %d accounts with %d commitments in all pools together", maxAccounts, maxCommitments)
+	case len(sold) > maxSold:
+		return api.Invalid("pools", "commitments of %d different plans", len(sold)).Fix("a seller has at most %d plans", maxSold)
+	}
+	return nil
+}
+
+// Size is about how much an advertisement has a market look through: its accounts and commitments. Nil has none.
+func (m *Measured) Size() (n int) {
+	if m == nil {
+		return 0
+	}
+	for _, p := range m.Pools {
+		n += len(p.Accounts)
+		for _, a := range p.Accounts {
+			n += len(a.Commitments)
+		}
+	}
+	return n
+}
+
 // bounded refuses accounts whose sum could overflow what is reckoned from it.
 func (p MeasuredPool) bounded(field string) error {
-	commitments := 0
-	for _, a := range p.Accounts {
-		commitments += len(a.Commitments)
-	}
-	if len(p.Accounts) > maxAccounts || commitments > maxCommitments {
-		return api.Invalid(field, "%d accounts with %d commitments", len(p.Accounts), commitments).
-			Fix("advertise at most %d accounts with %d commitments", maxAccounts, maxCommitments)
-	}
 	var sum Amounts
 	add := func(a Amounts) (ok bool) {
 		sum = sum.Plus(a)
@@ -245,6 +287,7 @@ func (m *Measured) Change(d api.MeasurementDelta) (*Measured, error) {
 	}
 	next := &Measured{Sequence: d.Sequence, Terms: m.Terms, Pools: m.Pools}
 	if len(d.Pools) == 0 {
+		next.renews = m
 		return next, nil
 	}
 	next.Pools = maps.Clone(m.Pools)
@@ -267,6 +310,9 @@ func (m *Measured) Change(d api.MeasurementDelta) (*Measured, error) {
 	}
 	if len(next.Pools) > maxPools {
 		return nil, api.Invalid("pools", "%d pools", len(next.Pools)).Fix("advertise at most %d", maxPools)
+	}
+	if err := next.bounded(); err != nil {
+		return nil, err
 	}
 	return next, nil
 }

@@ -69,8 +69,11 @@ func TestHostileMeasurements(t *testing.T) {
 		"negative use":          {account("paris", api.AccountUse{Used: resources("cpu", "-1")}), "pools.general.accounts.paris.used.cpu"},
 		"a negative commitment": {account("paris", commitments(1, func(int) api.Resources { return resources("cpu", "-1") })), "pools.general.accounts.paris.commitments.r0.cpu"},
 		"a sum that overflows":  {account("paris", commitments(16, most)), "pools.general.accounts"}, // to 0, in 64 bits
-		"too many of them":      {account("paris", commitments(100_001, func(int) api.Resources { return nil })), "pools.general.accounts"},
-		"10,001 accounts":       {pool(api.Pool{Accounts: manyAccounts(10_001)}), "pools.general.accounts"},
+		"too many of them":      {account("paris", commitments(100_001, func(int) api.Resources { return nil })), "pools"},
+		"10,001 accounts":       {pool(api.Pool{Accounts: manyAccounts(10_001)}), "pools"},
+		"10,002 in two pools":   {measurement(map[string]api.Pool{"a": {Accounts: manyAccounts(5001)}, "b": {Accounts: manyAccounts(5001)}}), "pools"},
+		"4,097 plans":           {account("paris", plans(4097)), "pools"},
+		"a plan's name":         {account("paris", api.AccountUse{Commitments: map[string]api.Resources{"r": nil}, Sold: map[string]api.SoldUnits{"r": {Offer: "web", Plan: "A b"}}}), "pools.general.accounts.paris.sold.r"},
 		"65 kinds of use": {account("paris", commitments(65, func(i int) api.Resources {
 			return resources(fmt.Sprintf("example.com/r%d", i), "1")
 		})), "pools.general.accounts"},
@@ -267,4 +270,14 @@ func TestMeasuredIsWrittenWhole(t *testing.T) {
 	if err := json.Unmarshal(data, &again); err != nil || !reflect.DeepEqual(m, again) {
 		t.Errorf("%s\nbecomes %+v, %v\nwant %+v", data, again, err, m)
 	}
+}
+
+// plans are as many commitments, each of another plan.
+func plans(n int) api.AccountUse {
+	a := api.AccountUse{Commitments: map[string]api.Resources{}, Sold: map[string]api.SoldUnits{}}
+	for i := range n {
+		id := fmt.Sprint("r", i)
+		a.Commitments[id], a.Sold[id] = nil, api.SoldUnits{Offer: "web", Plan: fmt.Sprint("p", i), Units: 1}
+	}
+	return a
 }

@@ -126,9 +126,14 @@ func (s *State) Observe(cluster string, m *Measured, now Time, fresh bool) error
 			m.Sequence.Incarnation, m.Sequence.Number, p.measured.Sequence.Incarnation, p.measured.Sequence.Number).
 			Fix("send the whole advertisement with a higher sequence")
 	}
-	s.measure(p, m)
-	if s.Self == "" { // a gate's own books say what is sold
-		p.sold.list(m)
+	if m.renews != nil && m.renews == p.measured { // nothing to look through
+		p.measured, m.renews = m, nil
+	} else {
+		m.renews = nil
+		s.measure(p, m)
+		if s.Self == "" { // a gate's own books say what is sold
+			p.sold.list(m)
+		}
 	}
 	if fresh {
 		p.observed = now

@@ -6,7 +6,14 @@ import "maps"
 // are united by the reservation's ID, and the larger counts: so it does not matter who hears first of a sale that was made elsewhere.
 type sales struct {
 	held, listed map[string]Units
-	units        map[plan]int64 // never written where a view may read it
+	units        map[plan]int64
+	shown        bool // a view reads units: it is replaced before it is written again
+}
+
+// show is how many units of each plan are sold. What it returns does not change.
+func (s *sales) show() map[plan]int64 {
+	s.shown = true
+	return s.units
 }
 
 // hold makes u what our own books say of a reservation; none forgets it.
@@ -51,7 +58,9 @@ func (s *sales) list(m *Measured) {
 func (s *sales) of(id string) int64 { return max(s.held[id].Units, s.listed[id].Units) }
 
 func (s *sales) put(side, other map[string]Units, id string, u Units) {
-	s.units = maps.Clone(s.units)
+	if s.shown {
+		s.units, s.shown = maps.Clone(s.units), false
+	}
 	if s.units == nil {
 		s.units = map[plan]int64{}
 	}

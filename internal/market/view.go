@@ -42,7 +42,7 @@ type PoolListing struct {
 	Owner   string
 	Tenants int
 	Tenant  string
-	// Accounts are the consumers' totals. Nil when the terms have no limit per consumer.
+	// Accounts are the totals of consumers that are members. Nil when the terms have no limit per consumer.
 	Accounts map[string]Amounts
 }
 
@@ -155,6 +155,25 @@ func (s *State) Publish(last *View) *View {
 	return next
 }
 
+// totals are what members have of a pool: nobody else can ask for more of it. It looks at members or accounts, of which there are fewer.
+func (s *State) totals(b *book) map[string]Amounts {
+	out := make(map[string]Amounts, min(len(b.accounts), len(s.members)))
+	if len(s.members) < len(b.accounts) {
+		for consumer := range s.members {
+			if a := b.accounts[consumer]; a != nil {
+				out[consumer] = a.total()
+			}
+		}
+		return out
+	}
+	for consumer, a := range b.accounts {
+		if s.members[consumer] != nil {
+			out[consumer] = a.total()
+		}
+	}
+	return out
+}
+
 func (s *State) listing(p *provider) *Listing {
 	l := &Listing{Cluster: p.cluster, Slot: p.slot, Member: s.members[p.cluster], Measured: p.measured, Uptime: p.presence.uptime(s.awake.newest), Honoured: p.record.honoured(s.Time)}
 	if p.presence != nil && p.presence.Lost {
@@ -163,7 +182,7 @@ func (s *State) listing(p *provider) *Listing {
 	if p.observed != 0 {
 		l.FreshUntil = p.observed.plus(Lease)
 	}
-	l.Offers, l.Sold = p.onSale, p.sold.units
+	l.Offers, l.Sold = p.onSale, p.sold.show()
 	limited := p.measured != nil && p.measured.Terms != nil && p.measured.Terms.MaxPerConsumer != nil
 	l.Pools = make([]PoolListing, 0, len(p.books))
 	for name, b := range p.books {
@@ -175,10 +194,7 @@ func (s *State) listing(p *provider) *Listing {
 			pool.Unfilled = b.unfilled()
 		}
 		if limited {
-			pool.Accounts = make(map[string]Amounts, len(b.accounts))
-			for consumer, a := range b.accounts {
-				pool.Accounts[consumer] = a.total()
-			}
+			pool.Accounts = s.totals(b)
 		}
 		l.Pools = append(l.Pools, pool)
 	}

@@ -19,6 +19,8 @@ const (
 	strangers  = 0.01 // what an address without certificate may call, of what a member may
 	// inOneCall is how many bytes of a body cost as much as one call.
 	inOneCall = 2 << 10
+	// inOneLook is how many records that the market looks through cost as much as one call.
+	inOneLook = 1000
 )
 
 // limits bounds the rate of each caller; who has no certificate is counted by address, an IPv6 one by its /64.
@@ -53,10 +55,18 @@ func (l *limits) allow(c Caller, r *http.Request) bool {
 // charge makes a caller that was allowed to call pay for the bytes that it sent: it has to wait longer until its next call.
 func (l *limits) charge(c Caller, r *http.Request, bytes int64) {
 	if calls := int(bytes / inOneCall); calls > 0 {
-		limiter := l.limiter(c, r)
-		limiter.ReserveN(time.Now(), min(calls, limiter.Burst()))
+		pay(l.limiter(c, r), calls)
 	}
 }
+
+// chargeWork makes a caller with a certificate pay for the records that the market looked through for its call, in the same way.
+func (l *limits) chargeWork(c Caller, records int) {
+	if calls := records / inOneLook; calls > 0 && c.Role != "" {
+		pay(l.limiter(c, nil), calls)
+	}
+}
+
+func pay(limiter *rate.Limiter, calls int) { limiter.ReserveN(time.Now(), min(calls, limiter.Burst())) }
 
 func (l *limits) limiter(c Caller, r *http.Request) *rate.Limiter {
 	l.mu.Lock()

@@ -78,6 +78,9 @@ func (s *Server) own(ctx context.Context, cluster string) (*market.Listing, erro
 	return l, err
 }
 
+// perCard is what a card is charged as: the market looks through the reservations of its cluster for those who are to hear of it.
+const perCard = 20 * inOneLook
+
 func (s *Server) putCard(ctx context.Context, in *struct {
 	ClusterPath
 	Body api.SignedDocument
@@ -104,6 +107,7 @@ func (s *Server) putCard(ctx context.Context, in *struct {
 	if err := trust.Presentable(&card); err != nil {
 		return nil, under("document", err)
 	}
+	s.limits.chargeWork(CallerOf(ctx), perCard)
 	_, err = s.Exchange.Do(ctx, market.PutCard{Card: card, Signed: in.Body.Document, Former: former})
 	if err == nil && former != nil {
 		s.Log.Info("a cluster has a new key, signed by the one before", "cluster", in.Cluster)
@@ -163,6 +167,11 @@ func (s *Server) Observe(ctx context.Context, cluster string, a api.Measurement)
 	if err != nil {
 		return err
 	}
+	work := m.Size()
+	if l := s.Exchange.View().Listing(cluster); l != nil {
+		work += l.Measured.Size()
+	}
+	s.limits.chargeWork(CallerOf(ctx), work)
 	if m.Terms != nil && m.Terms.Allow != "" {
 		if err := s.Engine.CheckAllow(m.Terms.Allow); err != nil {
 			return under("terms", err)
@@ -199,6 +208,9 @@ func (s *Server) patchAdvertisement(ctx context.Context, in *struct {
 	l, err := s.own(ctx, in.Cluster)
 	if err != nil {
 		return nil, err
+	}
+	if len(in.Body.Pools) > 0 {
+		s.limits.chargeWork(CallerOf(ctx), l.Measured.Size())
 	}
 	m, err := l.Measured.Change(in.Body)
 	if err != nil {

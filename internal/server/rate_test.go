@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -61,5 +62,48 @@ func TestLargeBodiesCostMore(t *testing.T) {
 	}
 	if most := (2*rate+int(rate*time.Since(begin).Seconds()))/(large>>11) + 2; allowed > most || allowed < 5 {
 		t.Errorf("%d of 100 large calls are allowed, want %d at most", allowed, most)
+	}
+}
+
+// What a call has the market look through counts as further calls: a member that lists much may change it less often. A lease that is
+// renewed without news is one call.
+func TestWorkCountsAsCalls(t *testing.T) {
+	const rate, listed = 500, 50_000
+	w := &town{Federation: servertest.Start(t, servertest.Options{Rate: rate})}
+	oslo := w.Join("oslo")
+	account := api.AccountUse{Commitments: map[string]api.Resources{}}
+	for i := range listed {
+		account.Commitments[fmt.Sprint("r", i)] = api.Resources{}
+	}
+	whole := oslo.Measurement("8", map[string]api.AccountUse{"rome": account})
+	if err := oslo.PutAdvertisement(t.Context(), "oslo", whole); err != nil {
+		t.Fatal(err)
+	}
+	base := whole.Sequence
+	patch := func(pools map[string]*api.PoolDelta) error {
+		next := api.Sequence{Incarnation: base.Incarnation, Number: base.Number + 1}
+		err := oslo.PatchAdvertisement(t.Context(), "oslo", api.MeasurementDelta{Base: base, Sequence: next, Pools: pools})
+		if err == nil {
+			base = next
+		}
+		return err
+	}
+	for n := range 100 {
+		if err := patch(nil); err != nil {
+			t.Fatalf("renewal %d: %v", n, err)
+		}
+	}
+	begin, changed := time.Now(), 0
+	for ; changed < rate; changed++ {
+		err := patch(map[string]*api.PoolDelta{api.GeneralPool: {Accounts: map[string]*api.AccountUse{fmt.Sprint("c", changed%2): {}}}})
+		if api.CodeOf(err) == api.CodeTooManyRequests {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if most := 2*rate/(listed/1000) + int(time.Since(begin).Seconds()*rate/(listed/1000)) + 2; changed < 2 || changed > most {
+		t.Errorf("%d changes of %d commitments went through, want %d at most", changed, listed, most)
 	}
 }

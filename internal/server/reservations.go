@@ -257,6 +257,7 @@ func (s *Server) listReservations(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, wrap(err)
 	}
+	s.limits.chargeWork(c, len(records))
 	var items []api.Envelope[api.Reservation]
 	for _, r := range records {
 		if in.State != "" && r.State != in.State ||
