@@ -9,14 +9,18 @@ import (
 
 // Adopt takes a reservation into a broker's books that both parties signed and this broker does not know: it was made through
 // another one, or by the connector of its provider, or was lost with a journal that was put back. Whether it fits is no question:
-// it is bound. The signatures were verified.
-// Errors: Conflict for one that is known otherwise, or over; NotMember and Suspended for its parties.
+// it is bound. The signatures were verified. One beyond its consumer's caps is taken in, says so, and counts: the consumer is held
+// nothing new until it is below them again.
+// Errors: Conflict for one that is known otherwise, or over; NotMember and Suspended for its parties; Invalid for amounts that no two
+// clusters have; CapReached for one beyond twice the caps on number and bytes.
 type Adopt struct {
 	Assignment api.Assignment
 	Size       Amounts
 	// Document is the assignment's JWS, Acceptance the provider's answer to it; Offer the one that it is from, nil: from none.
 	Document, Acceptance string
 	Offer                *Offer
+	// Caps are what every consumer may have.
+	Caps Caps
 }
 
 func (c Adopt) decide(s *State, now Time) (Outcome, error) {
@@ -42,7 +46,48 @@ func (c Adopt) decide(s *State, now Time) (Outcome, error) {
 	if a.Sale != nil {
 		r.Created, r.From = min(now, At(a.Begins.Time)), At(a.Begins.Time)
 	}
+	if err := s.checkAdopted(r, c.Caps); err != nil {
+		return Outcome{}, err
+	}
+	if err := s.capped(r.Consumer, c.Caps, 1, r.Size); err != nil {
+		r.Message = overCaps
+	}
 	return s.keep(c.Offer, changed(r, now), now), nil
+}
+
+const (
+	// overCaps is what is said of a reservation that was taken in although its consumer may not have so much.
+	overCaps = "it was agreed without this broker, and its consumer has more than the broker's caps allow"
+	// hardCaps is how many times its caps a consumer may have of what was agreed without this broker.
+	hardCaps = 2
+	// maxBooks is how many pools of one provider may be reckoned: what it advertises, and what it advertised.
+	maxBooks = 4 * maxPools
+)
+
+// checkAdopted refuses what two members can only have signed to harm the market: its sums must not overflow, and what it looks through
+// must stay small.
+func (s *State) checkAdopted(r *Reservation, all Caps) error {
+	caps, has := s.capsOf(r.Consumer, all)
+	var reserved Amounts
+	if p := s.providers[r.Provider]; p != nil {
+		if b := p.books[r.Pool]; b != nil {
+			reserved = b.reserved
+		} else if len(p.books) >= maxBooks {
+			return api.Invalid("assignment.pool", "cluster %s has %d other pools", r.Provider, len(p.books)).Fix("end what nobody needs in them")
+		}
+	}
+	for _, has := range []Amounts{has.size, reserved} {
+		sum := has.Plus(r.Size)
+		if len(sum) > maxTaken || slices.ContainsFunc(sum, func(x Amount) bool { return x.Value > maxAmount }) {
+			return api.Invalid("assignment.resources", "with what is reserved already that is more than any cluster has, or more than %d resources", maxTaken).
+				Fix("end what nobody needs")
+		}
+	}
+	if most := hardCaps * caps.Reservations; most > 0 && has.reservations >= most {
+		return reached(r.Consumer, "reservations", most, has.reservations, 1)
+	}
+	caps.Bytes = hardCaps * all.Bytes
+	return s.outsized(r.Consumer, caps, footprint(r))
 }
 
 // Spent is what a gate remembers of a reservation that it accepted and that is over, as long as its documents could be shown again:

@@ -3,6 +3,7 @@ package market
 import (
 	"errors"
 	"maps"
+	"math"
 	"regexp"
 	"slices"
 
@@ -157,11 +158,24 @@ func (a Amounts) Fits(need Amounts) bool {
 	return !slices.ContainsFunc(need, func(n Amount) bool { return a.Of(n.Resource) < n.Value })
 }
 
-// Plus is the sum.
-func (a Amounts) Plus(b Amounts) Amounts { return a.merge(b, func(x, y int64) int64 { return x + y }) }
+// Plus is the sum. One that int64 cannot hold is the nearest that it can.
+func (a Amounts) Plus(b Amounts) Amounts { return a.merge(b, plus) }
 
-// Minus is the difference; it may be negative.
-func (a Amounts) Minus(b Amounts) Amounts { return a.merge(b, func(x, y int64) int64 { return x - y }) }
+// Minus is the difference; it may be negative. One that int64 cannot hold is the nearest that it can.
+func (a Amounts) Minus(b Amounts) Amounts {
+	return a.merge(b, func(x, y int64) int64 { return plus(x, -max(y, -math.MaxInt64)) })
+}
+
+func plus(x, y int64) int64 {
+	switch sum := x + y; {
+	case x > 0 && y > 0 && sum < 0:
+		return math.MaxInt64
+	case x < 0 && y < 0 && sum >= 0:
+		return math.MinInt64
+	default:
+		return sum
+	}
+}
 
 // Max takes the larger of each.
 func (a Amounts) Max(b Amounts) Amounts {

@@ -58,7 +58,7 @@ func (s *Server) agreement(ctx context.Context, id, caller string, in api.Agreem
 	if err != nil {
 		return market.Adopt{}, err
 	}
-	out := market.Adopt{Assignment: a, Size: size, Document: in.Assignment, Acceptance: in.Acceptance}
+	out := market.Adopt{Assignment: a, Size: size, Document: in.Assignment, Acceptance: in.Acceptance, Caps: s.Caps}
 	if a.Sale == nil {
 		return out, nil
 	}
