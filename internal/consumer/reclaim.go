@@ -14,11 +14,7 @@ func (b *Borrower) reclaimed(ctx context.Context, theirs *transport.Reservation,
 	if theirs.Payload.Reclaim == "" || ours.Reclaim != "" || !ours.Bound() {
 		return false, nil
 	}
-	keys, err := trust.Keys(ctx, b.Market, ours.Provider)
-	if err != nil {
-		return false, err
-	}
-	command, err := trust.Reclaimed(theirs.Payload.Reclaim, ours, keys...)
+	command, err := trust.Reclaimed(theirs.Payload.Reclaim, ours, trust.Seller(ctx, b.Market, ours)...)
 	if err != nil {
 		b.Log.Warn("the broker says that the seller takes a contract back, the seller's signature does not: not believed", "reservation", ours.ID, "error", err)
 		return false, nil

@@ -70,8 +70,7 @@ func (g *Gate) reclaimed(ctx context.Context, theirs *transport.Reservation, our
 		}
 		return unlessGone(err)
 	case ours.Reclaim == "":
-		keys, _ := trust.Keys(ctx, g.Market, g.Cluster) // those that it had; none before the first card
-		command, err := trust.Reclaimed(said, ours, append(keys, g.Key.Public())...)
+		command, err := trust.Reclaimed(said, ours, append(trust.Seller(ctx, g.Market, ours), g.Key.Public())...)
 		if err != nil {
 			g.Log.Warn("the broker says that this cluster takes a contract back, which it did not sign: not believed", "reservation", ours.ID, "error", err)
 			return nil

@@ -351,14 +351,14 @@ func (s *Server) confirm(ctx context.Context, in *signedCall) (*tagged[api.Reser
 			return nil, err
 		}
 		if r.Bound() {
-			return s.reassign(in, r, a)
+			return s.reassign(in, l.Cluster, r, a)
 		}
 		return market.Confirm{ID: in.ID, Consumer: l.Cluster, Generation: a.Generation, Document: in.Body.Document}, nil
 	})
 }
 
 // reassign is the command of an assignment whose signature and parties were verified.
-func (s *Server) reassign(in *signedCall, r *market.Reservation, a api.Assignment) (market.Command, error) {
+func (s *Server) reassign(in *signedCall, caller string, r *market.Reservation, a api.Assignment) (market.Command, error) {
 	size, err := market.Need("document.resources", a.Resources)
 	if err != nil {
 		return nil, err
@@ -375,7 +375,7 @@ func (s *Server) reassign(in *signedCall, r *market.Reservation, a api.Assignmen
 	if left := a.Until.Sub(s.Exchange.Now().Go()); left > match.LongestDuration {
 		return nil, api.Invalid("document.until", "it ends in %s", left.Round(time.Hour)).Fix("reserve for %s at most", match.LongestDuration)
 	}
-	return market.Reassign{ID: in.ID, Consumer: r.Consumer, Generation: a.Generation, Size: size, Units: units, From: market.At(a.Begins.Time), Until: market.At(a.Until.Time), Document: in.Body.Document, Caps: s.Caps}, nil
+	return market.Reassign{ID: in.ID, Consumer: caller, Generation: a.Generation, Size: size, Units: units, From: market.At(a.Begins.Time), Until: market.At(a.Until.Time), Document: in.Body.Document, Caps: s.Caps}, nil
 }
 
 func fingerprint(l *market.Listing) string {

@@ -131,8 +131,17 @@ func Vouched(document string, key clusterkey.PublicKey, cluster, reservation, as
 
 // Parties are the keys that may end a reservation: those that the two clusters have, and the former ones by which they agreed to
 // it. An end that was signed before a rotation still counts; what a former key signs ends nothing that was agreed to since.
-func Parties(ctx context.Context, m *exchange.Exchange, r *market.Reservation) (may []clusterkey.PublicKey) {
-	for _, cluster := range []string{r.Consumer, r.Provider} {
+func Parties(ctx context.Context, m *exchange.Exchange, r *market.Reservation) []clusterkey.PublicKey {
+	return partyKeys(ctx, m, r, r.Consumer, r.Provider)
+}
+
+// Seller are the keys that may take a contract back: the one that its provider has, and the former one that accepted it.
+func Seller(ctx context.Context, m *exchange.Exchange, r *market.Reservation) []clusterkey.PublicKey {
+	return partyKeys(ctx, m, r, r.Provider)
+}
+
+func partyKeys(ctx context.Context, m *exchange.Exchange, r *market.Reservation, clusters ...string) (may []clusterkey.PublicKey) {
+	for _, cluster := range clusters {
 		keys, err := Keys(ctx, m, cluster)
 		if err != nil {
 			continue
