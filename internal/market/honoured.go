@@ -35,6 +35,8 @@ type Promise struct {
 func (s *State) ended(r *Reservation, by string, now Time) {
 	switch {
 	case s.Self != "" || !r.Bound() || r.Adopted != 0: // what became of an adopted one before, this broker did not see
+	case by == r.Provider && s.awake.asleep && r.State == api.Reserved && now >= r.Changed.plus(HoldTime+SkewGrace):
+		// The broker has just come back. It may never have told the provider that it recorded the acceptance, which then lapsed.
 	case by == r.Provider && now.plus(SkewGrace) < r.EndsAt():
 		if s.active(r.Consumer) == nil { // a provider may be done with who is no member any more
 			r.Promise = &Promise{Provider: r.Provider}

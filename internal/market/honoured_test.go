@@ -64,6 +64,24 @@ func TestPromises(t *testing.T) {
 		"ended by its consumer":                     {func(d *desk) { d.promise("r", "paris", true); d.ends("r", "paris") }, "kept by rome"},
 		"ended by its provider":                     {func(d *desk) { d.promise("r", "paris", true); d.ends("r", "rome") }, "broken by rome"},
 		"ended by its provider, before it was used": {func(d *desk) { d.promise("r", "paris", false); d.ends("r", "rome") }, "broken by rome"},
+		"ended by its provider, which heard too late that a broker which was away had recorded it": {func(d *desk) {
+			d.promise("r", "paris", false)
+			d.now += market.Time((market.HoldTime + market.SkewGrace).Milliseconds())
+			d.sleep(d.now)
+			d.ends("r", "rome")
+		}, "none"},
+		"ended by its provider, soon after the broker recorded it": {func(d *desk) {
+			d.sleep(d.now)
+			d.promise("r", "paris", false)
+			d.now += market.Time((market.HoldTime).Milliseconds())
+			d.ends("r", "rome")
+		}, "broken by rome"},
+		"ended by its provider, used, when the broker was back": {func(d *desk) {
+			d.promise("r", "paris", true)
+			d.now += market.Time((market.HoldTime + market.SkewGrace).Milliseconds())
+			d.sleep(d.now)
+			d.ends("r", "rome")
+		}, "broken by rome"},
 		"ended by its provider at its end": {func(d *desk) {
 			d.promise("r", "paris", true)
 			d.now += market.Time((time.Hour - market.SkewGrace).Milliseconds())
