@@ -62,8 +62,8 @@ func drawCluster(t *rapid.T, name string) cluster {
 			rapid.SampledFrom([]string{consumer, "oslo"}).Draw(t, name+" user"): {Used: of("cpu", quantity("used", 2))},
 		},
 	}}
-	if oneIn(2, "sells") {
-		c.Terms.OnlyOffers = oneIn(2, "only")
+	if rapid.Bool().Draw(t, name+" sells") {
+		c.Terms.OnlyOffers = rapid.Bool().Draw(t, name+" only")
 		c.Offers = map[string]api.OfferSpec{"web": {Plans: []api.Plan{drawPlan(t, name, "a"), drawPlan(t, name, "b")}}}
 	}
 	if oneIn(2, "shapes") {
@@ -72,6 +72,17 @@ func drawCluster(t *rapid.T, name string) cluster {
 		p.Shapes = []api.Shape{{Nodes: rapid.Int64Range(1, 3).Draw(t, name+" nodes"), Free: of("cpu", quantity("free cpu", 4), "memory", quantity("free memory", 4))},
 			{Nodes: 1, Free: of("cpu", quantity("more cpu", 8))}}
 		c.Pools[pool] = p
+	}
+	if rapid.Bool().Draw(t, name+" willing") { // otherwise few requests find one candidate, and hardly any two
+		c.SharesNothing, c.NoKey, c.Restarted, c.Stranger, c.State, c.Silent.Duration = false, false, false, false, "", 0
+		c.Terms = api.Terms{OnlyOffers: c.Terms.OnlyOffers, MaxDuration: c.Terms.MaxDuration}
+		c.Pools = map[string]api.Pool{api.GeneralPool: {
+			Shared: of("cpu", "8", "memory", "16"), Allocatable: of("cpu", "8", "memory", "16"), Allocated: of("cpu", quantity("own", 2)),
+			Accounts: map[string]api.AccountUse{},
+		}}
+		for i := range c.Offers["web"].Plans {
+			c.Offers["web"].Plans[i].Pool = ""
+		}
 	}
 	return c
 }
@@ -88,7 +99,7 @@ func drawPlan(t *rapid.T, seller, name string) api.Plan {
 
 func drawFederation(t *rapid.T) map[string]cluster {
 	out := map[string]cluster{}
-	for i := range rapid.IntRange(1, 14).Draw(t, "clusters") {
+	for i := range rapid.SampledFrom([]int{1, 2, 4, 8, 14}).Draw(t, "clusters") {
 		id := fmt.Sprintf("cluster-%02d", i)
 		out[id] = drawCluster(t, id)
 	}
@@ -128,7 +139,24 @@ func drawRequest(t *rapid.T) api.Request {
 	if rapid.IntRange(1, 8).Draw(t, "target") == 8 {
 		r.Target = name.Draw(t, "target name")
 	}
+	if rapid.Bool().Draw(t, "simple") {
+		r.Pool, r.Where, r.Exclude, r.Properties, r.StickTo, r.Target = "", "", nil, nil, nil, ""
+		if r.MaxPrice != nil {
+			r.MaxPrice.Amount, r.MaxPrice.Period = "30", api.PeriodHour
+		}
+	}
 	return r
+}
+
+// seen counts the questions in which a property had something to look at.
+type seen int
+
+// some fails a test whose property held because no question was about it.
+func (n *seen) some(t *testing.T) {
+	t.Helper()
+	if *n == 0 {
+		t.Error("no drawn question had anything for this property to look at")
+	}
 }
 
 // question is a drawn request to a drawn federation.
@@ -137,6 +165,15 @@ type question struct {
 	clusters map[string]cluster
 	view     *market.View
 	ask      match.Ask
+}
+
+// sellOnly has each cluster that sells lend nothing otherwise.
+func (q *question) sellOnly(t *testing.T) {
+	for id, c := range q.clusters {
+		c.Terms.OnlyOffers = c.Offers != nil
+		q.clusters[id] = c
+	}
+	q.view = viewOf(t, q.clusters)
 }
 
 func drawQuestion(tb testing.TB, t *rapid.T) question {
@@ -213,12 +250,17 @@ func TestOrderOfClustersDoesNotMatter(t *testing.T) {
 // TestAnotherClusterChangesNoRank: one more cluster, better, worse or not qualified, takes its
 // place among the others and leaves theirs.
 func TestAnotherClusterChangesNoRank(t *testing.T) {
+	var ranked seen
+	defer ranked.some(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		q := drawQuestion(t, rt)
 		before := q.engine.Decide(q.view, q.ask, now).Providers
 		q.clusters["another"] = drawCluster(rt, "another")
 		after := q.engine.Decide(viewOf(t, q.clusters), q.ask, now).Providers
 		after = slices.DeleteFunc(after, func(id string) bool { return id == "another" })
+		if len(before) > 1 {
+			ranked++
+		}
 		if n := min(len(before), len(after)); !slices.Equal(before[:n], after[:n]) {
 			rt.Fatalf("before %v, after %v", before, after)
 		}
@@ -228,8 +270,13 @@ func TestAnotherClusterChangesNoRank(t *testing.T) {
 // TestNothingIsBoughtAboveTheCeiling: whoever is ranked lends, or sells a plan that has all of what is asked for, in the ceiling's
 // currency, for no more: reckoned here as a contract is, exactly. Without a ceiling nobody sells.
 func TestNothingIsBoughtAboveTheCeiling(t *testing.T) {
+	var bought seen
+	defer bought.some(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		q := drawQuestion(t, rt)
+		if rapid.Bool().Draw(rt, "sellers only sell") {
+			q.sellOnly(t)
+		}
 		ranking := q.engine.Decide(q.view, q.ask, now)
 		for _, id := range ranking.Providers {
 			sale, sells := ranking.Plans[id]
@@ -239,6 +286,7 @@ func TestNothingIsBoughtAboveTheCeiling(t *testing.T) {
 			if !sells {
 				continue
 			}
+			bought++
 			most := q.ask.Request.MaxPrice
 			plan := offered(t, id, "web", q.clusters[id].Offers["web"]).Plan(sale.Plan)
 			size, err := plan.Of(sale.Units)
@@ -256,8 +304,11 @@ func TestNothingIsBoughtAboveTheCeiling(t *testing.T) {
 
 // TestDearerNeverWins: a seller like the chosen one that asks for more is not chosen instead of it by who wants it cheap.
 func TestDearerNeverWins(t *testing.T) {
+	var compared seen
+	defer compared.some(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		q := drawQuestion(t, rt)
+		q.sellOnly(t)
 		r := q.ask.Request
 		r.Prefer, r.Target, r.Strategy = nil, "", api.Cheap
 		if r.MaxPrice == nil {
@@ -272,6 +323,7 @@ func TestDearerNeverWins(t *testing.T) {
 		if ranking.Plans[best] == nil {
 			return
 		}
+		compared++
 		dearer := q.clusters[best]
 		spec := dearer.Offers["web"]
 		spec.Plans = slices.Clone(spec.Plans)
@@ -294,6 +346,8 @@ func TestDearerNeverWins(t *testing.T) {
 
 // TestWorseNeverWins: a cluster like the chosen one with less of everything is not chosen instead of it.
 func TestWorseNeverWins(t *testing.T) {
+	var compared seen
+	defer compared.some(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		q := drawQuestion(t, rt)
 		r := q.ask.Request
@@ -309,6 +363,7 @@ func TestWorseNeverWins(t *testing.T) {
 		if best == "" {
 			return
 		}
+		compared++
 		worse := q.clusters[best]
 		pool := worse.Pools[r.Pool]
 		pool.Accounts = maps.Clone(pool.Accounts)
@@ -327,6 +382,8 @@ func TestWorseNeverWins(t *testing.T) {
 }
 
 func TestHiddenIsNeverNamed(t *testing.T) {
+	var hid seen
+	defer hid.some(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		q := drawQuestion(t, rt)
 		asker := &api.Card{Cluster: consumer, Properties: q.clusters[consumer].Properties}
@@ -346,6 +403,7 @@ func TestHiddenIsNeverNamed(t *testing.T) {
 			if !c.Stranger && c.State != api.MemberRemoved && c.State != api.MemberRevoked { // these are no members: nobody counts them
 				hidden++
 			}
+			hid++
 			if strings.Contains(out, id) {
 				rt.Fatalf("%s is hidden: %s", id, out)
 			}

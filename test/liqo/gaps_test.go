@@ -3,6 +3,7 @@ package liqo
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -134,12 +135,14 @@ func TestGapAuthorizeThePeering(t *testing.T) {
 		t.Helper()
 		eventually(t, fmt.Sprintf("a request of rome to paris is decided as %q", want), func(ctx context.Context) error {
 			e, err := w.rome.People(0).Evaluate(ctx, api.Request{Resources: amounts("1", "1Gi"), Target: "paris"})
-			for _, v := range e.Clusters {
-				if v.Cluster == "paris" && v.Reason != want {
-					err = fmt.Errorf("it is %q", v.Reason)
-				}
+			if err != nil {
+				return err
 			}
-			return err
+			i := slices.IndexFunc(e.Clusters, func(v api.Verdict) bool { return v.Cluster == "paris" })
+			if i < 0 || e.Clusters[i].Reason != want {
+				return fmt.Errorf("the clusters are %+v", e.Clusters)
+			}
+			return nil
 		})
 	}
 	set(`consumer.cluster == "milan"`)
