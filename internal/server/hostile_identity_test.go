@@ -218,6 +218,9 @@ func TestAForeignCertificateOpensNoConnection(t *testing.T) {
 		answer.Body.Close()
 		t.Fatalf("answered with %s", answer.Status)
 	}
+	if !strings.Contains(err.Error(), "remote error: tls: ") {
+		t.Errorf("the server does not refuse it: %v", err)
+	}
 }
 
 // A certificate counts until its end, on connections that it opened before, too.
