@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -66,7 +67,7 @@ func TestCluster(t *testing.T) {
 	}
 	client := kubernetes.NewForConfigOrDie(c.Config())
 
-	t.Run("a pod runs where the scheduler puts it", func(t *testing.T) { podRuns(t, client) })
+	t.Run("a pod runs where the scheduler puts it, and ends as Failed", func(t *testing.T) { podRuns(t, client) })
 	t.Run("nodes get ready and silent", func(t *testing.T) { nodesChange(t, c, client) })
 	t.Run("kinds and policies are applied", func(t *testing.T) { manifestsApply(t, c) })
 	t.Run("a ServiceAccount may what RBAC says", func(t *testing.T) { accountIsLimited(t, c, client) })
@@ -84,13 +85,32 @@ func podRuns(t *testing.T, client kubernetes.Interface) {
 	if pod.Spec.NodeName != "node-1" || !strings.HasPrefix(pod.Status.PodIP, "10.0.") {
 		t.Errorf("pod is on %q with address %q, want node-1 and 10.0.x.y", pod.Spec.NodeName, pod.Status.PodIP)
 	}
+	until, seconds := metav1.SingleObject(pod.ObjectMeta), int64(30)
+	until.TimeoutSeconds = &seconds
+	w, err := client.CoreV1().Pods("default").Watch(t.Context(), until)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
 	if err := client.CoreV1().Pods("default").Delete(t.Context(), pod.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the pod is gone", func() bool {
-		_, err := client.CoreV1().Pods("default").Get(t.Context(), pod.Name, metav1.GetOptions{})
-		return apierrors.IsNotFound(err)
-	})
+	failed := false
+	for event := range w.ResultChan() {
+		p, is := event.Object.(*corev1.Pod)
+		if !is {
+			t.Fatalf("the watch says %+v", event.Object)
+		}
+		failed = failed || event.Type == watch.Modified && p.DeletionTimestamp != nil && p.Status.Phase == corev1.PodFailed
+		if event.Type != watch.Deleted {
+			continue
+		}
+		if !failed {
+			t.Error("the pod went without being Failed first, as a kubelet has it")
+		}
+		return
+	}
+	t.Error("the watch ended before the pod")
 }
 
 func nodesChange(t *testing.T, c *lab.Cluster, client kubernetes.Interface) {
