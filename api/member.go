@@ -84,6 +84,23 @@ type Joined struct {
 	State       MemberState `json:"state"`
 }
 
+// OperatorCertificateCreate is the body by which operators' certificates end, and a new one is made.
+type OperatorCertificateCreate struct {
+	// CSR is a certificate request (DER, base64 in JSON), signed by the new operator's key. Empty: none is made.
+	CSR []byte `json:"csr,omitempty" maxLength:"8192"`
+	// Name is the operator's, a DNS label, which the broker's log shows. Default: admin.
+	Name string `json:"name,omitempty" maxLength:"63"`
+}
+
+// OperatorCertificateCreated says which operators' certificates are good from now on.
+type OperatorCertificateCreated struct {
+	// From ends all certificates of operators that were issued before.
+	From metav1.Time `json:"from"`
+	// Certificate and CA are PEM; empty where none was asked for.
+	Certificate string `json:"certificate,omitempty"`
+	CA          string `json:"ca,omitempty"`
+}
+
 // CertificateCreate is the body by which an operator makes the certificate of a cluster whose agent is of the prototypes.
 type CertificateCreate struct {
 	// Request is a certificate request (PEM), signed by the agent's own key. The names that it asks for are ignored.

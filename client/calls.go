@@ -163,6 +163,13 @@ func (c *Client) Join(ctx context.Context, submission any) (api.Joined, error) {
 	return out, err
 }
 
+// CreateOperator ends all certificates of operators and makes another, by the broker's local socket. csr is DER; empty: none is made.
+func (c *Client) CreateOperator(ctx context.Context, csr []byte, name string) (api.OperatorCertificateCreated, error) {
+	var out api.OperatorCertificateCreated
+	err := c.call(ctx, http.MethodPost, "/operators", nil, api.OperatorCertificateCreate{CSR: csr, Name: name}, &out)
+	return out, err
+}
+
 // Members lists the members, for operators.
 func (c *Client) Members(ctx context.Context) ([]api.Envelope[api.Member], error) {
 	return list[api.Member](ctx, c, "/members", nil)

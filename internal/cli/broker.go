@@ -72,7 +72,7 @@ func (sh *shell) brokerCommand() *cobra.Command {
 	prototypes.add(f)
 	log.add(f)
 	cmd.PersistentFlags().StringVar(&sh.operatorCert, "operator-cert", "", "for the subcommands: folder with an operator's tls.crt, tls.key and ca.crt; the broker writes one, `operator`, into its --dir")
-	cmd.AddCommand(sh.tokenCommand(), sh.membersCommand(), sh.capCommand(), sh.signCSRCommand(), sh.kubeconfigCommand(), sh.journalCommand(), sh.backupCommand(), sh.restoreCommand(), sh.verifyCommand())
+	cmd.AddCommand(sh.tokenCommand(), sh.membersCommand(), sh.capCommand(), sh.operatorCommand(), sh.signCSRCommand(), sh.kubeconfigCommand(), sh.journalCommand(), sh.backupCommand(), sh.restoreCommand(), sh.verifyCommand())
 	for _, step := range []struct{ name, short string }{
 		{"approve", "Admit a cluster that asked to join: compare its fingerprint first"},
 		{"suspend", "Suspend a member: it is not shown and makes no new reservations"},

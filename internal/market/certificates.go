@@ -49,11 +49,9 @@ func (m *Member) CertificateEnded(c Certificate, now Time) bool {
 	return c.Issued < m.CertificatesFrom
 }
 
-// endCertificates ends all certificates that were issued until now. Certificates say when they were issued to the second,
-// so those of the second that has begun end, too.
+// endCertificates ends all certificates that were issued until then.
 func (m *Member) endCertificates(until Time) {
-	const second = Time(time.Second / time.Millisecond)
-	m.TLSKeys, m.CertificatesFrom = nil, max(m.CertificatesFrom, (until/second+1)*second)
+	m.TLSKeys, m.CertificatesFrom = nil, max(m.CertificatesFrom, nextSecond(until))
 }
 
 // Renew notes that the broker issues another certificate to a member that proved its cluster key. It ends the former
@@ -122,4 +120,35 @@ func (c EndCertificates) decide(s *State, now Time) (Outcome, error) {
 	next := *m
 	next.endCertificates(cmp.Or(c.At, now))
 	return Outcome{Member: &next, Events: []Event{{Time: now, Member: &next}}}, nil
+}
+
+// Operators is which certificates of operators are good.
+type Operators struct {
+	// CertificatesFrom ends all that were issued before.
+	CertificatesFrom Time `json:"certificatesFrom"`
+}
+
+// CertificateEnded reports whether an operator's certificate that is valid by its dates is no longer good.
+func (o *Operators) CertificateEnded(c Certificate) bool {
+	return o != nil && c.Issued < o.CertificatesFrom
+}
+
+// EndOperators ends all certificates of operators that were issued until now.
+type EndOperators struct {
+	// At is the time by the clock of certificates.
+	At Time
+}
+
+func (c EndOperators) decide(s *State, now Time) (Outcome, error) {
+	next := Operators{CertificatesFrom: nextSecond(cmp.Or(c.At, now))}
+	if s.operators != nil {
+		next.CertificatesFrom = max(next.CertificatesFrom, nextSecond(s.operators.CertificatesFrom)) // one may have been issued for then
+	}
+	return Outcome{Operators: &next, Events: []Event{{Time: now, Operators: &next}}}, nil
+}
+
+// nextSecond is the first second in which nothing was issued until t: certificates say when they were issued to the second.
+func nextSecond(t Time) Time {
+	const second = Time(time.Second / time.Millisecond)
+	return (t/second + 1) * second
 }

@@ -14,6 +14,8 @@ type Command interface {
 // Outcome is what a command leads to: the events that make it true, and the record
 // that it is about as it then is. No events: it was true already.
 type Outcome struct {
+	// Operators is which certificates of operators are good.
+	Operators   *Operators
 	Events      []Event
 	Reservation *Reservation
 	Decision    *api.Decision

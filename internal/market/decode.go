@@ -59,6 +59,7 @@ func decodeSnapshot(data []byte, each Each) (s snapshot, reservations [][]byte, 
 	d.number("awake", &s.Awake)
 	d.value("presences", &s.Presences)
 	d.value("records", &s.Records)
+	d.value("operators", &s.Operators)
 	d.take('}')
 	return s, reservations, d.done()
 }

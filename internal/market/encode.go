@@ -65,6 +65,9 @@ func (w *encoder) snapshot(s snapshot) {
 	if len(s.Records) > 0 {
 		w.value("records", s.Records)
 	}
+	if s.Operators != nil {
+		w.value("operators", s.Operators)
+	}
 	w.shut("}")
 }
 

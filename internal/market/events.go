@@ -21,6 +21,8 @@ type Event struct {
 	Forget *Forget `json:"forget,omitempty"`
 	// Leases is what the broker noticed of its members' leases.
 	Leases *Leases `json:"leases,omitempty"`
+	// Operators is which certificates of operators are good.
+	Operators *Operators `json:"operators,omitempty"`
 }
 
 // ReservationEvent is a reservation as it is now, with the decision if one was made.
@@ -72,7 +74,7 @@ func (r *EventReader) Read(data []byte) (Event, error) {
 		return Event{}, fmt.Errorf("event: %w", err)
 	}
 	set := 0
-	for _, is := range []bool{e.Member != nil, e.Token != nil, e.Reservation != nil, e.Offer != nil, e.Forget != nil, e.Leases != nil} {
+	for _, is := range []bool{e.Member != nil, e.Token != nil, e.Reservation != nil, e.Offer != nil, e.Forget != nil, e.Leases != nil, e.Operators != nil} {
 		if is {
 			set++
 		}

@@ -68,8 +68,7 @@ func (s *State) forgetMeasurement(m *Member) {
 	if s.Self != "" || m.State != api.MemberRemoved || p.measured == nil {
 		return
 	}
-	s.measure(p, &Measured{})
-	p.sold.list(p.measured)
+	s.measure(p, &Measured{}) // what it lists as sold stays until it lists anew: nothing is sold meanwhile
 	p.measured, p.observed = nil, 0
 }
 

@@ -40,6 +40,7 @@ type State struct {
 	Time Time
 
 	members      map[string]*Member
+	operators    *Operators
 	tokens       map[string]*Token
 	reservations map[string]*Reservation
 	keys         map[ownKey]string // the reservation that it made
@@ -148,6 +149,8 @@ func (s *State) Apply(e Event) {
 		}
 		s.calm()
 		s.settle()
+	case e.Operators != nil:
+		s.operators = e.Operators
 	case e.Leases != nil:
 		s.noticed(e.Leases, e.Time)
 	}
@@ -245,6 +248,8 @@ type snapshot struct {
 	Presences []*presence `json:"presences,omitempty"`
 	// Records are how providers kept their promises.
 	Records []*record `json:"records,omitempty"`
+	// Operators is nil until some of their certificates were ended.
+	Operators *Operators `json:"operators,omitempty"`
 }
 
 type kept struct {
@@ -256,6 +261,7 @@ type kept struct {
 // any goroutine, later, to encode them.
 func (s *State) Snapshot() func() ([]byte, error) {
 	out := snapshot{Revision: s.Revision, Time: s.Time, Awake: s.awake.told}
+	out.Operators = s.operators
 	out.Members, out.Tokens, out.Offers, out.Spent = s.Members(), s.Tokens(), s.Offers(), s.allSpent()
 	out.Reservations = make([]kept, 0, len(s.reservations))
 	for _, r := range s.reservations {
@@ -342,7 +348,7 @@ func (s *State) fill(in snapshot) error {
 		s.touch(s.provider(r.Cluster))
 	}
 	s.awake.total, s.awake.newest, s.awake.told = in.Awake, in.Awake, in.Awake
-	s.Revision, s.Time = in.Revision, in.Time
+	s.Revision, s.Time, s.operators = in.Revision, in.Time, in.Operators
 	return nil
 }
 

@@ -75,7 +75,7 @@ func story(t testing.TB) [][]byte {
 	again(2, later+1000)
 	do(later+100_000, market.Notice{})
 	again(3, later+400_000)
-	do(later+500_000, market.Notice{})
+	do(later+500_000, market.Notice{}, market.EndOperators{})
 	n.check()
 	return n.journal
 }

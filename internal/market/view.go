@@ -84,9 +84,11 @@ type View struct {
 	// Waiting is how many reservations wait, Queued how often that, or which, changed since the market was loaded.
 	Waiting int
 	Queued  uint64
-	chunks  []*[chunkSize]*Listing
-	size    int
-	index   map[string]int // shared between views until a cluster is added
+	// Operators is which certificates of operators are good; nil: all.
+	Operators *Operators
+	chunks    []*[chunkSize]*Listing
+	size      int
+	index     map[string]int // shared between views until a cluster is added
 }
 
 // Len is the number of clusters.
@@ -132,7 +134,7 @@ func (s *State) Publish(last *View) *View {
 	if last == nil {
 		last = &View{index: map[string]int{}}
 	}
-	next := &View{Revision: s.Revision, Waiting: len(s.waiting), Queued: s.queued, chunks: slices.Clone(last.chunks), size: len(s.slots), index: last.index}
+	next := &View{Revision: s.Revision, Waiting: len(s.waiting), Queued: s.queued, Operators: s.operators, chunks: slices.Clone(last.chunks), size: len(s.slots), index: last.index}
 	if next.size > last.size {
 		next.index = maps.Clone(last.index)
 	}

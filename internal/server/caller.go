@@ -76,8 +76,15 @@ func (s *Server) byCertificate(r *http.Request) (Caller, error) {
 // checkCertificate reports, on live connections too, that a caller's certificate ended before its time: by another one, or with
 // the membership in which it was issued. Errors: Unauthenticated; Suspended where no certificate is good.
 func (s *Server) checkCertificate(c Caller) error {
-	if c.Certificate.Key == "" || c.Role != tlsid.RoleCluster && c.Role != tlsid.RoleLegacy {
+	switch {
+	case c.Certificate.Key == "":
 		return nil
+	case c.Role == tlsid.RoleOperator && !s.Exchange.View().Operators.CertificateEnded(c.Certificate):
+		return nil
+	case c.Role == tlsid.RoleOperator:
+		s.ended.Add(1)
+		return api.Errorf(api.CodeUnauthenticated, "the certificates of operators that were issued until then have ended").
+			Fix("make another on the broker's machine: bourse broker operator FOLDER")
 	}
 	l := s.Exchange.View().Listing(c.Name)
 	switch {

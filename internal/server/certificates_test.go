@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/internal/identity/join"
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
 	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/server"
 	"github.com/bourse-dev/bourse/internal/server/servertest"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
@@ -237,5 +239,56 @@ func TestOperatorEndsCertificates(t *testing.T) {
 	}
 	if what := (thief{&stolen, t, f.URL}).works(); len(what) > 0 {
 		t.Errorf("after the renewal an ended certificate can %v", what)
+	}
+}
+
+// bySocket carries calls as the broker's local socket does.
+type bySocket struct{ http.Handler }
+
+func (s bySocket) RoundTrip(r *http.Request) (*http.Response, error) {
+	return server.Inside(s.Handler, r.Clone(r.Context())), nil
+}
+
+// A stolen certificate of an operator ends by a word on the broker's machine, on open connections too, and makes no other one.
+func TestAStolenOperatorCertificate(t *testing.T) {
+	ctx := t.Context()
+	f := servertest.Start(t, servertest.Options{})
+	key, err := tlsid.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	request, err := tlsid.NewCSR(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Operator.CreateOperator(ctx, request, ""); api.CodeOf(err) != api.CodeForbidden {
+		t.Errorf("the certificate makes another: %v", err)
+	}
+	local := client.New("http://socket", &http.Client{Transport: bySocket{f.Server.Operators()}})
+	if _, err := local.CreateOperator(ctx, []byte("no request"), ""); api.CodeOf(err) != api.CodeInvalid {
+		t.Errorf("no request: %v", err)
+	}
+	if _, err := f.Operator.Members(ctx); err != nil {
+		t.Errorf("after what was refused: %v", err)
+	}
+	made, err := local.CreateOperator(ctx, request, "ada")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Operator.Members(ctx); api.CodeOf(err) != api.CodeUnauthenticated {
+		t.Errorf("the stolen one: %v", err)
+	}
+	next, err := tlsid.NewClient(key, []byte(made.Certificate), []byte(made.CA), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.New(f.URL, f.HTTP(next.Config())).Members(ctx); err != nil {
+		t.Errorf("the new one: %v", err)
+	}
+	if _, err := local.CreateOperator(ctx, nil, ""); err != nil {
+		t.Errorf("to end all: %v", err)
+	}
+	if _, err := client.New(f.URL, f.HTTP(next.Config())).Members(ctx); api.CodeOf(err) != api.CodeUnauthenticated {
+		t.Errorf("the new one, after it was ended: %v", err)
 	}
 }

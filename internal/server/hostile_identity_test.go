@@ -34,7 +34,7 @@ var forWhom = map[string]string{
 	"POST /reservations/{id}/release": "member", "POST /reservations/{id}/adopt": "member", "POST /reservations/{id}/progress": "member",
 	"GET /catalog": "member operator", "GET /catalog/{cluster}/{name}": "member operator",
 	"PUT /clusters/{cluster}/offers/{name}": "member", "DELETE /clusters/{cluster}/offers/{name}": "member",
-	"GET /members": "operator", "POST /members/{cluster}/{step}": "operator", "PUT /members/{cluster}/caps": "operator", "POST /members/{cluster}/certificate": "operator", "GET /tokens": "operator", "POST /tokens": "operator",
+	"GET /members": "operator", "POST /members/{cluster}/{step}": "operator", "PUT /members/{cluster}/caps": "operator", "POST /members/{cluster}/certificate": "operator", "POST /operators": "socket", "GET /tokens": "operator", "POST /tokens": "operator",
 }
 
 // bodies that each route accepts, so that only who calls is wrong.
@@ -48,7 +48,7 @@ var bodies = map[string]string{
 	"POST /reservations/{id}/release": `{"document":"x"}`, "POST /reservations/{id}/progress": `{"state":"Active"}`,
 	"POST /reservations/{id}/adopt": `{"assignment":"x","acceptance":"x"}`,
 	"POST /tokens":                  `{}`, "PUT /clusters/{cluster}/offers/{name}": `{"document":"x"}`,
-	"PUT /members/{cluster}/caps": `{"reservations":1}`, "POST /members/{cluster}/certificate": `{"request":"x"}`,
+	"PUT /members/{cluster}/caps": `{"reservations":1}`, "POST /members/{cluster}/certificate": `{"request":"x"}`, "POST /operators": `{}`,
 }
 
 // Every route refuses everyone whom it is not for, whatever else is right.
@@ -74,7 +74,7 @@ func TestHostileCallersOfEveryRoute(t *testing.T) {
 			if strings.Contains(whom, who) || whom == "nobody" {
 				continue
 			}
-			if who == "pending" && whom == "operator" {
+			if who == "pending" && (whom == "operator" || whom == "socket") {
 				c.want = api.CodeForbidden
 			}
 			calls = append(calls, call{name: route + " as " + who, by: c.by, method: method, path: path, body: bodies[route], want: c.want})

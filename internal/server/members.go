@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -31,6 +32,7 @@ func (s *Server) memberRoutes() {
 	huma.Register(s.api, operation("set-member", http.MethodPost, "/members/{cluster}/{step}", "Approve, suspend, resume, revoke or remove a member, or end its certificates (operators)"), s.setMember)
 	huma.Register(s.api, operation("set-caps", http.MethodPut, "/members/{cluster}/caps", "Say how much one member may have (operators)"), s.setCaps)
 	huma.Register(s.api, operation("create-certificate", http.MethodPost, "/members/{cluster}/certificate", "Make the certificate of a cluster whose agent is of the prototypes (operators)", created), s.createCertificate)
+	huma.Register(s.api, operation("create-operator", http.MethodPost, "/operators", "End all certificates of operators, and make a new one (the broker's local socket)", created), s.createOperator)
 	huma.Register(s.api, operation("list-tokens", http.MethodGet, "/tokens", "The join tokens, without their secrets (operators)"), s.listTokens)
 	huma.Register(s.api, operation("create-token", http.MethodPost, "/tokens", "Make a join token (operators)", created), s.createToken)
 }
@@ -188,4 +190,41 @@ func (s *Server) createCertificate(ctx context.Context, in *struct {
 	}
 	s.Log.Info("a certificate was made for an agent of the prototypes", "cluster", in.Cluster, "expires", expires, "by", CallerOf(ctx))
 	return &body[api.CertificateCreated]{api.CertificateCreated{Certificate: string(chain), CA: string(s.Authority.CAPEM()), Expires: metav1.NewTime(expires)}}, nil
+}
+
+// createOperator ends all certificates of operators and makes another. Only the socket may: whoever stole a certificate could
+// otherwise make the next one, and so for ever.
+func (s *Server) createOperator(ctx context.Context, in *struct {
+	Body api.OperatorCertificateCreate
+}) (*body[api.OperatorCertificateCreated], error) {
+	if err := operator(ctx); err != nil {
+		return nil, err
+	}
+	c := CallerOf(ctx)
+	if c.Certificate.Key != "" {
+		return nil, api.Errorf(api.CodeForbidden, "%s calls with a certificate: it cannot make another", c).Fix("use the broker's local socket")
+	}
+	name := cmp.Or(in.Body.Name, "admin")
+	if len(in.Body.CSR) > 0 { // before anything ends
+		if _, err := s.Authority.SignOperator(in.Body.CSR, name, s.Authority.Now()); errors.Is(err, tlsid.ErrCannotIssue) {
+			return nil, api.Errorf(api.CodeConflict, "this broker has no CA of its own (--tls-cert-dir)").Fix("end the former ones without a folder: bourse broker operator; then have that CA issue another")
+		} else if err != nil {
+			return nil, api.Invalid("csr", "%s", err).Fix("send a request for an ECDSA P-256 key, and a name that is a DNS label")
+		}
+	}
+	out, err := s.Exchange.Do(ctx, market.EndOperators{At: market.At(s.Authority.Now())})
+	if err != nil {
+		return nil, wrap(err)
+	}
+	from := out.Operators.CertificatesFrom
+	s.Log.Info("all certificates of operators have ended", "from", from.Go(), "by", c)
+	answer := api.OperatorCertificateCreated{From: from.Meta()}
+	if len(in.Body.CSR) > 0 {
+		certificate, err := s.Authority.SignOperator(in.Body.CSR, name, from.Go())
+		if err != nil {
+			return nil, wrap(err)
+		}
+		answer.Certificate, answer.CA = string(certificate), string(s.Authority.CAPEM())
+	}
+	return &body[api.OperatorCertificateCreated]{answer}, nil
 }

@@ -71,13 +71,16 @@ func (a *Authority) ServerConfig() *tls.Config {
 	}
 }
 
-// issue signs a certificate for public, valid for life from now, but not longer than the CA.
+// issue signs a certificate for public, valid for life from now, but not longer than the CA. It begins now, unless the template says when.
 func (a *Authority) issue(template *x509.Certificate, public crypto.PublicKey, life time.Duration) ([]byte, error) {
 	if a.key == nil {
 		return nil, ErrCannotIssue
 	}
 	now := a.now()
-	template.NotBefore, template.NotAfter = now.Add(-backdate), now.Add(life)
+	if template.NotBefore.IsZero() {
+		template.NotBefore = now.Add(-backdate)
+	}
+	template.NotAfter = now.Add(life)
 	if template.NotAfter.After(a.ca.NotAfter) {
 		template.NotAfter = a.ca.NotAfter
 	}

@@ -6,9 +6,29 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/bourse-dev/bourse/internal/identity/atomicfile"
 )
+
+// SignOperator issues the certificate (PEM) of an operator, valid for a year, for the key in the request, as issued at a time that may
+// be a moment ahead. Errors: [ErrBadCSR], [ErrCannotIssue], a bad name.
+func (a *Authority) SignOperator(csr []byte, name string, issued time.Time) ([]byte, error) {
+	if err := checkLabel("operator", name); err != nil {
+		return nil, err
+	}
+	request, err := parseCSR(csr)
+	if err != nil {
+		return nil, err
+	}
+	template := a.clientTemplate(RoleOperator, name)
+	template.NotBefore = issued.Add(-backdate)
+	der, err := a.issue(template, request.PublicKey, operatorLife)
+	if err != nil {
+		return nil, err
+	}
+	return certPEM(der), nil
+}
 
 // WriteOperator writes a certificate with the operator role, valid for a year, into dir: tls.crt, tls.key,
 // ca.crt. It does nothing if tls.crt is there, whatever it holds: to renew, move the folder away and start
