@@ -291,17 +291,21 @@ func (sh *shell) follow(ctx context.Context, c *client.Client, made client.Reque
 		said, told[of] = now, now
 		fmt.Fprintf(sh.progress, "  %s\n", now)
 	}
+	now := made
 	for {
-		now, err := c.Request(ctx, namespace, name)
+		read, err := c.Request(ctx, namespace, name)
 		if err != nil && ctx.Err() == nil {
-			return now, err
+			return read, err
 		}
-		for _, of := range steps {
-			tell(of, step(meta.FindStatusCondition(now.Payload.Steps, of)))
-		}
-		tell("", now.Payload.Status.Message)
-		if done(now) {
-			return now, nil
+		if err == nil {
+			now = read
+			for _, of := range steps {
+				tell(of, step(meta.FindStatusCondition(now.Payload.Steps, of)))
+			}
+			tell("", now.Payload.Status.Message)
+			if done(now) {
+				return now, nil
+			}
 		}
 		select {
 		case <-time.After(100 * time.Millisecond):

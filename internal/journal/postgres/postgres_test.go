@@ -147,6 +147,8 @@ func TestLead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	lost := make(chan error, 1)
+	go func() { lost <- hold(t.Context()) }() // else the server ends its silent session
 	head := history(t, first, 3).Head
 	waits, leads := make(chan struct{}), make(chan error, 1)
 	go func() {
@@ -166,7 +168,7 @@ func TestLead(t *testing.T) {
 	if err := <-leads; err != nil {
 		t.Fatal(err)
 	}
-	if err := hold(t.Context()); err == nil || !strings.Contains(err.Error(), "another broker may have it") {
+	if err := <-lost; err == nil || !strings.Contains(err.Error(), "another broker may have it") {
 		t.Errorf("hold: %v, want that the lead is lost", err)
 	}
 	if _, err := journaltest.Read(t.Context(), second); err != nil {
