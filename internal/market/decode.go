@@ -161,6 +161,7 @@ func (d *decoder) reservation() *ReservationEvent {
 	d.number("waitUntil", &r.WaitUntil)
 	d.number("waitedSince", &r.WaitedSince)
 	d.number("ended", &r.Ended)
+	d.number("rememberUntil", &r.RememberUntil)
 	d.number("from", &r.From)
 	d.value("past", &r.Past)
 	d.names("next", &r.Next)

@@ -37,11 +37,15 @@ func (q *dueQueue) Pop() any {
 func (s *State) next(r *Reservation) Time {
 	switch provider := s.Self == r.Provider; {
 	case r.State.Over():
-		return r.Changed.plus(s.retention())
+		return max(r.Changed.plus(s.retention()), r.RememberUntil)
 	case s.owes(r) != nothing:
 		return atOnce
-	case r.State == api.Releasing:
+	case r.State == api.Releasing && s.Self == "":
+		return max(r.Ended, r.Created).plus(FreeTime)
+	case r.State == api.Releasing && provider: // what its own cluster has is gone when it is gone
 		return 0
+	case r.State == api.Releasing:
+		return max(r.Ended, r.EndsAt()).plus(FreeTime)
 	case s.Self == "" && r.State == api.Pending:
 		return r.WaitUntil
 	case r.State == api.Pending:

@@ -92,6 +92,7 @@ func (w *encoder) reservation(r *ReservationEvent) {
 	w.numberIfAny("waitUntil", int64(r.WaitUntil))
 	w.numberIfAny("waitedSince", int64(r.WaitedSince))
 	w.numberIfAny("ended", int64(r.Ended))
+	w.numberIfAny("rememberUntil", int64(r.RememberUntil))
 	w.numberIfAny("from", int64(r.From))
 	if len(r.Past) > 0 {
 		w.value("past", r.Past)

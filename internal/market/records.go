@@ -124,6 +124,8 @@ type Reservation struct {
 	WaitedSince Time `json:"waitedSince,omitempty"`
 	// Ended is when it began to end.
 	Ended Time `json:"ended,omitempty"`
+	// RememberUntil is until when it is remembered although it is over, where that is longer than usual: its provider may not know yet.
+	RememberUntil Time `json:"rememberUntil,omitempty"`
 	// From is since when the units of Sale are paid for; Past says which were before.
 	From Time      `json:"from,omitempty"`
 	Past []Stretch `json:"past,omitempty"`

@@ -22,6 +22,9 @@ const (
 	// MaxApproval is the longest that a person at a provider may take to approve; MinApproval the shortest that can be promised.
 	MaxApproval = 24 * time.Hour
 	MinApproval = time.Minute
+	// FreeTime is how long the word that nothing of a reservation is left is waited for: at a broker from when it began to end, in a
+	// consumer's agent from when its time is over.
+	FreeTime = time.Hour
 	// Lease is how long an advertisement is fresh.
 	Lease = 90 * time.Second
 	// SkewGrace is how much later than the consumer a provider ends a reservation whose time is

@@ -26,6 +26,8 @@ func (c Tick) decide(s *State, now Time) (Outcome, error) {
 		return s.pay(r, what, now), nil
 	case r.State.Over():
 		return forget(s.forgetting(r), now), nil
+	case r.State == api.Releasing:
+		return s.unfreed(r, now), nil
 	case r.State == api.Pending:
 		return s.waited(r, now), nil
 	case r.State == api.Held:
@@ -41,6 +43,19 @@ func (c Tick) decide(s *State, now Time) (Outcome, error) {
 	}
 	return changed(r, now), nil
 }
+
+// unfreed is what follows when a provider does not say that nothing of a reservation is left: its consumer has it no more, and nothing of
+// it counts against the consumer's caps. What the provider lists in its advertisement counts at the provider as before. A provider that comes
+// back must still hear of the end, so the broker remembers it until the provider ends it by itself.
+func (s *State) unfreed(r *Reservation, now Time) Outcome {
+	if s.Self == "" {
+		r.RememberUntil = r.EndsAt().plus(SkewGrace)
+	}
+	return over(r, api.Released, r.Reason, notFreed, now)
+}
+
+// notFreed is what is said of it.
+const notFreed = "its provider has not said in time that nothing of it is left"
 
 // holdEnded is what follows when the time of a hold is over.
 func (s *State) holdEnded(r *Reservation, now Time) Outcome {
