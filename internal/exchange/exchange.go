@@ -52,8 +52,11 @@ type Exchange struct {
 	state       *market.State
 	head        journal.Head
 	clock       *steady
-	foldedAt    uint64 // revision of the last snapshot
+	snapshot    uint64 // revision of the last snapshot
+	foldedAt    uint64 // revision at which the journal was last folded, or could not be
+	foldNext    time.Time
 	folding     chan error
+	foldingAt   uint64
 	waitHolds   market.Time // time alone changes nothing before
 	behind      bool        // the last append had no space for all that time brought
 	noticed     market.Time // when the leases were last looked at
@@ -130,7 +133,7 @@ func (x *Exchange) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	x.state, x.head, x.foldedAt = state, head, folded
+	x.state, x.head, x.snapshot, x.foldedAt = state, head, folded, folded
 	if x.options.Self == "" {
 		x.catalog.begin(folded)
 		x.catalog.add(changes)
@@ -332,7 +335,10 @@ func (x *Exchange) carryOut(w *writing, o *order, now market.Time) {
 		if o.outcome, o.err = market.Decide(x.state, o.command, now); o.err != nil {
 			return
 		}
-		if o.err = w.add(o.outcome.Events, maxOrder); o.err != nil {
+		if o.err = x.mayAdd(o); o.err == nil {
+			o.err = w.add(o.outcome.Events, maxOrder)
+		}
+		if o.err != nil {
 			o.outcome = market.Outcome{}
 			return
 		}

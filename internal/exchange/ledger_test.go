@@ -155,6 +155,20 @@ func (g *gate) frees() {
 	g.all(ids, func(id string) { g.must(market.Free{ID: id, Provider: "milan"}) })
 }
 
+// folds waits until a Ledger with little space is folded.
+func (g *gate) folds() {
+	g.t.Helper()
+	scarce := func() bool {
+		size := g.Size()
+		return size.Use() >= exchange.Crowded*3/4 && size.Tail >= size.Snapshot/32
+	}
+	for begin := time.Now(); scarce(); time.Sleep(time.Millisecond) {
+		if g.look(); time.Since(begin) > time.Minute {
+			g.t.Fatalf("it is not folded: %+v", g.Size())
+		}
+	}
+}
+
 // in are the reservations in a state.
 func (g *gate) in(state api.State) (all []*market.Reservation) {
 	g.t.Helper()

@@ -1,7 +1,6 @@
 package market
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/bourse-dev/bourse/api"
@@ -88,30 +87,4 @@ func (s *State) checkAdopted(r *Reservation, all Caps) error {
 	}
 	caps.Bytes = hardCaps * all.Bytes
 	return s.outsized(r.Consumer, caps, footprint(r))
-}
-
-// Spent is what a gate remembers of a reservation that it accepted and that is over, as long as its documents could be shown again:
-// they do not bring it back.
-type Spent struct {
-	ID    string `json:"id"`
-	Until Time   `json:"until"`
-}
-
-// Spent says whether a reservation that this gate accepted is over, and its documents could still be shown, although it has forgotten the rest.
-func (s *State) Spent(id string, now Time) bool { return now < s.spent[id] }
-
-// spend remembers what is spent, and forgets what can be shown no more.
-func (s *State) spend(all []Spent, now Time) {
-	maps.DeleteFunc(s.spent, func(_ string, until Time) bool { return now >= until })
-	for _, one := range all {
-		s.spent[one.ID] = one.Until
-	}
-}
-
-func (s *State) allSpent() []Spent {
-	out := make([]Spent, 0, len(s.spent))
-	for _, id := range slices.Sorted(maps.Keys(s.spent)) {
-		out = append(out, Spent{id, s.spent[id]})
-	}
-	return out
 }

@@ -53,6 +53,7 @@ func decodeSnapshot(data []byte, each Each) (s snapshot, reservations [][]byte, 
 	d.value("tokens", &s.Tokens)
 	d.value("offers", &s.Offers)
 	d.value("spent", &s.Spent)
+	d.value("passed", &s.Passed)
 	if d.has("reservations") {
 		reservations = d.pieces(`},{"id":`)
 	}
@@ -158,6 +159,7 @@ func (d *decoder) reservation() *ReservationEvent {
 	d.number("deadline", &r.Deadline)
 	d.number("until", &r.Until)
 	d.number("longest", &r.Longest)
+	d.number("acceptBy", &r.AcceptBy)
 	d.number("waitUntil", &r.WaitUntil)
 	d.number("waitedSince", &r.WaitedSince)
 	d.number("ended", &r.Ended)

@@ -47,6 +47,9 @@ func (w *encoder) snapshot(s snapshot) {
 	if len(s.Spent) > 0 {
 		w.value("spent", s.Spent)
 	}
+	if len(s.Passed) > 0 {
+		w.value("passed", s.Passed)
+	}
 	if len(s.Reservations) > 0 {
 		w.key("reservations")
 		w.open('[')
@@ -89,6 +92,7 @@ func (w *encoder) reservation(r *ReservationEvent) {
 	w.numberIfAny("deadline", int64(r.Deadline))
 	w.numberIfAny("until", int64(r.Until))
 	w.numberIfAny("longest", int64(r.Longest))
+	w.numberIfAny("acceptBy", int64(r.AcceptBy))
 	w.numberIfAny("waitUntil", int64(r.WaitUntil))
 	w.numberIfAny("waitedSince", int64(r.WaitedSince))
 	w.numberIfAny("ended", int64(r.Ended))

@@ -41,6 +41,8 @@ type Forget struct {
 	Offers []string `json:"offers,omitempty"`
 	// Spent are those of Reservations whose documents could be shown again.
 	Spent []Spent `json:"spent,omitempty"`
+	// Passed take the place of the oldest of what is spent.
+	Passed []Passed `json:"passed,omitempty"`
 }
 
 // Append appends the form of an event in a journal.

@@ -1,6 +1,8 @@
 package market
 
 import (
+	"cmp"
+
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/bourse-dev/bourse/api"
@@ -39,10 +41,12 @@ func (c Admit) decide(s *State, now Time) (Outcome, error) {
 	switch {
 	case a.Provider != s.Self || a.Consumer == s.Self:
 		return Outcome{}, api.Errorf(api.CodeForbidden, "the assignment is of cluster %s for cluster %s", a.Consumer, a.Provider)
-	case old == nil && s.Spent(a.Reservation, now): // its documents could be taken for those of the one that is over
+	case old == nil && s.Spent(a.Reservation, "", 0, now): // its documents could be taken for those of the one that is over
 		return Outcome{}, api.Errorf(api.CodeConflict, "a reservation %s was accepted here before, and is over", a.Reservation).Fix("ask again: each reservation has an ID of its own")
 	case old != nil && old.Assignment == c.Document && old.State.Counts():
 		return unchanged(old)
+	case c.Adopt && s.Spent("", a.Consumer, c.BindsUntil, now):
+		return Outcome{}, api.Errorf(api.CodeConflict, "what was accepted here of reservation %s so long ago is over", a.Reservation)
 	case old != nil && !samePlan(old.Sale, a.Sale):
 		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is from another plan", old.ID).Fix("make another reservation from that plan")
 	case old != nil && (old.Bound() || c.Adopt && old.State == api.Held) && old.Consumer == a.Consumer && old.Pool == a.Pool && a.Generation > old.Generation:
@@ -61,7 +65,8 @@ func (c Admit) decide(s *State, now Time) (Outcome, error) {
 	if err := c.checkPolicy(s); err != nil {
 		return Outcome{}, err
 	}
-	if err := s.room(s.Self, r, now); err != nil && !c.Adopt {
+	r.AcceptBy = c.BindsUntil
+	if err := cmp.Or(s.room(s.Self, r, now), s.remembers(a.Consumer)); err != nil && !c.Adopt {
 		return Outcome{}, err
 	}
 	if err := c.below(s, nil); err != nil {
@@ -100,6 +105,7 @@ func (c Admit) change(s *State, r *Reservation, now Time) (Outcome, error) {
 			return Outcome{}, err
 		}
 	}
+	r.AcceptBy = max(r.AcceptBy, c.BindsUntil)
 	if c.Adopt {
 		r.Become(next, now)
 		if r.State == api.Held { // of which the commit was lost, too

@@ -118,6 +118,8 @@ type Reservation struct {
 	Until     Time `json:"until,omitempty"`
 	// Longest is, at a gate, the latest end that this cluster has accepted of it, where that is later than Until: the documents say so still.
 	Longest Time `json:"longest,omitempty"`
+	// AcceptBy is, at the gate, until when the newest assignment that it accepted could be accepted. 0: an older version wrote it.
+	AcceptBy Time `json:"acceptBy,omitempty"`
 	// WaitUntil is how long its request waits where no cluster can serve it; 0: it does not. WaitedSince is when it was asked for, if
 	// it waited before it was Created.
 	WaitUntil   Time `json:"waitUntil,omitempty"`

@@ -52,9 +52,10 @@ type State struct {
 	madeFrom     map[string]int    // reservations, by the digest of their offer
 	offerBytes   map[string]int64  // by seller
 	parties      map[string]*party
-	pairs        map[pair]int    // how many reservations bind them
-	crowded      []string        // consumers of whom more is over than is kept: see crowd
-	spent        map[string]Time // until when what is over could be shown again
+	pairs        map[pair]int     // how many reservations bind them
+	crowded      []string         // consumers of whom more is over than is kept: see crowd
+	spent        map[string]Spent // what is over and could be shown again, by ID
+	passed       map[string]Passed
 	providers    map[string]*provider
 	slots        []*provider // in the order they became known
 	counts       map[api.State]int
@@ -84,7 +85,8 @@ func New(self string) *State {
 		offerBytes:   map[string]int64{},
 		parties:      map[string]*party{},
 		pairs:        map[pair]int{},
-		spent:        map[string]Time{},
+		spent:        map[string]Spent{},
+		passed:       map[string]Passed{},
 		providers:    map[string]*provider{},
 		counts:       map[api.State]int{},
 		taken:        map[string]*taken{},
@@ -147,6 +149,7 @@ func (s *State) Apply(e Event) {
 			delete(s.tokens, id)
 		}
 		s.spend(e.Forget.Spent, e.Time)
+		s.pass(e.Forget.Passed, e.Time)
 		for _, digest := range e.Forget.Offers {
 			s.forgetOffer(digest)
 		}
@@ -245,6 +248,7 @@ type snapshot struct {
 	Tokens       []*Token  `json:"tokens,omitempty"`
 	Offers       []*Offer  `json:"offers,omitempty"`
 	Spent        []Spent   `json:"spent,omitempty"`
+	Passed       []Passed  `json:"passed,omitempty"`
 	Reservations []kept    `json:"reservations,omitempty"`
 	// Awake is the broker's clock as journalled last, Presences what happened on it.
 	Awake     Time        `json:"awake,omitempty"`
@@ -265,7 +269,8 @@ type kept struct {
 func (s *State) Snapshot() func() ([]byte, error) {
 	out := snapshot{Revision: s.Revision, Time: s.Time, Awake: s.awake.told}
 	out.Operators = s.operators
-	out.Members, out.Tokens, out.Offers, out.Spent = s.Members(), s.Tokens(), s.Offers(), s.allSpent()
+	out.Members, out.Tokens, out.Offers = s.Members(), s.Tokens(), s.Offers()
+	out.Spent, out.Passed = s.allSpent(), s.allPassed()
 	out.Reservations = make([]kept, 0, len(s.reservations))
 	for _, r := range s.reservations {
 		out.Reservations = append(out.Reservations, kept{ReservationEvent{Reservation: r, Why: r.Why}, r.Revision})
@@ -324,6 +329,7 @@ func (s *State) fill(in snapshot) error {
 		s.putToken(t)
 	}
 	s.spend(in.Spent, 0)
+	s.pass(in.Passed, 0)
 	for _, o := range in.Offers { // before what was made from them
 		if o == nil {
 			return errors.New("snapshot: an empty offer")

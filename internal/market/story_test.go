@@ -62,7 +62,8 @@ func story(t testing.TB) [][]byte {
 	whole.Change.Size, whole.Sale = cpu(2), &api.Sale{Offer: version(t, 1).Offer.Digest, Plan: "small", Units: 1}
 	do(later+1000, version(t, 1))
 	n.apply(market.Event{Time: later + 1000, Member: member}, market.Event{Time: later + 1000, Reservation: &market.ReservationEvent{Reservation: whole}})
-	n.apply(market.Event{Time: later + 1000, Forget: &market.Forget{Offers: []string{"unknown"}, Spent: []market.Spent{{ID: "spent", Until: later + 10_000_000}}}})
+	n.apply(market.Event{Time: later + 1000, Forget: &market.Forget{Offers: []string{"unknown"}, Spent: []market.Spent{{ID: "spent", Until: later + 10_000_000, Consumer: "paris", AcceptBy: later}},
+		Passed: []market.Passed{{Consumer: "oslo", AcceptBy: later, Until: later + 10_000_000}}}})
 	n.wake(later)
 	again := func(number int64, at market.Time) {
 		heard := *m

@@ -84,8 +84,8 @@ func over(r *Reservation, state api.State, reason api.Reason, message string, no
 // forgetting is what goes with a reservation that is forgotten: an offer that was kept for it alone, too.
 func (s *State) forgetting(r *Reservation) Forget {
 	f := Forget{Reservations: []string{r.ID}}
-	if until := max(r.Until, r.Longest).plus(SkewGrace); s.Self != "" && r.Provider == s.Self && r.Acceptance != "" && until > r.Changed.plus(s.retention()) {
-		f.Spent = []Spent{{r.ID, until}}
+	if spent, is := s.spends(r); is {
+		f.Spent, f.Passed = []Spent{spent}, s.passes()
 	}
 	if o := r.Offer; o != nil && s.madeFrom[o.Digest] == 1 && !s.offers[o.Digest].OnSale {
 		f.Offers = []string{o.Digest}

@@ -249,8 +249,12 @@ func (g *Gate) commit(ctx context.Context, theirs *transport.Reservation, ours *
 // takeBack adopts what the Ledger does not have. Of what is over, and of what it cannot take back, it says the end: otherwise the broker
 // counts it until its time ends.
 func (g *Gate) takeBack(ctx context.Context, theirs *transport.Reservation) error {
+	var shown api.Acceptance // what we accepted, if we did
+	_ = clusterkey.Verify(theirs.Payload.Acceptance, api.DocumentAcceptance, g.Key.Public(), &shown)
 	spent := false
-	if err := g.Market.Read(ctx, func(s *market.State) { spent = s.Spent(theirs.ID, g.Market.Now()) }); err != nil {
+	if err := g.Market.Read(ctx, func(s *market.State) {
+		spent = s.Spent(theirs.ID, shown.Consumer, acceptBy(shown), g.Market.Now())
+	}); err != nil {
 		return err
 	}
 	reason := api.ReasonReleased
@@ -272,6 +276,14 @@ func (g *Gate) takeBack(ctx context.Context, theirs *transport.Reservation) erro
 	}
 	t := theirs.Payload
 	return g.sayEnd(ctx, theirs, &market.Reservation{ID: theirs.ID, Consumer: t.Consumer, Provider: g.Cluster, Generation: t.Generation, Reason: reason})
+}
+
+// acceptBy is until when an acceptance binds by itself; 0 for none.
+func acceptBy(a api.Acceptance) market.Time {
+	if a.Expires.IsZero() {
+		return 0
+	}
+	return market.At(a.Expires.Time)
 }
 
 // hopeless says whether an error of adopt stays what it is, whatever people do.

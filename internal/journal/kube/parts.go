@@ -223,6 +223,9 @@ func (j *Journal) file(ctx context.Context, next *content) error {
 	if err != nil {
 		return err
 	}
+	if most := j.limits.parts / 3; int64(len(next.filed)) >= most { // else the next snapshot could find none
+		return fmt.Errorf("%w: batches take %d parts, of at most %d: take a snapshot", journal.ErrFull, len(next.filed), most)
+	}
 	if err := j.fence(ctx); err != nil {
 		return err
 	}
