@@ -292,3 +292,39 @@ func TestAStolenOperatorCertificate(t *testing.T) {
 		t.Errorf("the new one, after it was ended: %v", err)
 	}
 }
+
+// A watch by a former certificate ends after the grace, busy or not; one by the new certificate goes on.
+func TestWatchesEndWithTheirCertificate(t *testing.T) {
+	server.QuietFor(t, 20*time.Millisecond)
+	clock := transporttest.NewClock()
+	f := servertest.Start(t, servertest.Options{Clock: clock})
+	rome := f.Join("rome")
+	former := *rome
+	if err := rome.Renew(); err != nil {
+		t.Fatal(err)
+	}
+	watch := func(m *servertest.Member) (events chan string, ended chan error) {
+		events, ended = make(chan string, 10_000), make(chan error, 1)
+		go func() {
+			ended <- m.Watch(t.Context(), "", func(e api.WatchEvent) error { events <- string(e.Type); return nil })
+		}()
+		<-events
+		return events, ended
+	}
+	_, formerEnds := watch(&former)
+	events, newEnds := watch(rome)
+	pass(f, clock, market.CertificateGrace+time.Second)
+	if err := <-formerEnds; api.CodeOf(err) != api.CodeUnavailable {
+		t.Errorf("the former's watch ends with %v", err)
+	}
+	for len(events) > 0 {
+		<-events
+	}
+	for range 3 { // checks, each of which ends with a bookmark
+		select {
+		case <-events:
+		case err := <-newEnds:
+			t.Fatalf("the new one's watch ends, too: %v", err)
+		}
+	}
+}

@@ -18,11 +18,13 @@ import (
 )
 
 const (
-	// quiet is how long a watch may say nothing before a bookmark shows that it is alive.
-	quiet = 20 * time.Second
 	// slow is how long a reader may take for one line.
 	slow = 10 * time.Second
 )
+
+// quiet is how long a watch may say nothing before a bookmark shows that it is alive, and how often it is checked that its caller's
+// certificate is still good. Tests make it shorter.
+var quiet = 20 * time.Second
 
 func (s *Server) watchRoutes() {
 	huma.Register(s.api, operation("watch", http.MethodGet, "/watch",
