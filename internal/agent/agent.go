@@ -86,6 +86,8 @@ type Options struct {
 	// ConnectorListen is the address at which those who know this cluster by its key deal with it without a broker, ConnectorURL
 	// the URL at which they reach it, for the card. Empty: they do not.
 	ConnectorListen, ConnectorURL string
+	// PeerRanges are ranges of addresses (CIDR) that peers may name as theirs although they are loopback, link-local or this cluster's own.
+	PeerRanges []string
 	// LeaderElect lets one of several replicas lead.
 	LeaderElect bool
 	// Socket and Listen are where people reach the agent: a unix socket, and an address on loopback
@@ -175,7 +177,11 @@ func run(ctx context.Context, o Options) error {
 	if err := checkConnector(o); err != nil {
 		return err
 	}
-	a := &agent{Options: o, mgr: mgr, link: &link{}, gateway: gateway}
+	out, err := newOutward(o.PeerRanges)
+	if err != nil {
+		return err
+	}
+	a := &agent{Options: o, out: out, mgr: mgr, link: &link{}, gateway: gateway}
 	if err := a.probes(); err != nil {
 		return err
 	}
@@ -223,6 +229,7 @@ type agent struct {
 	mgr     manager.Manager
 	link    *link
 	gateway network.Gateway
+	out     *outward
 	doctor  atomic.Pointer[doctor]
 	late    overstaying
 }
@@ -296,6 +303,8 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 			return err
 		}
 	}
+	a.out.learn(ctx, k, log)
+	group.Go(func() error { return a.out.follow(ctx, k, log) })
 	open := &feeds{}
 	everywhere := stalls{broker, open, shop}
 	shown := &picture{a.mgr.GetClient(), a.Namespace}
@@ -361,7 +370,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 		own.Broker, own.Via = shop, cluster
 		open.add(&feed{via: cluster, broker: shop, gate: &own, borrower: borrower, link: &link{}, says: map[string]*transport.Reservation{}})
 	}
-	direct := &sellers{cluster: cluster, key: m.key, market: ledger, follow: follow, main: main, log: log, open: map[string]*seller{}}
+	direct := &sellers{out: a.out, cluster: cluster, key: m.key, market: ledger, follow: follow, main: main, log: log, open: map[string]*seller{}}
 	more.introduce = direct.introduce
 	requests := &consumer.Requests{Client: a.mgr.GetClient(), Borrower: direct.borrower, Market: ledger, Cluster: cluster, Events: a.mgr.GetEventRecorder("bourse-agent"), Forgotten: open.forgot, Passing: passing}
 	if here != nil {

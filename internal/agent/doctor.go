@@ -331,7 +331,7 @@ func Preflight(ctx context.Context, config *rest.Config, liqoNamespace string) (
 		return api.Diagnosis{}, api.Errorf(api.CodeUnavailable, "the cluster does not answer: %s", err).Fix("see whether kubectl works with this kubeconfig")
 	}
 	inspection := posture.Inspection{
-		Reader: c, Lists: c, Writer: c, Before: true, Lends: true, Namespace: liqoNamespace, LiqoNamespace: liqoNamespace, Dial: connect,
+		Reader: c, Lists: c, Writer: c, Before: true, Lends: true, Namespace: liqoNamespace, LiqoNamespace: liqoNamespace, Dial: anywhere.connect,
 		Installed: func() (bool, error) { return liqo.Installed(c.RESTMapper()) },
 	}
 	all := inspection.Problems(ctx)

@@ -42,7 +42,7 @@ func (a *agent) findLiqo(ctx context.Context, log *slog.Logger) (*installed, err
 		}
 		return nil, err
 	}
-	here := &installed{reader: a.mgr.GetAPIReader(), namespace: a.LiqoNamespace, apiServer: a.APIServer, gateway: a.gateway, log: log, dials: map[string]dial{}}
+	here := &installed{reader: a.mgr.GetAPIReader(), namespace: a.LiqoNamespace, apiServer: a.APIServer, gateway: a.gateway, out: a.out, log: log, dials: map[string]dial{}}
 	if _, err := here.read(ctx); err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (a *agent) findLiqo(ctx context.Context, log *slog.Logger) (*installed, err
 // useLiqo turns reservations into virtual nodes.
 func (a *agent) useLiqo(ctx context.Context, h *halves, gate *provider.Gate, post *letters, news *standings, known *peers, inv *inventory.Inventory) error {
 	c := a.mgr.GetClient()
-	net := &network.Network{Client: c, Reader: a.mgr.GetAPIReader(), Cluster: h.cluster, LiqoNamespace: a.LiqoNamespace, Gateway: a.gateway}
+	net := &network.Network{Client: c, Reader: a.mgr.GetAPIReader(), Cluster: h.cluster, LiqoNamespace: a.LiqoNamespace, Gateway: a.gateway, Allows: a.out.checkHost}
 	l := &lend{
 		Client: c, cluster: h.cluster, namespace: a.Namespace, market: post.market, inventory: inv, sharing: h.sharing.current.Load,
 		reader: a.mgr.GetAPIReader(), graces: a.graces(), late: &a.late, log: h.log, isOpen: map[string]bool{}, proofs: map[string]proof{}, listed: map[string]told{}, network: net,
@@ -78,7 +78,7 @@ func (a *agent) useLiqo(ctx context.Context, h *halves, gate *provider.Gate, pos
 		borrow: &borrow{
 			network: net, networks: map[string]network.Standing{},
 			Client: c, cluster: h.cluster, market: post.market, broker: post.broker,
-			peering:    &peering.Consumer{Client: c, Cluster: h.cluster, LiqoNamespace: a.LiqoNamespace, Proxy: net.ProxyOf},
+			peering:    &peering.Consumer{Client: c, Cluster: h.cluster, LiqoNamespace: a.LiqoNamespace, Proxy: net.ProxyOf, Allows: a.out.checkURL},
 			slices:     &offload.Slices{Client: c, Reader: a.mgr.GetAPIReader(), LiqoNamespace: a.LiqoNamespace, Guarded: l.policies.Stand},
 			namespaces: &offload.Namespaces{Client: c, Cluster: h.cluster},
 			evictor:    &offload.Evictor{Reader: a.mgr.GetAPIReader(), Client: c},

@@ -3,12 +3,14 @@ package agent
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"log/slog"
 	"net"
 	"net/url"
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
@@ -23,12 +25,14 @@ type installed struct {
 	namespace string
 	apiServer string // what the admin says instead
 	gateway   network.Gateway
+	out       *outward
 	log       *slog.Logger
 
 	mu    sync.Mutex
 	fits  bool // it was seen once: a key stays
 	known liqo.Installation
-	dials map[string]dial // by address
+	dials map[string]dial          // by address
+	often map[string]*rate.Limiter // by provider: how often it may name another address
 }
 
 type dial struct {
@@ -40,6 +44,8 @@ const (
 	lookAgain  = time.Minute // how often Liqo's own configuration is read
 	dialAgain  = time.Minute // how long it is believed that an API server can be reached, or not
 	dialWithin = 3 * time.Second
+	// dialsAtOnce is how many addresses a provider may name at once, and then one each dialAgain.
+	dialsAtOnce = 10
 )
 
 // read reads the installation, and says whether it changed.
@@ -134,13 +140,21 @@ func (i *installed) reach(ctx context.Context, provider *api.Card, r api.Request
 	if ok && time.Since(last.at) < dialAgain {
 		return last.err
 	}
-	err := connect(ctx, server)
+	if !i.mayDial(provider.Cluster) {
+		return api.Errorf(api.CodeUnreachable, "the card of %s has named %d other addresses of its API server lately", provider.Cluster, dialsAtOnce).
+			Fix("try again in some minutes, or ask its admin")
+	}
+	cause := i.out.connect(ctx, server)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if err != nil {
-		err = api.Errorf(api.CodeUnreachable, "the API server of %s does not answer at %.200q from here: %s", provider.Cluster, server, err).
-			Fix("ask its admin to make it reachable, or to tell Liqo its address (apiServer.address)")
+	err := cause
+	if refused, ok := errors.AsType[*api.Error](cause); ok {
+		err = refused
+	} else if cause != nil { // why, it does not say: whoever wrote the card reads it, and could look around in this network
+		i.log.Info("the API server of a provider does not answer", "provider", provider.Cluster, "address", server, "error", cause)
+		err = api.Errorf(api.CodeUnreachable, "the API server of %s does not answer by TLS at %.200q from here", provider.Cluster, server).
+			Fix("ask its admin to make it reachable, or to tell Liqo its address (apiServer.address); the agent's log says more")
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -151,11 +165,26 @@ func (i *installed) reach(ctx context.Context, provider *api.Card, r api.Request
 	return err
 }
 
+// mayDial says no to a provider whose card names one address after another.
+func (i *installed) mayDial(provider string) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	limiter := i.often[provider]
+	if limiter == nil {
+		if i.often == nil || len(i.often) > 10_000 {
+			i.often = map[string]*rate.Limiter{}
+		}
+		limiter = rate.NewLimiter(rate.Every(dialAgain), dialsAtOnce)
+		i.often[provider] = limiter
+	}
+	return limiter.Allow()
+}
+
 // connect demands that something at a URL speaks TLS.
-func connect(ctx context.Context, server string) error {
+func (o *outward) connect(ctx context.Context, server string) error {
 	u, err := url.Parse(server)
 	if err != nil || u.Scheme != "https" || u.Hostname() == "" {
-		return api.Errorf(api.CodeInvalid, "it is no https URL")
+		return api.Errorf(api.CodeUnreachable, "%.200q is no https URL", server).Fix("ask its admin to tell Liqo the address of its API server (apiServer.address)")
 	}
 	port := u.Port()
 	if port == "" {
@@ -163,7 +192,7 @@ func connect(ctx context.Context, server string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialWithin)
 	defer cancel()
-	conn, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}).DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port)) // whether it is there, not who it is
+	conn, err := (&tls.Dialer{NetDialer: o.dialer(), Config: &tls.Config{InsecureSkipVerify: true}}).DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port)) // whether it is there, not who it is
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"log/slog"
 	"net/http/httptest"
 	"testing"
 
@@ -8,6 +9,16 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo"
 	"github.com/bourse-dev/bourse/internal/liqo/network"
 )
+
+// loopback calls this machine, too.
+func loopback(t *testing.T) *outward {
+	t.Helper()
+	o, err := newOutward([]string{"127.0.0.0/8"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
 
 // What does not answer by TLS at the address on the card is not reserved at; what names no address is.
 func TestReach(t *testing.T) {
@@ -26,7 +37,7 @@ func TestReach(t *testing.T) {
 		"file:///etc/passwd": api.CodeUnreachable,
 		"https://[::1":       api.CodeUnreachable,
 	} {
-		i := &installed{dials: map[string]dial{}}
+		i := &installed{dials: map[string]dial{}, out: loopback(t), log: slog.New(slog.DiscardHandler)}
 		for range 2 { // dialled, and remembered
 			err := i.reach(t.Context(), &api.Card{Cluster: "milan", Properties: api.Properties{APIServer: server}}, api.Request{})
 			if err == nil && want != "" || err != nil && api.CodeOf(err) != want {
@@ -41,7 +52,7 @@ func TestReachThroughTheNetwork(t *testing.T) {
 	card := &api.Card{Cluster: "milan", Properties: api.Properties{
 		APIServer: "https://127.0.0.1:1", APIServerAccess: api.APIServerNetwork, Network: api.NetworkWireGuard, Gateway: true,
 	}}
-	i := &installed{dials: map[string]dial{}, gateway: network.GatewayOutbound}
+	i := &installed{dials: map[string]dial{}, out: loopback(t), gateway: network.GatewayOutbound}
 	if err := i.reach(t.Context(), card, api.Request{Network: api.NetworkWireGuard}); err != nil || len(i.dials) > 0 {
 		t.Errorf("%v, %d dialled", err, len(i.dials))
 	}

@@ -18,6 +18,7 @@ import (
 // sellers are the connectors of others that this cluster deals with directly: where something was bought there and lives, and,
 // while the broker is away, of all with whom there is something, so that it can change and end meanwhile.
 type sellers struct {
+	out     *outward
 	cluster string
 	key     *clusterkey.Key
 	market  *exchange.Exchange
@@ -97,7 +98,7 @@ func (s *sellers) feed(name string) (*seller, error) {
 	if s.ctx == nil || s.ctx.Err() != nil {
 		return nil, api.Errorf(api.CodeUnavailable, "the agent is starting, or ending")
 	}
-	broker, err := callConnector(s.ctx, s.cluster, s.key, s.market, name)
+	broker, err := callConnector(s.ctx, s.out, s.cluster, s.key, s.market, name)
 	if err != nil {
 		return nil, err
 	}
@@ -189,7 +190,7 @@ func (s *sellers) shown(ctx context.Context, q api.CatalogQuery) (all []api.Enve
 	var asked sync.WaitGroup
 	for i, name := range names {
 		asked.Go(func() {
-			broker, err := callConnector(ctx, s.cluster, s.key, s.market, name)
+			broker, err := callConnector(ctx, s.out, s.cluster, s.key, s.market, name)
 			if err == nil && s.introduce(ctx, broker) == nil {
 				found[i], _ = broker.Catalog(ctx, q)
 			}

@@ -175,7 +175,7 @@ func (p *pipes) Close() error {
 func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "connector", Net: "unix"} }
 
 // callConnector is another cluster's connector as a broker.
-func callConnector(ctx context.Context, cluster string, key *clusterkey.Key, ledger *exchange.Exchange, seller string) (transport.Broker, error) {
+func callConnector(ctx context.Context, out *outward, cluster string, key *clusterkey.Key, ledger *exchange.Exchange, seller string) (transport.Broker, error) {
 	var at string
 	err := ledger.Read(ctx, func(s *market.State) {
 		if m := s.Member(seller); m != nil {
@@ -188,6 +188,9 @@ func callConnector(ctx context.Context, cluster string, key *clusterkey.Key, led
 	if at == "" {
 		return nil, api.Errorf(api.CodeUnavailable, "cluster %s has no connector that is known here, and the broker is away", seller).Fix("try again when the broker is back")
 	}
+	if u, err := url.Parse(at); err != nil || u.Scheme != "https" {
+		return nil, api.Errorf(api.CodeUnavailable, "the connector of %s is at %.200q, which is no https URL", seller, at).Fix("ask its admin to say --connector-url https://HOST:PORT")
+	}
 	known := func(cluster string) []clusterkey.PublicKey {
 		keys, _ := trust.Keys(ctx, ledger, cluster)
 		return keys
@@ -197,7 +200,7 @@ func callConnector(ctx context.Context, cluster string, key *clusterkey.Key, led
 		return nil, err
 	}
 	return transport.NewHTTP(cluster, client.New(at, &http.Client{Transport: &http.Transport{
-		TLSClientConfig: config, MaxIdleConnsPerHost: 4, IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second,
+		DialContext: out.dialer().DialContext, TLSClientConfig: config, MaxIdleConnsPerHost: 4, IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second,
 	}}).WithLists(maxList)), nil
 }
 

@@ -84,6 +84,7 @@ func (sh *shell) agentCommand() *cobra.Command {
 	f.StringVar(&o.Socket, "socket", agentSocket(), "socket for the people of the cluster")
 	f.StringVar(&o.ConnectorListen, "connector-listen", "", "address at which clusters that know this one by its key deal with it without a broker, such as 0.0.0.0:7444 (default: off)")
 	f.StringVar(&o.ConnectorURL, "connector-url", "", "URL at which they reach that address, for the card, such as https://bourse.milan.example:7444")
+	f.StringSliceVar(&o.PeerRanges, "allow-peer-range", nil, "range of addresses (CIDR) that peers may name as theirs although it is loopback, link-local or of this cluster's own pods and services")
 	f.StringVar(&o.Listen, "listen", "", "address on loopback for people who show the token, such as 127.0.0.1:7080 (default: off)")
 	f.StringVar(&o.TokenFile, "token-file", "", "file for that token; it is made if absent")
 	f.BoolVar(&o.DistributedCatalog, "distributed-catalog", false, "at --socket and --listen, also answer as the connector of the Distributed Catalog did, under /api (docs/migrate-catalog.md)")

@@ -43,6 +43,8 @@ type Network struct {
 	Cluster, LiqoNamespace string
 	// Gateway is how others reach this cluster's gateways.
 	Gateway Gateway
+	// Allows says why Liqo's gateway is not to dial an address, or a name, that a peer says; nil: it dials any.
+	Allows func(ctx context.Context, host string) error
 }
 
 // Standing is how far a network is.
@@ -273,6 +275,13 @@ func (n *Network) dial(ctx context.Context, p *parts, peer string, heard *api.Ha
 	}
 	if heard.Endpoint == nil {
 		return nil
+	}
+	for _, host := range heard.Endpoint.Addresses {
+		if n.Allows != nil {
+			if err := n.Allows(ctx, host); err != nil {
+				return err
+			}
+		}
 	}
 	want := NewClient(p.namespace, peer, n.LiqoNamespace, heard.Endpoint)
 	if p.client == nil {

@@ -27,6 +27,8 @@ type Consumer struct {
 	Cluster, LiqoNamespace string
 	// Proxy is the URL by which a provider's API server is reached through the network that it says; empty while it cannot be.
 	Proxy func(ctx context.Context, provider string, heard *api.HandshakeNetwork) (string, error)
+	// Allows says why Liqo is not to call an URL that a provider names; nil: it calls any.
+	Allows func(ctx context.Context, url string) error
 
 	openings recent[opening]
 }
@@ -223,6 +225,11 @@ func (c *Consumer) install(ctx context.Context, namespace, provider string, hear
 	}
 	if proxy, _, err := c.proxy(ctx, provider, heard); err != nil || given.ProxyURL != proxy {
 		return false, err // not what was, or would now be, asked for: that is asked anew
+	}
+	if c.Allows != nil && given.ProxyURL == "" { // through a proxy it is called from the provider's own network
+		if err := c.Allows(ctx, given.APIServer); err != nil {
+			return false, err
+		}
 	}
 	identity := NewIdentity(namespace, provider)
 	identity.Spec.Namespace = &given.Namespace

@@ -216,7 +216,7 @@ func (f *Federation) startMember(ctx context.Context, m *Member, log *slog.Logge
 		f.group.Go(func() error {
 			defer close(ended)
 			return agent.Run(ctx, agent.Options{
-				ConnectorListen: connector, ConnectorURL: url, DistributedCatalog: m.DistributedCatalog,
+				PeerRanges: []string{"127.0.0.0/8"}, ConnectorListen: connector, ConnectorURL: url, DistributedCatalog: m.DistributedCatalog,
 				Kubernetes: m.Cluster.API.Config(), ClusterID: m.Name, Join: join, Objects: m.Through,
 				Identity: store.InDir(filepath.Join(f.Dir, m.Name)), Socket: m.Socket, Clock: f.clock, Log: log.With("part", "agent"),
 			})

@@ -150,7 +150,7 @@ func (m *Member) StartAgent(replica int) (*Process, error) {
 
 // RunAgent runs an agent in the cluster with just these flags, and its log in NAME.log. The caller ends it.
 func (m *Member) RunAgent(name string, flags ...string) (*Process, error) {
-	args := append([]string{"agent", "--kubeconfig", m.agentKubeconfig()}, flags...)
+	args := append([]string{"agent", "--kubeconfig", m.agentKubeconfig(), "--allow-peer-range=127.0.0.0/8"}, flags...)
 	return run(name, m.Cluster.Dir(), m.federation.Binary, args, m.federation.crashed)
 }
 
