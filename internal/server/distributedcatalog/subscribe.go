@@ -2,6 +2,7 @@ package distributedcatalog
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -57,33 +58,89 @@ type subscribers struct {
 	log *slog.Logger
 
 	mu   sync.Mutex
-	open map[string]int
+	open map[string]*audience
 }
 
-func (s *subscribers) enter(who string) bool {
+// audience are the subscribers of one cluster. They share what one of them read.
+type audience struct {
+	size int // guarded by the lock of subscribers
+
+	mu   sync.Mutex
+	read time.Time
+	last reading
+}
+
+// reading is a catalog as it was read, with what stands for each provider in it.
+type reading struct {
+	catalog []Catalog
+	digests []digest
+}
+
+func readingOf(catalog []Catalog) reading {
+	r := reading{catalog, make([]digest, len(catalog))}
+	for i := range catalog {
+		r.digests[i] = digestOf(&catalog[i])
+	}
+	return r
+}
+
+// first is what a subscriber is told first.
+func (a *audience) first(catalog []Catalog) map[string]digest {
+	a.mu.Lock() // one after another, as each takes the memory of a provider's catalog
+	defer a.mu.Unlock()
+	known := map[string]digest{}
+	for i, is := range readingOf(catalog).digests {
+		known[catalog[i].ClusterID] = is
+	}
+	return known
+}
+
+// look reads the catalog for a subscriber, or takes what another has just read.
+func (a *audience) look(ctx context.Context, f feed, soon bool) (reading, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if time.Since(a.read) < f.every/2 {
+		return a.last, nil
+	}
+	catalog, err := f.look(ctx, soon)
+	if err != nil {
+		return reading{}, err
+	}
+	a.last, a.read = readingOf(catalog), time.Now()
+	return a.last, nil
+}
+
+// enter adds a subscriber, and returns nil where there are too many.
+func (s *subscribers) enter(who string) *audience {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.open == nil {
-		s.open = map[string]int{}
+		s.open = map[string]*audience{}
 	}
-	if s.open[who] >= maxSubscribers {
-		return false
+	a := s.open[who]
+	if a == nil {
+		a = &audience{}
+		s.open[who] = a
 	}
-	s.open[who]++
-	return true
+	if a.size >= maxSubscribers {
+		return nil
+	}
+	a.size++
+	return a
 }
 
 func (s *subscribers) leave(who string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.open[who]--; s.open[who] <= 0 {
+	if s.open[who].size--; s.open[who].size <= 0 {
 		delete(s.open, who)
 	}
 }
 
 // serve tells one subscriber until either side goes. A page of another site is refused.
 func (s *subscribers) serve(w http.ResponseWriter, r *http.Request, who string, f feed) {
-	if !s.enter(who) {
+	together := s.enter(who)
+	if together == nil {
 		why, status := failed(api.Errorf(api.CodeTooManyRequests, "%s has %d subscriptions", who, maxSubscribers).Fix("close one"))
 		answerJSON(w, status, why)
 		return
@@ -105,7 +162,7 @@ func (s *subscribers) serve(w http.ResponseWriter, r *http.Request, who string, 
 		defer cancel()
 		ping(ctx, c)
 	}()
-	if err := f.tell(ctx, c); err != nil && ctx.Err() == nil {
+	if err := f.tell(ctx, c, together); err != nil && ctx.Err() == nil {
 		s.log.Debug("a subscriber is not told any more", "who", who, "error", err)
 		why, _ := failed(err)
 		_ = c.Close(websocket.StatusPolicyViolation, strings.ToValidUTF8(why.Error[:min(len(why.Error), 120)], ""))
@@ -147,16 +204,14 @@ func ping(ctx context.Context, c *websocket.Conn) {
 }
 
 // tell sends what is, and what changes. It returns why it cannot any more.
-func (f feed) tell(ctx context.Context, c *websocket.Conn) error {
+func (f feed) tell(ctx context.Context, c *websocket.Conn, together *audience) error {
 	if !f.quiet {
 		if err := f.send(ctx, c, f.first); err != nil {
 			return err
 		}
 	}
-	known := map[string]string{}
-	for i := range f.first {
-		known[f.first[i].ClusterID] = written(&f.first[i])
-	}
+	known := together.first(f.first)
+	f.first = nil // a subscriber stays for days, and keeps no catalog
 	ticker := time.NewTicker(f.every)
 	defer ticker.Stop()
 	looked, away := time.Now(), f.away
@@ -166,7 +221,7 @@ func (f feed) tell(ctx context.Context, c *websocket.Conn) error {
 			return nil
 		case <-ticker.C:
 		}
-		now, err := f.look(ctx, time.Since(looked) < lookOften)
+		now, err := together.look(ctx, f, time.Since(looked) < lookOften)
 		if errors.Is(err, errSame) {
 			continue
 		}
@@ -213,16 +268,16 @@ func (f feed) send(ctx context.Context, c *websocket.Conn, payload any) error {
 
 // difference is what has changed of what is known, which becomes what is now. Of a provider that sells nothing any more there is one with
 // its ID and no offers.
-func difference(known map[string]string, now []Catalog) (out []Catalog) {
+func difference(known map[string]digest, now reading) (out []Catalog) {
 	gone := map[string]bool{}
 	for id := range known {
 		gone[id] = true
 	}
-	for i := range now {
-		c := &now[i]
+	for i := range now.catalog {
+		c := &now.catalog[i]
 		delete(gone, c.ClusterID)
-		if text := written(c); known[c.ClusterID] != text {
-			known[c.ClusterID] = text
+		if is := now.digests[i]; known[c.ClusterID] != is {
+			known[c.ClusterID] = is
 			out = append(out, *c)
 		}
 	}
@@ -239,7 +294,10 @@ func difference(known map[string]string, now []Catalog) (out []Catalog) {
 	return out
 }
 
-func written(c *Catalog) string {
+// digest stands for what a subscriber was told of a provider.
+type digest [sha256.Size]byte
+
+func digestOf(c *Catalog) digest {
 	data, _ := json.Marshal(c)
-	return string(data)
+	return sha256.Sum256(data)
 }

@@ -1,0 +1,59 @@
+package distributedcatalog
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+// The subscribers of one cluster read the catalog together, and none keeps a copy of it.
+func TestSubscribersShareTheCatalog(t *testing.T) {
+	const size, every = 2 << 20, 100 * time.Millisecond
+	var looks atomic.Int64
+	large := func() []Catalog {
+		return []Catalog{{Provider: Provider{ClusterID: "milan"}, Offers: []Offer{{Description: strings.Repeat("a", size)}}}}
+	}
+	s := &subscribers{ctx: t.Context(), log: slog.New(slog.DiscardHandler)}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.serve(w, r, "rome", feed{
+			first: large(), quiet: true, every: every,
+			look:  func(context.Context, bool) ([]Catalog, error) { looks.Add(1); return large(), nil },
+			write: func(payload any) any { return payload },
+		})
+	}))
+	defer server.Close()
+	heap := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := heap()
+	for range maxSubscribers {
+		c, _, err := websocket.Dial(t.Context(), server.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.CloseNow() }()
+	}
+	begun := time.Now()
+	for looks.Load() < 5 {
+		time.Sleep(every / 10)
+	}
+	read, most := looks.Load(), int64(2+time.Since(begun)/(every/2))
+	if read > most {
+		t.Errorf("the catalog is read %d times, want at most %d", read, most)
+	}
+	if more := heap() - before; more > maxSubscribers/2*size {
+		t.Errorf("%d subscribers keep %d MiB of a catalog of %d", maxSubscribers, more>>20, size>>20)
+	}
+}
