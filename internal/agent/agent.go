@@ -3,9 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -182,7 +180,7 @@ func run(ctx context.Context, o Options) error {
 		return err
 	}
 	a := &agent{Options: o, out: out, mgr: mgr, link: &link{}, gateway: gateway}
-	if err := a.probes(); err != nil {
+	if err := a.probe(); err != nil {
 		return err
 	}
 	if err := mgr.Add(manager.RunnableFunc(a.lead)); err != nil {
@@ -195,9 +193,8 @@ func newManager(o Options) (manager.Manager, error) {
 	skip := true
 	return ctrl.NewManager(o.Kubernetes, ctrl.Options{
 		Scheme: Scheme(), Logger: logr.FromSlogHandler(o.Log.Handler()),
-		Metrics:                       server.Options{BindAddress: orOff(o.MetricsAddress)},
-		HealthProbeBindAddress:        orOff(o.HealthAddress),
-		LivenessEndpointName:          "/livez",
+		Metrics:                       server.Options{BindAddress: "0"}, // see probe
+		HealthProbeBindAddress:        "0",
 		LeaderElection:                o.LeaderElect,
 		LeaderElectionID:              "bourse-agent",
 		LeaderElectionNamespace:       o.Namespace,
@@ -216,13 +213,6 @@ func newManager(o Options) (manager.Manager, error) {
 	})
 }
 
-func orOff(address string) string {
-	if address == "" {
-		return "0"
-	}
-	return address
-}
-
 // agent is a running agent.
 type agent struct {
 	Options
@@ -232,20 +222,6 @@ type agent struct {
 	out     *outward
 	doctor  atomic.Pointer[doctor]
 	late    overstaying
-}
-
-// probes makes /livez and /readyz. An agent is ready without its broker: what it holds stays held.
-func (a *agent) probes() error {
-	alive := func(*http.Request) error { return nil }
-	if err := a.mgr.AddHealthzCheck("ping", alive); err != nil {
-		return err
-	}
-	return a.mgr.AddReadyzCheck("caches", func(r *http.Request) error {
-		if !a.mgr.GetCache().WaitForCacheSync(r.Context()) {
-			return fmt.Errorf("caches are not in sync")
-		}
-		return nil
-	})
 }
 
 // lead is what the leader does.

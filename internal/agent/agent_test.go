@@ -4,8 +4,11 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -70,12 +73,52 @@ type federation struct {
 	kube   map[string]client.Client
 	ended  chan error // by the broker and both agents
 	people map[string]*bourse.Client
+	// health and metrics are where agents say how they are, by name.
+	health, metrics map[string]string
+}
+
+// free is an address on loopback that nobody listens at.
+func free(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// Agents answer probes and are measured, at listeners that are bounded like all others.
+func TestProbes(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	f, _ := start(ctx, t)
+	defer func() {
+		cancel()
+		for range 3 {
+			<-f.ended
+		}
+	}()
+	for url, want := range map[string]string{
+		f.health["rome"] + "/livez": "ok", f.health["rome"] + "/readyz": "ok", f.health["milan"] + "/readyz/caches": "ok",
+		f.metrics["rome"] + "/metrics": `bourse_server_open{what="connections"}`,
+	} {
+		eventually(t, url, 10*time.Second, func() bool {
+			answer, err := http.Get("http://" + url)
+			if err != nil {
+				return false
+			}
+			defer answer.Body.Close()
+			said, err := io.ReadAll(answer.Body)
+			return err == nil && answer.StatusCode == http.StatusOK && strings.Contains(string(said), want)
+		})
+	}
+	http.DefaultClient.CloseIdleConnections()
 }
 
 // start runs them until ctx ends, and makes a request of rome's for half of what milan has.
 func start(ctx context.Context, t *testing.T) (*federation, *api.ResourceRequest) {
 	t.Helper()
-	f := &federation{dir: t.TempDir(), kube: map[string]client.Client{}, ended: make(chan error, 8), people: map[string]*bourse.Client{}}
+	f := &federation{dir: t.TempDir(), kube: map[string]client.Client{}, ended: make(chan error, 8), people: map[string]*bourse.Client{}, health: map[string]string{}, metrics: map[string]string{}}
 	ready := make(chan string, 1)
 	go func() {
 		f.ended <- broker.Run(ctx, broker.Options{Dir: filepath.Join(f.dir, "broker"), Listen: "127.0.0.1:0", Log: logger(), Ready: func(url string) { ready <- url }})
@@ -102,9 +145,12 @@ func start(ctx context.Context, t *testing.T) (*federation, *api.ResourceRequest
 			t.Fatal(err)
 		}
 		socket := filepath.Join(f.dir, name+".sock")
+		health, metrics := free(t), free(t)
+		f.health[name], f.metrics[name] = health, metrics
 		f.people[name] = bourse.New("unix://"+socket, nil)
 		go func() {
 			f.ended <- agent.Run(ctx, agent.Options{Kubernetes: k.Config(), ClusterID: name, Join: token.Token,
+				HealthAddress: health, MetricsAddress: metrics,
 				Identity: store.InDir(filepath.Join(f.dir, name)), Socket: socket, Log: logger().With("agent", name)})
 		}()
 	}

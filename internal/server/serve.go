@@ -54,14 +54,7 @@ func serve(ctx context.Context, l net.Listener, h http.Handler, b Bounds) error 
 	lasting, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	lines := &lines{lasting: lasting}
-	s := &http.Server{
-		Handler: flowing(h, b.orDefault()), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: maxWire, IdleTimeout: 2 * time.Minute, ErrorLog: log.New(complaints{}, "", 0),
-		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			return context.WithValue(ctx, connectionKey{}, &connection{lines: lines, guest: guestOf(c)})
-		},
-	}
-	closeUnused(s)
-	follow(s)
+	s := newServer(h, b, lines)
 	stopped := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(stopped)
@@ -79,6 +72,23 @@ func serve(ctx context.Context, l net.Listener, h http.Handler, b Bounds) error 
 	defer time.AfterFunc(grace, end).Stop()
 	lines.open.Wait()
 	return nil
+}
+
+// Bounded is a listener without TLS, and a server for it, within the bounds of [Serve], for who runs it by itself.
+func Bounded(l net.Listener, h http.Handler) (net.Listener, *http.Server) {
+	return newGate(l, Bounds{}), newServer(h, Bounds{}, &lines{lasting: context.Background()})
+}
+
+func newServer(h http.Handler, b Bounds, lines *lines) *http.Server {
+	s := &http.Server{
+		Handler: flowing(h, b.orDefault()), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: maxWire, IdleTimeout: 2 * time.Minute, ErrorLog: log.New(complaints{}, "", 0),
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, connectionKey{}, &connection{lines: lines, guest: guestOf(c)})
+		},
+	}
+	closeUnused(s)
+	follow(s)
+	return s
 }
 
 // complaints are what net/http logs. What strangers do in a handshake is counted instead: they could fill the log.
