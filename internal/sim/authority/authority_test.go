@@ -193,17 +193,17 @@ func successorOf(t *testing.T, cluster, by *transporttest.Party) string {
 
 // seen is what a market says, without what changes by itself.
 type seen struct {
-	Members      map[string][3]string
+	Members      map[string][4]string
 	Reservations map[string]*market.Reservation
 	Offers       []string
 }
 
 func see(t *testing.T, x *exchange.Exchange) (out seen) {
 	t.Helper()
-	out.Members, out.Reservations = map[string][3]string{}, map[string]*market.Reservation{}
+	out.Members, out.Reservations = map[string][4]string{}, map[string]*market.Reservation{}
 	err := x.Read(context.Background(), func(s *market.State) {
 		for _, m := range s.Members() {
-			out.Members[m.Cluster] = [3]string{m.Key, m.Signed, m.Connector}
+			out.Members[m.Cluster] = [4]string{m.Key, m.Signed, m.Connector, fmt.Sprint(m.TLSKeys)}
 		}
 		for _, r := range s.All() {
 			out.Reservations[r.ID] = r
@@ -228,6 +228,8 @@ func effect(before, after seen) string {
 		switch {
 		case was[0] != "" && was[0] != now[0]:
 			return "its next key"
+		case was[3] != now[3]:
+			return "its certificate"
 		case was != now:
 			return "its card"
 		}

@@ -8,6 +8,8 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
+	"github.com/bourse-dev/bourse/internal/identity/join"
+	"github.com/bourse-dev/bourse/internal/identity/tlsid"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/server/servertest"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
@@ -117,6 +119,9 @@ var atTheBroker = map[string]func(*testing.T, *cast, int) string{
 		document := successorOf(b.t, subject, by)
 		return func(ctx context.Context, m *servertest.Member) { _ = m.PutCard(ctx, subject.ID, document) }
 	}),
+	"renewal": brokered("", func(b *books, by *transporttest.Party) func(context.Context, *servertest.Member) {
+		return b.renews(by, b.subject(by))
+	}),
 	"assignment": brokered("", func(b *books, by *transporttest.Party) func(context.Context, *servertest.Member) {
 		a := b.rome.Assignment(b.r)
 		a.ConsumerKey = fingerprint(by, b.rome)
@@ -175,6 +180,26 @@ var atTheBroker = map[string]func(*testing.T, *cast, int) string{
 	"Released": said(api.Releasing, func(b *books, m *servertest.Member) {
 		_, _ = m.Progress(b.t.Context(), b.r.ID, api.Released)
 	}),
+}
+
+// renews asks for a certificate of a cluster's, for a key of the signer's choice.
+func (b *books) renews(by, subject *transporttest.Party) func(context.Context, *servertest.Member) {
+	tlsKey, err := tlsid.NewKey()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	csr, err := tlsid.NewCSR(tlsKey)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	shown := subject
+	if by != nil {
+		shown = by
+	}
+	renewal := join.Renewal{Cluster: subject.ID, Key: shown.Key.Public(), Rotations: shown.Rotations, Request: sign(by, subject, join.RenewalKind, join.RenewalRequest{
+		Protocol: api.Protocol, Federation: b.Authority.Federation(), Cluster: subject.ID, CSR: csr, Time: time.Now().UTC(),
+	})}
+	return func(ctx context.Context, m *servertest.Member) { _, _ = m.Client.Renew(ctx, renewal) }
 }
 
 func (b *books) adopts(a api.Agreement) func(context.Context, *servertest.Member) {
