@@ -69,3 +69,20 @@ func TestAnIDThatIsSpent(t *testing.T) {
 	g.holds("r-1", "", "")
 	g.left(8000)
 }
+
+// An end names a change that this gate accepted and then lost with its Ledger: it takes the change back, and ends it.
+func TestAnEndOfALostChange(t *testing.T) {
+	g := newGate(t, "8")
+	d := g.bound("2")
+	changing := d.Changing("3", "")
+	accepted := *changing
+	accepted.Payload.Generation, accepted.Payload.Assignment = changing.Payload.Change.Generation, changing.Payload.Change.Assignment
+	d.Changed(g.milan.Agree(accepted)) // as its Ledger no longer knows
+	g.frees(d)
+	ending := d.Ending(g.rome, api.ReasonReleased)
+	if err := g.hears(ending); err != nil {
+		t.Fatal(err)
+	}
+	g.holds("r-1", api.Released, api.ReasonReleased)
+	g.left(8000)
+}

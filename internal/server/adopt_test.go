@@ -91,3 +91,32 @@ func TestHostileAgreements(t *testing.T) {
 		altered("from no offer", api.CodeBadSignature, "offer", func(c *api.Agreement) { c.Offer = "" }),
 	})
 }
+
+// A provider that was away shows the broker what it still has. It hears that this is over, and reads the end that its consumer signed.
+func TestAProviderHearsOfAnEndLate(t *testing.T) {
+	ctx := t.Context()
+	f := servertest.Start(t, servertest.Options{})
+	rome, milan := f.Join("rome"), f.Join("milan")
+	milan.Advertise("8")
+	r, err := rome.Reserve(ctx, "key", transporttest.Request("2"))
+	if err == nil {
+		r, err = rome.Confirm(ctx, r.ID, rome.Assign(r))
+	}
+	if err == nil {
+		r, err = milan.Accept(ctx, r.ID, milan.Agree(r))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := rome.End(r, api.ReasonReleased)
+	if _, err = rome.Release(ctx, r.ID, end); err == nil {
+		_, err = milan.Progress(ctx, r.ID, api.Released)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := milan.Adopt(ctx, r.ID, api.Agreement{Assignment: r.Payload.Assignment, Acceptance: r.Payload.Acceptance})
+	if err != nil || again.Payload.State != api.Released || again.Payload.End != end {
+		t.Errorf("it is %s with the end %q, %v", again.Payload.State, again.Payload.End, err)
+	}
+}
