@@ -2,6 +2,7 @@ package network_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"testing"
 
@@ -140,6 +141,17 @@ func talk(consumer, provider *side, times int) (c, p network.Standing) {
 
 func pair(t *testing.T, consumer, provider network.Gateway) (*side, *side) {
 	return newSide(t, "rome", "milan", "10.60.0.0/16", consumer), newSide(t, "milan", "rome", "10.61.0.0/16", provider)
+}
+
+// Liqo's gateway is not told to dial an address that this cluster calls for nobody.
+func TestAGatewayThatIsNotDialled(t *testing.T) {
+	rome, milan := pair(t, network.GatewayOutbound, network.GatewayNodePort)
+	rome.Allows = func(_ context.Context, host string) error {
+		return api.Errorf(api.CodeUnreachable, "%s is not called", host)
+	}
+	if atRome, _ := talk(rome, milan, 5); atRome.Reason != string(api.CodeUnreachable) || len(rome.clients()) != 0 {
+		t.Errorf("it says %+v, and dials %+v", atRome, rome.clients())
+	}
 }
 
 // Who can be reached has the gateway that is dialled, the provider rather than the consumer; each side has the other's

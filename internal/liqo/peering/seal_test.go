@@ -2,6 +2,7 @@ package peering_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/sha256"
@@ -179,6 +180,27 @@ func TestTheIdentityOfEKSIsSealed(t *testing.T) {
 	id := h.identity()
 	if id == nil || id.Spec.AuthParams.AwsConfig == nil || *id.Spec.AuthParams.AwsConfig != aws {
 		t.Fatalf("the identity is %+v", id)
+	}
+}
+
+// Liqo is not told to call an API server at an address that this cluster calls for nobody.
+func TestAnAPIServerThatIsNotCalled(t *testing.T) {
+	h := newHandshake(t)
+	var named []string
+	h.consumer.Allows = func(_ context.Context, url string) error {
+		named = append(named, url)
+		return api.Errorf(api.CodeUnreachable, "not there")
+	}
+	h.issue()
+	p, err := h.provider.Open(t.Context(), "rome", h.toMilan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.consumer.Open(t.Context(), "milan", &api.Handshake{Session: p.Session, HandshakeContent: *p.Say}); api.CodeOf(err) != api.CodeUnreachable || len(named) == 0 {
+		t.Errorf("%v, asked of %q", err, named)
+	}
+	if id := h.identity(); id != nil {
+		t.Errorf("Liqo is told of %s", id.Spec.AuthParams.APIServer)
 	}
 }
 
