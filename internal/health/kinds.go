@@ -27,7 +27,7 @@ var (
 
 	// Lending.
 	PoliciesMissing      = Kind{"PoliciesMissing", bad, "The admission policies that keep consumers to what they reserved are not in force: nothing is granted until they are."}
-	ClusterIDCollides    = Kind{"ClusterIDCollides", bad, "A consumer's cluster ID is a user or group that has rights here; Liqo would give them to that cluster. It is not peered with."}
+	ClusterIDCollides    = Kind{"ClusterIDCollides", bad, "A consumer's cluster ID is a user or group that has rights here, which Liqo would give to that cluster, or ends the name of a namespace of the cluster itself. It is not peered with."}
 	APIServerProxy       = Kind{"ApiServerProxyMissing", bad, "Consumers are to reach this cluster's API server through the network only (`apiServerAccess: network`), and there is no way: nobody can borrow here."}
 	NothingShared        = Kind{"NothingShared", info, "There is no SharingPolicy in force: the cluster only borrows."}
 	Overcommitted        = Kind{"Overcommitted", warn, "More is reserved of this cluster than it has. Nothing new is placed here; what is reserved stays."}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,6 +15,19 @@ import (
 
 // liqoRoles are those that Liqo binds to the users and groups that it names after consumers.
 var liqoRoles = []string{"liqo-remote-controlplane", "liqo-virtual-kubelet-remote", "liqo-virtual-kubelet-remote-clusterwide"}
+
+// wellKnown are namespaces that Kubernetes and what is installed beside it make for themselves, with what others must not read. Liqo would make one
+// of these, where it is not there yet, for a consumer whose ID ends its name.
+var wellKnown = []string{
+	"kube-system", "kube-public", "kube-node-lease", "kube-flannel", "local-path-storage", "liqo-storage", "bourse-placeholders",
+	"cert-manager", "ingress-nginx", "istio-ingress", "istio-egress", "external-dns", "external-secrets", "sealed-secrets", "trust-manager",
+	"aws-load-balancer-controller", "cluster-autoscaler", "node-feature-discovery", "metrics-server", "amazon-cloudwatch", "amazon-guardduty",
+	"knative-serving", "knative-eventing", "linkerd-viz", "linkerd-jaeger", "rook-ceph", "tekton-pipelines", "tekton-triggers", "argo-cd", "argo-rollouts",
+	"argo-events", "argo-workflows", "flux-operator", "gpu-operator", "network-operator", "prometheus-operator", "tigera-operator", "opentelemetry-operator",
+	"vault-secrets-operator", "kube-prometheus-stack", "cattle-monitoring", "cattle-logging", "openshift-apiserver", "openshift-authentication", "openshift-config",
+	"openshift-console", "openshift-dns", "openshift-etcd", "openshift-gitops", "openshift-ingress", "openshift-logging", "openshift-marketplace",
+	"openshift-monitoring", "openshift-operators", "openshift-pipelines", "openshift-storage",
+}
 
 // Bindings are those of roles, in the whole cluster.
 type Bindings struct {
@@ -29,9 +43,14 @@ func ReadBindings(ctx context.Context, r client.Reader) (all Bindings, err error
 	return all, err
 }
 
-// Colliding are those of the consumers whose IDs already have rights here, and by what: Liqo makes a Kubernetes user, and a group, of each.
+// Colliding are those of the consumers whose IDs already mean something here, and what: Liqo makes a Kubernetes user, and a group, of each, and
+// names namespaces NAMESPACE-CONSUMER.
 func (all Bindings) Colliding(consumers ...string) (found []api.Problem) {
 	for _, consumer := range consumers {
+		if i := slices.IndexFunc(wellKnown, func(name string) bool { return strings.HasSuffix(name, "-"+consumer) }); i >= 0 {
+			found = append(found, health.ClusterIDCollides.Of("cluster "+consumer, "do not lend to that cluster, or have its admin choose another cluster ID",
+				"its namespaces here would be named like those of this cluster itself: %s", wellKnown[i]))
+		}
 		if by := all.of(consumer); len(by) > 0 {
 			found = append(found, health.ClusterIDCollides.Of("cluster "+consumer, "rename the user or group, or do not lend to that cluster",
 				"%s is a user or group that has rights here, by %s; Liqo would give them to that cluster", consumer, by[0]))
