@@ -39,11 +39,13 @@ func Complaints(ctx context.Context, r client.Reader, namespace string) ([]strin
 // refused says why the admission policies of a provider (config/liqo/policies.yaml) would refuse a pod; empty if they
 // would not. Liqo itself takes the node's name, the priority and the ServiceAccount off what it sends.
 func refused(s *corev1.PodSpec) string {
-	switch {
-	case slices.ContainsFunc(s.Volumes, func(v corev1.Volume) bool { return v.HostPath != nil }):
-		return "mounts a folder of the node (hostPath)"
-	case s.HostNetwork, s.HostPID, s.HostIPC:
+	if s.HostNetwork || s.HostPID || s.HostIPC {
 		return "shares the namespaces of the node (hostNetwork, hostPID, hostIPC)"
+	}
+	for _, v := range s.Volumes {
+		if why := refusedVolume(&v); why != "" {
+			return fmt.Sprintf("has a volume %s %s", v.Name, why)
+		}
 	}
 	if s.Resources != nil || slices.ContainsFunc(s.InitContainers, func(c corev1.Container) bool { return c.RestartPolicy != nil }) {
 		return "has a sidecar, or resources of its own, which Liqo does not count"
@@ -62,7 +64,45 @@ func refused(s *corev1.PodSpec) string {
 			return fmt.Sprintf("has a container %s that is privileged", c.Name)
 		case slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.HostPort != 0 }):
 			return fmt.Sprintf("has a container %s that takes a port of the node (hostPort)", c.Name)
+		case len(c.Resources.Claims) > 0:
+			return fmt.Sprintf("has a container %s that uses a ResourceClaim", c.Name)
+		case reachesHost(&c):
+			return fmt.Sprintf("has a container %s of which a probe or hook names a host", c.Name)
 		}
 	}
 	return ""
+}
+
+// refusedVolume says why a volume would be refused; empty if it would not. What storage classes a provider lends is not known here.
+func refusedVolume(v *corev1.Volume) string {
+	switch {
+	case v.HostPath != nil:
+		return "that is a folder of the node (hostPath)"
+	case v.Projected != nil:
+		if slices.ContainsFunc(v.Projected.Sources, func(s corev1.VolumeProjection) bool {
+			return s.ConfigMap == nil && s.DownwardAPI == nil && s.Secret == nil && s.ServiceAccountToken == nil
+		}) {
+			return "of which a source is no ConfigMap, DownwardAPI, Secret or ServiceAccountToken"
+		}
+	case v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil:
+		t := v.Ephemeral.VolumeClaimTemplate
+		if s := t.Spec; len(t.Labels)+len(t.Annotations) > 0 || s.StorageClassName == nil || *s.StorageClassName == "" || s.VolumeName != "" || s.Selector != nil ||
+			s.DataSource != nil || s.DataSourceRef != nil || s.VolumeAttributesClassName != nil {
+			return "whose template names no storage class, or a volume, selector or source, or has labels or annotations"
+		}
+	case v.ConfigMap == nil && v.DownwardAPI == nil && v.EmptyDir == nil && v.PersistentVolumeClaim == nil && v.Secret == nil:
+		return "of a kind that providers do not mount"
+	}
+	return ""
+}
+
+// reachesHost says whether the kubelet would call another address than the pod's.
+func reachesHost(c *corev1.Container) bool {
+	named := func(get *corev1.HTTPGetAction, socket *corev1.TCPSocketAction) bool {
+		return get != nil && get.Host != "" || socket != nil && socket.Host != ""
+	}
+	probe := func(p *corev1.Probe) bool { return p != nil && named(p.HTTPGet, p.TCPSocket) }
+	hook := func(h *corev1.LifecycleHandler) bool { return h != nil && named(h.HTTPGet, h.TCPSocket) }
+	return probe(c.LivenessProbe) || probe(c.ReadinessProbe) || probe(c.StartupProbe) ||
+		c.Lifecycle != nil && (hook(c.Lifecycle.PostStart) || hook(c.Lifecycle.PreStop))
 }

@@ -31,6 +31,21 @@ func TestRefused(t *testing.T) {
 		"hostPath": func(s *corev1.PodSpec, _ *corev1.Container) {
 			s.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}}
 		},
+		"kind that providers do not mount": func(s *corev1.PodSpec, _ *corev1.Container) {
+			s.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{Server: "s", Path: "/"}}}}
+		},
+		"a source is no ConfigMap": func(s *corev1.PodSpec, _ *corev1.Container) {
+			s.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{}}}}}}}
+		},
+		"names no storage class": func(s *corev1.PodSpec, _ *corev1.Container) {
+			s.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{}}}}}
+		},
+		"uses a ResourceClaim": func(_ *corev1.PodSpec, c *corev1.Container) {
+			c.Resources.Claims = []corev1.ResourceClaim{{Name: "gpu"}}
+		},
+		"probe or hook names a host": func(_ *corev1.PodSpec, c *corev1.Container) {
+			c.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{HTTPGet: &corev1.HTTPGetAction{Host: "10.0.0.1"}}}
+		},
 	} {
 		if got := refused(pod(change)); !strings.Contains(got, says) || (got == "") != (says == "") {
 			t.Errorf("%q, want %q", got, says)
