@@ -140,6 +140,19 @@ type NamespacePolicy struct {
 	// Network says whom pods reach. Default Isolated.
 	// +optional
 	Network NetworkIsolation `json:"network,omitempty"`
+	// Except are networks that pods do not reach while Network is Isolated, besides private ones: those of the nodes' public addresses, for
+	// instance. Default: none.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:Format=cidr
+	// +optional
+	Except []string `json:"except,omitempty"`
+	// Annotations are the keys that Services and Ingresses may have besides those on which no controller acts. Controllers of load
+	// balancers, DNS and gateways act on annotations in any namespace: name only what any consumer may ask of them. Default: none.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=317
+	// +kubebuilder:validation:items:Pattern=`^[^,]+$`
+	// +optional
+	Annotations []string `json:"annotations,omitempty"`
 }
 
 // PodSecurity is one of Kubernetes' Pod Security Standards.
@@ -204,8 +217,8 @@ type PoolPolicy struct {
 	// +optional
 	Storage *resource.Quantity `json:"storage,omitempty"`
 	// StorageClasses, IngressClasses and LoadBalancerClasses are what consumers' virtual nodes offer besides, by their names in
-	// this cluster; the first of each is the default. Empty: none. They are an offer: what binds is namespaces.quota, which can
-	// name a class ("slow.storageclass.storage.k8s.io/requests.storage": "0").
+	// this cluster; the first of each is the default. Empty: none. Claims of consumers name one of StorageClasses, and no other. How much
+	// they may have is namespaces.quota, which can name a class ("slow.storageclass.storage.k8s.io/requests.storage": "0").
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=253
 	// +optional
@@ -218,6 +231,12 @@ type PoolPolicy struct {
 	// +kubebuilder:validation:items:MaxLength=253
 	// +optional
 	LoadBalancerClasses []string `json:"loadBalancerClasses,omitempty"`
+	// RuntimeClasses are those that pods of consumers may choose. Each can give a pod devices that nothing counts, or tolerations. Empty: none.
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=253
+	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	// +optional
+	RuntimeClasses []string `json:"runtimeClasses,omitempty"`
 	// Placeholders has no effect. Deprecated: the agent no longer makes pods that hold what is reserved. A policy that has the
 	// field stays valid, and its condition `IgnoredFields` says so. Reserve nodes by a label and a taint (nodeSelector, tolerateTaints).
 	// +optional

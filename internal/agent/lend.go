@@ -125,27 +125,29 @@ func (l *lend) peer(ctx context.Context, peer string, heard *api.Handshake) (pee
 
 // told is what the policies were told of a consumer, and when.
 type told struct {
-	at     time.Time
-	limits *bool
-	slices []posture.Slice
+	at      time.Time
+	demands *posture.Demands
+	slices  []posture.Slice
 }
 
 // list puts a consumer under the policies before there is anything that it could do. What they were told a moment ago is not told again.
 func (l *lend) list(ctx context.Context, peer string) (err error) {
 	now := told{at: time.Now()}
 	if s := l.sharing(); s != nil {
-		demanded := s.Namespaces != nil && s.Namespaces.RequireLimits
-		now.limits = &demanded
+		now.demands = &posture.Demands{}
+		if n := s.Namespaces; n != nil {
+			now.demands = &posture.Demands{Limits: n.RequireLimits, Annotations: n.Annotations}
+		}
 	}
 	if now.slices, err = l.slices(ctx, peer); err != nil {
 		return err
 	}
 	before := l.listed[peer]
-	if now.at.Sub(before.at) < openingLasts && reflect.DeepEqual(now.limits, before.limits) && reflect.DeepEqual(now.slices, before.slices) {
+	if now.at.Sub(before.at) < openingLasts && reflect.DeepEqual(now.demands, before.demands) && reflect.DeepEqual(now.slices, before.slices) {
 		return nil
 	}
 	delete(l.listed, peer)
-	if err := l.policies.List(ctx, peer, now.limits, now.slices); err != nil {
+	if err := l.policies.List(ctx, peer, now.demands, now.slices); err != nil {
 		return err
 	}
 	l.listed[peer] = now
@@ -209,7 +211,7 @@ func (l *lend) slices(ctx context.Context, consumer string) ([]posture.Slice, er
 		s := posture.Slice{Name: market.SliceName(consumer, l.cluster, pool)}
 		s.User = grant.User(s.Name, consumer)
 		if p := l.sharing().Pool(pool); p != nil {
-			s.Places = &posture.Places{Nodes: p.NodeSelector, Tolerates: p.TolerateTaints}
+			s.Places = &posture.Places{Nodes: p.NodeSelector, Tolerates: p.TolerateTaints, StorageClasses: p.StorageClasses, RuntimeClasses: p.RuntimeClasses}
 		}
 		s.CSR, err = peering.SliceCSR(consumer, s.Name)
 		all = append(all, s)

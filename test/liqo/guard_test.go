@@ -124,8 +124,27 @@ func (w *world) confined(t *testing.T, at *federation.Member) {
 		"lists Secrets":                         func(ctx context.Context) error { return c.List(ctx, &corev1.SecretList{}) },
 		"has a token of another account made":   secret("kube-system", "liqo-nonce", corev1.SecretTypeServiceAccountToken),
 		"makes a Secret that is read by others": secret("default", "registry", corev1.SecretTypeOpaque),
-		"labels kube-system":                    label("kube-system"),
-		"labels a namespace of the cluster":     label("default"),
+		"has Liqo act by a kubeconfig": func(ctx context.Context) error {
+			s := &corev1.Secret{ObjectMeta: named("default", "liqo-nonce"), Data: map[string][]byte{"kubeconfig": []byte("{}")}}
+			s.Labels = map[string]string{"liqo.io/remote-cluster-id": "oslo", "liqo.io/identity-type": "ControlPlane"}
+			return c.Create(ctx, s, kube.DryRunAll)
+		},
+		"has Liqo's webhook take a certificate": func(ctx context.Context) error {
+			s := &corev1.Secret{ObjectMeta: named("default", "liqo-nonce")}
+			s.Labels = map[string]string{"liqo.io/webhook": "true"}
+			return c.Create(ctx, s, kube.DryRunAll)
+		},
+		"has Liqo act by its own Secret": func(ctx context.Context) error {
+			s := &corev1.Secret{ObjectMeta: named(api.Namespace, "bourse-identity")}
+			if err := at.Objects.Create(ctx, s); err == nil { // the agents of the lab keep theirs in files
+				defer func() { _ = at.Objects.Delete(context.Background(), s) }()
+			} else if !apierrors.IsAlreadyExists(err) {
+				return err
+			}
+			return c.Update(ctx, &corev1.Secret{ObjectMeta: named(api.Namespace, "bourse-identity"), Data: map[string][]byte{"kubeconfig": []byte("{}")}}, kube.DryRunAll)
+		},
+		"labels kube-system":                label("kube-system"),
+		"labels a namespace of the cluster": label("default"),
 		"deletes a namespace": func(ctx context.Context) error {
 			return c.Delete(ctx, &corev1.Namespace{ObjectMeta: named("", "default")}, kube.DryRunAll)
 		},

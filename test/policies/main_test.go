@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,6 +43,7 @@ type world struct {
 	lab     *lab.Lab
 	cluster *lab.Cluster
 	admin   kube.Client
+	tries   atomic.Int64
 }
 
 var shared struct {
@@ -150,7 +152,10 @@ func (w *world) list(ctx context.Context) error {
 			return err
 		}
 	}
-	m.Data = map[string]string{"rome": "brokered", "rome.slices": slice + "=500", user + ".of": "rome"}
+	m.Data = map[string]string{
+		"rome": "brokered", "rome.slices": slice + "=500", "rome.annotations": "lb.example/kind",
+		user + ".of": "rome", user + ".storage": "fast", user + ".runtimes": "nvidia",
+	}
 	return w.admin.Update(ctx, m)
 }
 

@@ -6,6 +6,7 @@ package guard
 import (
 	"context"
 	"maps"
+	"net/netip"
 	"slices"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
@@ -180,8 +181,23 @@ func limits(namespace string) *corev1.LimitRange {
 	}}}
 }
 
-// private are the networks behind which a provider's own services are, and the address at which clouds tell secrets.
-var private = []string{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "169.254.0.0/16", "127.0.0.0/8"}
+// private are the networks behind which a provider's own services are, and the address at which clouds tell secrets; private6 are those of IPv6, with
+// the ranges that gateways translate into addresses of IPv4 (NAT64, 6to4).
+var (
+	private  = []string{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "169.254.0.0/16", "127.0.0.0/8"}
+	private6 = []string{"fc00::/7", "fe80::/10", "::1/128", "64:ff9b::/96", "64:ff9b:1::/48", "2002::/16"}
+)
+
+// except are the networks of one family that pods do not reach.
+func except(private []string, p api.NamespacePolicy, family func(netip.Addr) bool) []string {
+	out := slices.Clone(private)
+	for _, cidr := range p.Except {
+		if network, err := netip.ParsePrefix(cidr); err == nil && family(network.Addr()) && !slices.Contains(out, cidr) {
+			out = append(out, cidr)
+		}
+	}
+	return out
+}
 
 // isolation lets pods reach each other, those of the same consumer in its other namespaces and, through a network, in its own
 // cluster, DNS and the internet; and be reached by the first three alone.
@@ -206,8 +222,8 @@ func isolation(ns *corev1.Namespace, p api.NamespacePolicy, reached []string) *n
 		{To: own},
 		{To: []networkingv1.NetworkPolicyPeer{dns}, Ports: []networkingv1.NetworkPolicyPort{{Protocol: &udp, Port: &port}, {Protocol: &tcp, Port: &port}}},
 		{To: []networkingv1.NetworkPolicyPeer{
-			{IPBlock: &networkingv1.IPBlock{CIDR: "0.0.0.0/0", Except: private}},
-			{IPBlock: &networkingv1.IPBlock{CIDR: "::/0", Except: []string{"fc00::/7", "fe80::/10"}}},
+			{IPBlock: &networkingv1.IPBlock{CIDR: "0.0.0.0/0", Except: except(private, p, netip.Addr.Is4)}},
+			{IPBlock: &networkingv1.IPBlock{CIDR: "::/0", Except: except(private6, p, netip.Addr.Is6)}},
 		}},
 	}
 	return n

@@ -4,6 +4,7 @@ package posture
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -25,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/liqo"
 )
 
 // manifest is config/liqo/policies.yaml; `make generate` copies it here.
@@ -49,11 +51,17 @@ const (
 
 	apply = "apply config/liqo/policies.yaml"
 	// consumers is the ConfigMap that names the brokered consumers, one key for each, as "CONSUMER.slices" the slices that
-	// each may have with the lengths of their certificate requests, and for the user of each slice as "USER.of" whose it is,
-	// as "USER.nodes" and "USER.tolerates" where its pods may go. A cluster ID, and a user, has no dot.
-	consumers = "bourse-consumers"
-	of        = ".of"
+	// each may have with the lengths of their certificate requests, as "CONSUMER.annotations" the keys that its Services may have
+	// besides, and for the user of each slice as "USER.of" whose it is, as "USER.nodes", "USER.tolerates", "USER.storage" and "USER.runtimes"
+	// the Places of its pods. A cluster ID, and a user, has no dot.
+	consumers   = "bourse-consumers"
+	of          = ".of"
+	slicesOf    = ".slices"
+	annotations = ".annotations"
 )
+
+// places are what is said of the pods of a user.
+var places = []string{".nodes", ".tolerates", ".storage", ".runtimes"}
 
 // InForce says that the policies are there, unchanged, and deny. Errors: Unavailable with the remedy.
 func (p *Policies) InForce(ctx context.Context) error {
@@ -110,20 +118,24 @@ func missing(what, name string, err error) error {
 	return err
 }
 
-// deny proves, by a dry run of what a hostile consumer would do, that the API server asks the policies.
+// deny proves, by dry runs of what a hostile consumer would do, that the API server asks the policies on what is replicated. Those on what is
+// reflected look at mapped namespaces only, of which there may be none yet; they were applied with these.
 func (p *Policies) deny(ctx context.Context) error {
-	slice := &authv1beta1.ResourceSlice{
-		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: "bourse-proof"},
-		Spec:       authv1beta1.ResourceSliceSpec{Class: authv1beta1.ResourceSliceClassDefault},
+	proof := metav1.ObjectMeta{Namespace: p.Namespace, Name: "bourse-proof"}
+	held := proof
+	held.Finalizers = []string{api.Group + "/proof"}
+	for says, slice := range map[string]*authv1beta1.ResourceSlice{
+		"of class bourse": {ObjectMeta: proof, Spec: authv1beta1.ResourceSliceSpec{Class: authv1beta1.ResourceSliceClassDefault}},
+		"finalizers":      {ObjectMeta: held, Spec: authv1beta1.ResourceSliceSpec{Class: liqo.Class}},
+	} {
+		switch err := p.Create(ctx, slice, client.DryRunAll); {
+		case err == nil:
+			return api.Errorf(api.CodeUnavailable, "the admission policies do not deny yet").Fix("wait a moment; if it stays so, see whether the API server runs admission policies")
+		case !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), says):
+			return err
+		}
 	}
-	err := p.Create(ctx, slice, client.DryRunAll)
-	switch {
-	case err == nil:
-		return api.Errorf(api.CodeUnavailable, "the admission policies do not deny yet").Fix("wait a moment; if it stays so, see whether the API server runs admission policies")
-	case apierrors.IsInvalid(err) && strings.Contains(err.Error(), "of class bourse"):
-		return nil
-	}
-	return err
+	return nil
 }
 
 // shipped are the policies and bindings of the manifest.
@@ -169,40 +181,57 @@ type Slice struct {
 	Places *Places
 }
 
-// Places are the nodes of a pool.
+// Places are what a pool lends to the pods of a slice.
 type Places struct {
 	// Nodes are the labels that pods must select.
 	Nodes map[string]string
 	// Tolerates are the keys of taints that pods may tolerate.
 	Tolerates []string
+	// StorageClasses are those of their claims, RuntimeClasses those that they may choose.
+	StorageClasses, RuntimeClasses []string
 }
 
-// List puts a consumer under the policies, with the slices that it may have and no others; limits says whether limits are demanded of
-// each container, too: nil, as before.
-func (p *Policies) List(ctx context.Context, consumer string, limits *bool, all []Slice) error {
+// Demands are what the SharingPolicy says of all that consumers write.
+type Demands struct {
+	// Limits demands limits of each container.
+	Limits bool
+	// Annotations are the keys that Services and Ingresses may have besides those that everybody's may.
+	Annotations []string
+}
+
+// List puts a consumer under the policies, with the slices that it may have and no others, and what is demanded of it: nil, as before.
+func (p *Policies) List(ctx context.Context, consumer string, demands *Demands, all []Slice) error {
 	return p.change(ctx, func(data map[string]string) {
-		switch {
-		case limits == nil && data[consumer] != "":
-		case limits != nil && *limits:
-			data[consumer] = "brokered, limits"
-		default:
-			data[consumer] = "brokered"
-		}
 		before := maps.Clone(data)
 		forget(data, consumer)
+		data[consumer] = cmp.Or(before[consumer], "brokered")
+		put(data, consumer+annotations, before[consumer+annotations])
+		if demands != nil {
+			data[consumer] = "brokered"
+			if demands.Limits {
+				data[consumer] += ", limits"
+			}
+			put(data, consumer+annotations, strings.Join(demands.Annotations, ","))
+		}
 		var slices []string
 		for _, s := range all {
 			slices = append(slices, s.Name+"="+strconv.Itoa(s.CSR))
 			data[s.User+of] = consumer
-			nodes, tolerates := before[s.User+".nodes"], before[s.User+".tolerates"]
+			says := func(i int) string { return before[s.User+places[i]] }
 			if s.Places != nil {
-				nodes, tolerates = s.Places.selector(), strings.Join(s.Places.Tolerates, ",")
+				says = s.Places.say
 			}
-			put(data, s.User+".nodes", nodes)
-			put(data, s.User+".tolerates", tolerates)
+			for i, place := range places {
+				put(data, s.User+place, says(i))
+			}
 		}
-		put(data, consumer+".slices", strings.Join(slices, ","))
+		put(data, consumer+slicesOf, strings.Join(slices, ","))
 	})
+}
+
+// say is the entry of each of places.
+func (p *Places) say(i int) string {
+	return []string{p.selector(), strings.Join(p.Tolerates, ","), strings.Join(p.StorageClasses, ","), strings.Join(p.RuntimeClasses, ",")}[i]
 }
 
 // selector is the labels, as the policies read them.
@@ -217,12 +246,14 @@ func (p Places) selector() string {
 
 // forget drops what a consumer may have.
 func forget(data map[string]string, consumer string) {
-	delete(data, consumer+".slices")
+	delete(data, consumer+slicesOf)
+	delete(data, consumer+annotations)
 	for key, value := range data {
 		if user, found := strings.CutSuffix(key, of); found && value == consumer {
 			delete(data, key)
-			delete(data, user+".nodes")
-			delete(data, user+".tolerates")
+			for _, place := range places {
+				delete(data, user+place)
+			}
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 // Each policy is bound, to the list of consumers unless it is about ourselves, and denies; none is left out of what is compared.
 func TestPoliciesAreBound(t *testing.T) {
 	ours, err := wanted()
-	if err != nil || len(ours.policies) != 7 || len(ours.bindings) != len(ours.policies) {
+	if err != nil || len(ours.policies) != 8 || len(ours.bindings) != len(ours.policies) {
 		t.Fatalf("%d policies, %d bindings, %v", len(ours.policies), len(ours.bindings), err)
 	}
 	for i, b := range ours.bindings {
