@@ -68,7 +68,7 @@ func (a *agent) useLiqo(ctx context.Context, h *halves, gate *provider.Gate, pos
 	l := &lend{
 		Client: c, cluster: h.cluster, namespace: a.Namespace, market: post.market, inventory: inv, sharing: h.sharing.current.Load,
 		reader: a.mgr.GetAPIReader(), graces: a.graces(), late: &a.late, log: h.log, isOpen: map[string]bool{}, proofs: map[string]proof{}, listed: map[string]told{}, network: net,
-		policies: &posture.Policies{Known: c, Reader: a.mgr.GetAPIReader(), Writer: c, Namespace: a.Namespace},
+		policies: &posture.Policies{Known: c, Reader: a.mgr.GetAPIReader(), Writer: c, Namespace: a.Namespace, Cluster: h.cluster},
 	}
 	a.late.events = a.mgr.GetEventRecorder("bourse-agent")
 	l.peering, l.suspends = &peering.Provider{Client: c, Access: l.access}, known.suspends

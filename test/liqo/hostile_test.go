@@ -129,7 +129,7 @@ func TestAHostileConsumer(t *testing.T) {
 			return control.Patch(t.Context(), s, kube.MergeFrom(before))
 		}},
 		{"maps a namespace as another cluster's", "liqo.io/originID", func() error {
-			m := &offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: "other", Labels: slice().Labels}}
+			m := &offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: "milan", Labels: slice().Labels}}
 			m.Labels["liqo.io/originID"] = "liqo.io"
 			m.Spec.DesiredMapping = map[string]string{"x": "x-rome"}
 			return control.Create(t.Context(), m)
@@ -145,7 +145,7 @@ func TestAHostileConsumer(t *testing.T) {
 			}})
 		}},
 		{"squats a namespace", "NAMESPACE-CONSUMER", func() error {
-			m := &offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: "squat", Labels: slice().Labels}}
+			m := &offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: "milan", Labels: slice().Labels}}
 			m.Spec.DesiredMapping = map[string]string{"x": "kube-backdoor"}
 			return control.Create(t.Context(), m)
 		}},

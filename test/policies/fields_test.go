@@ -262,9 +262,11 @@ var wrong = map[string]map[string]func(kube.Object){
 		},
 		"another cluster's network": func(o kube.Object) { o.SetLabels(with(o.GetLabels(), "offloading.liqo.io/origin", "milan")) },
 	},
+	"renews": {"one Renew more": func(o kube.Object) { o.SetName("more") }},
 	"namespacemaps": {
 		"a namespace of another": func(o kube.Object) { o.(*offv1beta1.NamespaceMap).Spec.DesiredMapping["x"] = "demo-milan" },
 		"a tenant's namespace":   func(o kube.Object) { o.(*offv1beta1.NamespaceMap).Spec.DesiredMapping["x"] = "liqo-tenant-new-rome" },
+		"one map more":           func(o kube.Object) { o.SetName("more") },
 		"one of Kubernetes":      func(o kube.Object) { o.(*offv1beta1.NamespaceMap).Spec.DesiredMapping["x"] = "kube-rome" },
 	},
 }
@@ -295,7 +297,7 @@ func ephemeral(s *corev1.PodSpec) *corev1.PersistentVolumeClaimSpec {
 }
 
 func accountFor(resource string) account {
-	if resource == "namespacemaps" {
+	if resource == "namespacemaps" || resource == "renews" {
 		return controlPlaneOf("rome")
 	}
 	return kubeletOf("rome", user)

@@ -70,8 +70,10 @@ func honest(resource, name string) kube.Object {
 		tenantMeta.Name = slice
 		return &authv1beta1.ResourceSlice{ObjectMeta: tenantMeta, Spec: authv1beta1.ResourceSliceSpec{Class: "bourse"}}
 	case "renews":
+		tenantMeta.Name = "controlplane-oslo"
 		return &authv1beta1.Renew{ObjectMeta: tenantMeta, Spec: authv1beta1.RenewSpec{ConsumerClusterID: "rome", IdentityType: authv1beta1.ControlPlaneIdentityType}}
 	case "namespacemaps":
+		tenantMeta.Name = "oslo"
 		return &offv1beta1.NamespaceMap{ObjectMeta: tenantMeta, Spec: offv1beta1.NamespaceMapSpec{DesiredMapping: map[string]string{"demo": "demo-rome"}}}
 	}
 	return nil

@@ -153,7 +153,7 @@ func (w *world) list(ctx context.Context) error {
 		}
 	}
 	m.Data = map[string]string{
-		"rome": "brokered", "rome.slices": slice + "=500", "rome.annotations": "lb.example/kind",
+		"rome": "brokered", "rome.at": "oslo", "rome.slices": slice + "=500", "rome.annotations": "lb.example/kind",
 		user + ".of": "rome", user + ".storage": "fast", user + ".runtimes": "nvidia",
 	}
 	return w.admin.Update(ctx, m)

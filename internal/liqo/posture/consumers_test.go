@@ -24,7 +24,7 @@ func TestConsumers(t *testing.T) {
 	if err := c.Create(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
-	p := &Policies{Known: c, Reader: c, Writer: c, Namespace: "bourse"}
+	p := &Policies{Known: c, Reader: c, Writer: c, Namespace: "bourse", Cluster: "milan"}
 	says := func(err error, want map[string]string) {
 		t.Helper()
 		if err == nil {
@@ -39,19 +39,19 @@ func TestConsumers(t *testing.T) {
 		}
 	}
 	yes, no := &Demands{Limits: true}, &Demands{Annotations: []string{"a.example/x", "b.example/y"}}
-	says(p.List(t.Context(), "rome", nil, nil), map[string]string{"rome": "brokered"})
-	says(p.List(t.Context(), "rome", yes, nil), map[string]string{"rome": "brokered, limits"})
-	says(p.List(t.Context(), "rome", nil, nil), map[string]string{"rome": "brokered, limits"})
+	says(p.List(t.Context(), "rome", nil, nil), map[string]string{"rome.at": "milan", "rome": "brokered"})
+	says(p.List(t.Context(), "rome", yes, nil), map[string]string{"rome.at": "milan", "rome": "brokered, limits"})
+	says(p.List(t.Context(), "rome", nil, nil), map[string]string{"rome.at": "milan", "rome": "brokered, limits"})
 
 	fast := Slice{Name: "fast", CSR: 7, User: "user-f", Places: &Places{Nodes: map[string]string{"y": "2", "x": "1"}, Tolerates: []string{"gpu"}, StorageClasses: []string{"disk", "ssd"}, RuntimeClasses: []string{"nvidia"}}}
 	slow := Slice{Name: "slow", CSR: 8, User: "user-s", Places: &Places{}}
 	all := map[string]string{
-		"rome": "brokered, limits", "rome.slices": "fast=7,slow=8", "user-f.of": "rome", "user-f.nodes": "x=1,y=2", "user-f.tolerates": "gpu", "user-f.storage": "disk,ssd", "user-f.runtimes": "nvidia", "user-s.of": "rome",
+		"rome.at": "milan", "rome": "brokered, limits", "rome.slices": "fast=7,slow=8", "user-f.of": "rome", "user-f.nodes": "x=1,y=2", "user-f.tolerates": "gpu", "user-f.storage": "disk,ssd", "user-f.runtimes": "nvidia", "user-s.of": "rome",
 	}
 	says(p.List(t.Context(), "rome", nil, []Slice{fast, slow}), maps.Clone(all))
 	fast.Places, slow.Places = nil, nil // the SharingPolicy is gone, or not valid
 	says(p.List(t.Context(), "rome", nil, []Slice{fast, slow}), all)
-	says(p.List(t.Context(), "rome", nil, []Slice{slow}), map[string]string{"rome": "brokered, limits", "rome.slices": "slow=8", "user-s.of": "rome"})
-	says(p.List(t.Context(), "rome", no, []Slice{slow}), map[string]string{"rome": "brokered", "rome.annotations": "a.example/x,b.example/y", "rome.slices": "slow=8", "user-s.of": "rome"})
+	says(p.List(t.Context(), "rome", nil, []Slice{slow}), map[string]string{"rome.at": "milan", "rome": "brokered, limits", "rome.slices": "slow=8", "user-s.of": "rome"})
+	says(p.List(t.Context(), "rome", no, []Slice{slow}), map[string]string{"rome.at": "milan", "rome": "brokered", "rome.annotations": "a.example/x,b.example/y", "rome.slices": "slow=8", "user-s.of": "rome"})
 	says(p.Unlist(t.Context(), "rome"), map[string]string{})
 }

@@ -41,8 +41,8 @@ type Policies struct {
 	// Reader must read from the API server.
 	Reader client.Reader
 	client.Writer
-	// Namespace is the agent's.
-	Namespace string
+	// Namespace is the agent's, Cluster this cluster's ID.
+	Namespace, Cluster string
 }
 
 const (
@@ -51,12 +51,14 @@ const (
 
 	apply = "apply config/liqo/policies.yaml"
 	// consumers is the ConfigMap that names the brokered consumers, one key for each, as "CONSUMER.slices" the slices that
-	// each may have with the lengths of their certificate requests, as "CONSUMER.annotations" the keys that its Services may have
+	// each may have with the lengths of their certificate requests, as "CONSUMER.at" this cluster, as Liqo names by it what the consumer
+	// has once here, as "CONSUMER.annotations" the keys that its Services may have
 	// besides, and for the user of each slice as "USER.of" whose it is, as "USER.nodes", "USER.tolerates", "USER.storage" and "USER.runtimes"
 	// the Places of its pods. A cluster ID, and a user, has no dot.
 	consumers   = "bourse-consumers"
 	of          = ".of"
 	slicesOf    = ".slices"
+	at          = ".at"
 	annotations = ".annotations"
 )
 
@@ -205,6 +207,7 @@ func (p *Policies) List(ctx context.Context, consumer string, demands *Demands, 
 		before := maps.Clone(data)
 		forget(data, consumer)
 		data[consumer] = cmp.Or(before[consumer], "brokered")
+		put(data, consumer+at, p.Cluster)
 		put(data, consumer+annotations, before[consumer+annotations])
 		if demands != nil {
 			data[consumer] = "brokered"
@@ -248,6 +251,7 @@ func (p Places) selector() string {
 func forget(data map[string]string, consumer string) {
 	delete(data, consumer+slicesOf)
 	delete(data, consumer+annotations)
+	delete(data, consumer+at)
 	for key, value := range data {
 		if user, found := strings.CutSuffix(key, of); found && value == consumer {
 			delete(data, key)
