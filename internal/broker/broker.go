@@ -51,6 +51,8 @@ type Options struct {
 	Socket string
 	// MetricsAddress serves /metrics, /livez and /readyz. Empty: not.
 	MetricsAddress string
+	// AuditEvery is how often the market is audited, where MetricsAddress shows what comes of it. Default 1 minute.
+	AuditEvery time.Duration
 	// Rate is how many calls a second one member may make. Default 500.
 	Rate float64
 	// Caps are the most that one consumer may have pending, held and reserved together. Default 10,000 reservations, 100
@@ -78,6 +80,9 @@ func Run(ctx context.Context, o Options) error {
 	}
 	if o.Caps.Bytes == 0 {
 		o.Caps.Bytes = DefaultBytes
+	}
+	if o.AuditEvery <= 0 {
+		o.AuditEvery = DefaultAuditEvery
 	}
 	if o.Listen == "" {
 		o.Listen = "127.0.0.1:7443"
@@ -192,7 +197,7 @@ func serve(ctx context.Context, o Options, market *exchange.Exchange, known chec
 	group.Go(func() error { return keepCheckpoint(ctx, o, market) })
 	group.Go(func() error { return giveBack(ctx) })
 	if probes != nil {
-		group.Go(func() error { return observe(ctx, probes, market, s) })
+		group.Go(func() error { return observe(ctx, probes, market, s, o) })
 	}
 	if o.Prototypes.Objects {
 		group.Go(func() error { return o.Prototypes.serveObjects(ctx, s) })

@@ -2,13 +2,17 @@ package broker
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
@@ -16,22 +20,52 @@ import (
 	"github.com/bourse-dev/bourse/internal/server"
 )
 
+const (
+	// longestStep is for how long the market may be at one step before /livez says that it is stuck. The longest honest one is to load a
+	// large journal again; a busy market takes milliseconds.
+	longestStep = 2 * time.Minute
+	// summaryEvery is how often scrapes have the market count at most, summaryWait how long one waits for that.
+	summaryEvery = time.Second
+	summaryWait  = 200 * time.Millisecond
+	// DefaultAuditEvery is how often the market is audited.
+	DefaultAuditEvery = time.Minute
+)
+
 // observe serves what operators' systems look at.
-func observe(ctx context.Context, l net.Listener, x *exchange.Exchange, s *server.Server) error {
+func observe(ctx context.Context, l net.Listener, x *exchange.Exchange, s *server.Server, o Options) error {
+	counted := &metrics{market: x}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(server.Metrics()...)
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &metrics{market: x},
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), counted,
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "bourse_ended_certificates_total", Help: "Calls with a certificate that had ended before its time: by a newer one, or by an operator.",
 		}, func() float64 { return float64(s.EndedCertificates()) }))
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	mux.HandleFunc("/livez", func(w http.ResponseWriter, r *http.Request) { answerProbe(w, r, x) })
+	mux.HandleFunc("/livez", alive(x, longestStep))
 	mux.HandleFunc("/readyz", func(w http.ResponseWriter, r *http.Request) { answerProbe(w, r, x) })
-	return server.Serve(ctx, l, mux)
+	var all errgroup.Group
+	all.Go(func() error { counted.keepAuditing(ctx, o); return nil })
+	all.Go(func() error { return server.Serve(ctx, l, mux) })
+	return all.Wait()
 }
 
-// answerProbe asks the market itself: a broker whose market does not answer is neither alive nor ready.
+// alive answers whether the market goes on, without asking it: it may be busy, with many callers waiting, and a restart would not
+// help them. It is dead where it has ended, or has been at one step for longer than most.
+func alive(x *exchange.Exchange, most time.Duration) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		switch busy := x.Busy(); {
+		case x.Ended():
+			http.Error(w, "the market has ended", http.StatusServiceUnavailable)
+		case busy > most:
+			http.Error(w, fmt.Sprintf("the market has been at one step for %s, which takes %s at most", busy.Round(time.Second), most), http.StatusServiceUnavailable)
+		default:
+			_, _ = w.Write([]byte("ok\n"))
+		}
+	}
+}
+
+// answerProbe asks the market itself: one that does not answer within 2 s is not ready for more.
 func answerProbe(w http.ResponseWriter, r *http.Request, x *exchange.Exchange) {
 	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 	defer cancel()
@@ -42,8 +76,76 @@ func answerProbe(w http.ResponseWriter, r *http.Request, x *exchange.Exchange) {
 	_, _ = w.Write([]byte("ok\n"))
 }
 
-// metrics are read from the market at each scrape.
-type metrics struct{ market *exchange.Exchange }
+// metrics are of what the market last published and counted. A scrape does not wait for the market: where it is busy, what it counted
+// before is shown, and busySeconds says for how long.
+type metrics struct {
+	market  *exchange.Exchange
+	mu      sync.Mutex // a refresh at a time
+	asked   time.Time  // when the newest summary was asked for
+	newest  atomic.Pointer[summary]
+	audited atomic.Pointer[int]
+	audits  atomic.Int64
+}
+
+// summary is what only the market's owner can count.
+type summary struct {
+	byState  map[api.State]int
+	standing map[api.MemberState]int
+	waiting  int
+	oldest   market.Time // since when the one waits that waits longest; 0: none does
+	kept     market.Kept
+}
+
+// refresh has the market count, unless it has lately, or is busy.
+func (m *metrics) refresh() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if time.Since(m.asked) < summaryEvery && m.newest.Load() != nil {
+		return
+	}
+	m.asked = time.Now()
+	ctx, cancel := context.WithTimeout(context.Background(), summaryWait)
+	defer cancel()
+	_ = m.market.Read(ctx, func(s *market.State) {
+		next := &summary{byState: s.Count(), standing: map[api.MemberState]int{}, kept: s.Kept()}
+		for _, member := range s.Members() {
+			next.standing[member.State]++
+		}
+		for _, r := range s.Waiting() {
+			if next.waiting++; next.oldest == 0 || r.Since() < next.oldest {
+				next.oldest = r.Since()
+			}
+		}
+		m.newest.Store(next)
+	})
+}
+
+// keepAuditing audits the market now and then, until ctx ends. Most of that is done beside the market.
+func (m *metrics) keepAuditing(ctx context.Context, o Options) {
+	ticker := time.NewTicker(o.AuditEvery)
+	defer ticker.Stop()
+	for {
+		if n, err := m.audit(ctx); err == nil && n > 0 {
+			o.Log.Error("the market's sums differ from the same recomputed from all reservations: this is a bug", "differences", n)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (m *metrics) audit(ctx context.Context) (wrong int, err error) {
+	var check func() int
+	if err := m.market.Read(ctx, func(s *market.State) { check = s.Audit() }); err != nil {
+		return 0, err
+	}
+	wrong = check()
+	m.audited.Store(&wrong)
+	m.audits.Add(1)
+	return wrong, nil
+}
 
 var (
 	reservations = prometheus.NewDesc("bourse_reservations", "Reservations by state.", []string{"state"}, nil)
@@ -52,7 +154,10 @@ var (
 	oldest       = prometheus.NewDesc("bourse_queue_oldest_seconds", "How long the one that waits longest has waited.", nil, nil)
 	fresh        = prometheus.NewDesc("bourse_clusters_fresh", "Clusters whose lease is alive.", nil, nil)
 	overcommit   = prometheus.NewDesc("bourse_clusters_overcommitted", "Clusters of which more is reserved than they have.", nil, nil)
-	imbalance    = prometheus.NewDesc("bourse_market_imbalance", "Pools whose reserved amount differs from the same recomputed from all reservations. Must be 0.", nil, nil)
+	imbalance    = prometheus.NewDesc("bourse_market_imbalance", "Pools whose reserved amount differs from the same recomputed from all reservations, at the last audit. Must be 0.", nil, nil)
+	auditsTotal  = prometheus.NewDesc("bourse_market_audits_total", "Audits of the market: one every --audit-every.", nil, nil)
+	busySeconds  = prometheus.NewDesc("bourse_market_busy_seconds", "For how long the market has been at its present step. It answers nobody until that is done.", nil, nil)
+	refused      = prometheus.NewDesc("bourse_journal_refused_total", "Batches that the journal refused, so that their orders were tried one by one.", nil, nil)
 	batches      = prometheus.NewDesc("bourse_journal_commits_total", "Commits to the journal.", nil, nil)
 	events       = prometheus.NewDesc("bourse_journal_events_total", "Events in them.", nil, nil)
 	appending    = prometheus.NewDesc("bourse_journal_commit_seconds_total", "Time spent in commits.", nil, nil)
@@ -64,7 +169,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (*metrics) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{reservations, members, waiting, oldest, fresh, overcommit, imbalance, batches, events, appending, remembered, largest, early, jumps} {
+	for _, d := range []*prometheus.Desc{reservations, members, waiting, oldest, fresh, overcommit, imbalance, auditsTotal, busySeconds, refused, batches, events, appending, remembered, largest, early, jumps} {
 		out <- d
 	}
 }
@@ -74,32 +179,28 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v int, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), labels...)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	_ = m.market.Read(ctx, func(s *market.State) {
-		byState := s.Count()
+	m.refresh()
+	if s := m.newest.Load(); s != nil {
 		for _, state := range api.States {
-			gauge(reservations, byState[state], string(state))
+			gauge(reservations, s.byState[state], string(state))
 		}
-		standing := map[api.MemberState]int{}
-		for _, member := range s.Members() {
-			standing[member.State]++
-		}
-		for state, n := range standing {
+		for state, n := range s.standing {
 			gauge(members, n, string(state))
 		}
-		gauge(imbalance, s.Imbalance())
-		kept := s.Kept()
-		gauge(remembered, kept.Rejected)
-		gauge(largest, int(kept.Largest))
-		out <- prometheus.MustNewConstMetric(early, prometheus.CounterValue, float64(kept.Early))
-		all, longest := s.Waiting(), time.Duration(0)
-		for _, r := range all {
-			longest = max(longest, m.market.Now().Go().Sub(r.Since().Go()))
+		gauge(remembered, s.kept.Rejected)
+		gauge(largest, int(s.kept.Largest))
+		out <- prometheus.MustNewConstMetric(early, prometheus.CounterValue, float64(s.kept.Early))
+		longest := time.Duration(0)
+		if s.oldest != 0 {
+			longest = m.market.Now().Go().Sub(s.oldest.Go())
 		}
-		gauge(waiting, len(all))
+		gauge(waiting, s.waiting)
 		gauge(oldest, int(longest.Seconds()))
-	})
+	}
+	if wrong := m.audited.Load(); wrong != nil {
+		gauge(imbalance, *wrong)
+	}
+	out <- prometheus.MustNewConstMetric(busySeconds, prometheus.GaugeValue, m.market.Busy().Seconds())
 	view, now := m.market.View(), m.market.Now()
 	alive, over := 0, 0
 	for slot := range view.Len() {
@@ -124,4 +225,6 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	counter(events, float64(stats.Events))
 	counter(appending, stats.Appending.Seconds())
 	counter(jumps, float64(stats.Jumps))
+	counter(auditsTotal, float64(m.audits.Load()))
+	counter(refused, float64(stats.Refused))
 }

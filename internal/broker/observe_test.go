@@ -2,13 +2,19 @@ package broker
 
 import (
 	"context"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/journal/memory"
+	"github.com/bourse-dev/bourse/internal/market"
 )
 
 // The metrics are named and typed as Prometheus' own linter wants, and an empty market is balanced.
@@ -20,16 +26,88 @@ func TestMetrics(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- x.Run(ctx) }()
-	problems, err := testutil.CollectAndLint(&metrics{market: x})
+	counted := &metrics{market: x}
+	if _, err := counted.audit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	problems, err := testutil.CollectAndLint(counted)
 	if err != nil || len(problems) > 0 {
 		t.Errorf("lint: %v %v", problems, err)
 	}
-	want := "# HELP bourse_market_imbalance Pools whose reserved amount differs from the same recomputed from all reservations. Must be 0.\n# TYPE bourse_market_imbalance gauge\nbourse_market_imbalance 0\n"
-	if err := testutil.CollectAndCompare(&metrics{market: x}, strings.NewReader(want), "bourse_market_imbalance"); err != nil {
+	want := "# HELP bourse_market_imbalance Pools whose reserved amount differs from the same recomputed from all reservations, at the last audit. Must be 0.\n# TYPE bourse_market_imbalance gauge\nbourse_market_imbalance 0\n"
+	if err := testutil.CollectAndCompare(counted, strings.NewReader(want), "bourse_market_imbalance"); err != nil {
 		t.Error(err)
 	}
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// Whoever keeps the market busy keeps neither probes nor metrics waiting: they show what was counted before. A market that does not
+// come to the end of a step, or has ended, is not alive.
+func TestProbesDoNotWaitForTheMarket(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	x, err := exchange.Open(ctx, memory.New(), exchange.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- x.Run(ctx) }()
+	counted := &metrics{market: x}
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(counted)
+	if _, err := counted.audit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	scrape := func() string {
+		answer := httptest.NewRecorder()
+		begin := time.Now()
+		promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
+		if took := time.Since(begin); took > time.Second || answer.Code != http.StatusOK {
+			t.Errorf("a scrape took %v: %d", took, answer.Code)
+		}
+		return answer.Body.String()
+	}
+	probe := func(most time.Duration) int {
+		answer := httptest.NewRecorder()
+		alive(x, most)(answer, nil)
+		return answer.Code
+	}
+	before := scrape()
+
+	release, busy := make(chan struct{}), make(chan struct{})
+	go func() { _ = x.Read(context.Background(), func(*market.State) { close(busy); <-release }) }()
+	<-busy
+	for x.Busy() < 300*time.Millisecond { // at which the market would have looked at the time if it could
+		time.Sleep(10 * time.Millisecond)
+	}
+	counted.asked = time.Time{}
+	during := scrape()
+	for _, name := range []string{"bourse_reservations{", "bourse_market_imbalance 0", "bourse_market_busy_seconds 0.", "bourse_journal_commits_total"} {
+		if !strings.Contains(during, name) {
+			t.Errorf("no %s in the metrics of a busy market: %s", name, during)
+		}
+	}
+	if len(before) < len(during)/2 {
+		t.Errorf("before: %s", before)
+	}
+	if code := probe(longestStep); code != http.StatusOK {
+		t.Errorf("a busy market is answered as %d", code)
+	}
+	if code := probe(100 * time.Millisecond); code != http.StatusServiceUnavailable {
+		t.Errorf("a stuck market is answered as %d", code)
+	}
+	close(release)
+	for probe(200*time.Millisecond) != http.StatusOK {
+		time.Sleep(10 * time.Millisecond)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if code := probe(time.Hour); code != http.StatusServiceUnavailable {
+		t.Errorf("a market that has ended is answered as %d", code)
 	}
 }

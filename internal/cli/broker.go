@@ -66,6 +66,7 @@ func (sh *shell) brokerCommand() *cobra.Command {
 	f.StringVar(&o.TLSCertDir, "tls-cert-dir", "", "folder with tls.crt, tls.key and ca.crt to use instead of the built-in CA")
 	f.StringVar(&o.Socket, "socket", brokerSocket(), "socket for operators")
 	f.StringVar(&o.MetricsAddress, "metrics-bind-address", "", "address for /metrics, /livez and /readyz, such as 127.0.0.1:8080 (default: off)")
+	f.DurationVar(&o.AuditEvery, "audit-every", broker.DefaultAuditEvery, "how often the market's sums are compared with the same recomputed (bourse_market_imbalance)")
 	f.Float64Var(&o.Rate, "rate-limit", 500, "calls a second that one member may make")
 	caps.add(f, broker.DefaultReservations, broker.DefaultPending, "one member")
 	f.Var(&maxBytes, "max-bytes", "about how much of the broker's memory what one member has pending, held and reserved may take")

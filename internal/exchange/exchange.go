@@ -97,6 +97,7 @@ func Open(ctx context.Context, j journal.Journal, options Options) (*Exchange, e
 		orders: make(chan *order, queueSize), done: make(chan struct{}),
 		subscribers: map[string]map[*Watch]struct{}{}, shoppers: map[*Watch]struct{}{},
 	}
+	x.stats.start = time.Now()
 	if err := x.load(ctx); err != nil {
 		return nil, err
 	}
@@ -403,6 +404,7 @@ func (x *Exchange) publish() {
 
 // look looks at the clock, and lets expiry wait when silence says nothing about anyone.
 func (x *Exchange) look() market.Time {
+	x.stats.begin()
 	before := market.At(x.clock.now)
 	now, jumped, paused := x.clock.look()
 	x.stats.now.Store(int64(market.At(now)))

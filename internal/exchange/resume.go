@@ -42,6 +42,7 @@ func refused(err error) bool {
 // market goes on whatever is refused.
 func (x *Exchange) retry(ctx context.Context, batch []*order, cause error) error {
 	x.log.Error("the journal refused a batch and wrote nothing: its orders are tried one by one", "orders", len(batch), "cause", cause)
+	x.stats.refused.Add(1)
 	x.behind = false // what time brings waits for the next look, too
 	if err := x.resume(ctx, cause); err != nil {
 		return err
@@ -99,6 +100,7 @@ func (x *Exchange) resume(ctx context.Context, cause error) error {
 	}
 	old := x.state
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		x.stats.begin()
 		err := x.load(ctx)
 		if err == nil {
 			break

@@ -50,6 +50,7 @@ func (x *Exchange) append(ctx context.Context, w *writing) error {
 	if cap(w.buffer) <= 2*x.options.AppendBytes {
 		x.buffer = w.buffer // a journal keeps nothing of it
 	}
+	x.stats.begin()
 	start := time.Now()
 	head, err := x.journal.Append(ctx, x.head, w.data)
 	x.stats.appended(len(w.events), time.Since(start), err)

@@ -71,7 +71,7 @@ func newHosted(t *testing.T) *hosted {
 	h := &hosted{t: t, clock: newClock()}
 	h.options = broker.Options{
 		Dir: filepath.Join(dir, "data"), Socket: filepath.Join(dir, "broker.sock"), Listen: freeAddress(t),
-		MetricsAddress: freeAddress(t), Clock: h.clock, Log: logger(),
+		MetricsAddress: freeAddress(t), Clock: h.clock, Log: logger(), AuditEvery: 100 * time.Millisecond,
 	}
 	h.operator = client.New("unix://"+h.options.Socket, nil)
 	t.Cleanup(func() {

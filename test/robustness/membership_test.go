@@ -157,8 +157,6 @@ func TestProviderGoneForEver(t *testing.T) {
 	if err := milan.Offer(t.Context(), cpu(10_000)); api.CodeOf(err) != api.CodeSuspended {
 		t.Errorf("a removed member advertises: %v", err)
 	}
-	if wrong := metric(t, h.options.MetricsAddress, "bourse_market_imbalance"); wrong != "0" {
-		t.Errorf("bourse_market_imbalance is %s", wrong)
-	}
+	balanced(t, h.options.MetricsAddress)
 	reserve("again", h.join("milan"))
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -98,7 +99,7 @@ func (b *process) journal() string { return filepath.Join(b.dir, "data", "market
 func (b *process) launch() *life {
 	b.t.Helper()
 	args := append(append([]string{}, b.wrapper...), binary, "broker", "--dir", filepath.Join(b.dir, "data"), "--socket", b.socket,
-		"--listen", b.address, "--metrics-bind-address", b.metrics, "--rate-limit", "100000", "--log-format", "json", "--store", b.store)
+		"--listen", b.address, "--metrics-bind-address", b.metrics, "--rate-limit", "100000", "--audit-every", "200ms", "--log-format", "json", "--store", b.store)
 	l := &life{cmd: exec.Command(args[0], args[1:]...), serves: make(chan struct{}), ended: make(chan struct{})}
 	stderr, err := l.cmd.StderrPipe()
 	if err == nil {
@@ -239,8 +240,23 @@ func metric(t *testing.T, address, name string) (value string) {
 // balanced demands that the broker's books agree with themselves.
 func (b *process) balanced() {
 	b.t.Helper()
-	if wrong := metric(b.t, b.metrics, "bourse_market_imbalance"); wrong != "0" {
-		b.t.Errorf("bourse_market_imbalance is %s", wrong)
+	balanced(b.t, b.metrics)
+}
+
+// balanced demands it of an audit that has begun since.
+func balanced(t *testing.T, address string) {
+	t.Helper()
+	count := func() int {
+		n, err := strconv.Atoi(metric(t, address, "bourse_market_audits_total"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before := count()
+	eventually(t, "two more audits", func(context.Context) bool { return count() >= before+2 })
+	if wrong := metric(t, address, "bourse_market_imbalance"); wrong != "0" {
+		t.Errorf("bourse_market_imbalance is %s", wrong)
 	}
 }
 
