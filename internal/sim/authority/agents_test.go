@@ -151,6 +151,9 @@ var atTheGate = map[string]func(*testing.T, *cast, int) string{
 	"card": gated("", func(c *cast, d *transporttest.Deal, by *transporttest.Party, _ time.Time) *transport.Reservation {
 		return unmet(d, cardOf(c.rome, by))
 	}),
+	"card of a deputy": gated("", func(c *cast, d *transporttest.Deal, by *transporttest.Party, _ time.Time) *transport.Reservation {
+		return unmet(d, legacyOf(c.rome, by))
+	}),
 	"rotation": func(t *testing.T, c *cast, by int) string {
 		return gated("", func(c *cast, d *transporttest.Deal, by *transporttest.Party, _ time.Time) *transport.Reservation {
 			return unmet(d, successorOf(t, c.rome, by))
@@ -257,6 +260,9 @@ func borrowed(until api.State, show func(c *cast, d *transporttest.Deal, by *tra
 var atTheConsumer = map[string]func(*testing.T, *cast, int) string{
 	"card": borrowed("", func(c *cast, d *transporttest.Deal, by *transporttest.Party, _ time.Time) *transport.Reservation {
 		return heldOn(d, cardOf(c.milan, by))
+	}),
+	"card of a deputy": borrowed("", func(c *cast, d *transporttest.Deal, by *transporttest.Party, _ time.Time) *transport.Reservation {
+		return heldOn(d, legacyOf(c.milan, by))
 	}),
 	"rotation": func(t *testing.T, c *cast, by int) string {
 		return borrowed("", func(c *cast, d *transporttest.Deal, by *transporttest.Party, _ time.Time) *transport.Reservation {

@@ -162,13 +162,18 @@ func (c *cast) reclaimOf(by *transporttest.Party, reservation, assignment string
 }
 
 // cardOf is a card of a cluster that shows another connector than before, by the key of its signer.
-func cardOf(cluster *transporttest.Party, by *transporttest.Party) string {
+func cardOf(cluster, by *transporttest.Party) string { return card(cluster, by, false) }
+
+// legacyOf is such a card that says that the broker holds the key: a deputy's, for a cluster that has none.
+func legacyOf(cluster, by *transporttest.Party) string { return card(cluster, by, true) }
+
+func card(cluster, by *transporttest.Party, legacy bool) string {
 	key := cluster.Key.Public()
 	if by != nil {
 		key = by.Key.Public()
 	}
 	return sign(by, cluster, api.DocumentCard, api.Card{Cluster: cluster.ID, Key: key.String(), Number: time.Now().UnixMicro() + 1,
-		Properties: api.Properties{Region: "eu", Connector: "https://elsewhere:1"}, Rotations: cluster.Rotations})
+		Properties: api.Properties{Region: "eu", Connector: "https://elsewhere:1"}, Rotations: cluster.Rotations, Legacy: legacy})
 }
 
 // successorOf is a card of a new key, of which a signer says that it succeeds the cluster's.

@@ -114,6 +114,11 @@ var atTheBroker = map[string]func(*testing.T, *cast, int) string{
 		document := cardOf(subject, by)
 		return func(ctx context.Context, m *servertest.Member) { _ = m.PutCard(ctx, subject.ID, document) }
 	}),
+	"card of a deputy": brokered("", func(b *books, by *transporttest.Party) func(context.Context, *servertest.Member) {
+		subject := b.subject(by)
+		document := legacyOf(subject, by)
+		return func(ctx context.Context, m *servertest.Member) { _ = m.PutCard(ctx, subject.ID, document) }
+	}),
 	"rotation": brokered("", func(b *books, by *transporttest.Party) func(context.Context, *servertest.Member) {
 		subject := b.subject(by)
 		document := successorOf(b.t, subject, by)
