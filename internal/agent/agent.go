@@ -273,9 +273,10 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	sharing.plugin, sharing.came = top.condition, top.tell
 	inv := inventory.New(k, inventory.Options{Logger: log, Owner: liqo.Creator, Consumer: consumerOf(ledger)})
 	var shop transport.Broker
+	ledgers := map[string]*exchange.Exchange{LedgerName: ledger}
 	if a.ConnectorListen != "" {
 		var err error
-		if shop, err = a.openShop(ctx, group, cluster, m.key, ledger, log); err != nil {
+		if shop, ledgers[ConnectorName], err = a.openShop(ctx, group, cluster, m.key, ledger, log); err != nil {
 			return err
 		}
 	}
@@ -371,7 +372,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	if err := advertiser.Begin(ctx); err != nil {
 		return err
 	}
-	d := a.newDoctor(cluster, m, ledger, reach, open, more, shelf, sharing, top, here)
+	d := a.newDoctor(cluster, m, ledgers, reach, open, more, shelf, sharing, top, here)
 	group.Go(func() error { return d.run(ctx, shown.health) })
 	group.Go(func() error { return advertiser.Run(ctx) })
 	group.Go(func() error { return top.run(ctx) })

@@ -17,6 +17,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/health"
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
+	"github.com/bourse-dev/bourse/internal/journal"
 	"github.com/bourse-dev/bourse/internal/liqo"
 	"github.com/bourse-dev/bourse/internal/liqo/network"
 	"github.com/bourse-dev/bourse/internal/liqo/peering"
@@ -31,6 +32,7 @@ type doctor struct {
 	cluster    string
 	namespace  string
 	market     *exchange.Exchange
+	ledgers    map[string]*exchange.Exchange // market's and the connector's, by name
 	member     *membership
 	link       *link
 	broker     transport.Broker
@@ -60,9 +62,9 @@ const (
 )
 
 // newDoctor makes the doctor of this cluster.
-func (a *agent) newDoctor(cluster string, m *membership, x *exchange.Exchange, b transport.Broker, open *feeds, more *brokers, shelf *catalogs, sharing *policy, top *ceiling, here *installed) *doctor {
+func (a *agent) newDoctor(cluster string, m *membership, ledgers map[string]*exchange.Exchange, b transport.Broker, open *feeds, more *brokers, shelf *catalogs, sharing *policy, top *ceiling, here *installed) *doctor {
 	c := a.mgr.GetClient()
-	d := &doctor{Client: c, cluster: cluster, namespace: a.Namespace, market: x, member: m, link: a.link, broker: b, feeds: open, brokers: more, catalogs: shelf, connector: a.ConnectorURL, sharing: sharing, top: top, here: here}
+	d := &doctor{Client: c, cluster: cluster, namespace: a.Namespace, market: ledgers[LedgerName], ledgers: ledgers, member: m, link: a.link, broker: b, feeds: open, brokers: more, catalogs: shelf, connector: a.ConnectorURL, sharing: sharing, top: top, here: here}
 	if !a.WithoutLiqo {
 		d.inspection = &posture.Inspection{
 			Reader: a.mgr.GetAPIReader(), Lists: c, Writer: c, Prove: true, Namespace: a.Namespace, LiqoNamespace: a.LiqoNamespace,
@@ -100,6 +102,9 @@ func (d *doctor) known() []api.Problem {
 func (d *doctor) diagnose(ctx context.Context) []api.Problem {
 	lends := d.sharing.current.Load() != nil
 	all := append(d.ofBroker(), d.ofSharing(lends)...)
+	for name, x := range d.ledgers {
+		all = append(all, ofLedger(name, x.Size())...)
+	}
 	if d.inspection != nil {
 		inspection := *d.inspection
 		inspection.Lends = lends
@@ -197,6 +202,15 @@ func (d *doctor) ofSharing(lends bool) (found []api.Problem) {
 		}
 	}
 	return found
+}
+
+// ofLedger looks whether a Ledger takes in anything new.
+func ofLedger(name string, size journal.Size) []api.Problem {
+	if size.Use() < exchange.Crowded {
+		return nil
+	}
+	return []api.Problem{health.LedgerCrowded.Of("ledger "+name, "release or evict what is not needed (bourse reservations, bourse evict), or wait until some of it has ended and been forgotten",
+		"it takes %d of %d KiB", (size.Snapshot+size.Tail)>>10, size.Space>>10)}
 }
 
 // words are the amounts below 0.

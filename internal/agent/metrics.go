@@ -21,6 +21,7 @@ var (
 	lastHeard    = prometheus.NewDesc("bourse_agent_broker_last_heard_timestamp_seconds", "When the broker was last heard.", nil, nil)
 	reservations = prometheus.NewDesc("bourse_agent_reservations", "Reservations in the Ledger, by this cluster's role and state.", []string{"role", "state"}, nil)
 	imbalance    = prometheus.NewDesc("bourse_agent_ledger_imbalance", "Pools whose reserved amount differs from the same recomputed. Must be 0.", nil, nil)
+	ledgerUse    = prometheus.NewDesc("bourse_agent_ledger_use_ratio", "How much of its space each Ledger takes. From 0.6 on it takes nothing new in.", []string{"ledger"}, nil)
 	problems     = prometheus.NewDesc("bourse_agent_problems", "What the doctor found when it last looked, by code and severity.", []string{"code", "severity"}, nil)
 	overstayed   = prometheus.NewDesc("bourse_agent_overstaying", "Reservations that have ended here and whose pods stay beyond the grace that they have to leave.", nil, nil)
 	unheard      = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -56,7 +57,7 @@ func (a *agent) register(cluster string, x *exchange.Exchange) (unregister func(
 
 // Describe implements prometheus.Collector.
 func (*metrics) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{connected, lastHeard, reservations, imbalance, overcommit, overstayed, problems} {
+	for _, d := range []*prometheus.Desc{connected, lastHeard, reservations, imbalance, ledgerUse, overcommit, overstayed, problems} {
 		out <- d
 	}
 	unheard.Describe(out)
@@ -91,6 +92,9 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 		gauge(imbalance, float64(s.Imbalance()))
 	})
 	if d := m.doctor.Load(); d != nil {
+		for name, x := range d.ledgers {
+			gauge(ledgerUse, x.Size().Use(), name)
+		}
 		count := map[health.Kind]int{}
 		for _, p := range d.known() {
 			count[health.Kind{Code: p.Code, Severity: p.Severity}]++

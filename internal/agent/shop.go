@@ -41,23 +41,23 @@ type shop struct {
 	log     *slog.Logger
 }
 
-// openShop loads the connector's market, and serves its own cluster in memory and others at the address.
-func (a *agent) openShop(ctx context.Context, group *errgroup.Group, cluster string, key *clusterkey.Key, ledger *exchange.Exchange, log *slog.Logger) (transport.Broker, error) {
+// openShop loads the connector's market, which it returns, too, and serves its own cluster in memory and others at the address.
+func (a *agent) openShop(ctx context.Context, group *errgroup.Group, cluster string, key *clusterkey.Key, ledger *exchange.Exchange, log *slog.Logger) (transport.Broker, *exchange.Exchange, error) {
 	listener, err := net.Listen("tcp", a.ConnectorListen)
 	if err != nil {
-		return nil, api.Invalid("--connector-listen", "%s", err).Fix("give a free address of this machine: HOST:PORT")
+		return nil, nil, api.Invalid("--connector-listen", "%s", err).Fix("give a free address of this machine: HOST:PORT")
 	}
 	journal := kube.New(a.mgr.GetClient(), runtimeclient.ObjectKey{Namespace: a.Namespace, Name: ConnectorName}, kube.Parts)
 	books, err := exchange.Open(ctx, journal, exchange.Options{Resume: true, SnapshotEvery: connectorTail, AppendBytes: ledgerAppend, Clock: a.Clock, Log: log.With("part", "connector")})
 	if err != nil {
 		_ = listener.Close()
-		return nil, err
+		return nil, nil, err
 	}
 	s := &shop{cluster: cluster, key: key, ledger: ledger, market: books, log: log}
 	s.server = server.New(server.Options{Exchange: books, Engine: match.New(), URL: a.ConnectorURL, InForce: s.inForce, Log: log})
 	config, err := key.ServerTLS(cluster, s.known(ctx))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	inside := newPipes()
 	group.Go(func() error { return books.Run(ctx) })
@@ -73,7 +73,7 @@ func (a *agent) openShop(ctx context.Context, group *errgroup.Group, cluster str
 		return server.Serve(ctx, inside, s.server.For(own))
 	})
 	log.Info("the connector serves", "address", listener.Addr(), "url", a.ConnectorURL)
-	return transport.NewHTTP(cluster, client.New("http://connector", &http.Client{Transport: &http.Transport{DialContext: inside.dial}})), nil
+	return transport.NewHTTP(cluster, client.New("http://connector", &http.Client{Transport: &http.Transport{DialContext: inside.dial}})), books, nil
 }
 
 // known are the keys that the Ledger has of a cluster.

@@ -51,6 +51,7 @@ var (
 	CertificateExpiring = Kind{"CertificateExpiring", warn, "A certificate was not renewed: the one for the broker at half of its life, or one by which a consumer's Liqo acts at a provider (Liqo renews it) before four fifths. Or the token for the broker's cluster ends within a day."}
 	CertificateExpired  = Kind{"CertificateExpired", bad, "The certificate for the broker is over: the cluster has to join anew. Or the token for the broker's cluster is, and it needs another. Or a certificate by which a consumer's Liqo acts at a provider: what runs there goes on, and does not change any more."}
 	ClockSkew           = Kind{"ClockSkew", warn, "This machine's clock differs from another's: what is signed may be refused as expired, or not yet valid."}
+	LedgerCrowded       = Kind{"LedgerCrowded", warn, "A Ledger, in which the agent keeps what it must not forget, takes 60 % of its space or more: it takes nothing new in. What it knows ends and is freed as ever."}
 	RightsMissing       = Kind{"RightsMissing", bad, "Whoever asks has not the rights in the cluster that this takes."}
 	NotChecked          = Kind{"NotChecked", warn, "Something could not be looked at."}
 )
@@ -61,5 +62,5 @@ var Kinds = []Kind{
 	APIServerSilent, TolerationSeconds, WouldOffloadOthers,
 	PoliciesMissing, ClusterIDCollides, APIServerProxy, NothingShared, Overcommitted, NotCovered, FieldIgnored, ResourcePluginSilent, AboveResourcePlugin,
 	KeyChanged, KeyUnconfirmed, VersionSkew, MixedPeering, LegacyAccounting, PeeringStuck,
-	BrokerUnreachable, WithoutBroker, GoesOn, CertificateExpiring, CertificateExpired, ClockSkew, RightsMissing, NotChecked,
+	BrokerUnreachable, WithoutBroker, GoesOn, CertificateExpiring, CertificateExpired, ClockSkew, LedgerCrowded, RightsMissing, NotChecked,
 }
