@@ -112,6 +112,11 @@ const (
 	ledgerAppend = 256 << 10
 )
 
+// LedgerOptions are how an agent runs the market that is in its Ledger.
+func LedgerOptions(cluster string) exchange.Options {
+	return exchange.Options{Self: cluster, Resume: true, SnapshotEvery: ledgerTail, AppendBytes: ledgerAppend}
+}
+
 // Scheme knows our kinds and Kubernetes' own.
 func Scheme() *runtime.Scheme {
 	s := runtime.NewScheme()
@@ -246,7 +251,9 @@ func (a *agent) lead(ctx context.Context) error {
 	}
 	key := client.ObjectKey{Namespace: a.Namespace, Name: LedgerName}
 	object := &onward{Journal: kube.New(a.mgr.GetClient(), key, kube.Parts)}
-	ledger, err := exchange.Open(ctx, object, exchange.Options{Self: cluster, Resume: true, SnapshotEvery: ledgerTail, AppendBytes: ledgerAppend, Clock: a.Clock, Log: log})
+	options := LedgerOptions(cluster)
+	options.Clock, options.Log = a.Clock, log
+	ledger, err := exchange.Open(ctx, object, options)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ func (g *Gate) admit(ctx context.Context, theirs *transport.Reservation, ours *m
 	if theirs.Payload.Consumer == g.Cluster {
 		return "", api.Errorf(api.CodeBadSignature, "cluster %s does not borrow from itself", g.Cluster)
 	}
-	card, key, err := g.Trust.Meet(ctx, g.Market, theirs.Payload.ConsumerCard, theirs.Payload.Consumer)
+	card, key, stranger, err := g.meet(ctx, theirs, adopting)
 	if err != nil {
 		return "", err
 	}
@@ -62,6 +62,11 @@ func (g *Gate) admit(ctx context.Context, theirs *transport.Reservation, ours *m
 			return "", err
 		}
 	}
+	if stranger { // the policy lets it in
+		if _, _, err := g.Trust.Meet(ctx, g.Market, theirs.Payload.ConsumerCard, theirs.Payload.Consumer); err != nil {
+			return "", err
+		}
+	}
 	if late := g.late(a, byHand); late != "" && !adopting {
 		return "", api.Errorf(api.CodeBadSignature, "the assignment %s", late)
 	}
@@ -89,6 +94,21 @@ func (g *Gate) ceiling(ctx context.Context, consumer string) (*market.Amounts, e
 		return nil, nil
 	}
 	return g.Ceiling(ctx, consumer)
+}
+
+// meet opens the consumer's card and finds its key pinned. The key of a stranger is pinned once the policy has let it in: anybody whom a
+// broker shows could fill the Ledger otherwise. What is taken back was let in before.
+func (g *Gate) meet(ctx context.Context, theirs *transport.Reservation, adopting bool) (card *api.Card, key clusterkey.PublicKey, stranger bool, err error) {
+	signed, consumer := theirs.Payload.ConsumerCard, theirs.Payload.Consumer
+	if _, err := trust.Key(ctx, g.Market, consumer); !adopting && api.CodeOf(err) == api.CodeNotFound {
+		card, key, err = trust.Open(signed)
+		if err == nil && card.Cluster != consumer {
+			err = api.Errorf(api.CodeBadSignature, "the card is of cluster %.80q, not of %s", card.Cluster, consumer)
+		}
+		return card, key, true, err
+	}
+	card, key, err = g.Trust.Meet(ctx, g.Market, signed, consumer)
+	return card, key, false, err
 }
 
 // accept signs the acceptance of an assignment, which binds until expires.

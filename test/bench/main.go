@@ -44,6 +44,7 @@ var measurements = []measurement{
 	{"purchases", purchases},
 	{"restart", restart},
 	{"sales", sales},
+	{"ledger", ledger},
 	{"catalog", catalog},
 	{"tell", tell},
 	{"connected", connected},

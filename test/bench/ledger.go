@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	kubeclient "sigs.k8s.io/controller-runtime/pkg/client"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/bourse-dev/bourse/api"
+	agents "github.com/bourse-dev/bourse/internal/agent"
+	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
+	"github.com/bourse-dev/bourse/internal/journal/kube"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/test/lab"
+)
+
+const (
+	// liveReservations are how many one agent has, borrowers by how many clusters.
+	liveReservations = 10_000
+	borrowers        = 8
+)
+
+// ledger measures an agent's Ledger at a real API server with 10,000 live reservations: how much of its space they take, how long it
+// takes until one more is accepted for good, one after the other, how much a start takes, and what is written at rest.
+func ledger(ctx context.Context, b *bench) ([]Figure, error) {
+	c, stop, err := b.lightCluster(ctx, "lender")
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	l, err := newLender(c)
+	if err != nil {
+		return nil, err
+	}
+	live := b.count(liveReservations)
+	end, err := l.start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.fill(ctx, live); err != nil {
+		return nil, err
+	}
+	use := l.market.Size().Use()
+	accepts, err := l.accept(ctx, b.count(2000))
+	if err != nil {
+		return nil, err
+	}
+	time.Sleep(b.lasts(5 * time.Second)) // until the last snapshot is stored
+	begin := time.Now()
+	time.Sleep(b.lasts(20 * time.Second))
+	requests, err := c.Requests(begin)
+	if err != nil {
+		return nil, err
+	}
+	writes := 0
+	for _, r := range requests {
+		if slices.Contains([]string{"create", "update", "patch", "delete"}, r.Verb) && r.Resource == "ledgers.bourse.dev" {
+			writes++
+		}
+	}
+	if err := end(); err != nil {
+		return nil, err
+	}
+	begin = time.Now()
+	if end, err = l.start(ctx); err != nil {
+		return nil, err
+	}
+	opened := time.Since(begin)
+	name := fmt.Sprintf("Ledger with %d live reservations, real API server: ", live)
+	return []Figure{
+		atMost(60, name+"of its space", 100*use, "%"),
+		plain(name+"acceptance, median", quantile(accepts, 0.5), "ms"),
+		atMost(100, name+"acceptance, p99", quantile(accepts, 0.99), "ms"),
+		atMost(0, name+"writes at rest", float64(writes), ""),
+		plain(name+"opened", float64(opened.Milliseconds()), "ms"),
+	}, end()
+}
+
+// lender is a cluster whose gate accepts.
+type lender struct {
+	kube   kubeclient.Client
+	keys   []*clusterkey.Key // of the borrowers, and the last of its own
+	market *exchange.Exchange
+	n      int
+}
+
+func newLender(c *lab.Cluster) (*lender, error) {
+	config := c.Config()
+	config.QPS = -1 // as agents have it
+	k, err := kubeclient.New(config, kubeclient.Options{Scheme: agents.Scheme()})
+	if err != nil {
+		return nil, err
+	}
+	l := &lender{kube: k}
+	for range borrowers + 1 {
+		key, err := clusterkey.New(rand.Reader)
+		if err != nil {
+			return nil, err
+		}
+		l.keys = append(l.keys, key)
+	}
+	return l, nil
+}
+
+// start opens the Ledger as an agent does, until end is called.
+func (l *lender) start(ctx context.Context) (end func() error, err error) {
+	object := kube.New(l.kube, kubeclient.ObjectKey{Namespace: "bourse", Name: agents.LedgerName}, kube.Parts)
+	options := agents.LedgerOptions("lender")
+	options.Log = slog.New(slog.DiscardHandler)
+	if l.market, err = exchange.Open(ctx, object, options); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- l.market.Run(ctx) }()
+	has := api.Resources{corev1.ResourceCPU: resource.MustParse("1k")}
+	m, err := market.Measure(api.Measurement{
+		Sequence: api.Sequence{Incarnation: time.Now().UnixMilli(), Number: 1}, Terms: &api.Terms{},
+		Pools: map[string]api.Pool{api.GeneralPool: {Capacity: has, Allocatable: has, Shared: has}},
+	})
+	if err == nil {
+		err = l.market.Observe(ctx, "lender", m, true)
+	}
+	return func() error { cancel(); return <-ended }, err
+}
+
+// next is what is asked of the gate next, signed by both.
+func (l *lender) next() (market.Admit, error) {
+	l.n++
+	now, id := time.Now().Truncate(time.Second), fmt.Sprintf("r-%06d", l.n)
+	consumer, key, own := fmt.Sprintf("borrower-%d", l.n%borrowers), l.keys[l.n%borrowers], l.keys[borrowers]
+	a := api.Assignment{
+		Protocol: api.Protocol, Reservation: id, Generation: 1, Consumer: consumer, ConsumerKey: key.Public().Fingerprint().String(),
+		Provider: "lender", ProviderKey: own.Public().Fingerprint().String(), Pool: api.GeneralPool, Slice: market.SliceName(consumer, "lender", api.GeneralPool),
+		Resources: api.Resources{corev1.ResourceCPU: resource.MustParse("10m")},
+		Until:     market.At(now.Add(8 * time.Hour)).Meta(), Expires: market.At(now.Add(time.Minute)).Meta(),
+	}
+	size, err := market.Need("resources", a.Resources)
+	if err != nil {
+		return market.Admit{}, err
+	}
+	document, err := key.Sign(api.DocumentAssignment, a)
+	if err != nil {
+		return market.Admit{}, err
+	}
+	binds := market.At(a.Expires.Add(market.SkewGrace))
+	acceptance, err := own.Sign(api.DocumentAcceptance, api.Acceptance{
+		Protocol: api.Protocol, Reservation: id, Generation: 1, Consumer: consumer, Provider: "lender",
+		Assignment: clusterkey.Digest(document).String(), Expires: binds.Meta(),
+	})
+	return market.Admit{Assignment: a, Size: size, Document: document, Acceptance: acceptance, BindsUntil: binds, Fence: api.Fence{Lineage: "bench", Revision: uint64(l.n)}}, err
+}
+
+// fill binds so many reservations, some at a time.
+func (l *lender) fill(ctx context.Context, n int) error {
+	var group errgroup.Group
+	group.SetLimit(64)
+	var mu sync.Mutex
+	for range n {
+		group.Go(func() error {
+			mu.Lock()
+			admit, err := l.next()
+			mu.Unlock()
+			if err == nil {
+				_, err = l.market.Do(ctx, admit)
+			}
+			if err == nil {
+				_, err = l.market.Do(ctx, market.Commit{ID: admit.Assignment.Reservation, Generation: 1})
+			}
+			return err
+		})
+	}
+	return group.Wait()
+}
+
+// accept accepts one after the other, and ends another for each, so that there are as many as before.
+func (l *lender) accept(ctx context.Context, n int) (took []time.Duration, err error) {
+	for i := range n {
+		admit, err := l.next()
+		if err != nil {
+			return nil, err
+		}
+		begin := time.Now()
+		if _, err := l.market.Do(ctx, admit); err != nil {
+			return nil, err
+		}
+		took = append(took, time.Since(begin))
+		old := fmt.Sprintf("r-%06d", i+1)
+		for _, c := range []market.Command{
+			market.Commit{ID: admit.Assignment.Reservation, Generation: 1},
+			market.Release{ID: old, By: "lender", Reason: api.ReasonReleased}, market.Free{ID: old, Provider: "lender"},
+		} {
+			if _, err := l.market.Do(ctx, c); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return took, nil
+}
