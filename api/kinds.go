@@ -281,7 +281,10 @@ type LedgerSpec struct {
 	// Write is random and new with each write, so that an agent knows its own.
 	Write string `json:"write,omitempty"`
 	// Head is where the tail ends, Base where it begins: there the state is what Snapshot (gzip) says.
-	Head     LedgerHead `json:"head,omitzero"`
+	// A part has neither.
+	// +optional
+	Head LedgerHead `json:"head,omitzero"`
+	// +optional
 	Base     LedgerHead `json:"base,omitzero"`
 	Snapshot []byte     `json:"snapshot,omitempty"`
 	// Seal is the hash of base and state.

@@ -41,6 +41,7 @@ type Journal struct {
 	loads   int                        // how many there were
 	fenced  bool                       // the Ledger's last write is by this journal
 	next    int64                      // the part to be used next
+	alone   bool                       // parts could not be written: all must fit into the Ledger itself
 
 	versions struct { // of the parts that were written since the last Load
 		sync.Mutex
@@ -77,7 +78,7 @@ func (j *Journal) Load(ctx context.Context, onSnapshot func(journal.Head, []byte
 	j.versions.Lock()
 	j.versions.of = map[int64]string{}
 	j.versions.Unlock()
-	j.size.Store(found.size(j.limits.space()))
+	j.size.Store(found.size(j.space()))
 	return j.image.Head, nil
 }
 
@@ -110,6 +111,7 @@ func (j *Journal) Append(ctx context.Context, after journal.Head, events [][]byt
 			return nil
 		}
 		err := j.file(ctx, next)
+		j.alone = j.alone || unable(err)
 		if errors.Is(err, journal.ErrConflict) || ctx.Err() != nil {
 			j.object = nil
 			return err
@@ -129,11 +131,13 @@ func (j *Journal) Snapshot(ctx context.Context, at journal.Head, state []byte) e
 	}
 	var w written
 	if j.limits.parts > 0 && len(packed) > j.limits.inlineSnapshot {
-		if err := j.writeParts(ctx, &w, at, packed); err != nil {
+		switch err := j.writeParts(ctx, &w, at, packed); {
+		case err == nil:
+			defer j.release(&w)
+			packed = nil
+		case !unable(err) || int64(len(packed)) > oneObject:
 			return fmt.Errorf("ledger %s: %w", j.key, err)
 		}
-		defer j.release(&w)
-		packed = nil
 	}
 	seal := at.Seal(state)
 	_, err = j.change(ctx, func(next *content) error {
@@ -144,6 +148,7 @@ func (j *Journal) Snapshot(ctx context.Context, at journal.Head, state []byte) e
 			return err
 		}
 		next.seal, next.snapshot, next.parts, next.image.State = seal, packed, w.parts, nil
+		j.alone = j.limits.parts > 0 && len(packed) > j.limits.inlineSnapshot
 		next.filed = slices.DeleteFunc(slices.Clone(next.filed), func(p part) bool { return p.Revision <= at.Revision })
 		return nil
 	})
@@ -219,7 +224,7 @@ func (j *Journal) write(ctx context.Context, next *content) error {
 		return err
 	}
 	j.content, j.fenced = *next, true
-	j.size.Store(next.size(j.limits.space()))
+	j.size.Store(next.size(j.space()))
 	return nil
 }
 

@@ -32,12 +32,30 @@ type limits struct {
 	part, inlineTail, inlineSnapshot, mergeSize int
 }
 
+// oneObject is how large a packed snapshot may be in the Ledger itself.
+const oneObject = MaxSize * 3 / 4
+
 // space is how large a snapshot may be.
 func (l limits) space() int64 {
 	if l.parts == 0 {
-		return MaxSize * 3 / 4
+		return oneObject
 	}
 	return l.parts / 3 * int64(l.part)
+}
+
+// space is how large a snapshot may be as things are.
+func (j *Journal) space() int64 {
+	if j.alone {
+		return oneObject
+	}
+	return j.limits.space()
+}
+
+// unable says that parts cannot be written here, because a right is missing, or a field of the CRD, as both are where only the agent was
+// brought up to date. A Ledger then goes on in one object.
+func unable(err error) bool {
+	var refused *journal.RefusedError
+	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || errors.As(err, &refused)
 }
 
 func (j *Journal) partKey(number int64) client.ObjectKey {
@@ -238,7 +256,7 @@ func (j *Journal) file(ctx context.Context, next *content) error {
 		return err
 	}
 	p.Revision, p.Hash = end.Revision, &end.Hash
-	next.filed, next.last = append(slices.Clone(filed), p), data
+	next.filed, next.last, j.alone = append(slices.Clone(filed), p), data, false
 	return nil
 }
 
