@@ -57,9 +57,11 @@ type Exchange struct {
 	foldNext    time.Time
 	folding     chan error
 	foldingAt   uint64
-	waitHolds   market.Time // time alone changes nothing before
-	behind      bool        // the last append had no space for all that time brought
-	noticed     market.Time // when the leases were last looked at
+	tail        tail
+	foldedSize  atomic.Int64 // of the newest snapshot, in bytes
+	waitHolds   market.Time  // time alone changes nothing before
+	behind      bool         // the last append had no space for all that time brought
+	noticed     market.Time  // when the leases were last looked at
 	subscribers map[string]map[*Watch]struct{}
 	shoppers    map[*Watch]struct{} // those that follow the catalog
 	changes     []CatalogChange     // of this batch
@@ -116,6 +118,7 @@ func Open(ctx context.Context, j journal.Journal, options Options) (*Exchange, e
 
 func (x *Exchange) load(ctx context.Context) error {
 	folded := uint64(0)
+	var loaded tail
 	var head journal.Head
 	var changes []CatalogChange
 	each := func(e market.Event, s *market.State) {
@@ -126,15 +129,20 @@ func (x *Exchange) load(ctx context.Context) error {
 	}
 	state, err := fold(x.options.Self, each, func(onSnapshot func(journal.Head, []byte) error, onRecord func(journal.Record) error) (_ journal.Head, err error) {
 		head, err = x.journal.Load(ctx, func(at journal.Head, data []byte) error {
-			folded = at.Revision
+			folded, loaded.snapshot = at.Revision, int64(len(data))
 			return onSnapshot(at, data)
-		}, onRecord)
+		}, func(r journal.Record) error {
+			for _, e := range r.Events {
+				loaded.bytes += int64(len(e))
+			}
+			return onRecord(r)
+		})
 		return head, err
 	})
 	if err != nil {
 		return err
 	}
-	x.state, x.head, x.snapshot, x.foldedAt = state, head, folded, folded
+	x.state, x.head, x.snapshot, x.foldedAt, x.tail = state, head, folded, folded, loaded
 	if x.options.Self == "" {
 		x.catalog.begin(folded)
 		x.catalog.add(changes)

@@ -2,29 +2,77 @@ package exchange
 
 import (
 	"context"
+	"io"
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/journal"
 )
 
-const snapshotEvery = 20_000
+const (
+	snapshotEvery = 20_000
+	// foldBytes is from how many bytes of events on, since the last snapshot, a journal is folded that has no bound of its own; more if
+	// the snapshot takes four times as much. Events can be large.
+	foldBytes = 64 << 20
+	// mostTail is how many bytes of events there may be besides a snapshot that is on its way: then they wait for it.
+	mostTail = 512 << 20
+)
+
+// tail is what the events take that are not in a snapshot.
+type tail struct {
+	bytes    int64
+	folding  int64 // of them, those that are in the snapshot on its way
+	snapshot int64 // the size of the last snapshot
+	retry    int64 // after a snapshot failed: from how many bytes on the next is tried
+}
+
+// due says whether they take so much that the journal is to be folded.
+func (t tail) due() bool { return t.bytes >= max(foldBytes, t.snapshot/4, t.retry) }
 
 // startFold begins to encode and store a snapshot beside the market, when enough has happened since the last.
 func (x *Exchange) startFold(ctx context.Context) {
+	if x.folding != nil && x.tail.bytes >= mostTail {
+		x.folded(<-x.folding)
+	}
 	if x.folding != nil || !x.foldDue() {
 		return
 	}
-	at, encode := x.head, x.state.Snapshot()
+	store := x.store(ctx)
 	folding := make(chan error, 1)
-	x.folding, x.foldingAt = folding, at.Revision
-	go func() {
+	x.folding, x.foldingAt, x.tail.folding = folding, x.head.Revision, x.tail.bytes
+	go func() { folding <- store() }()
+}
+
+// store collects a snapshot. What it returns may be called on any goroutine, later, to encode and store it.
+func (x *Exchange) store(ctx context.Context) func() error {
+	at := x.head
+	if piecewise, ok := x.journal.(journal.Streamer); ok {
+		encode := x.state.SnapshotTo()
+		return func() error {
+			size := new(counting)
+			err := piecewise.SnapshotFrom(ctx, at, func(w io.Writer) error { return encode(io.MultiWriter(w, size)) })
+			x.foldedSize.Store(int64(*size))
+			return err
+		}
+	}
+	encode := x.state.Snapshot()
+	return func() error {
 		data, err := encode()
 		if err == nil {
 			err = x.journal.Snapshot(ctx, at, data)
 		}
-		folding <- err
-	}()
+		x.foldedSize.Store(int64(len(data)))
+		return err
+	}
+}
+
+// counting counts what is written to it.
+type counting int64
+
+// Write implements io.Writer.
+func (c *counting) Write(data []byte) (int, error) {
+	*c += counting(len(data))
+	return len(data), nil
 }
 
 // foldDue says whether enough has happened since the last snapshot. Each writes the whole market: so in a journal that says its size the
@@ -38,7 +86,7 @@ func (x *Exchange) foldDue() bool {
 	enough := x.head.Revision-x.foldedAt >= every
 	switch size := x.journal.Size(); {
 	case size.Space == 0:
-		return enough
+		return enough || x.tail.due()
 	case size.Use() >= Crowded*3/4:
 		return x.head.Revision > x.snapshot && size.Tail >= size.Snapshot/32 && !x.clock.now.Before(x.foldNext)
 	default:
@@ -73,24 +121,22 @@ func (x *Exchange) fold(ctx context.Context) {
 	if x.snapshot == x.head.Revision {
 		return
 	}
-	x.foldingAt = x.head.Revision
-	data, err := x.state.Snapshot()()
-	if err == nil {
-		err = x.journal.Snapshot(ctx, x.head, data)
-	}
-	x.folded(err)
+	x.foldingAt, x.tail.folding = x.head.Revision, x.tail.bytes
+	x.folded(x.store(ctx)())
 }
 
 // folded is the end of it. That it failed harms nobody: the journal is only longer.
 func (x *Exchange) folded(err error) {
 	x.folding = nil
 	x.foldedAt = x.head.Revision // try again only after as much has happened once more
-	if err == nil {
-		x.snapshot = x.foldingAt
-	} else {
+	if err != nil {
 		x.foldNext = x.clock.now.Add(foldPause)
+		x.tail.retry = x.tail.bytes + foldBytes
 		x.log.Warn("snapshot of the market not stored", "error", err)
+		return
 	}
+	x.snapshot = x.foldingAt
+	x.tail = tail{bytes: x.tail.bytes - x.tail.folding, snapshot: x.foldedSize.Load()}
 }
 
 // awaitFold waits for a snapshot that is on its way: nobody may write to the journal after Run.

@@ -3,11 +3,14 @@ package exchange_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 
+	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/journal"
+	"github.com/bourse-dev/bourse/internal/market"
 )
 
 func ignoreSnapshot(journal.Head, []byte) error { return nil }
@@ -47,6 +50,25 @@ func TestFold(t *testing.T) {
 		}
 		if got := start(t, j, exchange.Options{}).snapshot(); got != want {
 			t.Errorf("it was\n%s\nand is\n%s", want, got)
+		}
+	})
+}
+
+// A journal is folded by the bytes of its events, too: a few large ones are as long as many small ones.
+func TestFoldByBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &faulty{Journal: newMemory()}
+		x := founded(t, j, exchange.Options{})
+		x.advertise("rome", 2, "10000")
+		for i := range 3000 { // 90 MiB
+			h := hold(fmt.Sprint("r", i), 1)
+			h.Request = &api.Request{Where: strings.Repeat("x", 30<<10)}
+			x.must(h)
+			x.must(market.Release{ID: h.ID, By: h.Consumer, Generation: 1})
+		}
+		synctest.Wait()
+		if n := j.snapshots.Load(); n < 1 || n > 3 {
+			t.Errorf("%d snapshots of 180 MiB of events", n)
 		}
 	})
 }

@@ -58,5 +58,6 @@ func (x *Exchange) append(ctx context.Context, w *writing) error {
 		return err
 	}
 	x.head = head
+	x.tail.bytes += int64(len(w.buffer))
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"hash"
 )
 
 // MaxBatch is the limit of one encoded batch, in bytes.
@@ -70,11 +71,17 @@ func (h Head) Follow(revision uint64, hash, encoded []byte) (next Head, events [
 // Seal returns the hash that binds a snapshot to its head. A journal without a snapshot seals its
 // genesis, with no state.
 func (h Head) Seal(state []byte) (seal Hash) {
-	sum := sha256.New()
-	fmt.Fprintf(sum, "bourse journal snapshot\n%d %v\n", h.Revision, h.Hash)
+	sum := h.Sealing()
 	sum.Write(state)
 	sum.Sum(seal[:0])
 	return seal
+}
+
+// Sealing returns the hash to which the state is to be written, whose sum is its seal.
+func (h Head) Sealing() hash.Hash {
+	sum := sha256.New()
+	fmt.Fprintf(sum, "bourse journal snapshot\n%d %v\n", h.Revision, h.Hash)
+	return sum
 }
 
 // Encode returns the one encoding of a batch: each event after its length, 4 bytes big-endian.

@@ -17,6 +17,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 )
 
 // Head names a point between two batches, usually the end of a journal. Two heads are the same point
@@ -97,6 +98,12 @@ func (s Size) Use() float64 {
 		return 0
 	}
 	return float64(s.Snapshot+s.Tail) / float64(s.Space)
+}
+
+// Streamer is a journal that takes a snapshot piece by piece, so that nobody need hold it whole.
+type Streamer interface {
+	// SnapshotFrom is Snapshot of what write writes. An error of write is returned, and nothing has changed.
+	SnapshotFrom(ctx context.Context, at Head, write func(io.Writer) error) error
 }
 
 var (

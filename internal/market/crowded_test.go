@@ -19,7 +19,7 @@ func large(id string) *market.Hold {
 	return h
 }
 
-// Of one consumer a broker keeps some 36 MiB: beyond that the oldest of what is over is forgotten early, and nothing of others.
+// Of one consumer a broker keeps some 28 MiB: beyond that the oldest of what is over is forgotten early, and nothing of others.
 func TestWhatIsOverIsBounded(t *testing.T) {
 	d := newDesk(t)
 	s := d.state
@@ -69,18 +69,18 @@ func TestWhatIsOverIsBounded(t *testing.T) {
 		}
 	}
 	last := ends(800)
-	check(500, 600, last)
+	check(400, 470, last)
 	again := large(last)
 	again.ID = "again"
 	if out, err := market.Decide(s, again, d.now); err != nil || out.Reservation.ID != last {
 		t.Errorf("the key of what ended last makes %s, %v", dump(out.Reservation), err)
 	}
-	for i := range 600 { // what is not over goes first
+	for i := range 450 { // what is not over goes first
 		waits := large(fmt.Sprint("w-", i))
 		waits.Candidates, waits.Request.Wait = nil, duration("1h")
 		apply(waits)
 	}
-	check(60, 70, "w-599")
+	check(60, 70, "w-449")
 }
 
 // What one consumer has pending, held and reserved takes no more memory than its cap, however it is made of requests and documents.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +17,8 @@ import (
 // encoder writes a reservation as json.Encoder would, byte for byte (a test compares them, field by
 // field), but without reflection: that was most of the cost of a hold.
 type encoder struct {
+	// to, if set, takes what is written so far, whenever that is much.
+	to  io.Writer
 	b   []byte
 	err error
 	// html escapes <, > and &, as json.Marshal does. A journal does not: it would make six bytes of one that a member sends.
@@ -58,6 +61,7 @@ func (w *encoder) snapshot(s snapshot) {
 			w.reservation(&k.ReservationEvent)
 			w.unsigned("revision", k.Revision)
 			w.shut("}")
+			w.flush(writeSize)
 		}
 		w.shut("]")
 	}
@@ -72,6 +76,23 @@ func (w *encoder) snapshot(s snapshot) {
 		w.value("operators", s.Operators)
 	}
 	w.shut("}")
+}
+
+// writeSize is about how many bytes of a snapshot are written at a time.
+const writeSize = 256 << 10
+
+// flush writes what there is, if it is more than so many bytes, but for the last byte, which says what may follow it.
+func (w *encoder) flush(beyond int) {
+	n := len(w.b) - 1
+	if w.to == nil || n < beyond {
+		return
+	}
+	if beyond == 0 {
+		n++
+	}
+	_, err := w.to.Write(w.b[:n])
+	w.err = cmp.Or(w.err, err)
+	w.b = append(w.b[:0], w.b[n:]...)
 }
 
 func (w *encoder) reservation(r *ReservationEvent) {

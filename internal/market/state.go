@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"time"
@@ -267,6 +268,29 @@ type kept struct {
 // Snapshot collects the durable records of the state. What it returns may be called on
 // any goroutine, later, to encode them.
 func (s *State) Snapshot() func() ([]byte, error) {
+	out, size := s.collect(), int64(4096)
+	for _, k := range out.Reservations {
+		size += k.Bytes
+	}
+	return func() ([]byte, error) {
+		w := &encoder{b: make([]byte, 0, size)}
+		w.snapshot(out.sort())
+		return w.b, w.err
+	}
+}
+
+// SnapshotTo collects the same, to be written piece by piece, so that it is never in memory as a whole.
+func (s *State) SnapshotTo() func(io.Writer) error {
+	out := s.collect()
+	return func(to io.Writer) error {
+		w := &encoder{to: to}
+		w.snapshot(out.sort())
+		w.flush(0)
+		return w.err
+	}
+}
+
+func (s *State) collect() snapshot {
 	out := snapshot{Revision: s.Revision, Time: s.Time, Awake: s.awake.told}
 	out.Operators = s.operators
 	out.Members, out.Tokens, out.Offers = s.Members(), s.Tokens(), s.Offers()
@@ -283,14 +307,14 @@ func (s *State) Snapshot() func() ([]byte, error) {
 			out.Records = append(out.Records, p.record)
 		}
 	}
-	return func() ([]byte, error) {
-		slices.SortFunc(out.Presences, func(a, b *presence) int { return cmp.Compare(a.Cluster, b.Cluster) })
-		slices.SortFunc(out.Records, func(a, b *record) int { return cmp.Compare(a.Cluster, b.Cluster) })
-		slices.SortFunc(out.Reservations, func(a, b kept) int { return cmp.Compare(a.ID, b.ID) })
-		w := &encoder{b: make([]byte, 0, 1536*(1+len(out.Reservations)))}
-		w.snapshot(out)
-		return w.b, w.err
-	}
+	return out
+}
+
+func (out snapshot) sort() snapshot {
+	slices.SortFunc(out.Presences, func(a, b *presence) int { return cmp.Compare(a.Cluster, b.Cluster) })
+	slices.SortFunc(out.Records, func(a, b *record) int { return cmp.Compare(a.Cluster, b.Cluster) })
+	slices.SortFunc(out.Reservations, func(a, b kept) int { return cmp.Compare(a.ID, b.ID) })
+	return out
 }
 
 // Restore fills an empty state from a snapshot, reading its records with each; nil: one after the other.

@@ -41,6 +41,7 @@ var measurements = []measurement{
 	{"advertise", advertise},
 	{"reserved", reserved},
 	{"held", held},
+	{"hostile", hostile},
 	{"purchases", purchases},
 	{"restart", restart},
 	{"sales", sales},

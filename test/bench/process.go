@@ -33,6 +33,8 @@ const serveRole = "serve"
 type orders struct {
 	Dir, Probes, Profile string
 	Bare                 bool
+	// Limited says that callers have the default rate limit, and not as good as none.
+	Limited bool
 }
 
 // said is one line of its answers.
@@ -143,8 +145,12 @@ func serve(ctx context.Context, args []string) error {
 		if o.Bare {
 			return serveBare(ctx, o.Dir, ready)
 		}
+		most := 1e6
+		if o.Limited {
+			most = 0
+		}
 		return broker.Run(ctx, broker.Options{
-			Dir: o.Dir, Listen: "127.0.0.1:0", MetricsAddress: o.Probes, Rate: 1e6, Log: slog.New(slog.DiscardHandler),
+			Dir: o.Dir, Listen: "127.0.0.1:0", MetricsAddress: o.Probes, Rate: most, Log: slog.New(slog.DiscardHandler),
 			Ready: func(url string) { ready <- url },
 		})
 	})

@@ -6,6 +6,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"hash"
+	"io"
 
 	"github.com/bourse-dev/bourse/internal/journal"
 )
@@ -22,18 +24,32 @@ const (
 // anywhere leaves the old snapshot or the new one, and at most rows that the next Snapshot sweeps.
 func (j *Journal) Snapshot(ctx context.Context, at journal.Head, state []byte) error {
 	if len(state) == 0 {
-		return fmt.Errorf("%w: a snapshot must not be empty", journal.ErrInvalid)
+		return errEmpty
 	}
+	return j.SnapshotFrom(ctx, at, whole(state))
+}
+
+var errEmpty = fmt.Errorf("%w: a snapshot must not be empty", journal.ErrInvalid)
+
+// whole writes a state that is in memory.
+func whole(state []byte) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := w.Write(state)
+		return err
+	}
+}
+
+// SnapshotFrom implements journal.Streamer.
+func (j *Journal) SnapshotFrom(ctx context.Context, at journal.Head, write func(io.Writer) error) error {
 	j.whole.Lock()
 	defer j.whole.Unlock()
 	if err := j.write(ctx, func(ctx context.Context) error { return j.locate(ctx, at) }); err != nil {
 		return err
 	}
-	first, last, err := j.writeState(ctx, state)
+	first, last, seal, err := j.writeState(ctx, at, write)
 	if err != nil {
 		return err
 	}
-	seal := at.Seal(state)
 	err = j.write(ctx, func(ctx context.Context) error {
 		// The head file's newest slot must not lag behind what is about to be dropped.
 		if err := j.mark.Sync(); err != nil {
@@ -61,11 +77,10 @@ func (j *Journal) Begin(ctx context.Context, at journal.Head, state []byte) erro
 	}
 	j.whole.Lock()
 	defer j.whole.Unlock()
-	first, last, err := j.writeState(ctx, state)
+	first, last, seal, err := j.writeState(ctx, at, whole(state))
 	if err != nil {
 		return err
 	}
-	seal := at.Seal(state)
 	return j.write(ctx, func(ctx context.Context) error {
 		// The head file must not name the empty journal when that is gone, nor what is not there yet: a crash
 		// in between leaves an empty one, or one without a mark, which is refused.
@@ -95,21 +110,60 @@ func (j *Journal) locate(ctx context.Context, at journal.Head) error {
 	return nil
 }
 
-func (j *Journal) writeState(ctx context.Context, state []byte) (first, last int64, err error) {
+// writeState writes a state in parts, and returns the first and the last of them, and its seal.
+func (j *Journal) writeState(ctx context.Context, at journal.Head, write func(io.Writer) error) (first, last int64, seal journal.Hash, err error) {
 	err = j.write(ctx, func(ctx context.Context) error {
 		return j.db.QueryRowContext(ctx, "SELECT max(last, coalesce((SELECT max(part) FROM state), 0)) FROM base").Scan(&last)
 	})
-	first = last + 1
-	for err == nil && len(state) > 0 {
-		part := state[:min(partSize, len(state))]
-		state = state[len(part):]
-		last++
-		err = j.write(ctx, func(ctx context.Context) error {
-			_, err := j.db.ExecContext(ctx, "INSERT INTO state VALUES (?, ?)", last, part)
-			return err
-		})
+	if err != nil {
+		return 0, 0, seal, err
 	}
-	return first, last, err
+	w := &parts{j: j, ctx: ctx, last: last, sum: at.Sealing()}
+	if err = write(w); err == nil {
+		err = w.store()
+	}
+	if err == nil && w.last == last {
+		err = errEmpty
+	}
+	w.sum.Sum(seal[:0])
+	return last + 1, w.last, seal, err
+}
+
+// parts takes a state, and stores it in rows of partSize bytes.
+type parts struct {
+	j    *Journal
+	ctx  context.Context
+	next []byte // what is not stored yet
+	last int64
+	sum  hash.Hash
+}
+
+// Write implements io.Writer.
+func (w *parts) Write(state []byte) (n int, err error) {
+	w.sum.Write(state)
+	for n = len(state); len(state) > 0; {
+		piece := state[:min(partSize-len(w.next), len(state))]
+		w.next, state = append(w.next, piece...), state[len(piece):]
+		if len(w.next) == partSize {
+			if err := w.store(); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return n, nil
+}
+
+// store stores what is not stored yet.
+func (w *parts) store() error {
+	if len(w.next) == 0 {
+		return nil
+	}
+	err := w.j.write(w.ctx, func(ctx context.Context) error {
+		_, err := w.j.db.ExecContext(ctx, "INSERT INTO state VALUES (?, ?)", w.last+1, w.next)
+		return err
+	})
+	w.last, w.next = w.last+1, w.next[:0]
+	return err
 }
 
 // sweep deletes what the base does not need.
