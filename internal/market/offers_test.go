@@ -41,9 +41,13 @@ func webPlans(quantity int64) api.OfferSpec {
 
 // sold demands that a command sold nothing that was not there, or not on sale. What was promised before is adopted all the same.
 func (f *federation) sold(n *node, c market.Command, before map[string]int64) {
-	switch c.(type) {
+	switch c := c.(type) {
 	case market.Publish, market.Withdraw, market.Note:
 		return
+	case market.SetMember: // takes the member's offers off sale at once; its reservations end by later ticks
+		if c.State == api.MemberRemoved {
+			return
+		}
 	}
 	for plan, after := range left(n) {
 		if was, known := before[plan]; after < 0 && (!known || after < was) && !adopts(c) {

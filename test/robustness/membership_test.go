@@ -99,8 +99,9 @@ func TestCertificateIsNoMembership(t *testing.T) {
 	}
 }
 
-// The books of a provider that is gone for ever stay as they are, however long, until an operator removes it. What
-// others provide is untouched, and the cluster may join again.
+// What is bound to a provider that is gone for ever stays in its books, however long, until an operator removes it. What had
+// ended is Released after market.FreeTime, so that it counts against no cap of its consumer. What others provide is untouched, and
+// the cluster may join again.
 func TestProviderGoneForEver(t *testing.T) {
 	t.Parallel()
 	h := newHosted(t)
@@ -131,12 +132,12 @@ func TestProviderGoneForEver(t *testing.T) {
 	h.look()
 	h.wait(3 * time.Minute)
 	known := all(t, h.operator)
-	if k, e := known[kept].Payload.State, known[ended].Payload.State; k != api.Reserved || e != api.Releasing {
-		t.Errorf("after two months of silence: %s and %s, want %s and %s", k, e, api.Reserved, api.Releasing)
+	if k, e := known[kept].Payload.State, known[ended].Payload.State; k != api.Reserved || e != api.Released {
+		t.Errorf("after two months of silence: %s and %s, want %s and %s", k, e, api.Reserved, api.Released)
 	}
 	c, err := h.operator.Cluster(t.Context(), "milan")
-	if got := millis(c.Payload.Pools[api.GeneralPool].Reserved); err != nil || got != 8000 || c.Payload.Fresh {
-		t.Errorf("of milan %d milli-CPU are reserved (fresh: %v, %v), want 8000", got, c.Payload.Fresh, err)
+	if got := millis(c.Payload.Pools[api.GeneralPool].Reserved); err != nil || got != 4000 || c.Payload.Fresh {
+		t.Errorf("of milan %d milli-CPU are reserved (fresh: %v, %v), want 4000", got, c.Payload.Fresh, err)
 	}
 
 	if out, err := exec.Command(binary, "broker", "remove", "milan", "--server", "unix://"+h.options.Socket).CombinedOutput(); err != nil {
