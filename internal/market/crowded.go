@@ -6,7 +6,7 @@ import "slices"
 // broker keeps of one consumer takes maxKeptBytes at most, or minEndedBytes more than what is not over: beyond that the oldest of what
 // is over is forgotten early.
 const (
-	maxKeptBytes  = 28 << 20
+	maxKeptBytes  = 24 << 20
 	minEndedBytes = 4 << 20
 )
 

@@ -69,7 +69,7 @@ func TestWhatIsOverIsBounded(t *testing.T) {
 		}
 	}
 	last := ends(800)
-	check(400, 470, last)
+	check(330, 400, last)
 	again := large(last)
 	again.ID = "again"
 	if out, err := market.Decide(s, again, d.now); err != nil || out.Reservation.ID != last {
