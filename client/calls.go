@@ -95,7 +95,7 @@ func (c *Client) WithdrawOffer(ctx context.Context, cluster, name string) error 
 // Evaluate decides without reserving.
 func (c *Client) Evaluate(ctx context.Context, r api.Request) (api.Evaluation, error) {
 	var out api.Evaluation
-	err := c.call(ctx, http.MethodPost, "/evaluations", nil, api.ReservationCreate{Request: r}, &out)
+	err := c.callFor(ctx, manyParts, http.MethodPost, "/evaluations", nil, api.ReservationCreate{Request: r}, &out)
 	return out, err
 }
 

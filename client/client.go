@@ -21,6 +21,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/bourse-dev/bourse/api"
 )
@@ -65,21 +66,28 @@ func (c *Client) WithToken(token string) *Client {
 	return &with
 }
 
-// WithLists returns a client that reads at most so many bytes of all pages of a list together, instead of 1 GiB. It is for who keeps
-// little memory, and does not trust the server with all of it.
+// WithLists returns a client that reads at most so many bytes of all pages of a list together, instead of 1 GiB, and at most what is
+// estimated to take twice as much memory. It is for a process that has little memory, and does not trust the server with all of it.
 func (c *Client) WithLists(most int64) *Client {
 	with := *c
 	with.lists = most
 	return &with
 }
 
+// bound is what an answer, or a part of one, may have: bytes of JSON, and bytes of memory that they are estimated to take once they are decoded.
+type bound struct{ bytes, memory int64 }
+
+var (
+	// onePayload is for an answer, or an item of a list, with one payload. A reservation is the largest: it has up to six signed documents of
+	// 96 KiB, two cards and a request.
+	onePayload = bound{2 << 20, 4 << 20}
+	// manyParts is for the answers that have a part for each cluster, namespace or problem.
+	manyParts = bound{16 << 20, 32 << 20}
+)
+
 const (
-	// maxAnswer bounds what is read of an answer with one payload, in bytes.
-	maxAnswer = 16 << 20
 	// maxList bounds what is read of all pages of a list together, in bytes, unless WithLists says less.
 	maxList = 1 << 30
-	// leastItem is how many bytes an item of a list has on average, at least: a list has no more items than that many fit into its bound.
-	leastItem = 256
 	// timeout is how long a call may take; a watch has no end.
 	timeout = 30 * time.Second
 )
@@ -157,36 +165,42 @@ func understood(e *api.Error) *api.Error {
 
 // call makes one call and decodes its answer into out, unless that is nil.
 func (c *Client) call(ctx context.Context, method, path string, header http.Header, in, out any) error {
-	_, err := c.callWithin(ctx, maxAnswer, method, path, header, in, func(d *json.Decoder) error {
+	return c.callFor(ctx, onePayload, method, path, header, in, out)
+}
+
+// callFor is call for an answer within a bound.
+func (c *Client) callFor(ctx context.Context, most bound, method, path string, header http.Header, in, out any) error {
+	_, err := c.callWithin(ctx, most, method, path, header, in, func(a *answer) error {
 		if out == nil {
 			return nil
 		}
-		return d.Decode(out)
+		return a.Decode(out)
 	})
 	return err
 }
 
-// callWithin makes one call and has its answer of at most so many bytes read. It returns how many there were. Errors: also TooLarge.
-func (c *Client) callWithin(ctx context.Context, most int64, method, path string, header http.Header, in any, read func(*json.Decoder) error) (size int64, err error) {
+// callWithin makes one call and has its answer read, within a bound. It returns what is left of the bound. Errors: also TooLarge.
+func (c *Client) callWithin(ctx context.Context, most bound, method, path string, header http.Header, in any, read func(*answer) error) (left bound, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	response, err := c.request(ctx, method, path, header, in)
 	if err != nil {
-		return 0, err
+		return most, err
 	}
 	defer response.Body.Close()
-	body := &io.LimitedReader{R: response.Body, N: most + 1}
-	err = read(json.NewDecoder(body))
+	a := newAnswer(response.Body, most)
+	err = read(a)
 	if err == nil {
-		_, _ = io.Copy(io.Discard, body) // so that the connection is used again
+		_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, most.bytes-a.read)) // so that the connection is used again
 	}
 	switch {
-	case body.N <= 0, errors.Is(err, errManyItems):
-		return 0, api.Errorf(api.CodeTooLarge, "the answer of %s %s has more than %d bytes, or too many items", method, path, most).Fix("ask for less, or ask the operator of %s", c.name)
+	case errors.Is(err, errTooLarge):
+		return most, api.Errorf(api.CodeTooLarge, "the answer of %s %s has more than %d bytes, has an item of more than %d, or would take more than %d bytes of memory",
+			method, path, most.bytes, onePayload.bytes, most.memory).Fix("ask for less, or ask the operator of %s", c.name)
 	case err != nil:
-		return 0, api.Errorf(api.CodeUnavailable, "the answer of %s %s is broken: %s", method, path, err).Fix("repeat the call")
+		return most, api.Errorf(api.CodeUnavailable, "the answer of %s %s is broken: %s", method, path, err).Fix("repeat the call")
 	}
-	return most + 1 - body.N, nil
+	return bound{most.bytes - a.read, most.memory - a.memory()}, nil
 }
 
 // list reads all pages of a list.
@@ -194,17 +208,17 @@ func list[T any](ctx context.Context, c *Client, path string, query url.Values) 
 	if query == nil {
 		query = url.Values{}
 	}
-	all, rest := []api.Envelope[T]{}, c.lists
+	all, rest := []api.Envelope[T]{}, bound{c.lists, 2 * c.lists}
 	for {
 		next := ""
-		size, err := c.callWithin(ctx, rest, http.MethodGet, path+"?"+query.Encode(), nil, nil, func(d *json.Decoder) (err error) {
-			all, next, err = readPage(d, all, int(c.lists/leastItem))
+		left, err := c.callWithin(ctx, rest, http.MethodGet, path+"?"+query.Encode(), nil, nil, func(a *answer) (err error) {
+			all, next, err = readPage(a, all)
 			return err
 		})
 		if err != nil {
 			return nil, err
 		}
-		rest -= size
+		rest = left
 		if next == "" {
 			return all, nil
 		}
@@ -215,22 +229,19 @@ func list[T any](ctx context.Context, c *Client, path string, query url.Values) 
 	}
 }
 
-var errManyItems = errors.New("too many items")
-
-// readPage adds the items of a page, one at a time: a few bytes of JSON can be an item that takes a thousand times as much memory.
-// It returns where the next page begins.
-func readPage[T any](d *json.Decoder, all []api.Envelope[T], most int) (_ []api.Envelope[T], next string, err error) {
-	if err := expect(d, '{'); err != nil {
+// readPage adds the items of a page, one at a time. It returns where the next page begins.
+func readPage[T any](a *answer, all []api.Envelope[T]) (_ []api.Envelope[T], next string, err error) {
+	if err := expect(a.Decoder, '{'); err != nil {
 		return nil, "", err
 	}
-	for d.More() {
-		name, err := d.Token()
+	for a.begin(); a.More(); a.begin() {
+		name, err := a.Token()
 		if err != nil {
 			return nil, "", err
 		}
 		switch name {
 		case "items":
-			begin, err := d.Token()
+			begin, err := a.Token()
 			if err != nil {
 				return nil, "", err
 			}
@@ -240,27 +251,27 @@ func readPage[T any](d *json.Decoder, all []api.Envelope[T], most int) (_ []api.
 			if begin != json.Delim('[') {
 				return nil, "", fmt.Errorf("%v is no list", begin)
 			}
-			for d.More() {
-				if len(all) >= most {
-					return nil, "", errManyItems
+			for a.begin(); a.More(); a.begin() {
+				if err := a.take(2 * int64(unsafe.Sizeof(api.Envelope[T]{}))); err != nil { // twice, as slices grow so
+					return nil, "", err
 				}
 				var item api.Envelope[T]
-				if err := d.Decode(&item); err != nil {
+				if err := a.Decode(&item); err != nil {
 					return nil, "", err
 				}
 				all = append(all, item)
 			}
-			_, err = d.Token()
+			_, err = a.Token()
 		case "continue":
-			err = d.Decode(&next)
+			err = a.Decode(&next)
 		default:
-			err = d.Decode(new(json.RawMessage))
+			err = a.Decode(new(json.RawMessage))
 		}
 		if err != nil {
 			return nil, "", err
 		}
 	}
-	return all, next, expect(d, '}')
+	return all, next, expect(a.Decoder, '}')
 }
 
 func expect(d *json.Decoder, delimiter json.Delim) error {

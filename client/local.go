@@ -14,7 +14,7 @@ type RequestStatus = api.Envelope[api.RequestStatus]
 // Status reads how an agent stands. It and what follows are served by agents only.
 func (c *Client) Status(ctx context.Context) (api.AgentStatus, error) {
 	var out api.AgentStatus
-	err := c.call(ctx, http.MethodGet, "/status", nil, nil, &out)
+	err := c.callFor(ctx, manyParts, http.MethodGet, "/status", nil, nil, &out)
 	return out, err
 }
 
@@ -26,7 +26,7 @@ func (c *Client) MakeRequest(ctx context.Context, r api.RequestCreate) (RequestS
 // DryRun decides what a ResourceRequest would get, without making it.
 func (c *Client) DryRun(ctx context.Context, r api.RequestCreate) (api.Evaluation, error) {
 	var out api.Evaluation
-	err := c.call(ctx, http.MethodPost, "/evaluations", nil, r, &out)
+	err := c.callFor(ctx, manyParts, http.MethodPost, "/evaluations", nil, r, &out)
 	return out, err
 }
 
@@ -106,17 +106,17 @@ func (c *Client) Trust(ctx context.Context, cluster, fingerprint string) (api.En
 
 // Diagnose has the agent look for whatever is wrong with its cluster.
 func (c *Client) Diagnose(ctx context.Context) (d api.Diagnosis, err error) {
-	return d, c.call(ctx, http.MethodGet, "/diagnosis", nil, nil, &d)
+	return d, c.callFor(ctx, manyParts, http.MethodGet, "/diagnosis", nil, nil, &d)
 }
 
 // Audit lists what another cluster can do in the agent's, and what runs there for it.
 func (c *Client) Audit(ctx context.Context, cluster string) (a api.Audit, err error) {
-	return a, c.call(ctx, http.MethodGet, "/peers/"+url.PathEscape(cluster)+"/audit", nil, nil, &a)
+	return a, c.callFor(ctx, manyParts, http.MethodGet, "/peers/"+url.PathEscape(cluster)+"/audit", nil, nil, &a)
 }
 
 // Evict ends all that another cluster has reserved at the agent's.
 func (c *Client) Evict(ctx context.Context, cluster string) (e api.Eviction, err error) {
-	return e, c.call(ctx, http.MethodPost, "/peers/"+url.PathEscape(cluster)+"/evict", nil, nil, &e)
+	return e, c.callFor(ctx, manyParts, http.MethodPost, "/peers/"+url.PathEscape(cluster)+"/evict", nil, nil, &e)
 }
 
 // Suspend lets a cluster have nothing more at the agent's; what it has goes on. The reason, which may be empty, is told to it.

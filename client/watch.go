@@ -4,19 +4,24 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/decoded"
 )
 
 // silence is how long a watch may say nothing before its connection is taken for dead;
 // the server says something every 20 s.
 const silence = 60 * time.Second
 
-// maxLine bounds one event of a watch.
-const maxLine = 4 << 20
+// eventBound is for one event of a watch: one payload, or offers of a seller in 256 KiB, unless one is larger. Events of less than smallEvent
+// bytes take little in any case.
+var eventBound = bound{2 << 20, 8 << 20}
+
+const smallEvent = 4 << 10
 
 // Watch calls handle with each event of one watch, resumed from token (empty: from a whole
 // snapshot), until ctx ends, the connection does or handle returns an error, which it
@@ -46,9 +51,13 @@ func (c *Client) WatchCatalog(ctx context.Context, token, catalog string, handle
 	}
 	defer response.Body.Close()
 	lines := bufio.NewScanner(response.Body)
-	lines.Buffer(nil, maxLine)
+	lines.Buffer(nil, int(eventBound.bytes))
 	for lines.Scan() {
 		alive.Reset(silence)
+		if len(lines.Bytes()) > smallEvent && decoded.Cost(lines.Bytes()) > eventBound.memory {
+			return api.Errorf(api.CodeTooLarge, "the watch broke: an event of %d bytes would take more than %d bytes of memory", len(lines.Bytes()), eventBound.memory).
+				Fix("ask the operator of %s", c.name)
+		}
 		var e api.WatchEvent
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
 			return api.Errorf(api.CodeUnavailable, "the watch broke: %s", err)
@@ -63,7 +72,9 @@ func (c *Client) WatchCatalog(ctx context.Context, token, catalog string, handle
 			return err
 		}
 	}
-	if err := lines.Err(); err != nil {
+	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
+		return api.Errorf(api.CodeTooLarge, "the watch broke: an event has more than %d bytes", eventBound.bytes).Fix("ask the operator of %s", c.name)
+	} else if err != nil {
 		return api.Errorf(api.CodeUnavailable, "the watch broke: %s", err)
 	}
 	return api.Errorf(api.CodeUnavailable, "the server ended the watch")

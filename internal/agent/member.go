@@ -21,8 +21,9 @@ import (
 	objects "github.com/bourse-dev/bourse/internal/transport/kubernetes"
 )
 
-// maxList bounds what the agent reads of one list of a broker's or a connector's, in bytes.
-const maxList = 64 << 20
+// Bounds on what the agent reads of one list, in bytes: of a broker's, which may have all that this cluster has, and of a connector's, which has
+// what one seller offers. Decoded, a list takes at most about twice as much.
+const maxList, maxConnectorList = 48 << 20, 8 << 20
 
 // membership is who this cluster is to its broker and to its peers.
 type membership struct {

@@ -201,7 +201,7 @@ func callConnector(ctx context.Context, out *outward, cluster string, key *clust
 	}
 	return transport.NewHTTP(cluster, client.New(at, &http.Client{Transport: &http.Transport{
 		DialContext: out.dialer().DialContext, TLSClientConfig: config, MaxIdleConnsPerHost: 4, IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second,
-	}}).WithLists(maxList)), nil
+	}}).WithLists(maxConnectorList)), nil
 }
 
 // checkConnector says what is wrong with how the connector is to be reached. Errors: Invalid with the flag.
