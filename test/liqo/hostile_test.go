@@ -165,7 +165,7 @@ func TestAHostileConsumer(t *testing.T) {
 		})},
 		{"takes a port of the node", "hostPort", first(func(c *corev1.Container) { c.Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}} })},
 		{"requests nothing", "must request cpu and memory", first(func(c *corev1.Container) { c.Resources.Requests = nil })},
-		{"requests nothing, in words", "0 would not be counted", first(func(c *corev1.Container) { c.Resources.Requests = corev1.ResourceList(amounts("0", "64Mi")) })},
+		{"requests nothing, in words", "less would not be counted", first(func(c *corev1.Container) { c.Resources.Requests = corev1.ResourceList(amounts("0", "64Mi")) })},
 		{"has a limit of what it does not request", "Liqo counts requests", first(func(c *corev1.Container) {
 			c.Resources.Limits = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("2")}
 		})},

@@ -160,6 +160,10 @@ func fill(v reflect.Value, depth int) {
 	}
 }
 
+func requests(cpu, memory string) corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory), "nvidia.com/gpu": resource.MustParse("1")}
+}
+
 // wrong are the values that a field that is let in may not have, by what is done: of pods, and of the kinds that Kubernetes has itself.
 var wrong = map[string]map[string]func(kube.Object){
 	"shadowpods": onPods(map[string]func(*corev1.PodSpec){
@@ -204,6 +208,10 @@ var wrong = map[string]map[string]func(kube.Object){
 		"all tolerations":    func(s *corev1.PodSpec) { s.Tolerations[0].Key = "" },
 		"a sidecar":          func(s *corev1.PodSpec) { s.InitContainers[0].RestartPolicy = new(corev1.ContainerRestartPolicyAlways) },
 		"no requests":        func(s *corev1.PodSpec) { s.InitContainers[0].Resources.Requests = nil },
+		"an endless end":     func(s *corev1.PodSpec) { s.TerminationGracePeriodSeconds = new(int64(3601)) },
+		"a negative end":     func(s *corev1.PodSpec) { s.TerminationGracePeriodSeconds = new(int64(-1)) },
+		"next to no cpu":     func(s *corev1.PodSpec) { s.Containers[0].Resources.Requests = requests("1n", "1Mi") },
+		"next to no memory":  func(s *corev1.PodSpec) { s.Containers[0].Resources.Requests = requests("1m", "1") },
 		"a class not lent":   func(s *corev1.PodSpec) { ephemeral(s).StorageClassName = new("local") },
 		"no class":           func(s *corev1.PodSpec) { ephemeral(s).StorageClassName = nil },
 		"an empty class":     func(s *corev1.PodSpec) { ephemeral(s).StorageClassName = new("") },

@@ -8,6 +8,7 @@ import (
 
 	"github.com/liqotech/liqo/pkg/consts"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -50,11 +51,19 @@ func refused(s *corev1.PodSpec) string {
 	if s.Resources != nil || slices.ContainsFunc(s.InitContainers, func(c corev1.Container) bool { return c.RestartPolicy != nil }) {
 		return "has a sidecar, or resources of its own, which Liqo does not count"
 	}
+	if g := s.TerminationGracePeriodSeconds; g != nil && *g > longestGrace {
+		return "has more than an hour to end (terminationGracePeriodSeconds)"
+	}
+	if countsLess(s) {
+		return "has an init container that requests more cpu than Liqo counts: put the one that requests most first"
+	}
 	for _, c := range slices.Concat(s.Containers, s.InitContainers) {
 		var wants []string
 		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 			if amount := c.Resources.Requests[name]; amount.Sign() <= 0 {
 				wants = append(wants, string(name))
+			} else if amount.Cmp(least[name]) < 0 {
+				return fmt.Sprintf("has a container %s that requests less %s than providers count", c.Name, name)
 			}
 		}
 		switch sc := c.SecurityContext; {
@@ -71,6 +80,30 @@ func refused(s *corev1.PodSpec) string {
 		}
 	}
 	return ""
+}
+
+// longestGrace is how many seconds a pod may have to end.
+const longestGrace = 3600
+
+// least is what each container must request.
+var least = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m"), corev1.ResourceMemory: resource.MustParse("1Mi")}
+
+// countsLess says whether Liqo counts less cpu of a pod than Kubernetes. It compares init containers by whole CPUs, rounded up.
+func countsLess(s *corev1.PodSpec) bool {
+	var sum, counted, most resource.Quantity
+	for _, c := range s.Containers {
+		sum.Add(*c.Resources.Requests.Cpu())
+	}
+	for _, c := range s.InitContainers {
+		cpu := *c.Resources.Requests.Cpu()
+		if counted.Value() < cpu.Value() {
+			counted = cpu
+		}
+		if most.Cmp(cpu) < 0 {
+			most = cpu
+		}
+	}
+	return most.Cmp(sum) > 0 && most.Cmp(counted) > 0
 }
 
 // refusedVolume says why a volume would be refused; empty if it would not. What storage classes a provider lends is not known here.

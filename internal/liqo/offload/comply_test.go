@@ -23,6 +23,15 @@ func TestRefused(t *testing.T) {
 		"requests no memory":        func(_ *corev1.PodSpec, c *corev1.Container) { delete(c.Resources.Requests, "memory") },
 		"requests no cpu and no me": func(_ *corev1.PodSpec, c *corev1.Container) { c.Resources.Requests = nil },
 		"container i that requests": func(s *corev1.PodSpec, _ *corev1.Container) { s.InitContainers = []corev1.Container{{Name: "i"}} },
+		"more than an hour to end":  func(s *corev1.PodSpec, _ *corev1.Container) { s.TerminationGracePeriodSeconds = new(int64(3601)) },
+		"less cpu than providers count": func(_ *corev1.PodSpec, c *corev1.Container) {
+			c.Resources.Requests["cpu"] = resource.MustParse("1n")
+		},
+		"more cpu than Liqo counts": func(s *corev1.PodSpec, c *corev1.Container) {
+			first, second := c.DeepCopy(), c.DeepCopy()
+			first.Resources.Requests["cpu"], second.Resources.Requests["cpu"] = resource.MustParse("1100m"), resource.MustParse("2")
+			s.InitContainers = []corev1.Container{*first, *second}
+		},
 		"is privileged": func(_ *corev1.PodSpec, c *corev1.Container) {
 			c.SecurityContext = &corev1.SecurityContext{Privileged: &yes}
 		},
