@@ -149,7 +149,7 @@ func (d *doctor) ofBroker() (found []api.Problem) {
 	case err != nil:
 		found = append(found, health.CertificateExpired.Of("", "", "%s", err))
 	case now.After(certificate.NotAfter):
-		found = append(found, health.CertificateExpired.Of("", "ask the operator for a token: bourse broker token create --cluster "+d.cluster, "it ended %s", certificate.NotAfter.Format(time.RFC3339)))
+		found = append(found, health.CertificateExpired.Of("", "the agent renews it by its cluster key: see its log, and that the broker is reachable; one of --broker-cert-path its issuer renews", "it ended %s", certificate.NotAfter.Format(time.RFC3339)))
 	case now.After(tlsid.RenewAt(certificate, d.cluster).Add(time.Hour)):
 		found = append(found, health.CertificateExpiring.Of("", "see the agent's log; the broker must be reachable", "it ends %s", certificate.NotAfter.Format(time.RFC3339)))
 	}

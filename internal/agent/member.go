@@ -19,6 +19,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
 	"github.com/bourse-dev/bourse/internal/market"
 	objects "github.com/bourse-dev/bourse/internal/transport/kubernetes"
+	"github.com/bourse-dev/bourse/internal/trust"
 )
 
 // Bounds on what the agent reads of one list, in bytes: of a broker's, which may have all that this cluster has, and of a connector's, which has
@@ -213,18 +214,22 @@ func (n noticing) CloseIdleConnections() {
 	}
 }
 
-// renew renews the certificate at half of its life, and when the broker refuses it, until ctx ends. One that was provided is
-// its provider's to renew.
+// renew renews the certificate at half of its life, when the broker refuses it, and at once where the cluster has rotated its key
+// since it was issued, until ctx ends. One that was provided is its provider's to renew.
 func (m *membership) renew(ctx context.Context, o Options) error {
 	if o.CertDir != "" || o.Objects != nil {
 		return nil
 	}
+	rotated := m.lastRotation() // looked at once: the clocks of cluster and broker may differ
 	for {
 		certificate, err := m.tls.Certificate()
 		if err != nil {
 			return err
 		}
 		wait := max(time.Until(tlsid.RenewAt(certificate, m.cluster)), time.Minute)
+		if rotated.After(tlsid.IssuedAt(certificate)) { // the stolen key's certificates end by it
+			wait, rotated = 0, time.Time{}
+		}
 		select {
 		case <-ctx.Done():
 			return nil
@@ -271,19 +276,23 @@ func (m *membership) renewOnce(ctx context.Context) error {
 		return err
 	}
 	certificate := []byte(answer.Certificate)
-	err = m.change(ctx, func(id *store.Identity) error {
-		id.TLSKeyPEM, id.CertPEM = key, certificate
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	if err := m.tls.Replace(key, certificate); err != nil {
+	if err := m.tls.Replace(key, certificate); err != nil { // before it is stored: the former one ends, whether that works or not
 		return err
 	}
 	m.http.CloseIdleConnections()                                          // so that the next call shows the new one
 	time.AfterFunc(market.CertificateGrace/2, m.http.CloseIdleConnections) // those of calls that were under way
-	return nil
+	return m.change(ctx, func(id *store.Identity) error {
+		id.TLSKeyPEM, id.CertPEM = key, certificate
+		return nil
+	})
+}
+
+// lastRotation is when the cluster's key was made the successor of another one, by this cluster's clock; zero: it never was.
+func (m *membership) lastRotation() time.Time {
+	if len(m.rotations) == 0 {
+		return time.Time{}
+	}
+	return trust.Rotated(m.rotations[len(m.rotations)-1])
 }
 
 // change changes what is kept of this cluster's identity, all of it or nothing.

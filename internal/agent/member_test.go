@@ -3,6 +3,7 @@ package agent
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"testing"
@@ -11,6 +12,8 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/identity/store"
 	"github.com/bourse-dev/bourse/internal/server/servertest"
+	"github.com/bourse-dev/bourse/internal/transport/transporttest"
+	"github.com/bourse-dev/bourse/internal/trust"
 )
 
 // A cluster joins once, renews its certificate with a new key, shows the new one at its next call, and comes back with
@@ -97,6 +100,61 @@ func TestACertificateThatTheOperatorEnded(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatalf("the agent did not renew: %v", err)
 		}
+	}
+	cancel()
+	if err := <-renewing; err != nil {
+		t.Error(err)
+	}
+}
+
+// An agent that has rotated its key since it got its certificate renews at once: that ends what the former key got. It works with
+// the certificate that it got although it could not store it.
+func TestARotatedKeyRenewsAtOnce(t *testing.T) {
+	f := servertest.Start(t, servertest.Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	token, err := f.Operator.CreateToken(ctx, "rome", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := &fragile{Store: store.InDir(t.TempDir())}
+	o := Options{Join: token.Token, BrokerURL: f.URL, Identity: kept}
+	first, err := enter(ctx, "rome", o, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.http.CloseIdleConnections()
+	next := transporttest.NewParty(t, "rome").Key
+	word, err := trust.Rotate(first.key, next.Public(), "rome", time.Now().Add(time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := enter(ctx, "rome", o, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.http.CloseIdleConnections()
+	m.key, m.rotations = next, []string{word}
+	kept.before = errors.New("the API server is away")
+	renewing := make(chan error, 1)
+	go func() { renewing <- m.renew(ctx, Options{}) }()
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if known := f.Exchange.View().Listing("rome").Member; known.Key == next.Public().String() {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("it did not renew")
+		}
+	}
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if _, err = m.broker.Reservations(ctx); err == nil {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("with the certificate that it got: %v", err)
+		}
+	}
+	if _, err := first.broker.Reservations(ctx); api.CodeOf(err) != api.CodeUnauthenticated {
+		t.Errorf("with the former certificate: %v", err)
 	}
 	cancel()
 	if err := <-renewing; err != nil {

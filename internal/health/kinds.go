@@ -49,7 +49,7 @@ var (
 	WithoutBroker       = Kind{"WithoutBroker", warn, "No broker is reached, or all are disabled: what people cannot do meanwhile."}
 	GoesOn              = Kind{"GoesOn", info, "What goes on while no broker is reached."}
 	CertificateExpiring = Kind{"CertificateExpiring", warn, "A certificate was not renewed: the one for the broker at half of its life, or one by which a consumer's Liqo acts at a provider (Liqo renews it) before four fifths. Or the token for the broker's cluster ends within a day."}
-	CertificateExpired  = Kind{"CertificateExpired", bad, "The certificate for the broker is over: the cluster has to join anew. Or the token for the broker's cluster is, and it needs another. Or a certificate by which a consumer's Liqo acts at a provider: what runs there goes on, and does not change any more."}
+	CertificateExpired  = Kind{"CertificateExpired", bad, "The certificate for the broker is over: the agent renews it by its cluster key, as soon as it reaches the broker. Or the token for the broker's cluster is, and it needs another. Or a certificate by which a consumer's Liqo acts at a provider: what runs there goes on, and does not change any more."}
 	ClockSkew           = Kind{"ClockSkew", warn, "This machine's clock differs from another's: what is signed may be refused as expired, or not yet valid."}
 	LedgerCrowded       = Kind{"LedgerCrowded", warn, "A Ledger, in which the agent keeps what it must not forget, takes 60 % of its space or more: it takes nothing new in. What it knows ends and is freed as ever."}
 	RightsMissing       = Kind{"RightsMissing", bad, "Whoever asks has not the rights in the cluster that this takes."}

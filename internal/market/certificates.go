@@ -41,10 +41,13 @@ type Certificate struct {
 }
 
 // CertificateEnded reports whether a certificate that is valid by its dates is no longer good. A member of which no list of
-// keys was kept yet may show any certificate that was issued in its membership, until it renews.
+// keys was kept yet may show the one with which it joined, and any other that was issued in its membership, until it renews.
 func (m *Member) CertificateEnded(c Certificate, now Time) bool {
 	if c.Ours && len(m.TLSKeys) > 0 {
 		return !slices.ContainsFunc(m.TLSKeys, func(k TLSKey) bool { return k.Key == c.Key && (k.Ends == 0 || now < k.Ends) })
+	}
+	if c.Ours && c.Key != m.TLSKey && c.Issued < m.Joined { // a renewed one is half a life younger than the membership
+		return true
 	}
 	return c.Issued < m.CertificatesFrom
 }
@@ -55,7 +58,8 @@ func (m *Member) endCertificates(until Time) {
 }
 
 // Renew notes that the broker issues another certificate to a member that proved its cluster key. It ends the former
-// certificates after [CertificateGrace]. A repeat for the same TLS key changes nothing.
+// certificates after [CertificateGrace]. A repeat for the same TLS key changes nothing. A successor of the member's key becomes the
+// member's key. It need not wait, and the former certificates end at once: a cluster gives up a key that may be stolen.
 // Errors: Suspended for a cluster that is no member; KeyChanged for another cluster key; TooManyRequests.
 type Renew struct {
 	Cluster string
@@ -75,6 +79,12 @@ func (c Renew) decide(s *State, now Time) (Outcome, error) {
 		return Outcome{}, api.Errorf(api.CodeKeyChanged, "cluster %s is known by another key than the one that signed the renewal", c.Cluster).
 			Fix("restore the cluster's identity, or ask the operator to remove the member and for a new token")
 	}
+	next := *m
+	if m.Key != c.Key {
+		next.Key, next.Former, next.Rekeyed, next.Changed = c.Key, m.remembered(c.Former), s.Revision, now
+		next.TLSKeys = []TLSKey{{Key: c.TLSKey, Since: now}}
+		return Outcome{Member: &next, Events: []Event{{Time: now, Member: &next}}}, nil
+	}
 	if n := len(m.TLSKeys); n > 0 {
 		switch newest := m.TLSKeys[n-1]; {
 		case newest.Key == c.TLSKey:
@@ -83,7 +93,6 @@ func (c Renew) decide(s *State, now Time) (Outcome, error) {
 			return Outcome{}, api.Errorf(api.CodeTooManyRequests, "cluster %s renewed its certificate a moment ago", c.Cluster).Fix("wait %s", RenewEvery)
 		}
 	}
-	next := *m
 	next.TLSKeys = append(m.formerTLSKeys(now), TLSKey{Key: c.TLSKey, Since: now})
 	return Outcome{Member: &next, Events: []Event{{Time: now, Member: &next}}}, nil
 }
@@ -102,7 +111,7 @@ func (m *Member) formerTLSKeys(now Time) (keys []TLSKey) {
 }
 
 // EndCertificates ends all certificates of a member, as an operator does when one was stolen. Its agent renews by the cluster
-// key. Errors: NotFound; Conflict for a cluster that is no member.
+// key. A token of the Kubernetes transport is none. Errors: NotFound; Conflict for a cluster that is no member.
 type EndCertificates struct {
 	Cluster string
 	// At is the time by the clock of certificates.

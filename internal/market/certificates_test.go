@@ -29,6 +29,9 @@ func TestCertificateEnded(t *testing.T) {
 			d.apply(market.Event{Time: noon, Member: &market.Member{Cluster: "oslo", Key: "k-oslo", State: api.MemberActive, TLSKey: "tls"}})
 		},
 			map[market.Certificate]bool{own("tls", noon): false, own("renewed", noon): false, others(noon): false}},
+		"of an older journal, joined again": {func(d *desk) {
+			d.apply(market.Event{Time: noon, Member: &market.Member{Cluster: "oslo", Key: "k-oslo", State: api.MemberActive, TLSKey: "tls", Joined: second(60)}})
+		}, map[market.Certificate]bool{own("tls", second(59)): false, own("of the former membership", second(59)): true, own("renewed", second(60)): false}},
 		"of an older journal, renewed": {func(d *desk) {
 			d.apply(market.Event{Time: noon, Member: &market.Member{Cluster: "oslo", Key: "k-oslo", State: api.MemberActive, TLSKey: "tls"}})
 			renew(d, "next")
@@ -47,6 +50,12 @@ func TestCertificateEnded(t *testing.T) {
 			renew(d, "tls")
 			d.pass(market.CertificateGrace)
 		}, map[market.Certificate]bool{own("tls", noon): false, own("next", noon): true}},
+		"renewed by a successor of the key": {func(d *desk) {
+			renew(d, "stolen")
+			d.must(market.Renew{Cluster: "oslo", Key: "k2", Former: []market.Former{{Key: "k-oslo", Fingerprint: "f"}}, TLSKey: "next"})
+			d.fails(api.CodeKeyChanged, market.Renew{Cluster: "oslo", Key: "k-oslo", TLSKey: "stolen"})
+			d.fails(api.CodeTooManyRequests, market.Renew{Cluster: "oslo", Key: "k2", TLSKey: "another"})
+		}, map[market.Certificate]bool{own("tls", noon): true, own("stolen", noon): true, own("next", noon): false}},
 		"ended by the operator": {func(d *desk) { d.must(market.EndCertificates{Cluster: "oslo"}) },
 			map[market.Certificate]bool{own("tls", noon): true, others(noon): true, others(second(1)): false}},
 		"ended, and renewed": {func(d *desk) {

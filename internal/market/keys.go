@@ -37,7 +37,7 @@ func (c PutCard) decide(s *State, now Time) (Outcome, error) {
 	next := *m
 	next.Card, next.Signed, next.Changed = &c.Card, c.Signed, now
 	next.Key, next.Former = c.Card.Key, m.remembered(c.Former)
-	if m.Key != next.Key {
+	if m.Key != next.Key || m.Card != nil && m.Card.Key != next.Key { // a renewal may have brought the key before its card
 		next.Rekeyed = s.Revision
 	}
 	return Outcome{Member: &next, Events: []Event{{Time: now, Member: &next}}}, nil

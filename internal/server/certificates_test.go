@@ -140,6 +140,49 @@ func pass(f *servertest.Federation, clock *transporttest.Clock, d time.Duration)
 	}
 }
 
+// Who stole a cluster key renews as often as it may, so that the agent's own certificate ends. The agent, which has given that key up,
+// gets a certificate at once; all that the stolen key got ends with that, on open watches too.
+func TestAThiefKeepsNoSuccessorOut(t *testing.T) {
+	server.QuietFor(t, time.Hour) // nothing but the renewal ends a watch
+	ctx := t.Context()
+	f := servertest.Start(t, servertest.Options{Clock: transporttest.NewClock()})
+	milan := f.Join("milan")
+	party := *milan.Party
+	stolen := *milan
+	stolen.Party = &party
+	if _, err := f.Operator.SetMember(ctx, "milan", "end-certificates"); err != nil {
+		t.Fatal(err)
+	}
+	if err := stolen.Renew(); err != nil {
+		t.Fatal(err)
+	}
+	if err := milan.Renew(); api.CodeOf(err) != api.CodeTooManyRequests {
+		t.Errorf("right after the thief the same key renews: %v", err)
+	}
+	open, ended := make(chan struct{}, 1000), make(chan error, 1)
+	go func() {
+		ended <- stolen.Watch(ctx, "", func(api.WatchEvent) error { open <- struct{}{}; return nil })
+	}()
+	<-open
+	milan.Rotate()
+	if err := milan.Renew(); err != nil {
+		t.Fatalf("right after the thief the next key renews: %v", err)
+	}
+	if err := <-ended; err == nil {
+		t.Error("the thief's watch ended without a word")
+	}
+	if what := (thief{&stolen, t, f.URL}).works(); len(what) > 0 {
+		t.Errorf("the thief can still %v", what)
+	}
+	if err := stolen.Renew(); api.CodeOf(err) != api.CodeKeyChanged {
+		t.Errorf("the stolen key renews: %v", err)
+	}
+	milan.ShowCard(api.Properties{Region: "eu"})
+	if m := f.Exchange.View().Listing("milan").Member; m.Key != milan.Key.Public().String() || len(m.Former) != 1 {
+		t.Errorf("the broker knows milan by %s, and formerly by %v", m.Key, m.Former)
+	}
+}
+
 // A repeated renewal for the same TLS key is the same renewal: its answer may have been lost.
 func TestRenewalRepeated(t *testing.T) {
 	f := servertest.Start(t, servertest.Options{})
@@ -212,6 +255,7 @@ func TestHostileRenewals(t *testing.T) {
 
 // An operator ends a member's certificates, on open connections and watches too. The member stays one, and renews.
 func TestOperatorEndsCertificates(t *testing.T) {
+	server.QuietFor(t, time.Hour) // nothing but the operator's word ends the watch
 	ctx := t.Context()
 	f := servertest.Start(t, servertest.Options{})
 	rome := f.Join("rome")

@@ -71,6 +71,9 @@ func (s *Server) renew(ctx context.Context, in *struct{ Body join.Renewal }) (*b
 	if err != nil {
 		return nil, wrap(err)
 	}
+	if len(out.Member.TLSKeys) == 1 {
+		s.Exchange.CloseWatches(ctx, request.Cluster) // all former certificates have ended
+	}
 	s.Log.Info("a certificate was renewed", "cluster", request.Cluster)
 	return s.issue(request.CSR, out.Member)
 }

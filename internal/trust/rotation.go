@@ -21,6 +21,15 @@ func Rotate(old *clusterkey.Key, next clusterkey.PublicKey, cluster string, now 
 	})
 }
 
+// Rotated is when a rotation was signed, as it says itself; zero: it is none.
+func Rotated(document string) time.Time {
+	var claimed api.Rotation
+	if unverified(document, &claimed) != nil {
+		return time.Time{}
+	}
+	return claimed.Issued.Time
+}
+
 // Former are the keys that a cluster's key succeeded, oldest first: as far back as the rotations lead, without a gap and without
 // coming to a key twice. Each step is signed by the key that it leaves, so it does not matter who shows them.
 func Former(cluster string, key clusterkey.PublicKey, rotations []string) (former []market.Former) {

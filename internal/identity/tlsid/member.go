@@ -86,6 +86,9 @@ func (a *Authority) clientTemplate(role Role, name string) *x509.Certificate {
 	}
 }
 
+// IssuedAt is when the broker's own CA issued a certificate, to the second, by the broker's clock.
+func IssuedAt(cert *x509.Certificate) time.Time { return cert.NotBefore.Add(backdate) }
+
 // RenewAt is when a cluster should renew its certificate: at half its life, and up to a tenth of its life
 // later, always the same for one cluster, so that clusters that joined together do not return together.
 func RenewAt(cert *x509.Certificate, clusterID string) time.Time {

@@ -100,7 +100,7 @@ func (a *Authority) Peer(state *tls.ConnectionState) (Peer, error) {
 	}
 	peer.Issued, peer.Ours = cert.NotBefore, federations && a.key != nil
 	if peer.Ours {
-		peer.Issued = peer.Issued.Add(backdate)
+		peer.Issued = IssuedAt(cert)
 	}
 	return peer, nil
 }
