@@ -146,8 +146,9 @@ type NamespacePolicy struct {
 	// +kubebuilder:validation:items:Format=cidr
 	// +optional
 	Except []string `json:"except,omitempty"`
-	// Annotations are the keys that Services and Ingresses may have besides those on which no controller acts. Controllers of load
-	// balancers, DNS and gateways act on annotations in any namespace: name only what any consumer may ask of them. Default: none.
+	// Annotations are the keys that Services, Ingresses and claims may have besides those on which no controller acts, and pods of those on
+	// which networks and container runtimes act. Controllers of load balancers, DNS, gateways and volumes act on annotations in any
+	// namespace: name only what any consumer may ask of them. Default: none.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=317
 	// +kubebuilder:validation:items:Pattern=`^[^,]+$`

@@ -125,20 +125,22 @@ func (w *world) namespaces(ctx context.Context) error {
 			return err
 		}
 	}
-	bind := func(namespace, role string, kind, name string) error {
-		subjects := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: kind, Name: name}}
-		ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role}
-		if namespace == "" {
-			return w.admin.Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: role + "-" + name}, Subjects: subjects, RoleRef: ref})
-		}
-		return w.admin.Create(ctx, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: role}, Subjects: subjects, RoleRef: ref})
-	}
 	return errors.Join(
-		bind(tenant, "liqo-remote-controlplane", rbacv1.UserKind, "rome"),
-		bind(mapped, "liqo-virtual-kubelet-remote", rbacv1.GroupKind, "rome"),
-		bind("", "liqo-virtual-kubelet-remote-clusterwide", rbacv1.GroupKind, "rome"),
-		bind(byHand, "liqo-virtual-kubelet-remote", rbacv1.GroupKind, "milan"),
+		w.bind(ctx, tenant, "liqo-remote-controlplane", rbacv1.UserKind, "rome"),
+		w.bind(ctx, mapped, "liqo-virtual-kubelet-remote", rbacv1.GroupKind, "rome"),
+		w.bind(ctx, "", "liqo-virtual-kubelet-remote-clusterwide", rbacv1.GroupKind, "rome"),
+		w.bind(ctx, byHand, "liqo-virtual-kubelet-remote", rbacv1.GroupKind, "milan"),
 	)
+}
+
+// bind gives a role to a user or group, in a namespace or, where that is empty, in all.
+func (w *world) bind(ctx context.Context, namespace, role, kind, name string) error {
+	subjects := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: kind, Name: name}}
+	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role}
+	if namespace == "" {
+		return w.admin.Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: role + "-" + name}, Subjects: subjects, RoleRef: ref})
+	}
+	return w.admin.Create(ctx, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: role}, Subjects: subjects, RoleRef: ref})
 }
 
 // list names rome as the agent does (internal/liqo/posture).
@@ -173,6 +175,20 @@ func (w *world) inForce(ctx context.Context) error {
 		}
 	}
 	return err
+}
+
+// eventually tries until there is no error.
+func (w *world) eventually(t *testing.T, what string, try func() error) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		err := try()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
 }
 
 // account is a user whom Liqo certifies.

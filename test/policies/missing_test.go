@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
@@ -73,5 +74,45 @@ func TestTheListOfConsumersIsGone(t *testing.T) {
 		if err := kubelet.Create(t.Context(), o, kube.DryRunAll); err == nil {
 			t.Errorf("a brokered consumer makes a %T", o)
 		}
+	}
+}
+
+// Until a namespace is guarded, nothing is made in it: it has no quota yet, so that what is made there would stay uncounted. Where it is,
+// the same is let in.
+func TestANamespaceThatIsNotGuarded(t *testing.T) {
+	w := start(t)
+	const young = "young-rome"
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: young, Labels: map[string]string{"liqo.io/remote-cluster-id": "rome"}}}
+	if err := w.admin.Create(t.Context(), ns); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.bind(t.Context(), young, "liqo-virtual-kubelet-remote", rbacv1.GroupKind, "rome"); err != nil {
+		t.Fatal(err)
+	}
+	kubelet := w.mustAs(t, kubeletOf("rome", user))
+	kinds := []string{"configmaps", "secrets", "services", "persistentvolumeclaims", "ingresses", "shadowpods", "shadowendpointslices"}
+	make := func(resource string) error {
+		o := honest(resource, "young")
+		o.SetNamespace(young)
+		return kubelet.Create(t.Context(), o, kube.DryRunAll)
+	}
+	for _, resource := range kinds {
+		w.eventually(t, "until the binding is known", func() error {
+			err := make(resource)
+			if isPolicy(err) || err == nil {
+				return nil
+			}
+			return err
+		})
+		if err := make(resource); !isRefusal(err, "not guarded yet") {
+			t.Errorf("%s: %v", resource, err)
+		}
+	}
+	ns.Labels["bourse.dev/guarded"] = "true"
+	if err := w.admin.Update(t.Context(), ns); err != nil {
+		t.Fatal(err)
+	}
+	for _, resource := range kinds {
+		w.eventually(t, resource+" once the namespace is guarded", func() error { return make(resource) })
 	}
 }

@@ -95,6 +95,11 @@ func isPolicy(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "ValidatingAdmissionPolicy 'bourse-")
 }
 
+// isRefusal says whether one of our policies refused, in these words.
+func isRefusal(err error, says string) bool {
+	return isPolicy(err) && strings.Contains(err.Error(), says)
+}
+
 func isWrite(verb string) bool { return verb == "create" || verb == "update" || verb == "patch" }
 
 // isNotServed says whether the API server has no such thing: a pod to run a command in, or a subresource that can be created.
