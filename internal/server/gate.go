@@ -2,24 +2,27 @@ package server
 
 import (
 	"cmp"
+	"container/list"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/netip"
-	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // Bounds are what peers may hold open. A field that is 0 is its default.
 type Bounds struct {
-	// Connections is how many connections a listener has at a time: 32,768, or three quarters of the files that the process may open.
+	// Connections is how many connections a listener has at a time: 32,768, or three fifths of the files that the process may open.
 	// Strangers is how many of them may be of peers that no call has identified yet: a quarter of Connections.
-	Connections, Strangers int
+	// Waiting is how many more may wait for a place: as many as Strangers. Each waits for Slow.
+	Connections, Strangers, Waiting int
 	// OfCaller is how many connections a caller may have at one listener: 128.
 	OfCaller int
-	// Hurry is how long a stranger keeps its connection while others wait for one: 3 s.
+	// Hurry is how long a stranger keeps its connection while others of its address wait for one: 3 s.
 	Hurry time.Duration
 	// Slow is how long a peer may take to read 16 KiB, or to send the first bytes of a body: 10 s. Each second after that it has to send 16 KiB.
 	Slow time.Duration
@@ -31,8 +34,9 @@ type Bounds struct {
 
 // orDefault fills in what is 0.
 func (b Bounds) orDefault() Bounds {
-	b.Connections = cmp.Or(b.Connections, min(32<<10, openFiles()/4*3))
+	b.Connections = cmp.Or(b.Connections, min(32<<10, openFiles()/5*3))
 	b.Strangers = cmp.Or(b.Strangers, max(1, b.Connections/4))
+	b.Waiting = cmp.Or(b.Waiting, b.Strangers)
 	b.OfCaller = cmp.Or(b.OfCaller, 128)
 	b.Hurry = cmp.Or(b.Hurry, 3*time.Second)
 	b.Slow = cmp.Or(b.Slow, slow)
@@ -47,24 +51,31 @@ const unlimited = 1 << 20
 // flow is how many bytes a peer has to read, or to send, in a while.
 const flow = 16 << 10
 
-// gate is a listener whose connections are bounded. A connection is a stranger's until a call on it has shown who calls. Honest peers show
-// that at once, so where there are too many strangers, those go that have been there for longest.
+// gate is a listener whose connections are bounded. A connection is a stranger's until a call on it has shown who calls. Where there are too
+// many strangers, each address has its share: a new connection of another address takes the place of the oldest of the address that has most.
+// Only a new connection of that address itself waits, beside the loop that accepts.
 type gate struct {
 	net.Listener
-	bounds Bounds
+	bounds  Bounds
+	receive sync.Once // begins to accept
 
 	mu        sync.Mutex
-	less      sync.Cond // there are fewer connections, or the listener is closed
+	changed   sync.Cond // of ready, failure and closed
+	ready     []*guest  // have a place, and were not returned by Accept yet
+	failure   error     // of the listener, until Accept returns it
 	closed    bool
-	all       int
-	strangers map[string][]*guest // by address, oldest first
-	unknown   int                 // of strangers, all together
-	callers   map[string]map[*guest]struct{}
+	all       int            // connections that have a place
+	callers   map[string]int // how many of them callers have that are known
+	strangers crowds         // the others, by address
+	resting   crowds         // those of known callers on which no call is under way, by caller
+	waiting   crowds         // connections that wait for a place, by address
+	later     *time.Timer    // looks after those that wait; nil: none does
+	out       []*guest       // that unlock closes
 }
 
 func newGate(l net.Listener, b Bounds) *gate {
-	g := &gate{Listener: l, bounds: b.orDefault(), strangers: map[string][]*guest{}, callers: map[string]map[*guest]struct{}{}}
-	g.less.L = &g.mu
+	g := &gate{Listener: l, bounds: b.orDefault(), callers: map[string]int{}}
+	g.changed.L = &g.mu
 	return g
 }
 
@@ -72,149 +83,216 @@ func newGate(l net.Listener, b Bounds) *gate {
 type guest struct {
 	net.Conn
 	gate    *gate
-	since   time.Time
 	address string
+	begun   atomic.Bool // it has sent the headers of a call
+	heard   int         // bytes that came before that
 
 	// Guarded by the gate's lock.
-	caller string    // empty: it is a stranger's
-	idle   time.Time // since when no call is under way; zero: one is, or it is new
+	caller string // empty: it is a stranger's
+	placed bool
 	gone   bool
+	crowd  *crowd // that it is one of, nil while a known caller's call is under way
+	link   *list.Element
+	since  time.Time // when it came to its crowd
 }
 
-// Accept implements net.Listener. It waits where there are too many connections.
+// Accept implements net.Listener. It returns connections that have a place.
 func (g *gate) Accept() (net.Conn, error) {
+	g.receive.Do(func() { go g.receiveAll() })
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for {
+		switch {
+		case g.closed:
+			return nil, net.ErrClosed
+		case len(g.ready) > 0:
+			n := g.ready[0]
+			if g.ready = g.ready[1:]; !n.gone {
+				return n, nil
+			}
+		case g.failure != nil:
+			err := g.failure
+			g.failure = nil
+			g.changed.Broadcast()
+			return nil, err
+		default:
+			g.changed.Wait()
+		}
+	}
+}
+
+// receiveAll receives connections until the gate is closed. After an error of the listener it waits until Accept has returned that.
+func (g *gate) receiveAll() {
 	for {
 		c, err := g.Listener.Accept()
-		if err != nil {
-			return nil, err
+		if err == nil {
+			g.come(c)
+			continue
 		}
-		if guest := g.admit(c); guest != nil {
-			return guest, nil
+		g.mu.Lock()
+		for g.failure = err; g.failure != nil && !g.closed; {
+			g.changed.Broadcast()
+			g.changed.Wait()
 		}
-		_ = c.Close()
-		refused("connections")
+		over := g.closed
+		g.mu.Unlock()
+		if over {
+			return
+		}
 	}
 }
 
 // Close implements net.Listener.
 func (g *gate) Close() error {
 	g.mu.Lock()
+	defer g.unlock()
 	g.closed = true
-	g.less.Broadcast()
-	g.mu.Unlock()
+	for g.waiting.all > 0 {
+		g.end(g.waiting.largest().oldest())
+	}
+	for _, n := range g.ready {
+		g.end(n)
+	}
+	g.ready = nil
+	g.changed.Broadcast()
 	return g.Listener.Close()
 }
 
-// admit finds a place for a connection, and nil where there is none in the time for it.
-func (g *gate) admit(c net.Conn) *guest {
-	begun := time.Now()
+// unlock unlocks the gate, and then closes the connections that were ended.
+func (g *gate) unlock() {
+	out := g.out
+	g.out = nil
+	g.mu.Unlock()
+	for _, n := range out {
+		_ = n.Conn.Close()
+	}
+}
+
+// come gives a new connection a place, or has it wait for one.
+func (g *gate) come(c net.Conn) {
 	n := &guest{Conn: c, gate: g, address: addressOf(c)}
-	var out []*guest
-	defer func() {
-		for _, old := range out {
-			refused("slow_strangers")
-			_ = old.Conn.Close()
-		}
-	}()
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	for !g.closed && (g.all >= g.bounds.Connections || g.unknown >= g.bounds.Strangers) {
-		old := g.slowest()
-		if old == nil && g.unknown < g.bounds.Strangers {
-			old = g.longestIdle()
-		}
-		if old != nil {
-			g.drop(old)
-			out = append(out, old)
-			continue
-		}
-		if time.Since(begun) > 2*g.bounds.Hurry {
-			return nil
-		}
-		later := time.AfterFunc(g.bounds.Hurry/8, g.less.Broadcast)
-		g.less.Wait()
-		later.Stop()
-	}
+	defer g.unlock()
 	if g.closed {
-		return nil
+		g.end(n)
+		return
 	}
-	n.since = time.Now()
-	g.strangers[n.address] = append(g.strangers[n.address], n)
-	g.unknown++
-	g.all++
-	openConnections.Add(1)
-	return n
+	g.waiting.add(n.address, n)
+	if !g.isFree() {
+		g.makeWay(n.address, true)
+	}
+	g.fill(n.address)
+	if g.waiting.all > g.bounds.Waiting {
+		g.refuse(g.waiting.largest().newest(), "connections")
+	}
+	if g.waiting.all > 0 && g.later == nil {
+		g.later = time.AfterFunc(g.bounds.Hurry/8, g.look)
+	}
 }
 
-// slowest is the stranger that goes for another: of the address that has most, the oldest, unless it has just come.
-func (g *gate) slowest() *guest {
-	var of []*guest
-	for _, them := range g.strangers {
-		if time.Since(them[0].since) > g.bounds.Hurry && len(them) > len(of) {
-			of = them
+// look ends those that have waited for too long, and strangers that have had their time while others wait.
+func (g *gate) look() {
+	g.mu.Lock()
+	defer g.unlock()
+	g.later = nil
+	for _, crowd := range g.waiting.by {
+		for crowd.Len() > 0 && time.Since(crowd.oldest().since) > g.bounds.Slow {
+			g.refuse(crowd.oldest(), "connections")
 		}
 	}
-	if of == nil {
-		return nil
-	}
-	return of[0]
-}
-
-// longestIdle is the connection that goes for another: of the caller that has most that are idle, the one that is so for longest.
-func (g *gate) longestIdle() (found *guest) {
-	most := 0
-	for caller, them := range g.callers {
-		if n := idle(them); n > most {
-			most, found = n, g.idlest(caller)
+	for g.waiting.all > 0 {
+		address := g.makeWay(g.waiting.largest().owner, false)
+		if address == "" {
+			break
 		}
+		g.fill(address)
 	}
-	return found
+	if g.waiting.all > 0 {
+		g.later = time.AfterFunc(g.bounds.Hurry/8, g.look)
+	}
 }
 
-func idle(them map[*guest]struct{}) (n int) {
-	for one := range them {
-		if !one.idle.IsZero() {
-			n++
+func (g *gate) isFree() bool {
+	return g.all < g.bounds.Connections && g.strangers.all < g.bounds.Strangers
+}
+
+// makeWay ends a connection for one of an address that waits, and returns the address of what it ended; empty: none has to go. Only for one
+// that has just come it ends a stranger that has not had its time: connections that wait would else take places from each other without end.
+func (g *gate) makeWay(address string, hasCome bool) string {
+	var old *guest
+	reason := "strangers"
+	most := g.strangers.largest()
+	switch {
+	case most != nil && time.Since(most.oldest().since) > g.bounds.Hurry:
+		old, reason = most.oldest(), "slow_strangers"
+	case g.strangers.all < g.bounds.Strangers && g.resting.all > 0:
+		old, reason = g.resting.largest().oldest(), "idle_connections"
+	case hasCome && most != nil && most.Len() > g.strangers.of(address):
+		old = most.oldest()
+	default:
+		return ""
+	}
+	g.refuse(old, reason)
+	return old.address
+}
+
+// fill gives places that are free to connections that wait: first to those of an address, which so waits for itself alone.
+func (g *gate) fill(address string) {
+	for g.waiting.all > 0 && g.isFree() {
+		crowd := g.waiting.by[address]
+		if crowd == nil {
+			crowd = g.waiting.largest()
 		}
+		n := crowd.oldest()
+		g.waiting.remove(n)
+		g.strangers.add(n.address, n)
+		n.placed = true
+		g.all++
+		openConnections.Add(1)
+		g.ready = append(g.ready, n)
+		g.changed.Broadcast()
 	}
-	return n
 }
 
-func (g *gate) idlest(caller string) (found *guest) {
-	for one := range g.callers[caller] {
-		if !one.idle.IsZero() && (found == nil || one.idle.Before(found.idle)) {
-			found = one
-		}
-	}
-	return found
+// refuse ends a connection for a reason that is counted.
+func (g *gate) refuse(n *guest, reason string) {
+	refused(reason)
+	g.end(n)
 }
 
-// drop forgets a connection. Close it afterwards.
-func (g *gate) drop(n *guest) {
+// end forgets a connection, and has unlock close it.
+func (g *gate) end(n *guest) {
+	g.forget(n)
+	g.out = append(g.out, n)
+}
+
+func (g *gate) forget(n *guest) {
 	if n.gone {
 		return
 	}
 	n.gone = true
-	g.all--
 	g.leave(n)
-	openConnections.Add(-1)
-	g.less.Broadcast()
+	if n.placed {
+		g.all--
+		openConnections.Add(-1)
+	}
 }
 
+// leave takes a connection from those it is counted with.
 func (g *gate) leave(n *guest) {
 	if n.caller != "" {
-		if delete(g.callers[n.caller], n); len(g.callers[n.caller]) == 0 {
+		if g.callers[n.caller]--; g.callers[n.caller] == 0 {
 			delete(g.callers, n.caller)
 		}
-		return
 	}
-	g.unknown--
-	them := g.strangers[n.address]
-	if at := slices.Index(them, n); at >= 0 {
-		them = slices.Delete(them, at, at+1)
-	}
-	if g.strangers[n.address] = them; len(them) == 0 {
-		delete(g.strangers, n.address)
+	switch {
+	case n.crowd == nil:
+	case !n.placed:
+		g.waiting.remove(n)
+	case n.caller == "":
+		g.strangers.remove(n)
+	default:
+		g.resting.remove(n)
 	}
 }
 
@@ -222,49 +300,65 @@ func (g *gate) leave(n *guest) {
 func (n *guest) belongs(caller string) bool {
 	g := n.gate
 	g.mu.Lock()
+	defer g.unlock()
 	if n.gone || n.caller == caller {
-		g.mu.Unlock()
 		return true
 	}
-	var old *guest
-	if len(g.callers[caller]) >= g.bounds.OfCaller {
-		if old = g.idlest(caller); old == nil {
-			g.mu.Unlock()
+	if g.callers[caller] >= g.bounds.OfCaller {
+		idle := g.resting.by[caller]
+		if idle == nil {
 			return false
 		}
-		g.drop(old)
+		g.refuse(idle.oldest(), "idle_connections")
 	}
 	g.leave(n)
-	if g.callers[caller] == nil {
-		g.callers[caller] = map[*guest]struct{}{}
-	}
-	g.callers[caller][n], n.caller = struct{}{}, caller
-	g.less.Broadcast()
-	g.mu.Unlock()
-	if old != nil {
-		refused("idle_connections")
-		_ = old.Conn.Close()
-	}
+	n.caller = caller
+	g.callers[caller]++
+	g.fill(n.address)
 	return true
 }
 
 // rests notes whether a call is under way.
 func (n *guest) rests(idle bool) {
-	n.gate.mu.Lock()
-	defer n.gate.mu.Unlock()
-	n.idle = time.Time{}
-	if idle {
-		n.idle = time.Now()
+	g := n.gate
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case n.gone || n.caller == "":
+	case idle && n.crowd == nil:
+		g.resting.add(n.caller, n)
+	case !idle && n.crowd != nil:
+		g.resting.remove(n)
 	}
 }
 
 // Close implements net.Conn.
 func (n *guest) Close() error {
 	n.gate.mu.Lock()
-	n.gate.drop(n)
-	n.gate.mu.Unlock()
+	n.gate.forget(n)
+	n.gate.fill(n.address)
+	n.gate.unlock()
 	return n.Conn.Close()
 }
+
+// maxIntroduction is how many bytes a stranger may send before it has sent the headers of a call: its part of a TLS handshake is kept whole.
+const maxIntroduction = 32 << 10
+
+// Read implements net.Conn.
+func (n *guest) Read(into []byte) (int, error) {
+	if n.begun.Load() {
+		return n.Conn.Read(into)
+	}
+	if n.heard > maxIntroduction {
+		refused("long_introductions")
+		return 0, errLongIntroduction
+	}
+	count, err := n.Conn.Read(into)
+	n.heard += count
+	return count, err
+}
+
+var errLongIntroduction = fmt.Errorf("more than %d bytes came before the headers of a call ended", maxIntroduction)
 
 // Write implements net.Conn. A peer that reads gets all the time that it needs, one that does not read loses its connection.
 func (n *guest) Write(data []byte) (written int, err error) {
@@ -349,6 +443,7 @@ func follow(s *http.Server) {
 		if n := guestOf(c); n != nil {
 			switch state {
 			case http.StateActive, http.StateHijacked:
+				n.begun.Store(true)
 				n.rests(false)
 			case http.StateIdle:
 				n.rests(true)

@@ -256,11 +256,11 @@ func TestCallsInHand(t *testing.T) {
 
 // Connections that say nothing keep no member out, and neither do a hundred members that come at once from one address.
 func TestStrangersMakeWay(t *testing.T) {
-	f := servertest.Start(t, servertest.Options{Bounds: server.Bounds{Connections: 60, Strangers: 8, Hurry: 500 * time.Millisecond}})
+	f := servertest.Start(t, servertest.Options{Bounds: server.Bounds{Connections: 60, Strangers: 8, Waiting: 200, Hurry: time.Second}})
 	rome := f.Join("rome")
 	rome.HTTP.CloseIdleConnections()
 	var silent []net.Conn
-	for range 50 {
+	for range 20 {
 		c, err := net.Dial("tcp", strings.TrimPrefix(f.URL, "https://"))
 		if err != nil {
 			t.Fatal(err)
