@@ -27,6 +27,10 @@ import (
 // ConnectorName is the object in which an agent's connector keeps its market.
 const ConnectorName = "connector"
 
+// connectorBodies is how much memory the large bodies of a connector's callers may take together, in bytes: its own advertisements, and what
+// others send.
+const connectorBodies = 64 << 20
+
 // connectorTail is after how many events that is folded: it may hold many reservations, and nobody waits for each write.
 const connectorTail = 200
 
@@ -54,7 +58,7 @@ func (a *agent) openShop(ctx context.Context, group *errgroup.Group, cluster str
 		return nil, nil, err
 	}
 	s := &shop{cluster: cluster, key: key, ledger: ledger, market: books, log: log}
-	s.server = server.New(server.Options{Exchange: books, Engine: match.New(), URL: a.ConnectorURL, InForce: s.inForce, Log: log})
+	s.server = server.New(server.Options{Exchange: books, Engine: match.New(), URL: a.ConnectorURL, BodyMemory: connectorBodies, InForce: s.inForce, Log: log})
 	config, err := key.ServerTLS(cluster, s.known(ctx))
 	if err != nil {
 		return nil, nil, err

@@ -22,9 +22,9 @@ func (s *Server) clusterRoutes() {
 	huma.Register(s.api, operation("get-cluster", http.MethodGet, "/clusters/{cluster}", "One cluster"), s.getCluster)
 	huma.Register(s.api, operation("put-card", http.MethodPut, "/clusters/{cluster}/card", "Show a new signed card", noContent, withSource), s.putCard)
 	huma.Register(s.api, operation("put-advertisement", http.MethodPut, "/clusters/{cluster}/advertisement",
-		"Advertise, whole", noContent, large), s.putAdvertisement)
+		"Advertise, whole", noContent, s.large), s.putAdvertisement)
 	huma.Register(s.api, operation("patch-advertisement", http.MethodPatch, "/clusters/{cluster}/advertisement",
-		"Advertise what changed, or renew the lease", noContent, large, unvalidated), s.patchAdvertisement)
+		"Advertise what changed, or renew the lease", noContent, s.large, unvalidated), s.patchAdvertisement)
 }
 
 // listings returns what the caller sees: an operator everything, a member what shows itself to it.

@@ -8,7 +8,8 @@ import (
 
 // What only the package's own tests may use.
 var (
-	Shallow    = shallow
+	CheckShape = checkShape
+	ErrDeep    = errDeep
 	Token      = token
 	ParseToken = parseToken
 	MaxDepth   = maxDepth

@@ -3,6 +3,7 @@ package server_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -14,17 +15,17 @@ import (
 )
 
 // Whatever nests too deep is refused, and nothing else is for that.
-func FuzzShallow(f *testing.F) {
+func FuzzCheckShape(f *testing.F) {
 	for _, seed := range []string{`{}`, `[[[]]]`, `{"a":"[[[[\"[["}`, `"\\"`, "\x00", `[`, string(bytes.Repeat([]byte("["), 30)) + string(bytes.Repeat([]byte("]"), 30))} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if !json.Valid(data) {
-			_ = server.Shallow(data) // must not panic
+			_ = server.CheckShape(data) // must not panic
 			return
 		}
-		if deep := depth(data) > server.MaxDepth; deep != (server.Shallow(data) != nil) {
-			t.Errorf("depth %d: %v", depth(data), server.Shallow(data))
+		if deep := depth(data) > server.MaxDepth; deep != errors.Is(server.CheckShape(data), server.ErrDeep) {
+			t.Errorf("depth %d: %v", depth(data), server.CheckShape(data))
 		}
 	})
 }

@@ -1,8 +1,8 @@
 package server
 
 import (
-	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -14,6 +14,12 @@ import (
 )
 
 const maxDepth = 24
+
+var (
+	errDeep = fmt.Errorf("nested deeper than %d", maxDepth)
+	errRich = fmt.Errorf("would take more than %d bytes of memory once decoded: send fewer values", littleMemory)
+	errNUL  = errors.New("contains a NUL byte")
+)
 
 // jsonFormat reads JSON that is not deeper than any of our payloads, and writes it: what comes and goes most often without reflection.
 func jsonFormat() huma.Format {
@@ -35,7 +41,7 @@ func jsonFormat() huma.Format {
 			return json.NewEncoder(w).Encode(v)
 		},
 		Unmarshal: func(data []byte, v any) error {
-			if err := shallow(data); err != nil {
+			if err := checkShape(data); err != nil {
 				return err
 			}
 			switch v := v.(type) {
@@ -73,30 +79,6 @@ func (r *requestReader) Read(data []byte, into *api.ReservationCreate) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.RequestReader.Read(data, into)
-}
-
-// shallow refuses JSON that nests deeper than maxDepth, before anything is built from it.
-func shallow(data []byte) error {
-	depth, inString := 0, false
-	for i := 0; i < len(data); i++ {
-		switch c := data[i]; {
-		case inString && c == '\\':
-			i++
-		case c == '"':
-			inString = !inString
-		case inString:
-		case c == '{' || c == '[':
-			if depth++; depth > maxDepth {
-				return fmt.Errorf("nested deeper than %d", maxDepth)
-			}
-		case c == '}' || c == ']':
-			depth--
-		}
-	}
-	if bytes.IndexByte(data, 0) >= 0 {
-		return fmt.Errorf("contains a NUL byte")
-	}
-	return nil
 }
 
 // plain refuses numbers with an exponent of more than two digits, such as 1e-99999999, which

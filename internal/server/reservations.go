@@ -48,8 +48,8 @@ func (s *Server) reservationRoutes() {
 	huma.Register(s.api, operation("get-reservation", http.MethodGet, "/reservations/{id}", "One reservation"), s.getReservation)
 	huma.Register(s.api, operation("confirm-reservation", http.MethodPost, "/reservations/{id}/confirm", "The consumer's signed assignment"), s.confirm)
 	huma.Register(s.api, operation("accept-reservation", http.MethodPost, "/reservations/{id}/accept", "The provider's signed acceptance"), s.accept)
-	huma.Register(s.api, operation("refuse-reservation", http.MethodPost, "/reservations/{id}/refuse", "The provider's no, or the consumer's before it signs", large), s.refuse)
-	huma.Register(s.api, operation("adopt-reservation", http.MethodPost, "/reservations/{id}/adopt", "What both parties signed of a reservation that this broker does not know", large), s.adopt)
+	huma.Register(s.api, operation("refuse-reservation", http.MethodPost, "/reservations/{id}/refuse", "The provider's no, or the consumer's before it signs", s.large), s.refuse)
+	huma.Register(s.api, operation("adopt-reservation", http.MethodPost, "/reservations/{id}/adopt", "What both parties signed of a reservation that this broker does not know", s.large), s.adopt)
 	huma.Register(s.api, operation("release-reservation", http.MethodPost, "/reservations/{id}/release", "Either party's signed end, or the seller's word that it takes a contract back"), s.release)
 	huma.Register(s.api, operation("report-progress", http.MethodPost, "/reservations/{id}/progress", "Active (the consumer) or Released (the provider)"), s.progress)
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"log/slog"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"golang.org/x/sync/semaphore"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -38,6 +40,9 @@ type Options struct {
 	Rate float64
 	// Bounds are what one caller may hold open.
 	Bounds Bounds
+	// BodyMemory is how much memory the large bodies of all calls in hand may take together once they are decoded, by estimate, in bytes.
+	// Default 128 MiB: the largest advertisement that the market takes needs about 100 MiB.
+	BodyMemory int64
 	// Caps are the most that one consumer may have. Default: no bound.
 	Caps market.Caps
 	// InForce says whether a document of a cluster is in force in that cluster's own Ledger; a connector, which has that Ledger, sets it
@@ -51,6 +56,7 @@ type Server struct {
 	Options
 	limits  limits
 	held    held
+	bodies  *semaphore.Weighted // bytes of memory
 	mail    mail
 	stalls  stalls
 	lineage string
@@ -70,7 +76,8 @@ func New(o Options) *Server {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	s := &Server{Options: o, limits: limits{rate: o.Rate}, held: held{bounds: o.Bounds.orDefault()}, lineage: o.Exchange.Lineage(), started: o.Exchange.Now()}
+	o.BodyMemory = cmp.Or(o.BodyMemory, bodyMemory)
+	s := &Server{Options: o, limits: limits{rate: o.Rate}, held: held{bounds: o.Bounds.orDefault()}, bodies: semaphore.NewWeighted(o.BodyMemory), lineage: o.Exchange.Lineage(), started: o.Exchange.Now()}
 	mux := http.NewServeMux()
 	s.mux, s.api = mux, newAPI(mux)
 	s.open = map[string]bool{api.Prefix + "/join": true, api.Prefix + "/renew": true, "/openapi.json": true, "/openapi.yaml": true}
@@ -158,8 +165,6 @@ func operation(name, method, path, summary string, more ...func(*huma.Operation)
 func created(o *huma.Operation) { o.DefaultStatus = http.StatusCreated }
 
 func noContent(o *huma.Operation) { o.DefaultStatus = http.StatusNoContent }
-
-func large(o *huma.Operation) { o.MaxBodyBytes = 8 << 20 }
 
 // unvalidated is for hot paths: their bodies are checked by the market alone.
 func unvalidated(o *huma.Operation) { o.SkipValidateBody = true }

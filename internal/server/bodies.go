@@ -1,0 +1,105 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/decoded"
+)
+
+const (
+	// maxLargeBody bounds a body of the operations whose bodies may be large, in bytes.
+	maxLargeBody = 8 << 20
+	// littleMemory is what a body may take once it is decoded without waiting for others, by estimate. It is the bound for the bodies of at
+	// most 64 KiB that all other operations have.
+	littleMemory = 2 << 20
+	// bodyMemory is what all bodies that are in hand may take together, by estimate, unless Options say otherwise.
+	bodyMemory = 128 << 20
+)
+
+// large lets an operation have large bodies. Bodies are decoded without a type before they are validated, so that a few bytes can become
+// hundreds: how much memory each takes is estimated as it is read, and all callers together have one bound.
+func (s *Server) large(o *huma.Operation) {
+	o.MaxBodyBytes = maxLargeBody
+	o.Middlewares = append(o.Middlewares, func(c huma.Context, next func(huma.Context)) {
+		b := &meteredBody{s: s, call: c, body: c.BodyReader()}
+		defer b.let()
+		next(withBody{c, b})
+	})
+}
+
+// humaContext is embedded where a field Context would hide the method.
+type humaContext = huma.Context
+
+// withBody is a call with another reader of its body.
+type withBody struct {
+	humaContext
+	body io.Reader
+}
+
+// BodyReader implements huma.Context.
+func (c withBody) BodyReader() io.Reader { return c.body }
+
+// meteredBody estimates a body as it is read. When all of it was read, it waits until there is memory for it.
+type meteredBody struct {
+	s     *Server
+	call  huma.Context
+	body  io.Reader
+	meter decoded.Meter
+	taken int64
+}
+
+// Read implements io.Reader. Errors: TooLarge, TooManyRequests.
+func (b *meteredBody) Read(into []byte) (int, error) {
+	n, err := b.body.Read(into)
+	b.meter.Read(into[:n])
+	if most := b.s.BodyMemory; b.meter.Cost > most {
+		_, _ = io.Copy(io.Discard, io.LimitReader(b.body, maxLargeBody)) // a caller that still sends hears no answer
+		refused("body_memory")
+		return 0, api.Errorf(api.CodeTooLarge, "the body would take more than %d bytes of memory once decoded", most).At("body").
+			Fix("send fewer values at once")
+	}
+	if errors.Is(err, io.EOF) && b.meter.Cost > littleMemory && b.taken == 0 {
+		if wait := b.take(); wait != nil {
+			return 0, wait
+		}
+	}
+	return n, err
+}
+
+// take waits for the memory that the body takes. Errors: TooManyRequests.
+func (b *meteredBody) take() error {
+	ctx, cancel := context.WithTimeout(b.call.Context(), b.s.Bounds.orDefault().Patience)
+	defer cancel()
+	if err := b.s.bodies.Acquire(ctx, b.meter.Cost); err != nil {
+		refused("body_memory")
+		b.call.SetHeader("Retry-After", "1")
+		return api.Errorf(api.CodeTooManyRequests, "large bodies of other callers take all the memory that is for them: %d bytes", b.s.BodyMemory).
+			Fix("send it again later")
+	}
+	b.taken = b.meter.Cost
+	return nil
+}
+
+// let gives the memory back.
+func (b *meteredBody) let() { b.s.bodies.Release(b.taken) }
+
+// checkShape refuses JSON that nests deeper than maxDepth, and small bodies that would take much memory, before anything is built from it.
+// The error says which.
+func checkShape(data []byte) error {
+	var m decoded.Meter
+	m.Read(data)
+	switch {
+	case m.Depth > maxDepth:
+		return errDeep
+	case m.Null:
+		return errNUL
+	case len(data) <= largeBody && m.Cost > littleMemory: // what is longer was bounded as it was read
+		return errRich
+	}
+	return nil
+}
