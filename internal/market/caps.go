@@ -84,11 +84,14 @@ func (s *State) take(old, r *Reservation) {
 // outsized says why a consumer may not have so many bytes more in the market, or nil.
 func (s *State) outsized(consumer string, all Caps, more int64) error {
 	_, has := s.capsOf(consumer, all)
+	if p := s.parties[consumer]; p != nil {
+		has.bytes += p.unheardBytes
+	}
 	if all.Bytes == 0 || has.bytes+more <= all.Bytes {
 		return nil
 	}
-	return api.Errorf(api.CodeCapReached, "what cluster %s has pending, held and reserved takes %d KiB, %d KiB more are asked for, and it may have %d KiB",
-		consumer, has.bytes>>10, (more+1023)>>10, all.Bytes>>10).Fix("release something, make requests that say less, or ask the operator for a larger --max-bytes")
+	return api.Errorf(api.CodeCapReached, "what cluster %s has pending, held and reserved, or released without its provider's answer, takes %d KiB, %d KiB more are asked for, and it may have %d KiB",
+		consumer, has.bytes>>10, (more+1023)>>10, all.Bytes>>10).Fix("release something, make requests that say less, or ask the operator for a larger --max-bytes, or to remove providers that are gone")
 }
 
 // capped says why a consumer may not have so many reservations more, and so much more, or nil. What the

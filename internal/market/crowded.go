@@ -4,7 +4,8 @@ import "slices"
 
 // What is over is kept for [Retention], so that a repeat gets the same answer and a party that was away learns how it ended. All that a
 // broker keeps of one consumer takes maxKeptBytes at most, or minEndedBytes more than what is not over: beyond that the oldest of what
-// is over is forgotten early.
+// is over is forgotten early. Never so an end that a provider may not have heard of (RememberUntil): without it the provider's documents
+// would bring the reservation back. Those count against the cap on bytes, as what is not over does.
 const (
 	maxKeptBytes  = 24 << 20
 	minEndedBytes = 4 << 20
@@ -26,7 +27,7 @@ func (s *State) isCrowded(consumer string) bool {
 	if t := s.taken[consumer]; t != nil {
 		live = t.bytes
 	}
-	return p.bytes > max(minEndedBytes, maxKeptBytes-live)
+	return p.bytes > max(minEndedBytes, maxKeptBytes-live-p.unheardBytes)
 }
 
 // calm drops those of crowded of whom enough was forgotten.

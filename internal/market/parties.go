@@ -46,7 +46,7 @@ func (s *State) with(cluster string, after uint64) []*Reservation {
 	if p == nil {
 		return nil
 	}
-	return merged(s.since(&p.live, after), merged(s.since(&p.ended, after), s.since(&p.provided, after)))
+	return merged(merged(s.since(&p.live, after), s.since(&p.unheard, after)), merged(s.since(&p.ended, after), s.since(&p.provided, after)))
 }
 
 func merged(a, b []*Reservation) []*Reservation {
@@ -69,10 +69,20 @@ func merged(a, b []*Reservation) []*Reservation {
 // party is what a cluster takes part in, so that nobody has to look through all that is over to find what is not.
 type party struct {
 	live changes
-	// ended is what is over of what it consumed, provided what is over of what it provided.
-	ended, provided changes
-	// bytes is about how much memory those of ended take.
-	bytes int64
+	// ended is what is over of what it consumed, provided what is over of what it provided. unheard is what is over of what it consumed
+	// and its provider may not know yet: see [State.unfreed].
+	ended, unheard, provided changes
+	// bytes is about how much memory those of ended take, unheardBytes those of unheard.
+	bytes, unheardBytes int64
+}
+
+// weigh adds, or takes away, what a reservation that is over takes of its consumer's.
+func (p *party) weigh(r *Reservation, sign int64) {
+	if r.RememberUntil != 0 {
+		p.unheardBytes += sign * r.Bytes
+	} else {
+		p.bytes += sign * r.Bytes
+	}
 }
 
 // changes lists reservations in the order in which they last changed. An entry is void once its reservation has changed again or is gone.
@@ -90,7 +100,9 @@ type change struct {
 
 // listsOf returns the lists in which a record belongs.
 func (s *State) listsOf(r *Reservation) (out [2]*changes) {
-	if c := s.party(r.Consumer); r.State.Over() {
+	if c := s.party(r.Consumer); r.State.Over() && r.RememberUntil != 0 {
+		out[0] = &c.unheard
+	} else if r.State.Over() {
 		out[0] = &c.ended
 	} else {
 		out[0] = &c.live
@@ -126,7 +138,7 @@ func (s *State) index(old, r *Reservation) {
 			}
 		}
 		if old.State.Over() {
-			s.party(old.Consumer).bytes -= old.Bytes
+			s.party(old.Consumer).weigh(old, -1)
 		}
 	}
 	if r != nil {
@@ -136,13 +148,13 @@ func (s *State) index(old, r *Reservation) {
 			}
 		}
 		if r.State.Over() {
-			s.party(r.Consumer).bytes += r.Bytes
+			s.party(r.Consumer).weigh(r, 1)
 		}
 		s.crowd(r.Consumer)
 	}
 	if old != nil {
 		for _, cluster := range []string{old.Consumer, old.Provider} {
-			if p := s.parties[cluster]; p != nil && p.live.valid+p.ended.valid+p.provided.valid == 0 {
+			if p := s.parties[cluster]; p != nil && p.live.valid+p.ended.valid+p.unheard.valid+p.provided.valid == 0 {
 				delete(s.parties, cluster)
 			}
 		}
@@ -211,7 +223,7 @@ func (s *State) since(list *changes, after uint64) []*Reservation {
 	return out
 }
 
-// oldest returns what has been over for longest of what a cluster consumed, or nil. Only a market that forgets it may call it.
+// oldest returns what has been over for longest of what a cluster consumed, without what its provider may not know yet; or nil. Only a market that forgets it may call it.
 func (s *State) oldest(cluster string) *Reservation {
 	p := s.parties[cluster]
 	if p == nil {

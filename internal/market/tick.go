@@ -46,10 +46,12 @@ func (c Tick) decide(s *State, now Time) (Outcome, error) {
 
 // unfreed is what follows when a provider does not say that nothing of a reservation is left: its consumer has it no more, and nothing of
 // it counts against the consumer's caps. What the provider lists in its advertisement counts at the provider as before. A provider that comes
-// back must still hear of the end, so the broker remembers it until the provider ends it by itself.
+// back must still hear of the end, so the broker remembers it until the provider ends it by itself, whatever else is forgotten early. It
+// forgets only what nobody needs for that.
 func (s *State) unfreed(r *Reservation, now Time) Outcome {
 	if s.Self == "" {
 		r.RememberUntil = r.EndsAt().plus(SkewGrace)
+		r.Request, r.Plans, r.Tried = nil, nil, nil
 	}
 	return over(r, api.Released, r.Reason, notFreed, now)
 }

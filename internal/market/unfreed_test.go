@@ -1,6 +1,7 @@
 package market_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -44,6 +45,93 @@ func TestAProviderThatNeverFrees(t *testing.T) {
 	d.pass(30 * 24 * time.Hour)
 	if r := d.state.Reservation("r"); r != nil {
 		t.Errorf("it is remembered for ever: %s", dump(r))
+	}
+}
+
+// An end that a provider has not heard of does not make way for others: not for what is cancelled, and not for further such ends,
+// which the cap on bytes bounds.
+func TestAnEndThatIsNotHeardIsNotForgotten(t *testing.T) {
+	d := newDesk(t)
+	s, now := d.state, d.now
+	offers := func(cluster string, number int64) {
+		t.Helper()
+		all := resources("cpu", "8")
+		m, err := market.Measure(api.Measurement{Sequence: api.Sequence{Incarnation: 1, Number: number}, Terms: &api.Terms{},
+			Pools: map[string]api.Pool{"general": {Capacity: all, Allocatable: all, Shared: all}}})
+		if err == nil {
+			err = s.Observe(cluster, m, now, true)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	do := func(c market.Command) error {
+		t.Helper()
+		out, err := market.Decide(s, c, now)
+		for err == nil && len(out.Events) > 0 {
+			for _, e := range out.Events {
+				s.Apply(e)
+			}
+			out, err = market.Decide(s, market.Tick{}, now)
+		}
+		return err
+	}
+	must := func(c market.Command) {
+		t.Helper()
+		if err := do(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bind := func(id string) (*market.Hold, error) {
+		h := request(id, 1)
+		h.Key, h.Caps.Bytes = "key-"+id, 64<<10
+		h.Candidates, h.Duration = []string{"rome"}, 365*24*time.Hour
+		if err := do(h); err != nil {
+			return h, err
+		}
+		must(market.Confirm{ID: id, Consumer: "paris", Generation: 1, Document: "assignment"})
+		must(market.Accept{ID: id, Provider: "rome", Generation: 1, Document: "acceptance"})
+		must(market.Release{ID: id, By: "paris", Generation: 1, Reason: api.ReasonReleased, Document: "end"})
+		return h, nil
+	}
+	anHourPasses := func() {
+		now += int64Time(market.FreeTime)
+		must(market.Tick{})
+	}
+	h, err := bind("r")
+	if err != nil {
+		t.Fatal(err)
+	}
+	until := s.Reservation("r").Until
+	anHourPasses()
+	if out, err := market.Decide(s, h, now); err != nil || out.Reservation.ID != "r" || out.Reservation.State != api.Released || len(out.Events) > 0 {
+		t.Errorf("its request, once more: %s, %v", dump(out.Reservation), err)
+	}
+	offers("milan", 2)
+	for i := range 800 {
+		id := fmt.Sprint("x-", i)
+		must(large(id))
+		must(market.Release{ID: id, By: "paris", Generation: 1})
+	}
+	if s.Kept().Early == 0 {
+		t.Fatal("nothing was forgotten early")
+	}
+	ended := 0
+	for ; err == nil && ended < 100; ended++ {
+		offers("rome", int64(2+ended))
+		_, err = bind(fmt.Sprint("y-", ended))
+		anHourPasses()
+	}
+	if api.CodeOf(err) != api.CodeCapReached || ended < 5 || ended > 60 {
+		t.Errorf("%d more ends are not heard of, and then: %v", ended, err)
+	}
+	if got := s.Of("rome", 0); len(got) < 5 || got[0].ID != "r" || s.Of("paris", 0)[0].ID != "r" {
+		t.Errorf("rome hears of %d", len(got))
+	}
+	back := market.Adopt{Assignment: api.Assignment{Protocol: 1, Reservation: "r", Generation: 1, Consumer: "paris", Provider: "rome", Pool: api.GeneralPool,
+		Until: until.Meta()}, Size: cpu(1), Document: "assignment", Acceptance: "acceptance"}
+	if out, err := market.Decide(s, back, now); err != nil || out.Reservation.State != api.Released || out.Reservation.End != "end" {
+		t.Errorf("rome shows it: %s, %v", dump(out.Reservation), err)
 	}
 }
 
