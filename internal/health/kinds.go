@@ -28,6 +28,8 @@ var (
 	// Lending.
 	PoliciesMissing      = Kind{"PoliciesMissing", bad, "The admission policies that keep consumers to what they reserved are not in force: nothing is granted until they are."}
 	ClusterIDCollides    = Kind{"ClusterIDCollides", bad, "A consumer's cluster ID is a user or group that has rights here, which Liqo would give to that cluster, or ends the name of a namespace of the cluster itself. It is not peered with."}
+	ConsumersCrowded     = Kind{"ConsumersCrowded", warn, "The list of brokered consumers, by which the admission policies know them, takes 60 % of its space or more: 1.3 MB, some 3,000 consumers of one pool. When it is full no further cluster is peered with."}
+	SecretOfLiqo         = Kind{"SecretOfLiqo", bad, "A Secret in a namespace that was mapped for a consumer has a label on which Liqo acts, with its own rights. A consumer can have written it before the admission policies were there."}
 	APIServerProxy       = Kind{"ApiServerProxyMissing", bad, "Consumers are to reach this cluster's API server through the network only (`apiServerAccess: network`), and there is no way: nobody can borrow here."}
 	NothingShared        = Kind{"NothingShared", info, "There is no SharingPolicy in force: the cluster only borrows."}
 	Overcommitted        = Kind{"Overcommitted", warn, "More is reserved of this cluster than it has. Nothing new is placed here; what is reserved stays."}
@@ -60,7 +62,7 @@ var (
 var Kinds = []Kind{
 	LiqoMissing, LiqoUntested, LiqoUnknown, LiqoModuleOff, LiqoKeyUnusable, LiqoWebhookDown, LimitsNotEnforced, DefaultClassOpen, APIServerLocal, APIServerUnknown,
 	APIServerSilent, TolerationSeconds, WouldOffloadOthers,
-	PoliciesMissing, ClusterIDCollides, APIServerProxy, NothingShared, Overcommitted, NotCovered, FieldIgnored, ResourcePluginSilent, AboveResourcePlugin,
+	PoliciesMissing, ClusterIDCollides, ConsumersCrowded, SecretOfLiqo, APIServerProxy, NothingShared, Overcommitted, NotCovered, FieldIgnored, ResourcePluginSilent, AboveResourcePlugin,
 	KeyChanged, KeyUnconfirmed, VersionSkew, MixedPeering, LegacyAccounting, PeeringStuck,
 	BrokerUnreachable, WithoutBroker, GoesOn, CertificateExpiring, CertificateExpired, ClockSkew, LedgerCrowded, RightsMissing, NotChecked,
 }

@@ -77,6 +77,36 @@ func TestTheListOfConsumersIsGone(t *testing.T) {
 	}
 }
 
+// A Secret with a label on which Liqo acts, which a consumer left before the policies were there, is not changed any more. It can be deleted, and
+// lose the label.
+func TestASecretFromBefore(t *testing.T) {
+	w := start(t)
+	c := w.mustAs(t, kubeletOf("rome", user))
+	for key, value := range map[string]string{"liqo.io/identity-type": "ControlPlane", "liqo.io/webhook": "true", "networking.liqo.io/gateway-resource": "true"} {
+		s := honest("secrets", "left").(*corev1.Secret)
+		s.Labels[key] = value
+		if err := w.admin.Create(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		changed := s.DeepCopy()
+		changed.Data["kubeconfig"] = []byte("users: []")
+		if err := c.Update(t.Context(), changed, kube.DryRunAll); !isRefusal(err, "of Liqo's labels") {
+			t.Errorf("%s: it is changed: %v", key, err)
+		}
+		if err := c.Patch(t.Context(), changed, kube.MergeFrom(s), kube.DryRunAll); !isRefusal(err, "of Liqo's labels") {
+			t.Errorf("%s: it is patched: %v", key, err)
+		}
+		without := s.DeepCopy()
+		delete(without.Labels, key)
+		if err := c.Update(t.Context(), without, kube.DryRunAll); err != nil {
+			t.Errorf("%s: it cannot lose the label: %v", key, err)
+		}
+		if err := c.Delete(t.Context(), s); err != nil {
+			t.Errorf("%s: it cannot be deleted: %v", key, err)
+		}
+	}
+}
+
 // Until a namespace is guarded, nothing is made in it: it has no quota yet, so that what is made there would stay uncounted. Where it is,
 // the same is let in.
 func TestANamespaceThatIsNotGuarded(t *testing.T) {

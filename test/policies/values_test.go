@@ -266,7 +266,7 @@ func ephemeral(s *corev1.PodSpec) *corev1.PersistentVolumeClaimSpec {
 }
 
 func accountFor(resource string) account {
-	if resource == "namespacemaps" || resource == "renews" {
+	if resource == "namespacemaps" || resource == "renews" || resource == "resourceslices" {
 		return controlPlaneOf("rome")
 	}
 	return kubeletOf("rome", user)

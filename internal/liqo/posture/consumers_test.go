@@ -2,6 +2,7 @@ package posture
 
 import (
 	"maps"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,6 +10,8 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/health"
 	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
 )
 
@@ -54,4 +57,86 @@ func TestConsumers(t *testing.T) {
 	says(p.List(t.Context(), "rome", nil, []Slice{slow}), map[string]string{"rome.at": "milan", "rome": "brokered, limits", "rome.slices": "slow=8", "user-s.of": "rome"})
 	says(p.List(t.Context(), "rome", no, []Slice{slow}), map[string]string{"rome.at": "milan", "rome": "brokered", "rome.annotations": "a.example/x,b.example/y", "rome.slices": "slow=8", "user-s.of": "rome"})
 	says(p.Unlist(t.Context(), "rome"), map[string]string{})
+}
+
+// Each consumer is told which others have IDs that end like its own, also those that come and go later.
+func TestOthersThatEndLikeIt(t *testing.T) {
+	p, data := listed(t)
+	for _, id := range []string{"rome", "x-rome", "y-x-rome", "romex", "oslo"} {
+		if err := p.List(t.Context(), id, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ofOthers := func() map[string]string {
+		all := data()
+		maps.DeleteFunc(all, func(key, _ string) bool { return !strings.HasSuffix(key, others) })
+		return all
+	}
+	if got, want := ofOthers(), map[string]string{"rome.others": "-x-rome,-y-x-rome", "x-rome.others": "-y-x-rome"}; !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if err := p.Unlist(t.Context(), "y-x-rome"); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := ofOthers(), map[string]string{"rome.others": "-x-rome"}; !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if err := p.Unlist(t.Context(), "rome"); err != nil {
+		t.Fatal(err)
+	}
+	if got := ofOthers(); len(got) > 0 {
+		t.Errorf("%v", got)
+	}
+}
+
+// The list does not grow beyond what Kubernetes keeps; what is in it goes on, changes and ends.
+func TestTheListIsFull(t *testing.T) {
+	p, data := listed(t)
+	places := &Places{StorageClasses: []string{strings.Repeat("x", MaxList/4)}}
+	for _, id := range []string{"a", "b", "c"} {
+		if err := p.List(t.Context(), id, nil, []Slice{{Name: "s", User: "user-" + id, Places: places}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.List(t.Context(), "d", nil, []Slice{{Name: "s", User: "user-d", Places: places}}); api.CodeOf(err) != api.CodeCapReached || data()["d"] != "" {
+		t.Errorf("%v", err)
+	}
+	if err := p.List(t.Context(), "a", nil, []Slice{{Name: "s", User: "user-a", Places: &Places{}}}); err != nil {
+		t.Error(err)
+	}
+	if err := p.List(t.Context(), "d", nil, []Slice{{Name: "s", User: "user-d", Places: places}}); err != nil {
+		t.Error(err)
+	}
+	found, err := (&Inspection{Reader: p.Reader, Lends: true, Namespace: "bourse"}).list(t.Context())
+	if err != nil || len(found) != 1 || found[0].Code != health.ConsumersCrowded.Code {
+		t.Errorf("%v %v", found, err)
+	}
+	for _, id := range []string{"b", "c", "d"} {
+		if err := p.Unlist(t.Context(), id); err != nil {
+			t.Error(err)
+		}
+	}
+	if found, err := (&Inspection{Reader: p.Reader, Lends: true, Namespace: "bourse"}).list(t.Context()); err != nil || len(found) > 0 {
+		t.Errorf("%v %v", found, err)
+	}
+}
+
+// listed are policies with an empty list, and what is in it.
+func listed(t *testing.T) (*Policies, func() map[string]string) {
+	t.Helper()
+	c, err := client.New(kubeapi.New(kubeapi.Options{}).Config(), client.Options{Scheme: clientgoscheme.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "bourse", Name: consumers}}
+	if err := c.Create(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	return &Policies{Known: c, Reader: c, Writer: c, Namespace: "bourse", Cluster: "milan"}, func() map[string]string {
+		var now corev1.ConfigMap
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(m), &now); err != nil {
+			t.Fatal(err)
+		}
+		return now.Data
+	}
 }

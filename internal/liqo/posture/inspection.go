@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
@@ -21,6 +22,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/health"
 	"github.com/bourse-dev/bourse/internal/liqo"
+	"github.com/bourse-dev/bourse/internal/liqo/guard"
 	"github.com/bourse-dev/bourse/internal/liqo/offload"
 	"github.com/bourse-dev/bourse/internal/liqo/peering"
 )
@@ -63,7 +65,8 @@ func (i *Inspection) Problems(ctx context.Context) []api.Problem {
 		of string
 		do func(context.Context) ([]api.Problem, error)
 	}{
-		{"Liqo's installation", i.installation}, {"Liqo's key", i.key}, {"the admission policies", i.policies}, {"Liqo's webhook", i.webhook},
+		{"Liqo's installation", i.installation}, {"Liqo's key", i.key}, {"the admission policies", i.policies}, {"the list of consumers", i.list},
+		{"Secrets of consumers", i.secrets}, {"Liqo's webhook", i.webhook},
 		{"namespaces that are offloaded", i.namespaces}, {"pods on virtual nodes", i.tolerations}, {"the peerings", i.peerings},
 	} {
 		found, err := check.do(ctx)
@@ -157,6 +160,64 @@ func (i *Inspection) policies(ctx context.Context) (found []api.Problem, err err
 		return []api.Problem{health.PoliciesMissing.Of("", e.Remedy, "%s", e.Detail)}, nil
 	}
 	return nil, err
+}
+
+// list looks how full the list of brokered consumers is.
+func (i *Inspection) list(ctx context.Context) ([]api.Problem, error) {
+	if !i.Lends || i.Before {
+		return nil, nil
+	}
+	var m corev1.ConfigMap
+	if err := i.Reader.Get(ctx, client.ObjectKey{Namespace: i.Namespace, Name: consumers}, &m); err != nil {
+		return nil, client.IgnoreNotFound(err) // the policies say that it is missing
+	}
+	if size := sizeOf(m.Data); size > MaxList*6/10 {
+		return []api.Problem{health.ConsumersCrowded.Of("ConfigMap "+consumers, "lend to fewer clusters, or close peerings that are not needed", "it takes %d bytes of at most %d", size, MaxList)}, nil
+	}
+	return nil, nil
+}
+
+// secrets finds those of consumers on which Liqo acts. An agent does not look: it would need the right to read all Secrets.
+func (i *Inspection) secrets(ctx context.Context) (found []api.Problem, err error) {
+	if !i.Before || !i.Lends {
+		return nil, nil
+	}
+	var namespaces corev1.NamespaceList
+	if err := i.Lists.List(ctx, &namespaces, client.HasLabels{consts.RemoteClusterID}); err != nil {
+		return nil, err
+	}
+	for _, ns := range namespaces.Items {
+		if !guard.Mapped(&ns) {
+			continue
+		}
+		var all metav1.PartialObjectMetadataList
+		all.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
+		if err := i.Reader.List(ctx, &all, client.InNamespace(ns.Name)); err != nil {
+			return found, err
+		}
+		for _, s := range all.Items {
+			if acted := labelsOfLiqo(s.Labels); len(acted) > 0 {
+				found = append(found, health.SecretOfLiqo.Of("Secret "+s.Namespace+"/"+s.Name, fmt.Sprintf("look who made it, and delete it: kubectl -n %s delete secret %s", s.Namespace, s.Name),
+					"cluster %s can have written it, and it has labels on which Liqo acts: %s", liqo.Peer(&ns), strings.Join(acted, ", ")))
+			}
+		}
+	}
+	return found, nil
+}
+
+// ownLabels are those that Liqo's virtual kubelet sets on Secrets, as policy bourse-reflected has them.
+var ownLabels = []string{"offloading.liqo.io/origin", "offloading.liqo.io/destination", "offloading.liqo.io/nodename", "offloading.liqo.io/service-account-name"}
+
+// labelsOfLiqo are those of a Secret beyond these.
+func labelsOfLiqo(all map[string]string) (found []string) {
+	for key := range all {
+		domain, _, _ := strings.Cut(key, "/")
+		if (domain == "liqo.io" || strings.HasSuffix(domain, ".liqo.io")) && !slices.Contains(ownLabels, key) {
+			found = append(found, key)
+		}
+	}
+	slices.Sort(found)
+	return found
 }
 
 // webhook asks Liqo's webhook by a dry run of what it always lets pass.

@@ -137,6 +137,22 @@ func TestInspection(t *testing.T) {
 			identity(all, authv1beta1.ControlPlaneIdentityType, liqo.Managed())
 			identity(all, authv1beta1.ResourceSliceIdentityType, nil)
 		}, ""},
+		"a Secret on which Liqo acts": {func(i *Inspection, all map[string]client.Object) {
+			secretOfMilan(all, map[string]string{"liqo.io/identity-type": "ControlPlane", "offloading.liqo.io/origin": "milan"})
+			i.Before = true
+		}, "SecretOfLiqo"},
+		"one that Liqo reflects": {func(i *Inspection, all map[string]client.Object) {
+			secretOfMilan(all, map[string]string{"offloading.liqo.io/origin": "milan", "app": "web"})
+			i.Before = true
+		}, ""},
+		"one in a tenant's namespace": {func(i *Inspection, all map[string]client.Object) {
+			secretOfMilan(all, map[string]string{"liqo.io/identity-type": "ControlPlane"})
+			all["namespace"].SetAnnotations(nil)
+			i.Before = true
+		}, ""},
+		"what an agent may not read": {func(_ *Inspection, all map[string]client.Object) {
+			secretOfMilan(all, map[string]string{"liqo.io/identity-type": "ControlPlane"})
+		}, ""},
 		"no Liqo": {func(i *Inspection, _ map[string]client.Object) {
 			i.Installed = func() (bool, error) { return false, nil }
 		}, "-DefaultClassOpen LiqoMissing"},
@@ -170,6 +186,13 @@ func TestInspection(t *testing.T) {
 			}
 		})
 	}
+}
+
+func secretOfMilan(all map[string]client.Object, labels map[string]string) {
+	all["namespace"] = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: "demo-milan", Labels: map[string]string{consts.RemoteClusterID: "milan"}, Annotations: map[string]string{consts.RemoteNamespaceManagedByAnnotationKey: "x/y"},
+	}}
+	all["secret"] = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-milan", Name: "left", Labels: labels}}
 }
 
 func isPolicy(name string, _ client.Object) bool {

@@ -53,13 +53,17 @@ const (
 	// consumers is the ConfigMap that names the brokered consumers, one key for each, as "CONSUMER.slices" the slices that
 	// each may have with the lengths of their certificate requests, as "CONSUMER.at" this cluster, as Liqo names by it what the consumer
 	// has once here, as "CONSUMER.annotations" the keys that its Services may have
-	// besides, and for the user of each slice as "USER.of" whose it is, as "USER.nodes", "USER.tolerates", "USER.storage" and "USER.runtimes"
+	// besides, as "CONSUMER.others" the endings of the names of namespaces that are another's whose ID ends like its own, and for the user of each slice as "USER.of" whose it is, as "USER.nodes", "USER.tolerates", "USER.storage" and "USER.runtimes"
 	// the Places of its pods. A cluster ID, and a user, has no dot.
 	consumers   = "bourse-consumers"
 	of          = ".of"
 	slicesOf    = ".slices"
 	at          = ".at"
 	annotations = ".annotations"
+	others      = ".others"
+
+	// MaxList is how many bytes of keys and values the list of consumers takes in, some 3,000 consumers of one pool: Kubernetes takes in 1.5 MB.
+	MaxList = 1_300_000
 )
 
 // places are what is said of the pods of a user.
@@ -252,6 +256,7 @@ func forget(data map[string]string, consumer string) {
 	delete(data, consumer+slicesOf)
 	delete(data, consumer+annotations)
 	delete(data, consumer+at)
+	delete(data, consumer+others)
 	for key, value := range data {
 		if user, found := strings.CutSuffix(key, of); found && value == consumer {
 			delete(data, key)
@@ -287,8 +292,44 @@ func (p *Policies) change(ctx context.Context, change func(map[string]string)) e
 		m.Data = map[string]string{}
 	}
 	change(m.Data)
+	listOthers(m.Data)
+	if size := sizeOf(m.Data); size > MaxList && size > sizeOf(before.Data) {
+		return api.Errorf(api.CodeCapReached, "ConfigMap %s, which lists the brokered consumers, would take %d bytes of at most %d", consumers, size, MaxList).
+			Fix("lend to fewer clusters, or in fewer pools; close peerings that are not needed: kubectl -n %s get peerings", p.Namespace)
+	}
 	if equality.Semantic.DeepEqual(before.Data, m.Data) {
 		return nil
 	}
 	return p.Patch(ctx, &m, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}
+
+// listOthers says of each consumer which others have IDs that end like its own: their namespaces end so, too.
+func listOthers(data map[string]string) {
+	endings := map[string][]string{}
+	for id := range data {
+		if strings.Contains(id, ".") {
+			continue
+		}
+		for i := range id {
+			if shorter := id[i+1:]; id[i] == '-' && data[shorter] != "" {
+				endings[shorter] = append(endings[shorter], "-"+id)
+			}
+		}
+	}
+	for id := range data {
+		if consumer, found := strings.CutSuffix(id, others); found && endings[consumer] == nil {
+			delete(data, id)
+		}
+	}
+	for consumer, all := range endings {
+		sort.Strings(all)
+		data[consumer+others] = strings.Join(all, ",")
+	}
+}
+
+func sizeOf(data map[string]string) (bytes int) {
+	for key, value := range data {
+		bytes += len(key) + len(value)
+	}
+	return bytes
 }
