@@ -42,6 +42,10 @@ func newFair(t *testing.T, change ...func(*fair)) *fair {
 	t.Cleanup(func() { stop(); _ = f.Stop() })
 	for _, m := range f.Members {
 		f.until("the agent of "+m.Name+" listens", func() bool { _, err := m.People.Status(t.Context()); return err == nil })
+		f.until("the broker has the card of "+m.Name, func() bool {
+			c, err := f.Operator.Cluster(t.Context(), m.Name)
+			return err == nil && c.Payload.Card != ""
+		})
 	}
 	f.until("milan's offer is in rome's catalog, with something left", func() bool {
 		l, err := f.rome.People.Offer(t.Context(), "milan", "web")
