@@ -6,13 +6,16 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
+	"unsafe"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/decoded"
 	"github.com/bourse-dev/bourse/internal/journal"
 )
 
@@ -45,6 +48,9 @@ type copied struct {
 	Offers map[string][]listing `json:"offers"`
 
 	next    map[string][]listing // of a telling of everything that has not ended
+	sizes   map[string]int       // of Offers, or of next where there is one: in bytes of memory, by seller
+	bytes   int                  // the sum of sizes
+	less    bool                 // more was shown than is kept
 	changed bool
 	live    bool // heard since it was last lost
 }
@@ -56,6 +62,17 @@ const (
 	// entire asks for the catalog from the beginning.
 	entire = "all"
 )
+
+// Bounds on the copy of what one broker or connector shows, in bytes of memory, by estimate. Without them it could fill the agent's memory.
+// One telling of everything is kept beside the last one until it ends, so that a copy may take twice as much meanwhile.
+const brokerShows, connectorShows = 32 << 20, 16 << 20
+
+func maxShown(via string) int {
+	if isBroker(via) {
+		return brokerShows
+	}
+	return connectorShows
+}
 
 func newCatalogs(kept journal.Journal, log *slog.Logger) *catalogs {
 	return &catalogs{kept: kept, log: log, news: make(chan struct{}, 1), from: map[string]*copied{}}
@@ -74,6 +91,7 @@ func (c *catalogs) load(ctx context.Context) {
 	}
 	for via, one := range from {
 		if one != nil && one.Offers != nil {
+			one.measure()
 			c.from[via] = one
 		}
 	}
@@ -199,12 +217,13 @@ func (c *catalogs) hear(f *feed, e api.WatchEvent) {
 			one = &copied{Offers: map[string][]listing{}}
 			c.from[f.via] = one
 		}
-		if one.next = nil; e.Complete {
+		if one.drop(); e.Complete {
 			one.next = map[string][]listing{}
+			one.sizes, one.bytes, one.less = nil, 0, false
 		}
 	case api.WatchSeller:
 		if one != nil {
-			one.take(e.Seller)
+			one.take(e.Seller, maxShown(f.via))
 		}
 	case api.WatchBookmark:
 		if one == nil {
@@ -213,7 +232,9 @@ func (c *catalogs) hear(f *feed, e api.WatchEvent) {
 		if one.next != nil {
 			one.Offers, one.next, one.changed = one.next, nil, true
 		}
-		one.Token, one.AsOf, one.live = e.Token, metav1.Now(), true
+		if one.Token, one.AsOf, one.live = e.Token, metav1.Now(), true; one.less {
+			one.Token = "" // this is not all
+		}
 		if one.changed {
 			one.changed = false
 			c.tell()
@@ -221,8 +242,8 @@ func (c *catalogs) hear(f *feed, e api.WatchEvent) {
 	}
 }
 
-// take puts what a seller shows in place of what it showed.
-func (o *copied) take(s *api.Stall) {
+// take puts what a seller shows in place of what it showed. What goes beyond most bytes of all sellers is left out.
+func (o *copied) take(s *api.Stall, most int) {
 	offers := o.Offers
 	if o.next != nil {
 		offers = o.next
@@ -240,15 +261,58 @@ func (o *copied) take(s *api.Stall) {
 		next = append(next, was...)
 		fallthrough
 	default:
+		if s.Part == 0 {
+			o.bytes -= o.sizes[s.Cluster]
+			delete(o.sizes, s.Cluster)
+		}
 		for _, l := range s.Offers {
-			if l.Payload.Seller == s.Cluster && l.ID == s.Cluster+"/"+l.Payload.Name {
-				next = append(next, l)
+			if l.Payload.Seller != s.Cluster || l.ID != s.Cluster+"/"+l.Payload.Name {
+				continue
 			}
+			size := memoryOf(&l)
+			if o.bytes+size > most {
+				o.less = true
+				continue
+			}
+			if o.sizes == nil {
+				o.sizes = map[string]int{}
+			}
+			o.sizes[s.Cluster] += size
+			o.bytes += size
+			next = append(next, l)
 		}
 	}
 	if offers[s.Cluster] = next; len(next) == 0 {
 		delete(offers, s.Cluster)
 	}
+}
+
+// drop forgets a telling of everything that has not ended.
+func (o *copied) drop() {
+	if o.next != nil {
+		o.next = nil
+		o.measure()
+	}
+}
+
+// measure reckons anew what the offers take.
+func (o *copied) measure() {
+	o.sizes, o.bytes = map[string]int{}, 0
+	for seller, offers := range o.Offers {
+		for i := range offers {
+			o.sizes[seller] += memoryOf(&offers[i])
+		}
+		o.bytes += o.sizes[seller]
+	}
+}
+
+// memoryOf estimates how much memory an offer takes, in bytes.
+func memoryOf(l *listing) int {
+	data, err := json.Marshal(l)
+	if err != nil {
+		return math.MaxInt32 // no broker shows it
+	}
+	return int(decoded.Cost(data)) + int(unsafe.Sizeof(*l))
 }
 
 // lost has the time be kept until which what a feed showed was so: once, however often it is tried in vain then.
@@ -259,7 +323,8 @@ func (c *catalogs) lost(f *feed) {
 	if one == nil {
 		return
 	}
-	if one.next, one.changed = nil, false; one.live {
+	one.drop()
+	if one.changed = false; one.live {
 		one.live = false
 		c.tell()
 	}

@@ -143,3 +143,65 @@ func TestLargeCatalogs(t *testing.T) {
 		t.Errorf("it goes on from %q", token)
 	}
 }
+
+// However much a connector shows, in one telling or in many, with or without an end, the copy of it is bounded and says that it is not all.
+func TestCatalogCopiesAreBounded(t *testing.T) {
+	f := &feed{via: "milan", borrower: &consumer.Borrower{Cluster: "rome"}}
+	c := newCatalogs(memory.New(), slog.New(slog.DiscardHandler))
+	number := 0
+	flood := func() {
+		var names []string
+		for range 500 {
+			number++
+			names = append(names, fmt.Sprint("offer-", number))
+		}
+		e := stallOf("milan", names...)
+		for part := range 40 {
+			e.Seller.Part = part
+			c.hear(f, e)
+		}
+	}
+	whole, news, end := api.WatchEvent{Type: api.WatchCatalog, Complete: true}, api.WatchEvent{Type: api.WatchCatalog}, api.WatchEvent{Type: api.WatchBookmark, Token: "a.1"}
+	check := func(what string) {
+		t.Helper()
+		one, takes := c.from["milan"], 0
+		for _, offers := range []map[string][]listing{one.Offers, one.next} {
+			all := 0
+			for _, of := range offers {
+				for i := range of {
+					all += memoryOf(&of[i])
+				}
+			}
+			takes = max(takes, all)
+		}
+		if takes > connectorShows || takes < connectorShows/2 {
+			t.Errorf("%s: the copy takes %d bytes, want at most %d, and not much less", what, takes, connectorShows)
+		}
+		if one.bytes > connectorShows {
+			t.Errorf("%s: %d bytes are counted", what, one.bytes)
+		}
+		if one.Token != "" {
+			t.Errorf("%s: the copy says that it is all", what)
+		}
+	}
+	c.hear(f, whole)
+	flood()
+	check("everything")
+	c.hear(f, end)
+	check("everything, to its end")
+	for range 3 {
+		c.hear(f, whole)
+		flood()
+		c.lost(f)
+		c.hear(f, news)
+		flood()
+		c.hear(f, end)
+		check("news after a telling without an end")
+	}
+	c.hear(f, whole)
+	c.hear(f, stallOf("milan", "web"))
+	c.hear(f, end)
+	if one := c.from["milan"]; one.Token != "a.1" || len(one.Offers["milan"]) != 1 {
+		t.Errorf("%d offers with token %q, want the one that it shows now", len(one.Offers["milan"]), one.Token)
+	}
+}

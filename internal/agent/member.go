@@ -24,7 +24,8 @@ import (
 
 // Bounds on what the agent reads of one list, in bytes: of a broker's, which may have all that this cluster has, and of a connector's, which has
 // what one seller offers. Decoded, a list takes at most about twice as much.
-const maxList, maxConnectorList = 48 << 20, 8 << 20
+// maxConnectorLists is for all connectors together that are asked at the same time.
+const maxList, maxConnectorList, maxConnectorLists = 48 << 20, 8 << 20, 32 << 20
 
 // membership is who this cluster is to its broker and to its peers.
 type membership struct {

@@ -98,7 +98,7 @@ func (s *sellers) feed(name string) (*seller, error) {
 	if s.ctx == nil || s.ctx.Err() != nil {
 		return nil, api.Errorf(api.CodeUnavailable, "the agent is starting, or ending")
 	}
-	broker, err := callConnector(s.ctx, s.out, s.cluster, s.key, s.market, name)
+	broker, err := callConnector(s.ctx, s.out, s.cluster, s.key, s.market, name, maxConnectorList)
 	if err != nil {
 		return nil, err
 	}
@@ -187,10 +187,11 @@ func (s *sellers) shown(ctx context.Context, q api.CatalogQuery) (all []api.Enve
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	found := make([][]api.Envelope[api.Listing], len(names))
+	share := min(maxConnectorList, maxConnectorLists/int64(max(1, len(names)))) // what all answer is held at the same time
 	var asked sync.WaitGroup
 	for i, name := range names {
 		asked.Go(func() {
-			broker, err := callConnector(ctx, s.out, s.cluster, s.key, s.market, name)
+			broker, err := callConnector(ctx, s.out, s.cluster, s.key, s.market, name, share)
 			if err == nil && s.introduce(ctx, broker) == nil {
 				found[i], _ = broker.Catalog(ctx, q)
 			}

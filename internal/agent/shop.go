@@ -178,8 +178,8 @@ func (p *pipes) Close() error {
 // Addr implements net.Listener.
 func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "connector", Net: "unix"} }
 
-// callConnector is another cluster's connector as a broker.
-func callConnector(ctx context.Context, out *outward, cluster string, key *clusterkey.Key, ledger *exchange.Exchange, seller string) (transport.Broker, error) {
+// callConnector is another cluster's connector as a broker, whose lists have at most so many bytes.
+func callConnector(ctx context.Context, out *outward, cluster string, key *clusterkey.Key, ledger *exchange.Exchange, seller string, lists int64) (transport.Broker, error) {
 	var at string
 	err := ledger.Read(ctx, func(s *market.State) {
 		if m := s.Member(seller); m != nil {
@@ -205,7 +205,7 @@ func callConnector(ctx context.Context, out *outward, cluster string, key *clust
 	}
 	return transport.NewHTTP(cluster, client.New(at, &http.Client{Transport: &http.Transport{
 		DialContext: out.dialer().DialContext, TLSClientConfig: config, MaxIdleConnsPerHost: 4, IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second,
-	}}).WithLists(maxConnectorList)), nil
+	}}).WithLists(lists)), nil
 }
 
 // checkConnector says what is wrong with how the connector is to be reached. Errors: Invalid with the flag.
