@@ -202,7 +202,7 @@ func serve(ctx context.Context, o Options, market *exchange.Exchange, known chec
 	if o.Prototypes.Objects {
 		group.Go(func() error { return o.Prototypes.serveObjects(ctx, s) })
 	}
-	members := o.Prototypes.wrap(ctx, s, authority)
+	members := o.Prototypes.wrap(ctx, s)
 	group.Go(func() error {
 		defer stopMarket()
 		var listeners errgroup.Group

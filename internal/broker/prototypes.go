@@ -101,25 +101,28 @@ func (p Prototypes) serveObjects(ctx context.Context, s *server.Server) error {
 }
 
 // wrap puts before what members call what clients of the Distributed Catalog call.
-func (p Prototypes) wrap(ctx context.Context, s *server.Server, authority *tlsid.Authority) http.Handler {
+func (p Prototypes) wrap(ctx context.Context, s *server.Server) http.Handler {
 	members := s.Members()
 	if p.Objects && !p.Agents {
-		members = withoutAgents(members)
+		members = withoutAgents(s, members)
 	}
 	if !p.DistributedCatalog {
 		return members
 	}
 	s.Log.Info("the broker also answers clients of the Distributed Catalog", "url", s.URL)
 	return distributedcatalog.Broker(ctx, members, distributedcatalog.BrokerOptions{
-		URL: s.URL, Cluster: authority.Member, Revision: func() uint64 { return s.Exchange.View().Revision }, Log: s.Log,
+		URL: s.URL, Server: s, Log: s.Log,
 	})
 }
 
 // withoutAgents keeps the prototypes' agents' routes, which those need who come through objects, from who comes by HTTP.
-func withoutAgents(next http.Handler) http.Handler {
+func withoutAgents(s *server.Server, next http.Handler) http.Handler {
+	refused := s.Bounded(s.ByCertificate, server.Refuse, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		server.Refuse(w, api.Errorf(api.CodeNotFound, "agents of the prototypes are not served by HTTP here").Fix("ask the operator for --broker-interface both"))
+	}))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/api/v1/") {
-			server.Refuse(w, api.Errorf(api.CodeNotFound, "agents of the prototypes are not served by HTTP here").Fix("ask the operator for --broker-interface both"))
+			refused.ServeHTTP(w, r)
 			return
 		}
 		next.ServeHTTP(w, r)

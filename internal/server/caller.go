@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net/http"
@@ -58,7 +59,8 @@ func connectionOf(ctx context.Context) *connection {
 	return c
 }
 
-func (s *Server) byCertificate(r *http.Request) (Caller, error) {
+// ByCertificate is who makes a call by the certificate of its connection; the zero Caller if that shows none. Errors: Unauthenticated, Suspended.
+func (s *Server) ByCertificate(r *http.Request) (Caller, error) {
 	conn := connectionOf(r.Context())
 	if conn == nil {
 		return s.readCertificate(r)
@@ -101,38 +103,59 @@ func (s *Server) checkCertificate(c Caller) error {
 // EndedCertificates is how many calls came with a certificate that had ended before its time.
 func (s *Server) EndedCertificates() int64 { return s.ended.Load() }
 
-func (s *Server) readCertificate(r *http.Request) (Caller, error) {
-	peer, err := s.Authority.Peer(r.TLS)
+func (s *Server) readCertificate(r *http.Request) (Caller, error) { return s.ByState(r.TLS) }
+
+// ByState is who calls by the certificate that a connection showed; the zero Caller if it showed none. Errors: Unauthenticated, Suspended.
+func (s *Server) ByState(state *tls.ConnectionState) (Caller, error) {
+	peer, err := s.Authority.Peer(state)
 	if errors.Is(err, tlsid.ErrNoCertificate) {
 		return Caller{}, nil
 	}
 	if err != nil {
 		return Caller{}, api.Errorf(api.CodeUnauthenticated, "%s", err).Fix("join the federation anew: bourse agent --join TOKEN")
 	}
-	c := Caller{Role: peer.Role, Name: peer.Name, Until: r.TLS.PeerCertificates[0].NotAfter, Certificate: market.Certificate{
+	c := Caller{Role: peer.Role, Name: peer.Name, Until: state.PeerCertificates[0].NotAfter, Certificate: market.Certificate{
 		Key: peer.Key.String(), Issued: market.At(peer.Issued), Ours: peer.Ours && peer.Role == tlsid.RoleCluster,
 	}}
 	c.Still = func() error { return s.checkCertificate(c) }
 	return c, s.checkCertificate(c)
 }
 
-// identified puts who calls into the context, and bounds how much one caller may ask.
+// identified serves the API to callers whom who names.
 func (s *Server) identified(who func(*http.Request) (Caller, error)) http.Handler {
+	return s.Bounded(func(r *http.Request) (Caller, error) {
+		c, err := who(r)
+		if err == nil && c.Role == "" && !s.open[r.URL.Path] {
+			err = api.Errorf(api.CodeUnauthenticated, "the call has no client certificate").Fix("join the federation: bourse agent --join TOKEN")
+		}
+		return c, err
+	}, Refuse, s.handler)
+}
+
+// Bounded puts who calls into the context for next, and bounds how much one caller may ask and hold open: every handler of a listener stands
+// behind it. Calls that next makes by the API itself, in a context of [Within], count in the caller's rate, and are else one with the call.
+func (s *Server) Bounded(who func(*http.Request) (Caller, error), refuse func(http.ResponseWriter, error), next http.Handler) http.Handler {
+	tooMuch := func(w http.ResponseWriter, err error) {
+		w.Header().Set("Retry-After", "1")
+		refuse(w, err)
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
 			if p := recover(); p != nil && p != http.ErrAbortHandler {
 				s.Log.Error("a call panicked", "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
-				Refuse(w, api.Errorf(api.CodeInternal, "this is a bug; the broker's log says more"))
+				refuse(w, api.Errorf(api.CodeInternal, "this is a bug; the broker's log says more"))
 			}
 		}()
 		c, err := who(r)
 		switch {
 		case err != nil:
-			Refuse(w, err)
-			return
-		case c.Role == "" && !s.open[r.URL.Path]:
-			Refuse(w, api.Errorf(api.CodeUnauthenticated, "the call has no client certificate").
-				Fix("join the federation: bourse agent --join TOKEN"))
+			w.Header().Set("Connection", "close") // the next one costs the caller a handshake
+			if !s.limits.allowRefused(r) {
+				refused("rate_of_refused")
+				tooMuch(w, api.Errorf(api.CodeTooManyRequests, "calls that are refused come too often from this address").Fix("call less often, with a certificate that is good"))
+				return
+			}
+			refuse(w, err)
 			return
 		case !s.limits.allow(c, r):
 			refused("rate")
@@ -157,7 +180,7 @@ func (s *Server) identified(who func(*http.Request) (Caller, error)) http.Handle
 			r.Body = body
 			defer func() { s.limits.charge(c, r, body.bytes) }()
 		}
-		s.handler.ServeHTTP(w, r.WithContext(context.WithValue(ctx, callerKey{}, c)))
+		next.ServeHTTP(w, r.WithContext(context.WithValue(ctx, callerKey{}, c)))
 	})
 }
 
@@ -167,12 +190,6 @@ func callerKeyOf(c Caller, r *http.Request) string {
 		return c.String()
 	}
 	return "address " + network(r.RemoteAddr)
-}
-
-// tooMuch refuses a call that may come again.
-func tooMuch(w http.ResponseWriter, err error) {
-	w.Header().Set("Retry-After", "1")
-	Refuse(w, err)
 }
 
 // counted counts what is read of a body.

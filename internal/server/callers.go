@@ -52,6 +52,15 @@ func (l *limits) allow(c Caller, r *http.Request) bool {
 	return limiter.AllowN(time.Now(), cost)
 }
 
+// allowRefused says whether one more call of an address may be told why it is refused. It counts apart from calls that are let in, so that
+// who shares an address with a caller that is refused can still join.
+func (l *limits) allowRefused(r *http.Request) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	return l.strangers.limiter("refused "+network(r.RemoteAddr), l.rate*strangers, now).AllowN(now, 1)
+}
+
 // charge makes a caller that was allowed to call pay for the bytes that it sent: it has to wait longer until its next call.
 func (l *limits) charge(c Caller, r *http.Request, bytes int64) {
 	if calls := int(bytes / inOneCall); calls > 0 {

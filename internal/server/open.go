@@ -53,6 +53,16 @@ type hands struct {
 
 type inHandKey struct{}
 
+// inHand is a call that is under way.
+type inHand struct {
+	held   *held
+	caller string
+	of     *hands
+
+	mu          sync.Mutex
+	large, over bool
+}
+
 // take has a call of a caller begin, when its turn has come. Let it go afterwards. A call that is made within another counts as one with it.
 // Errors: TooManyRequests.
 func (h *held) take(r *http.Request, caller string) (ctx context.Context, let func(), err error) {
@@ -71,39 +81,88 @@ func (h *held) take(r *http.Request, caller string) (ctx context.Context, let fu
 	}
 	mine.users++
 	h.mu.Unlock()
-	leave := func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		if mine.users--; mine.users == 0 {
-			delete(h.callers, caller)
-		}
-	}
 	wait, cancel := context.WithTimeout(ctx, h.bounds.Patience)
 	defer cancel()
 	if err := mine.calls.Acquire(wait, 1); err != nil {
-		leave()
+		h.leave(caller, mine)
 		refused("calls")
 		return nil, nil, api.Errorf(api.CodeTooManyRequests, "%s has %d calls in hand", caller, h.bounds.Calls).Fix("wait for answers before calling again")
 	}
-	large := r.ContentLength < 0 || r.ContentLength > largeBody
-	if large {
-		if err := mine.large.Acquire(wait, 1); err != nil {
-			mine.calls.Release(1)
-			leave()
-			refused("large_bodies")
-			return nil, nil, api.Errorf(api.CodeTooManyRequests, "%s has %d calls in hand whose bodies have more than %d bytes, or do not say how many", caller, h.bounds.Large, largeBody).
-				Fix("wait for their answers before sending more")
+	openCalls.Add(1)
+	call := &inHand{held: h, caller: caller, of: mine}
+	if r.ContentLength < 0 || r.ContentLength > largeBody {
+		if err := call.takeLarge(ctx); err != nil {
+			call.let()
+			return nil, nil, err
 		}
 	}
-	openCalls.Add(1)
-	return context.WithValue(ctx, inHandKey{}, true), func() {
-		if large {
-			mine.large.Release(1)
-		}
-		mine.calls.Release(1)
-		leave()
-		openCalls.Add(-1)
-	}, nil
+	return context.WithValue(ctx, inHandKey{}, call), call.let, nil
+}
+
+func (h *held) leave(caller string, mine *hands) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if mine.users--; mine.users == 0 {
+		delete(h.callers, caller)
+	}
+}
+
+// takeLarge counts a call as a large one, when its turn has come. Errors: TooManyRequests.
+func (c *inHand) takeLarge(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.large || c.over {
+		return nil
+	}
+	wait, cancel := context.WithTimeout(ctx, c.held.bounds.Patience)
+	defer cancel()
+	if err := c.of.large.Acquire(wait, 1); err != nil {
+		refused("large_bodies")
+		return api.Errorf(api.CodeTooManyRequests, "%s has %d large calls in hand: their bodies have more than %d bytes, or do not say how many, or their answers are a whole catalog",
+			c.caller, c.held.bounds.Large, largeBody).Fix("wait for their answers before calling again")
+	}
+	c.large = true
+	return nil
+}
+
+// let ends a call. To end it again is harmless.
+func (c *inHand) let() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over {
+		return
+	}
+	c.over = true
+	if c.large {
+		c.of.large.Release(1)
+	}
+	c.of.calls.Release(1)
+	c.held.leave(c.caller, c.of)
+	openCalls.Add(-1)
+}
+
+// TakeLarge counts the call of a context as one of its caller's large ones, when its turn has come: its answer takes much memory.
+// Errors: TooManyRequests.
+func TakeLarge(ctx context.Context) error {
+	if call, ok := ctx.Value(inHandKey{}).(*inHand); ok {
+		return call.takeLarge(ctx)
+	}
+	return nil
+}
+
+// LetGo ends the call of a context for all counts: what remains of it, such as a WebSocket, is bounded in another way.
+func LetGo(ctx context.Context) {
+	if call, ok := ctx.Value(inHandKey{}).(*inHand); ok {
+		call.let()
+	}
+}
+
+// Within makes calls in a context count as one with the call of from. Nothing else of from is handed on.
+func Within(ctx, from context.Context) context.Context {
+	if call, ok := from.Value(inHandKey{}).(*inHand); ok {
+		return context.WithValue(ctx, inHandKey{}, call)
+	}
+	return ctx
 }
 
 // watching is a watch that is open.

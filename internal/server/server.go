@@ -127,7 +127,7 @@ func (s *Server) HandleOpen(pattern string, h http.HandlerFunc) {
 func (s *Server) OpenAPI() ([]byte, error) { return s.api.OpenAPI().YAML() }
 
 // Members is the handler for the TLS listener.
-func (s *Server) Members() http.Handler { return s.identified(s.byCertificate) }
+func (s *Server) Members() http.Handler { return s.identified(s.ByCertificate) }
 
 // For is the handler for callers of whom who says which they are.
 func (s *Server) For(who func(*http.Request) (Caller, error)) http.Handler { return s.identified(who) }

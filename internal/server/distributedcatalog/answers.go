@@ -31,15 +31,15 @@ type inside struct {
 	remote string
 }
 
-// api is a client that calls as whoever has that connection. The context of a call is not handed on but for its end, as what is
-// known of the connection that it came by is not about who it is for.
+// api is a client that calls as the caller of that connection. Of the context of a call only its end is handed on, and that the call is part of
+// another: what is known of the connection that it came by can be of another caller.
 func (i inside) api() *client.Client {
 	return client.New("http://inside", &http.Client{Transport: i})
 }
 
 // RoundTrip implements http.RoundTripper.
 func (i inside) RoundTrip(r *http.Request) (*http.Response, error) {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(server.Within(context.Background(), r.Context()))
 	defer cancel()
 	stop := context.AfterFunc(r.Context(), cancel)
 	defer stop()
@@ -126,7 +126,36 @@ func answerJSON(w http.ResponseWriter, status int, payload any) {
 		w.Header().Set("Retry-After", "1")
 	}
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(payload)
+	_ = writeJSON(w, payload)
+	_, _ = io.WriteString(w, "\n")
+}
+
+// writeJSON writes a payload, of a catalog one provider at a time: no more of it is held encoded.
+func writeJSON(w io.Writer, payload any) error {
+	catalog, ok := payload.([]Catalog)
+	if !ok || len(catalog) == 0 {
+		data, err := json.Marshal(payload)
+		if err == nil {
+			_, err = w.Write(data)
+		}
+		return err
+	}
+	before := "["
+	for i := range catalog {
+		data, err := json.Marshal(&catalog[i])
+		if err != nil {
+			return err
+		}
+		if _, err := io.WriteString(w, before); err != nil {
+			return err
+		}
+		if _, err := w.Write(data); err != nil {
+			return err
+		}
+		before = ","
+	}
+	_, err := io.WriteString(w, "]")
+	return err
 }
 
 // brokerID names a broker by its URL, in the form that the prototype has.

@@ -16,18 +16,18 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/identity/tlsid"
 	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/server"
 )
 
 // BrokerOptions say what the broker's interface stands before.
 type BrokerOptions struct {
 	// URL is where members reach the broker.
 	URL string
-	// Cluster is the member that a connection is of, "" for one that shows no member's certificate.
-	Cluster func(*tls.ConnectionState) string
-	// Revision grows with every change of the market: between two that are equal subscribers are told nothing.
-	Revision func() uint64
-	Log      *slog.Logger
+	// Server is the broker's: it says who calls, and bounds what they call.
+	Server *server.Server
+	Log    *slog.Logger
 }
 
 // Broker serves the interface of the prototype's broker, and by next, which is how members are served, all else. Who calls shows the
@@ -46,7 +46,7 @@ func Broker(ctx context.Context, next http.Handler, o BrokerOptions) http.Handle
 		o.Log = slog.Default()
 	}
 	b := &broker{BrokerOptions: o, next: next, sessions: sessions{all: map[string]session{}, now: time.Now}, subscribers: subscribers{ctx: ctx, log: o.Log}}
-	mux := http.NewServeMux()
+	mux := bounded{http.NewServeMux(), b}
 	for route, handle := range map[string]func(http.ResponseWriter, *http.Request, *member) (any, error){
 		"POST /authenticate": b.authenticate,
 		"GET /catalog":       b.catalog,
@@ -57,21 +57,31 @@ func Broker(ctx context.Context, next http.Handler, o BrokerOptions) http.Handle
 		"DELETE /cluster":    b.deleteCluster,
 	} {
 		mux.HandleFunc(route, func(w http.ResponseWriter, r *http.Request) {
-			m, err := b.member(r)
-			var payload any
-			if err == nil {
-				payload, err = handle(w, r, m)
-			}
+			payload, err := handle(w, r, b.member(r))
 			if err != nil {
-				why, status := failed(err)
-				answerJSON(w, status, why)
+				refuse(w, err)
 				return
 			}
 			answerJSON(w, http.StatusOK, payload)
 		})
 	}
 	mux.HandleFunc("GET /subscribe", b.subscribe)
-	return serve(mux, next)
+	return serve(mux.ServeMux, next)
+}
+
+// bounded are routes of which each finds out first who calls, and bounds what one caller may ask, as the API does.
+type bounded struct {
+	*http.ServeMux
+	*broker
+}
+
+func (b bounded) HandleFunc(route string, handle http.HandlerFunc) {
+	b.Handle(route, b.Server.Bounded(b.caller, refuse, handle))
+}
+
+func refuse(w http.ResponseWriter, err error) {
+	why, status := failed(err)
+	answerJSON(w, status, why)
 }
 
 type broker struct {
@@ -89,19 +99,30 @@ type member struct {
 	proven  bool // by the certificate of this very connection
 }
 
-// member finds out who calls: by its certificate, else by a token. That it still is a member the API says.
-func (b *broker) member(r *http.Request) (*member, error) {
-	m := &member{state: r.TLS, proven: true}
-	if m.cluster = b.Cluster(r.TLS); m.cluster == "" {
-		m.state, m.proven = b.sessions.find(token(r)), false
-		m.cluster = b.Cluster(m.state)
+// caller is who calls: by its certificate, else by a token.
+func (b *broker) caller(r *http.Request) (server.Caller, error) {
+	c, err := b.Server.ByCertificate(r)
+	if err == nil && c.Role == tlsid.RoleCluster {
+		return c, nil
 	}
-	if m.cluster == "" {
-		return nil, api.Errorf(api.CodeUnauthenticated, "the call shows neither the certificate of a member nor a token of /authenticate that is still good").
+	if state := b.sessions.find(token(r)); state != nil {
+		return b.Server.ByState(state)
+	}
+	if err == nil {
+		err = api.Errorf(api.CodeUnauthenticated, "the call shows neither the certificate of a member nor a token of /authenticate that is still good").
 			Fix("join the federation, and show the cluster's certificate: see docs/migrate-catalog.md")
 	}
+	return c, err
+}
+
+// member is the caller of a call that was let in. That it still is a member the API says.
+func (b *broker) member(r *http.Request) *member {
+	m := &member{cluster: server.CallerOf(r.Context()).Name, state: r.TLS}
+	if m.proven = b.Server.Authority.Member(r.TLS) == m.cluster; !m.proven {
+		m.state = b.sessions.find(token(r))
+	}
 	m.Client = inside{b.next, m.state, r.RemoteAddr}.api()
-	return m, nil
+	return m
 }
 
 // token is what a call shows: a bearer token or, where a subscriber's program cannot send one, the prototype's cookie.
@@ -175,6 +196,9 @@ func (b *broker) catalog(_ http.ResponseWriter, r *http.Request, m *member) (any
 
 // others is what all but the caller sell.
 func (b *broker) others(ctx context.Context, m *member) ([]Catalog, error) {
+	if err := server.TakeLarge(ctx); err != nil {
+		return nil, err
+	}
 	listed, err := m.Catalog(ctx, api.CatalogQuery{})
 	return byProvider(listed, m.cluster, b.URL), err
 }
@@ -203,6 +227,8 @@ func (m *member) listed(ctx context.Context, id string) ([]api.Envelope[api.List
 			return nil, nil
 		}
 		query.Seller = seller
+	} else if err := server.TakeLarge(ctx); err != nil {
+		return nil, err
 	}
 	return m.Catalog(ctx, query)
 }
@@ -351,21 +377,20 @@ func (b *broker) deleteCluster(_ http.ResponseWriter, r *http.Request, m *member
 
 // subscribe sends what others sell, and from then on each provider whose offers change.
 func (b *broker) subscribe(w http.ResponseWriter, r *http.Request) {
-	last := b.Revision()
-	m, err := b.member(r)
-	var catalog []Catalog
-	if err == nil {
-		catalog, err = b.others(r.Context(), m)
-	}
-	if err != nil {
-		why, status := failed(err)
-		answerJSON(w, status, why)
-		return
-	}
+	m, revision := b.member(r), func() uint64 { return b.Server.Exchange.View().Revision }
+	last := revision()
 	b.subscribers.serve(w, r, m.cluster, feed{
-		first: catalog, every: lookSoon,
+		every: lookSoon,
+		read: func() (first []Catalog, away, ok bool) {
+			first, err := b.others(r.Context(), m)
+			if err != nil {
+				refuse(w, err)
+			}
+			return first, false, err == nil
+		},
+		told: func() { server.LetGo(r.Context()) },
 		look: func(ctx context.Context, soon bool) ([]Catalog, error) {
-			now := b.Revision()
+			now := revision()
 			if now == last && soon {
 				return nil, errSame
 			}

@@ -31,7 +31,7 @@ func newBazaar(t *testing.T) *bazaar {
 	t.Helper()
 	f := servertest.Start(t, servertest.Options{Before: func(ctx context.Context, f *servertest.Federation, members http.Handler) http.Handler {
 		return distributedcatalog.Broker(ctx, members, distributedcatalog.BrokerOptions{
-			URL: f.URL, Cluster: f.Authority.Member, Revision: func() uint64 { return f.Exchange.View().Revision }, Log: servertest.Silent(),
+			URL: f.URL, Server: f.Server, Log: servertest.Silent(),
 		})
 	}})
 	b := &bazaar{Federation: f, rome: f.Join("rome"), milan: f.Join("milan"), oslo: f.Join("oslo"), lima: f.Enter("lima", f.Token("")), nobody: f.StrangerHTTP()}

@@ -254,14 +254,17 @@ func (c *connector) deleteOffer(_ http.ResponseWriter, r *http.Request) (any, er
 
 // subscribe tells of each provider whose offers change, in the prototype's envelope, and when the broker is away.
 func (c *connector) subscribe(w http.ResponseWriter, r *http.Request) {
-	first, err := c.heard(r.Context())
-	if err != nil && api.CodeOf(err) != api.CodeUnavailable {
-		why, status := failed(err)
-		answerJSON(w, status, inText(why))
-		return
-	}
 	c.subscribers.serve(w, r, "the people of this cluster", feed{
-		first: first, quiet: true, every: lookAway, away: err != nil,
+		quiet: true, every: lookAway,
+		read: func() (first []Catalog, away, ok bool) {
+			first, err := c.heard(r.Context())
+			if err != nil && api.CodeOf(err) != api.CodeUnavailable {
+				why, status := failed(err)
+				answerJSON(w, status, inText(why))
+				return nil, false, false
+			}
+			return first, err != nil, true
+		},
 		look: func(ctx context.Context, _ bool) ([]Catalog, error) { return c.heard(ctx) },
 		write: func(payload any) any {
 			switch said := payload.(type) {

@@ -24,7 +24,7 @@ func TestSubscribersShareTheCatalog(t *testing.T) {
 	s := &subscribers{ctx: t.Context(), log: slog.New(slog.DiscardHandler)}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.serve(w, r, "rome", feed{
-			first: large(), quiet: true, every: every,
+			read: func() ([]Catalog, bool, bool) { return large(), false, true }, quiet: true, every: every,
 			look:  func(context.Context, bool) ([]Catalog, error) { looks.Add(1); return large(), nil },
 			write: func(payload any) any { return payload },
 		})

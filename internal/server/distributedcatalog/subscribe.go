@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -31,7 +32,8 @@ const (
 	lookOften = 30 * time.Second // how often it is looked at all, as silence changes nothing that is counted
 	pingEvery = 18 * time.Second
 	pongWait  = 20 * time.Second
-	writeWait = 10 * time.Second // how long a reader may take for one frame
+	writeWait = 10 * time.Second // how long a reader may take for one piece of a message
+	perPiece  = 64 << 10         // how many bytes a piece has
 )
 
 // errSame says that nothing can have changed.
@@ -39,15 +41,16 @@ var errSame = errors.New("unchanged")
 
 // feed is what a subscriber is told.
 type feed struct {
-	// first is what it is told first or, where it is quiet, knows already.
-	first []Catalog
+	// read reads what it is told first or, where it is quiet, knows already; away: that cannot be read now. Not ok: it has refused the call.
+	// Nil: nothing.
+	read  func() (first []Catalog, away, ok bool)
 	quiet bool
+	// told, if set, is called when it was told that.
+	told func()
 	// look reads the catalog again; soon: it may say errSame.
 	look func(ctx context.Context, soon bool) ([]Catalog, error)
 	// every is how often.
 	every time.Duration
-	// away says that it could not be read.
-	away bool
 	// write makes a frame of the catalog, of one provider, of why it cannot be read, or of the text that it can again; nil: that is not told.
 	write func(payload any) any
 }
@@ -146,6 +149,14 @@ func (s *subscribers) serve(w http.ResponseWriter, r *http.Request, who string, 
 		return
 	}
 	defer s.leave(who)
+	var first []Catalog
+	var away bool
+	if f.read != nil {
+		var ok bool
+		if first, away, ok = f.read(); !ok {
+			return
+		}
+	}
 	c, err := websocket.Accept(w, r, nil)
 	if err != nil {
 		return // it has answered
@@ -162,7 +173,7 @@ func (s *subscribers) serve(w http.ResponseWriter, r *http.Request, who string, 
 		defer cancel()
 		ping(ctx, c)
 	}()
-	if err := f.tell(ctx, c, together); err != nil && ctx.Err() == nil {
+	if err := f.tell(ctx, c, together, first, away); err != nil && ctx.Err() == nil {
 		s.log.Debug("a subscriber is not told any more", "who", who, "error", err)
 		why, _ := failed(err)
 		_ = c.Close(websocket.StatusPolicyViolation, strings.ToValidUTF8(why.Error[:min(len(why.Error), 120)], ""))
@@ -204,17 +215,20 @@ func ping(ctx context.Context, c *websocket.Conn) {
 }
 
 // tell sends what is, and what changes. It returns why it cannot any more.
-func (f feed) tell(ctx context.Context, c *websocket.Conn, together *audience) error {
+func (f feed) tell(ctx context.Context, c *websocket.Conn, together *audience, first []Catalog, away bool) error {
 	if !f.quiet {
-		if err := f.send(ctx, c, f.first); err != nil {
+		if err := f.send(ctx, c, first); err != nil {
 			return err
 		}
 	}
-	known := together.first(f.first)
-	f.first = nil // a subscriber stays for days, and keeps no catalog
+	known := together.first(first)
+	first = nil // a subscriber stays for days, and keeps no catalog
+	if f.told != nil {
+		f.told()
+	}
 	ticker := time.NewTicker(f.every)
 	defer ticker.Stop()
-	looked, away := time.Now(), f.away
+	looked := time.Now()
 	for {
 		select {
 		case <-ctx.Done():
@@ -257,13 +271,35 @@ func (f feed) send(ctx context.Context, c *websocket.Conn, payload any) error {
 	if made == nil {
 		return nil
 	}
-	data, err := json.Marshal(made)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	late := time.AfterFunc(writeWait, cancel)
+	defer late.Stop()
+	message, err := c.Writer(ctx, websocket.MessageText)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, writeWait)
-	defer cancel()
-	return c.Write(ctx, websocket.MessageText, data)
+	if err := writeJSON(pieces{message, late}, made); err != nil {
+		return err
+	}
+	return message.Close()
+}
+
+// pieces writes a piece at a time: each may take its reader as long as writeWait.
+type pieces struct {
+	io.Writer
+	late *time.Timer
+}
+
+// Write implements io.Writer.
+func (p pieces) Write(data []byte) (written int, err error) {
+	for err == nil && written < len(data) {
+		p.late.Reset(writeWait)
+		var n int
+		n, err = p.Writer.Write(data[written:min(len(data), written+perPiece)])
+		written += n
+	}
+	return written, err
 }
 
 // difference is what has changed of what is known, which becomes what is now. Of a provider that sells nothing any more there is one with

@@ -1,0 +1,131 @@
+package distributedcatalog_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/bourse-dev/bourse/internal/server"
+	"github.com/bourse-dev/bourse/internal/server/distributedcatalog"
+	"github.com/bourse-dev/bourse/internal/server/servertest"
+	"github.com/bourse-dev/bourse/internal/transport/transporttest"
+)
+
+// catalogOf serves the interface beside the API, within bounds.
+func catalogOf(t *testing.T, o servertest.Options) *servertest.Federation {
+	o.Before = func(ctx context.Context, f *servertest.Federation, members http.Handler) http.Handler {
+		return distributedcatalog.Broker(ctx, members, distributedcatalog.BrokerOptions{URL: f.URL, Server: f.Server, Log: servertest.Silent()})
+	}
+	return servertest.Start(t, o)
+}
+
+func dial(t *testing.T, f *servertest.Federation, by *http.Client) net.Conn {
+	t.Helper()
+	raw, err := net.Dial("tcp", strings.TrimPrefix(f.URL, "https://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { raw.Close() })
+	_ = raw.(*net.TCPConn).SetReadBuffer(4 << 10)
+	config := by.Transport.(*http.Transport).TLSClientConfig.Clone()
+	config.ServerName = "127.0.0.1"
+	return tls.Client(raw, config)
+}
+
+// A member's subscription is no stranger's connection: it stays where strangers crowd.
+func TestASubscriberIsNoStranger(t *testing.T) {
+	f := catalogOf(t, servertest.Options{Bounds: server.Bounds{Connections: 60, Strangers: 8, Hurry: 50 * time.Millisecond}})
+	rome := f.Join("rome")
+	c, _, err := websocket.Dial(t.Context(), strings.Replace(f.URL, "https", "wss", 1)+"/subscribe", &websocket.DialOptions{HTTPClient: rome.HTTP})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.CloseNow() }()
+	if _, _, err := c.Read(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var last net.Conn
+	for range 16 {
+		if last, err = net.Dial("tcp", strings.TrimPrefix(f.URL, "https://")); err != nil {
+			t.Fatal(err)
+		}
+		defer last.Close()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, _, err := c.Read(ctx); ctx.Err() == nil {
+		t.Errorf("the subscription of a member ended: %v", err)
+	}
+}
+
+// Whole catalogs that a member asks for and does not read are bounded like its other calls, also on many connections.
+func TestCatalogsInHand(t *testing.T) {
+	f := catalogOf(t, servertest.Options{Bounds: server.Bounds{Large: 2, Patience: 100 * time.Millisecond}})
+	rome, milan := f.Join("rome"), f.Join("milan")
+	milan.Advertise("100")
+	spec := transporttest.WebOffer("0.10")
+	spec.Description = strings.Repeat("x", 1000)
+	for i := range 100 {
+		name := fmt.Sprint("o", i)
+		if err := milan.PublishOffer(t.Context(), "milan", name, milan.SignOffer(name, 1, spec)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		if _, err := io.WriteString(dial(t, f, rome.HTTP), strings.Repeat("GET /catalog HTTP/1.1\r\nHost: b\r\n\r\n", 100)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	status := func(by *http.Client) int {
+		t.Helper()
+		answer, err := by.Get(f.URL + "/catalog")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		_, _ = io.Copy(io.Discard, answer.Body)
+		return answer.StatusCode
+	}
+	for deadline := time.Now().Add(8 * time.Second); status(rome.HTTP) != http.StatusTooManyRequests; {
+		if time.Now().After(deadline) {
+			t.Fatal("a member has as many catalogs in hand as it likes")
+		}
+	}
+	if got := status(milan.HTTP); got != http.StatusOK {
+		t.Errorf("another member gets %d", got)
+	}
+}
+
+// The routes count in the rate of their caller, who is told in the prototype's words.
+func TestCatalogCallsCount(t *testing.T) {
+	f := catalogOf(t, servertest.Options{Rate: 20})
+	rome := f.Join("rome")
+	c := dial(t, f, rome.HTTP)
+	if _, err := io.WriteString(c, strings.Repeat("GET /offer/nobody_x HTTP/1.1\r\nHost: b\r\n\r\n", 60)); err != nil {
+		t.Fatal(err)
+	}
+	r := bufio.NewReader(c)
+	refused := 0
+	for range 60 {
+		answer, err := http.ReadResponse(r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said, _ := io.ReadAll(answer.Body)
+		if answer.StatusCode == http.StatusTooManyRequests && strings.Contains(string(said), `"status":"error"`) {
+			refused++
+		}
+	}
+	if refused < 10 {
+		t.Errorf("%d of 60 calls are refused", refused)
+	}
+}
