@@ -25,6 +25,10 @@ const (
 // MaxRotations is how many successions of its key a cluster shows on its card: the newest.
 const MaxRotations = 16
 
+// MaxAssignment is how many bytes the JWS of an assignment may have: as many as one of 64 resources takes whose names have 3 KiB
+// together. Both parties and the broker keep it for as long as the reservation lasts.
+const MaxAssignment = 8 << 10
+
 // Assignment is a request bound to one provider. The consumer signs it; the
 // provider's gate accepts nothing else. It names both parties and their keys, so
 // it is worth nothing to anyone else, and a generation and an expiry, so it

@@ -31,6 +31,9 @@ const (
 	maxAmount = 1 << 60
 	// maxResources bounds how many resources one set of amounts names.
 	maxResources = 64
+	// maxNames bounds how many bytes the names of resources take that are asked for together: an assignment of them has at most
+	// [api.MaxAssignment] bytes.
+	maxNames = 3 << 10
 )
 
 // Need converts what is asked: rounded up, each amount at least 0, one positive.
@@ -43,6 +46,13 @@ func Need(field string, r api.Resources) (Amounts, error) {
 	out = slices.DeleteFunc(out, func(a Amount) bool { return a.Value == 0 })
 	if len(out) == 0 {
 		return nil, api.Invalid(field, "no positive amount").Fix("ask for some resource, for example cpu: 1")
+	}
+	names := 0
+	for name := range r {
+		names += len(name)
+	}
+	if names > maxNames {
+		return nil, api.Invalid(field, "the names of its %d resources take %d bytes", len(r), names).Fix("ask for fewer: their names may take %d bytes together", maxNames)
 	}
 	return out, nil
 }

@@ -16,12 +16,15 @@ func AssignmentOf(r *Reservation, consumerKey, providerKey string) api.Assignmen
 }
 
 // Confirm binds the consumer: its signed assignment goes to the provider.
-// Errors: NotFound; Conflict when the reservation is not held or the generation is an old one.
+// Errors: NotFound; Conflict when the reservation is not held or the generation is an old one; CapReached where the document takes more
+// than was reckoned for it, and the consumer may not have that much.
 type Confirm struct {
 	ID, Consumer string
 	// Generation and Document are of the assignment whose signature and content were verified.
 	Generation int64
 	Document   string
+	// Caps are what every consumer may have.
+	Caps Caps
 }
 
 func (c Confirm) decide(s *State, now Time) (Outcome, error) {
@@ -38,7 +41,13 @@ func (c Confirm) decide(s *State, now Time) (Outcome, error) {
 	case s.owes(r) != nothing:
 		return Outcome{}, partyChanged(r)
 	}
+	reckoned := footprint(r)
 	r.Assignment = c.Document
+	if more := footprint(r) - reckoned; more > 0 {
+		if err := s.outsized(c.Consumer, c.Caps, more); err != nil {
+			return Outcome{}, err
+		}
+	}
 	r.HeldUntil = max(min(now.plus(HoldTime), r.Deadline), r.ApproveBy)
 	return changed(r, now), nil
 }

@@ -70,6 +70,10 @@ func TestCaps(t *testing.T) {
 			d.must(market.SetCaps{Cluster: "paris", Caps: &market.Caps{Priority: 8, Pending: 2}})
 			d.must(pending("a", 90, 0))
 		}, waits("b", 8, market.Caps{Priority: -1, Pending: 1}), ""},
+		"a document that is longer than was reckoned": {func(d *desk) { d.held("a", 1) },
+			market.Confirm{ID: "a", Consumer: "paris", Generation: 1, Document: strings.Repeat("d", 6<<10), Caps: market.Caps{Bytes: 5 << 10}}, "more are asked for"},
+		"a document as long as was reckoned": {func(d *desk) { d.held("a", 1) },
+			market.Confirm{ID: "a", Consumer: "paris", Generation: 1, Document: strings.Repeat("d", 1<<10), Caps: market.Caps{Bytes: 1 << 10}}, ""},
 		"growing": {func(d *desk) { d.reserved("a", 6) },
 			market.Reassign{ID: "a", Consumer: "paris", Generation: 2, Size: cpu(8), Until: noon + 7_200_000, Document: "more", Caps: market.Caps{Resources: cpu(7)}}, "it has 6, and asks for 2 more"},
 		"shrinking, above what it may by now": {func(d *desk) { d.reserved("a", 6) },

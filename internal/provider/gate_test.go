@@ -2,7 +2,9 @@ package provider_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -234,5 +236,27 @@ func TestRevokes(t *testing.T) {
 	g.left(8000)
 	if ended, err := g.Revoke(t.Context(), "rome"); err != nil || len(ended) > 0 {
 		t.Errorf("again: %v, %v", ended, err)
+	}
+}
+
+// An assignment that says a small amount in many digits is refused, and so takes no space in the Ledger.
+func TestRefusesLongAssignments(t *testing.T) {
+	for _, amount := range []string{"0.002" + strings.Repeat("0", 45_000), strings.Repeat("0", 45_000) + "2", "0.00" + strings.Repeat("9", 45_000), "2e-999999999"} {
+		g := newGate(t, "8")
+		d := g.deal("r-1", "2")
+		encoded, err := json.Marshal(g.rome.Assignment(*d.Shown()))
+		var fields map[string]any
+		if err == nil {
+			err = json.Unmarshal(encoded, &fields)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		fields["resources"] = map[string]any{"cpu": amount}
+		g.broker.OnRefuse = func(string, api.Refusal) (transport.Reservation, error) {
+			return *d.Over(api.Failed, api.ReasonNotAccepted), nil
+		}
+		g.heard(d.SignedAs(g.rome.Sign(api.DocumentAssignment, fields)), "Refuse r-1 BadAssignment")
+		g.holds("r-1", "", "")
 	}
 }

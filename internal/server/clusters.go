@@ -142,7 +142,7 @@ func (s *Server) verify(document, kind, key string, into any) error {
 	if err != nil {
 		return wrap(err)
 	}
-	if err := clusterkey.Verify(document, kind, public, into); err != nil {
+	if _, err := trust.Verified(document, kind, into, public); err != nil {
 		return api.Errorf(api.CodeBadSignature, "%s", err).At("document").Fix("sign it with the cluster key that the broker knows")
 	}
 	return nil

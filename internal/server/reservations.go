@@ -353,7 +353,7 @@ func (s *Server) confirm(ctx context.Context, in *signedCall) (*tagged[api.Reser
 		if r.Bound() {
 			return s.reassign(in, l.Cluster, r, a)
 		}
-		return market.Confirm{ID: in.ID, Consumer: l.Cluster, Generation: a.Generation, Document: in.Body.Document}, nil
+		return market.Confirm{ID: in.ID, Consumer: l.Cluster, Generation: a.Generation, Document: in.Body.Document, Caps: s.Caps}, nil
 	})
 }
 

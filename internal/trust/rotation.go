@@ -97,8 +97,12 @@ func Sender(document string) (cluster string, err error) {
 	return claimed.From, err
 }
 
-// Verified checks that the holder of one of the keys signed a document of this kind, and says which. Errors: BadSignature.
+// Verified checks that the holder of one of the keys signed a document of this kind, and says which. An assignment has
+// at most [api.MaxAssignment] bytes. Errors: BadSignature.
 func Verified(document, kind string, into any, keys ...clusterkey.PublicKey) (clusterkey.PublicKey, error) {
+	if kind == api.DocumentAssignment && len(document) > api.MaxAssignment {
+		return clusterkey.PublicKey{}, api.Errorf(api.CodeBadSignature, "%s: it takes %d bytes, of at most %d", kind, len(document), api.MaxAssignment)
+	}
 	header, err := clusterkey.Peek(document)
 	if err != nil {
 		return clusterkey.PublicKey{}, api.Errorf(api.CodeBadSignature, "%s: %s", kind, err)

@@ -120,6 +120,9 @@ func unverified(signed string, into any) error {
 	if err != nil {
 		return err
 	}
+	if err := clusterkey.CheckQuantities(payload, into); err != nil {
+		return err
+	}
 	return json.Unmarshal(payload, into)
 }
 

@@ -148,11 +148,35 @@ func decode(payload []byte, into any) error {
 	if target.Kind() != reflect.Pointer || target.IsNil() {
 		return fmt.Errorf("%w: cannot decode into %T", ErrPayload, into)
 	}
+	if err := CheckQuantities(payload, into); err != nil {
+		return err
+	}
 	fresh := reflect.New(target.Type().Elem())
 	strict, err := strictjson.UnmarshalStrict(payload, fresh.Interface())
 	if err := errors.Join(append(strict, err)...); err != nil {
 		return fmt.Errorf("%w: %.200s", ErrPayload, err.Error()) // cut: it quotes what a stranger wrote
 	}
+	if err := checkSpelling(payload, fresh.Interface()); err != nil {
+		return err
+	}
 	target.Elem().Set(fresh.Elem())
+	return nil
+}
+
+// checkSpelling demands that a payload is what its value is written as: one value has one document. Quantities and times could
+// otherwise have any number of digits. So a document of an older version must be read as it was written: a new field of a signed type
+// is left out where it is empty (omitempty, omitzero).
+func checkSpelling(payload []byte, value any) error {
+	plain, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrPayload, err)
+	}
+	again, err := jcs.Transform(plain)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrPayload, err)
+	}
+	if !bytes.Equal(again, payload) {
+		return fmt.Errorf("%w: a value in it is spelled in another way than ours", ErrNotCanonical)
+	}
 	return nil
 }

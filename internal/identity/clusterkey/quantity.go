@@ -1,0 +1,122 @@
+package clusterkey
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"regexp"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// quantityPattern allows every quantity that Kubernetes writes. Kubernetes reads others, too: with any number of digits, and with
+// exponents that take minutes to read.
+var quantityPattern = regexp.MustCompile(`^[+-]?[0-9.]{1,24}([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,2})?$`)
+
+var quantityType = reflect.TypeFor[resource.Quantity]()
+
+// CheckQuantities reads a JSON payload without converting anything, and checks how it spells the quantities of the type that into
+// points to. Call it before payload is decoded into that type. Errors: [ErrPayload].
+func CheckQuantities(payload []byte, into any) error {
+	t := reflect.TypeOf(into)
+	if !hasQuantities(t) {
+		return nil
+	}
+	var value any
+	if err := json.Unmarshal(payload, &value); err != nil {
+		return fmt.Errorf("%w: %.200s", ErrPayload, err.Error())
+	}
+	return checkQuantities(t, value)
+}
+
+func checkQuantities(t reflect.Type, value any) error {
+	if t == quantityType {
+		if text, is := value.(string); !is || !quantityPattern.MatchString(text) {
+			return fmt.Errorf("%w: %.40q is no quantity as Kubernetes writes it", ErrPayload, fmt.Sprint(value))
+		}
+		return nil
+	}
+	switch value := value.(type) {
+	case map[string]any:
+		for name, inner := range value {
+			if of := fieldOf(t, name); of != nil {
+				if err := checkQuantities(of, inner); err != nil {
+					return err
+				}
+			}
+		}
+	case []any:
+		for t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		for _, inner := range value {
+			if t.Kind() == reflect.Slice || t.Kind() == reflect.Array {
+				if err := checkQuantities(t.Elem(), inner); err != nil {
+					return err
+				}
+			}
+		}
+	default:
+		if t.Kind() == reflect.Pointer && value != nil {
+			return checkQuantities(t.Elem(), value)
+		}
+	}
+	return nil
+}
+
+// fieldOf is the type of what a JSON object of type t holds under a name; nil: none. Names match without case, as encoding/json does it.
+func fieldOf(t reflect.Type, name string) reflect.Type {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch t.Kind() {
+	case reflect.Map:
+		return t.Elem()
+	case reflect.Struct:
+		for _, f := range reflect.VisibleFields(t) {
+			tag, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if tag == "" {
+				tag = f.Name
+			}
+			if f.IsExported() && strings.EqualFold(tag, name) {
+				return f.Type
+			}
+		}
+	}
+	return nil
+}
+
+// withQuantities keeps what hasQuantities has found out of a type.
+var withQuantities sync.Map
+
+// hasQuantities reports that a type holds quantities somewhere.
+func hasQuantities(t reflect.Type) bool {
+	if t == nil {
+		return false
+	}
+	known, is := withQuantities.Load(t)
+	if !is {
+		known, _ = withQuantities.LoadOrStore(t, holdsQuantities(t, map[reflect.Type]bool{}))
+	}
+	return known.(bool)
+}
+
+func holdsQuantities(t reflect.Type, seen map[reflect.Type]bool) bool {
+	if t == quantityType || seen[t] {
+		return t == quantityType
+	}
+	seen[t] = true
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		return holdsQuantities(t.Elem(), seen)
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if holdsQuantities(t.Field(i).Type, seen) {
+				return true
+			}
+		}
+	}
+	return false
+}
