@@ -23,6 +23,9 @@ func (g *Gate) admit(ctx context.Context, theirs *transport.Reservation, ours *m
 		return "", api.Errorf(api.CodeBadSignature, "cluster %s does not borrow from itself", g.Cluster)
 	}
 	card, key, stranger, err := g.meet(ctx, theirs, adopting)
+	if adopting && hopeless(err) { // the broker may show the right one later: a card is no word about the reservation
+		return "", api.Errorf(api.CodeUnavailable, "the consumer's card of an accepted reservation is missing: %s", err)
+	}
 	if err != nil {
 		return "", err
 	}

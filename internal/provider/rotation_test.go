@@ -179,3 +179,27 @@ func TestTheGateEndsWhatItDoesNotTake(t *testing.T) {
 		})
 	}
 }
+
+// A gate that lost its Ledger does not end what it accepted because the broker shows it with a card that is none: it takes it back
+// when the right card comes.
+func TestACardDoesNotEndWhatWasAccepted(t *testing.T) {
+	g := newGate(t, "8")
+	d := g.bound("2")
+	lost := open(t, memory.New(), g.rome, g.milan, g.clock, "8")
+	lost.move(3 * time.Minute)
+	for name, card := range map[string]string{"none": "", "nonsense": "nonsense", "another's": g.milan.Card(api.Properties{})} {
+		theirs := d.Shown()
+		theirs.Payload.ConsumerCard = card
+		if err := lost.hears(theirs); api.CodeOf(err) != api.CodeUnavailable {
+			t.Errorf("%s: %v", name, err)
+		}
+		if asked := lost.broker.Asked(); len(asked) > 0 {
+			t.Errorf("%s: the gate says %q", name, asked)
+		}
+	}
+	if err := lost.hears(d.Shown()); err != nil {
+		t.Error(err)
+	}
+	lost.holds("r-1", api.Reserved, "")
+	lost.left(6000)
+}
