@@ -1,8 +1,10 @@
 package offload
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -25,7 +27,7 @@ func Complaints(ctx context.Context, r client.Reader, namespace string) ([]strin
 		if p.Status.Phase != corev1.PodPending || p.DeletionTimestamp != nil {
 			continue
 		}
-		why := refused(&p.Spec)
+		why := cmp.Or(refused(&p.Spec), refusedAnnotation(p.Annotations))
 		if p.Spec.NodeName == "" && !slices.ContainsFunc(p.Spec.Tolerations, func(t corev1.Toleration) bool { return t.Key == consts.VirtualNodeTolerationKey }) {
 			why = "was made before its namespace was offloaded, and cannot run on a virtual node: delete it to have it made anew"
 		}
@@ -104,6 +106,33 @@ func countsLess(s *corev1.PodSpec) bool {
 		}
 	}
 	return most.Cmp(sum) > 0 && most.Cmp(counted) > 0
+}
+
+// atNodes are the domains of annotations on which networks, container runtimes and clouds act, prefixes those of keys (policy bourse-reflected).
+var (
+	atNodes = []string{
+		"antrea.io", "cdi.k8s.io", "cilium.io", "cni.cncf.io", "danm.k8s.io", "iam.amazonaws.com", "kubevirt.io", "multus-cni.io", "networking.gke.io", "nri.io", "ovn.kubernetes.io",
+		"ovn.org", "projectcalico.org", "security.alpha.kubernetes.io", "security.beta.kubernetes.io", "spidernet.io", "vpc.amazonaws.com", "whereabouts.cni.io",
+	}
+	prefixes = []string{"io.cilium", "io.containerd.", "io.katacontainers.", "io.kubernetes.", "kubernetes.io/config.", "org.systemd.", "run.oci."}
+)
+
+// refusedAnnotation says which annotation a provider would refuse, unless its SharingPolicy names it; empty if none.
+func refusedAnnotation(all map[string]string) string {
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		profile := strings.HasPrefix(key, "container.apparmor.security.beta.kubernetes.io/") && (all[key] == "runtime/default" || strings.HasPrefix(all[key], "localhost/"))
+		if ActsAtNodes(key) && !profile {
+			return fmt.Sprintf("has annotation %s, on which a node acts: a provider takes it where its SharingPolicy names it (namespaces.annotations)", key)
+		}
+	}
+	return ""
+}
+
+// ActsAtNodes says whether networks, container runtimes or clouds act on an annotation of a pod.
+func ActsAtNodes(key string) bool {
+	domain, _, _ := strings.Cut(key, "/")
+	return slices.ContainsFunc(atNodes, func(d string) bool { return domain == d || strings.HasSuffix(domain, "."+d) }) ||
+		slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(key, p) })
 }
 
 // refusedVolume says why a volume would be refused; empty if it would not. What storage classes a provider lends is not known here.

@@ -61,3 +61,19 @@ func TestRefused(t *testing.T) {
 		}
 	}
 }
+
+// An annotation that acts at a provider's nodes is named; others are not.
+func TestRefusedAnnotations(t *testing.T) {
+	for key, value := range map[string]string{
+		"k8s.v1.cni.cncf.io/networks": "x", "cdi.k8s.io/gpu": "x", "io.kubernetes.cri-o.Devices": "x", "container.apparmor.security.beta.kubernetes.io/c": "unconfined",
+	} {
+		if got := refusedAnnotation(map[string]string{"a.example/b": "c", key: value}); !strings.Contains(got, key) {
+			t.Errorf("%s: %q", key, got)
+		}
+	}
+	if got := refusedAnnotation(map[string]string{
+		"a.example/b": "c", "notcilium.io/x": "y", "kubernetes.io/egress-bandwidth": "1M", "container.apparmor.security.beta.kubernetes.io/c": "runtime/default",
+	}); got != "" {
+		t.Error(got)
+	}
+}

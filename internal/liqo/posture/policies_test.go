@@ -2,6 +2,7 @@ package posture
 
 import (
 	"context"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/liqo/offload"
 )
 
 // Each policy is bound, to the list of consumers unless it is about ourselves, and denies; none is left out of what is compared.
@@ -36,5 +38,30 @@ func TestPoliciesThatCannotBeWatched(t *testing.T) {
 	err := (&Policies{Known: cache}).Stand(t.Context())
 	if api.CodeOf(err) != api.CodeUnavailable || !strings.Contains(err.Error(), "cannot be watched") {
 		t.Errorf("%v", err)
+	}
+}
+
+// What a consumer's agent says of annotations is what the policies refuse.
+func TestAnnotationsAsThePoliciesHaveThem(t *testing.T) {
+	ours, err := wanted()
+	if err != nil {
+		t.Fatal(err)
+	}
+	looked := 0
+	for _, p := range ours.policies {
+		for _, v := range p.Spec.Variables {
+			if v.Name != "nodeDomains" && v.Name != "nodeKeys" {
+				continue
+			}
+			for _, key := range regexp.MustCompile("'([^']+)'").FindAllStringSubmatch(v.Expression, -1) {
+				looked++
+				if !offload.ActsAtNodes(key[1] + "/x") {
+					t.Errorf("%s: %s", v.Name, key[1])
+				}
+			}
+		}
+	}
+	if looked < 20 {
+		t.Errorf("looked at %d", looked)
 	}
 }
