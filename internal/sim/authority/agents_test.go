@@ -89,8 +89,16 @@ func gate(t *testing.T, c *cast, until api.State) (*provider.Gate, *transporttes
 	broker.OnRefuse = func(string, api.Refusal) (transport.Reservation, error) { return *d.Shown(), nil }
 	broker.OnProgress = func(string, api.State) (transport.Reservation, error) { return *d.Shown(), nil }
 	broker.OnRelease = func(string, string) (transport.Reservation, error) { return *d.Shown(), nil }
-	if until == api.Reserved {
+	switch until {
+	case api.Reserved:
 		hears(t, g, d.Signed())
+	case api.Held: // it has accepted, and does not know whether that was recorded
+		accept := broker.OnAccept
+		broker.OnAccept = func(string, string) (transport.Reservation, error) {
+			return transport.Reservation{}, api.Errorf(api.CodeUnavailable, "the broker is away")
+		}
+		hears(t, g, d.Signed())
+		broker.OnAccept = accept
 	}
 	return g, d
 }
@@ -192,6 +200,17 @@ var atTheGate = map[string]func(*testing.T, *cast, int) string{
 		theirs := d.Shown()
 		theirs.Payload.Reclaim = c.reclaimOf(by, "r-1", theirs.Payload.Assignment, now)
 		return theirs
+	}),
+	"reclaim of another assignment": gated(api.Reserved, func(c *cast, d *transporttest.Deal, by *transporttest.Party, now time.Time) *transport.Reservation {
+		theirs := d.Shown()
+		theirs.Payload.Reclaim = c.reclaimOf(by, "r-1", "another", now)
+		return theirs
+	}),
+	"state of what is accepted and not yet bound": gated(api.Held, func(_ *cast, d *transporttest.Deal, by *transporttest.Party, _ time.Time) *transport.Reservation {
+		if by != nil {
+			return nil // it is the broker's own word: nobody else says it
+		}
+		return d.Over(api.Failed, api.ReasonNotAccepted)
 	}),
 	"state": gated(api.Reserved, func(_ *cast, d *transporttest.Deal, by *transporttest.Party, _ time.Time) *transport.Reservation {
 		return d.Over(api.Released, api.ReasonReleased)
@@ -304,6 +323,11 @@ var atTheConsumer = map[string]func(*testing.T, *cast, int) string{
 	"reclaim": borrowed(api.Reserved, func(c *cast, d *transporttest.Deal, by *transporttest.Party, now time.Time) *transport.Reservation {
 		theirs := d.Shown()
 		theirs.Payload.Reclaim = c.reclaimOf(by, "r-1", theirs.Payload.Assignment, now)
+		return theirs
+	}),
+	"reclaim of another assignment": borrowed(api.Reserved, func(c *cast, d *transporttest.Deal, by *transporttest.Party, now time.Time) *transport.Reservation {
+		theirs := d.Shown()
+		theirs.Payload.Reclaim = c.reclaimOf(by, "r-1", "another", now)
 		return theirs
 	}),
 	"offer": borrowed("", func(c *cast, d *transporttest.Deal, by *transporttest.Party, _ time.Time) *transport.Reservation {

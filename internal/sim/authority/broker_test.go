@@ -96,15 +96,20 @@ func brokered(until api.State, document func(*books, *transporttest.Party) func(
 	}
 }
 
-// said is the try of what no document says: it counts by the certificate of who calls. Who has given up a key or poses as another has none.
+// said is the try of what no document says: it counts by the certificate of who calls. Who has given up a key or poses as another has
+// none, and calls without.
 func said(until api.State, say func(*books, *servertest.Member)) func(*testing.T, *cast, int) string {
 	return func(t *testing.T, c *cast, by int) string {
 		b := broker(t, c, until)
-		return b.shown(t, func(_ context.Context, m *servertest.Member) {
+		caller := &servertest.Member{Client: b.Stranger()}
+		for _, m := range b.members {
 			if m.Party == c.signer(by) {
-				say(b, m)
+				caller = m
 			}
-		})
+		}
+		before := see(t, b.Exchange)
+		say(b, caller)
+		return effect(before, see(t, b.Exchange))
 	}
 }
 
@@ -154,6 +159,10 @@ var atTheBroker = map[string]func(*testing.T, *cast, int) string{
 	}),
 	"reclaim": brokered(api.Reserved, func(b *books, by *transporttest.Party) func(context.Context, *servertest.Member) {
 		document := b.reclaimOf(by, b.r.ID, b.r.Payload.Assignment, time.Now())
+		return func(ctx context.Context, m *servertest.Member) { _, _ = m.Release(ctx, b.r.ID, document) }
+	}),
+	"reclaim of another assignment": brokered(api.Reserved, func(b *books, by *transporttest.Party) func(context.Context, *servertest.Member) {
+		document := b.reclaimOf(by, b.r.ID, "another", time.Now())
 		return func(ctx context.Context, m *servertest.Member) { _, _ = m.Release(ctx, b.r.ID, document) }
 	}),
 	"offer": brokered("", func(b *books, by *transporttest.Party) func(context.Context, *servertest.Member) {
