@@ -2,35 +2,46 @@ package market
 
 import (
 	"container/heap"
-	"slices"
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
 )
 
-// due is when time alone may change a reservation, or a join token. An entry about
-// what has moved on is ignored when its time comes.
+// due is when time alone will change a reservation, or make a join token useless. Each has one entry, which moves in the queue whenever
+// that time changes: so the queue is never longer than what the market has, and all in it is true.
 type due struct {
 	at    Time
 	id    string
 	token bool
+	place int // in the queue; absent: it is not in it
 }
+
+const absent = -1
 
 // dueQueue is a heap of what is due, soonest first; ties by ID, so that two
 // machines expire in the same order.
-type dueQueue []due
+type dueQueue []*due
 
 func (q dueQueue) Len() int { return len(q) }
 func (q dueQueue) Less(i, j int) bool {
 	a, b := q[i], q[j]
 	return a.at < b.at || a.at == b.at && (a.id < b.id || a.id == b.id && a.token && !b.token)
 }
-func (q dueQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *dueQueue) Push(x any)   { *q = append(*q, x.(due)) }
+func (q dueQueue) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].place, q[j].place = i, j
+}
+func (q *dueQueue) Push(x any) {
+	d := x.(*due)
+	d.place = len(*q)
+	*q = append(*q, d)
+}
 func (q *dueQueue) Pop() any {
-	last := (*q)[len(*q)-1]
-	*q = (*q)[:len(*q)-1]
-	return last
+	last := len(*q) - 1
+	d := (*q)[last]
+	(*q)[last], d.place = nil, absent
+	*q = (*q)[:last]
+	return d
 }
 
 // next is when time alone will change the reservation; 0 is never.
@@ -78,33 +89,19 @@ func (s *State) retention() time.Duration {
 // useless is when nobody needs to remember the token any more.
 func (t *Token) useless() Time { return t.Expires.plus(Retention) }
 
-// await adds an entry, unless it is never due.
-func (s *State) await(d due) {
-	if d.at == 0 {
+// await makes at the time when d is due; 0: never.
+func (s *State) await(d *due, at Time) {
+	switch before := d.at; {
+	case before == at:
 		return
-	}
-	s.due = append(s.due, d)
-	heap.Fix(&s.due, len(s.due)-1) // as heap.Push, which would allocate
-	// What was to last a year and ended today must not stay in the queue for a year.
-	if len(s.due) > 1024+2*(len(s.reservations)+len(s.tokens)) {
-		s.due = slices.DeleteFunc(s.due, s.movedOn)
-		heap.Init(&s.due)
-	}
-}
-
-func (s *State) movedOn(d due) bool {
-	if d.token {
-		t := s.tokens[d.id]
-		return t == nil || t.useless() != d.at
-	}
-	r := s.reservations[d.id]
-	return r == nil || s.next(r) != d.at
-}
-
-// settle drops the entries at the top that are about what has moved on, so that the
-// top, if there is one, is what is due first.
-func (s *State) settle() {
-	for len(s.due) > 0 && s.movedOn(s.due[0]) {
-		heap.Pop(&s.due)
+	case at == 0:
+		heap.Remove(&s.due, d.place)
+		d.at = 0
+	case before == 0:
+		d.at = at
+		heap.Push(&s.due, d)
+	default:
+		d.at = at
+		heap.Fix(&s.due, d.place)
 	}
 }

@@ -85,7 +85,7 @@ func TestEveryFieldIsAnswered(t *testing.T) {
 func eachField(t *testing.T, all reflect.Value, check func(t *testing.T, alone reflect.Value)) {
 	check(t, all)
 	for i := range all.NumField() {
-		if all.Type().Field(i).Tag.Get("json") == "-" {
+		if f := all.Type().Field(i); f.Tag.Get("json") == "-" || !f.IsExported() {
 			continue
 		}
 		alone := reflect.New(all.Type()).Elem()
@@ -120,7 +120,7 @@ func fill(v reflect.Value) {
 		fill(v.Elem())
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if v.Type().Field(i).Tag.Get("json") != "-" {
+			if f := v.Type().Field(i); f.Tag.Get("json") != "-" && f.IsExported() {
 				fill(v.Field(i))
 			}
 		}

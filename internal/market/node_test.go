@@ -105,6 +105,11 @@ func (n *node) check() {
 			n.t.Fatalf("cluster %s sells\n%s\nbut replayed\n%s", l.Cluster, live, replayed)
 		}
 	}
+	for _, s := range []*market.State{n.state, n.twin} {
+		if ids := s.Misplaced(); len(ids) > 0 || s.Queued() > s.Len() {
+			n.t.Fatalf("%d entries wait, and those of %v not for their time", s.Queued(), ids)
+		}
+	}
 	n.queues()
 	n.remembers()
 	if n.state.Revision != uint64(len(n.journal)) {

@@ -44,15 +44,13 @@ func removed(m *Member) bool { return m != nil && m.State == api.MemberRemoved }
 
 func (m *Member) rekeyedSince(r *Reservation) bool { return m != nil && r.Revision <= m.Rekeyed }
 
-// oweAll queues what a change of a member leaves to be done.
+// oweAll queues what a change of a member leaves to be done. What is queued already stays where it is.
 func (s *State) oweAll(m, old *Member) {
-	if s.Self != "" || old == nil || !removed(m) && m.Rekeyed == old.Rekeyed {
+	if s.Self != "" || removed(m) == removed(old) && (old == nil || m.Rekeyed == old.Rekeyed) {
 		return
 	}
 	for _, r := range s.live(m.Cluster) {
-		if s.owes(r) != nothing {
-			s.await(due{atOnce, r.ID, false})
-		}
+		s.await(r.due, s.next(r))
 	}
 }
 

@@ -84,6 +84,7 @@ type Token struct {
 	Cluster string `json:"cluster,omitempty"`
 	Expires Time   `json:"expires"`
 	UsedBy  string `json:"usedBy,omitempty"`
+	due     *due
 }
 
 // Reservation is what the market remembers of one. Records are immutable: a change is a new one.
@@ -166,6 +167,7 @@ type Reservation struct {
 	Bytes    int64  `json:"-"`
 	Why      Why    `json:"-"`
 	Offer    *Offer `json:"-"`
+	due      *due   // of the reservation, whichever record of it is the newest
 }
 
 // Stretch is a time for which units of a plan were sold: from From to the next one's.

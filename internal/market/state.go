@@ -117,7 +117,6 @@ func (s *State) Apply(e Event) {
 		old := s.members[e.Member.Cluster]
 		s.members[e.Member.Cluster] = e.Member
 		s.oweAll(e.Member, old)
-		s.settle()
 		s.forgetPresence(e.Member)
 		s.forgetMeasurement(e.Member)
 		if e.Member.State == api.MemberRemoved {
@@ -136,6 +135,7 @@ func (s *State) Apply(e Event) {
 			if r := s.reservations[id]; r != nil {
 				delete(s.keys, ownKey{r.Consumer, r.Key})
 				delete(s.reservations, id)
+				s.await(r.due, 0)
 				s.index(r, nil)
 				if e.Time < r.Changed.plus(s.retention()) {
 					s.early++
@@ -147,7 +147,10 @@ func (s *State) Apply(e Event) {
 			}
 		}
 		for _, id := range e.Forget.Tokens {
-			delete(s.tokens, id)
+			if t := s.tokens[id]; t != nil {
+				delete(s.tokens, id)
+				s.await(t.due, 0)
+			}
 		}
 		s.spend(e.Forget.Spent, e.Time)
 		s.pass(e.Forget.Passed, e.Time)
@@ -155,7 +158,6 @@ func (s *State) Apply(e Event) {
 			s.forgetOffer(digest)
 		}
 		s.calm()
-		s.settle()
 	case e.Operators != nil:
 		s.operators = e.Operators
 	case e.Leases != nil:
@@ -194,23 +196,22 @@ func (s *State) put(e *ReservationEvent, revision uint64) {
 	if r.Key != "" {
 		s.keys[ownKey{r.Consumer, r.Key}] = r.ID
 	}
-	if at := s.next(r); old == nil || s.next(old) != at {
-		s.await(due{at, r.ID, false})
+	if old != nil {
+		r.due = old.due
+	} else {
+		r.due = &due{id: r.ID, place: absent}
 	}
-	if old != nil { // what is new is no reason why something else would have moved on
-		s.settle()
-	}
+	s.await(r.due, s.next(r))
 }
 
 func (s *State) putToken(t *Token) {
-	old := s.tokens[t.ID]
+	if old := s.tokens[t.ID]; old != nil {
+		t.due = old.due
+	} else {
+		t.due = &due{id: t.ID, token: true, place: absent}
+	}
 	s.tokens[t.ID] = t
-	if old == nil || old.useless() != t.useless() {
-		s.await(due{t.useless(), t.ID, true})
-	}
-	if old != nil {
-		s.settle()
-	}
+	s.await(t.due, t.useless())
 }
 
 // ownKey is an idempotency key, of which each consumer has its own.

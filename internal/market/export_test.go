@@ -1,0 +1,20 @@
+package market
+
+// Queued is how many entries wait for their time.
+func (s *State) Queued() int { return len(s.due) }
+
+// Misplaced are the reservations and tokens whose entries are not where, or not due when, they should be.
+func (s *State) Misplaced() (ids []string) {
+	check := func(d *due, at Time) {
+		if queued := d.place != absent; d.at != at || queued != (at != 0) || queued && s.due[d.place] != d {
+			ids = append(ids, d.id)
+		}
+	}
+	for _, r := range s.reservations {
+		check(r.due, s.next(r))
+	}
+	for _, t := range s.tokens {
+		check(t.due, t.useless())
+	}
+	return ids
+}
