@@ -117,6 +117,7 @@ func TestAdvertisesByItsNewestKey(t *testing.T) {
 	first := g.advertises(all)
 	next(t, first, "anything", whatever)
 	g.milan.Rotate()
+	time.Sleep(2 * time.Millisecond) // an incarnation is the millisecond of a start
 	next(t, g.advertises(all), "by its new key", whatever)
 	for len(first) > 0 { // what it said before the other began
 		<-first
