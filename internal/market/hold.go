@@ -40,10 +40,9 @@ func (s *State) begins(c *Hold, now Time) (out Outcome, err error, done bool) {
 	if err := s.active(c.Consumer); err != nil {
 		return Outcome{}, err, true
 	}
-	if id, repeated := s.keys[ownKey{c.Consumer, c.Key}]; repeated && c.Key != "" {
-		r := s.reservations[id]
+	if r := s.madeBy(ownKey{c.Consumer, c.Key}); r != nil && c.Key != "" {
 		if r.Digest != c.Digest {
-			return Outcome{}, keyReused(c.Key, id), true
+			return Outcome{}, keyReused(c.Key, r.ID), true
 		}
 		return Outcome{Reservation: r, Decision: r.Why.Decision()}, nil, true
 	}

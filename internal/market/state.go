@@ -47,7 +47,7 @@ type State struct {
 	operators    *Operators
 	tokens       map[string]*Token
 	reservations map[string]*Reservation
-	keys         map[ownKey]string // the reservation that it made
+	keys         map[ownKey]string // the reservation that it made, or one of its parts
 	offers       map[string]*Offer // by digest
 	onSale       map[string]*Offer // by key
 	madeFrom     map[string]int    // reservations, by the digest of their offer
@@ -133,8 +133,8 @@ func (s *State) Apply(e Event) {
 	case e.Forget != nil:
 		for _, id := range e.Forget.Reservations {
 			if r := s.reservations[id]; r != nil {
-				delete(s.keys, ownKey{r.Consumer, r.Key})
 				delete(s.reservations, id)
+				s.forgetKey(r)
 				s.await(r.due, 0)
 				s.index(r, nil)
 				if e.Time < r.Changed.plus(s.retention()) {
@@ -212,6 +212,35 @@ func (s *State) putToken(t *Token) {
 	}
 	s.tokens[t.ID] = t
 	s.await(t.due, t.useless())
+}
+
+// forgetKey forgets the key of a reservation that was forgotten, unless another part of the same request remains.
+func (s *State) forgetKey(r *Reservation) {
+	key := ownKey{r.Consumer, r.Key}
+	if s.keys[key] != r.ID {
+		return
+	}
+	delete(s.keys, key)
+	for _, id := range r.Group {
+		if part := s.reservations[id]; part != nil && part.Key == r.Key {
+			s.keys[key] = id
+			return
+		}
+	}
+}
+
+// madeBy returns what a key made, or nil: of a split request the first part that remains.
+func (s *State) madeBy(key ownKey) *Reservation {
+	r := s.reservations[s.keys[key]]
+	if r == nil {
+		return nil
+	}
+	for _, id := range r.Group {
+		if part := s.reservations[id]; part != nil && part.Key == r.Key {
+			return part
+		}
+	}
+	return r
 }
 
 // ownKey is an idempotency key, of which each consumer has its own.

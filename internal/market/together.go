@@ -7,7 +7,7 @@ import (
 )
 
 // HoldTogether places the parts of one request on as many providers, or none of them. Each is a reservation of its own, which names
-// all; the first has the key. As long as one of them is not bound they share what becomes of one that nobody accepts: see together.
+// all and has the key of the first: so the key is known as long as one of them is. As long as one of them is not bound they share what becomes of one that nobody accepts: see together.
 // Errors: those of [Hold].
 type HoldTogether struct{ Parts []*Hold }
 
@@ -32,6 +32,7 @@ func (c HoldTogether) decide(s *State, now Time) (Outcome, error) {
 	var bytes int64
 	for _, part := range c.Parts {
 		r := part.reservation()
+		r.Key, r.Digest = first.Key, first.Digest
 		r.Created, r.Deadline, r.Until, r.Group = now, now.plus(DecideTime), now.plus(part.Duration), ids
 		free := without(part.Candidates, taken)
 		i := s.first(free, r, now)

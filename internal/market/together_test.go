@@ -1,6 +1,7 @@
 package market_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/bourse-dev/bourse/api"
@@ -101,4 +102,58 @@ func TestPartsStayApart(t *testing.T) {
 	}
 	d.must(market.Release{ID: "b", By: "paris", Generation: 1, Document: "end"})
 	d.states(api.Failed, api.Failed, api.Failed)
+}
+
+// The key of a split request is known as long as one of its parts is, also after a restart.
+func TestTheKeyOfASplitRequestStays(t *testing.T) {
+	d := newDesk(t)
+	for _, provider := range []string{"rome", "milan"} {
+		d.offers(provider, 2, "8")
+	}
+	split := func(n int) market.HoldTogether {
+		var c market.HoldTogether
+		for i := range 2 {
+			part := request(fmt.Sprintf("part-%d-%d", n, i), 1)
+			if part.Key = ""; i == 0 {
+				part.Key = "the-key"
+			}
+			part.Digest = "digest"
+			c.Parts = append(c.Parts, part)
+		}
+		return c
+	}
+	d.must(split(1))
+	repeated := func(s *market.State, want string) {
+		t.Helper()
+		out, err := market.Decide(s, split(2), d.now)
+		if err != nil || out.Reservation.ID != want {
+			t.Errorf("a repeat makes %s, want %s: %v", dump(out.Reservation), want, err)
+		}
+	}
+	restored := func() *market.State {
+		t.Helper()
+		again := market.New("")
+		data, err := d.state.Snapshot()()
+		if err == nil {
+			err = again.Restore(data, nil)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return again
+	}
+	repeated(d.state, "part-1-0")
+	repeated(restored(), "part-1-0")
+	d.state.Apply(market.Event{Time: d.now, Forget: &market.Forget{Reservations: []string{"part-1-0"}}})
+	repeated(d.state, "part-1-1")
+	repeated(restored(), "part-1-1")
+	other := split(3)
+	other.Parts[0].Digest = "another"
+	if _, err := market.Decide(d.state, other, d.now); api.CodeOf(err) != api.CodeKeyReused {
+		t.Errorf("the key with another request: %v", err)
+	}
+	d.state.Apply(market.Event{Time: d.now, Forget: &market.Forget{Reservations: []string{"part-1-1"}}})
+	if out, err := market.Decide(d.state, split(2), d.now); err == nil && out.Reservation.ID == "part-1-1" {
+		t.Error("a key is known of which nothing remains")
+	}
 }
