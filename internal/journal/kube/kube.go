@@ -96,7 +96,7 @@ func (j *Journal) readAll(ctx context.Context) (*unstructured.Unstructured, *con
 			return object, found, state, err
 		}
 		if _, now, _, err := j.readOrCreate(ctx); err != nil || now.write == found.write {
-			return nil, nil, nil, cmp.Or(err, error(refuse(j.key, odd)))
+			return nil, nil, nil, cmp.Or(err, error(odd.refuse(j.key)))
 		}
 	}
 }
@@ -218,7 +218,7 @@ func (j *Journal) write(ctx context.Context, next *content) error {
 	if err := encode(object, next); err != nil {
 		return err
 	}
-	object, err := j.swap(ctx, object, next.write)
+	object, err := j.swap(ctx, object, next)
 	if j.object = object; err != nil {
 		j.object = nil
 		return err
@@ -232,24 +232,27 @@ func (j *Journal) write(ctx context.Context, next *content) error {
 // done is found out by reading the object again: whether its last write is this one, or still the one
 // before, or somebody else's. Names of writes decide, not heads: two agents may well write the same
 // batch; and not resource versions: a label that somebody sets is no reason to give up.
-func (j *Journal) swap(ctx context.Context, object *unstructured.Unstructured, write string) (done *unstructured.Unstructured, err error) {
+func (j *Journal) swap(ctx context.Context, object *unstructured.Unstructured, next *content) (done *unstructured.Unstructured, err error) {
 	err = j.persist(ctx, func() (err error) {
 		done = object.DeepCopy()
 		failure := j.client.Update(ctx, done)
 		if failure == nil {
-			return nil
+			return kept(object, done)
 		}
 		var found *content
 		done, found, _, err = j.read(ctx)
 		switch {
 		case err != nil:
 			return errors.Join(failure, err)
-		case found.write == write:
-			return nil
+		case found.write == next.write:
+			return kept(object, done)
 		case found.write != j.content.write:
 			return fmt.Errorf("%w: somebody else wrote", journal.ErrConflict)
 		}
 		done.Object["spec"] = object.Object["spec"]
+		if err := list(done, next); err != nil {
+			return err
+		}
 		object = done
 		return failure
 	})

@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"reflect"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -27,6 +29,10 @@ const (
 	// A Ledger without parts has format 1, as since the first release; one with parts has format 2.
 	formatWhole, formatParts = 1, 2
 )
+
+// directory is the annotation in which a Ledger repeats what its spec names of parts. A CRD of a version before parts drops these fields at the
+// next write; it cannot drop an annotation.
+const directory = "bourse.dev/parts"
 
 var kind = schema.GroupVersionKind{Group: "bourse.dev", Version: "v1alpha1", Kind: "Ledger"}
 
@@ -143,6 +149,9 @@ func encode(object *unstructured.Unstructured, c *content) error {
 		return err
 	}
 	object.Object["spec"] = fields
+	if err := list(object, c); err != nil {
+		return err
+	}
 	whole, err := json.Marshal(object.Object)
 	if err == nil && len(whole) > MaxSize {
 		err = fmt.Errorf("%w: it would take %d bytes of %d: take a snapshot, or end what takes the space", journal.ErrFull, len(whole), MaxSize)
@@ -150,12 +159,72 @@ func encode(object *unstructured.Unstructured, c *content) error {
 	return err
 }
 
+// listed is what the directory of a Ledger says.
+type listed struct {
+	Parts []part `json:"parts,omitempty"`
+	Filed []part `json:"filed,omitempty"`
+}
+
+// list writes the directory of the parts that c names, or removes it.
+func list(object *unstructured.Unstructured, c *content) error {
+	annotations := object.GetAnnotations()
+	delete(annotations, directory)
+	if len(c.parts)+len(c.filed) > 0 {
+		encoded, err := json.Marshal(listed{c.parts, c.filed})
+		if err != nil {
+			return err
+		}
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[directory] = string(encoded)
+	}
+	metadata, _, err := unstructured.NestedMap(object.Object, "metadata") // a copy: object may share its own
+	object.Object["metadata"] = metadata
+	object.SetAnnotations(annotations)
+	return err
+}
+
+// find takes the parts from the directory where the spec has lost them: one of that format always names some.
+func (s *spec) find(object *unstructured.Unstructured) error {
+	encoded, has := object.GetAnnotations()[directory]
+	if !has || s.Format != formatParts || len(s.Parts)+len(s.Filed) > 0 {
+		return nil
+	}
+	var l listed
+	err := json.Unmarshal([]byte(encoded), &l)
+	s.Parts, s.Filed = l.Parts, l.Filed
+	return err
+}
+
+// kept says which field of the spec that was sent the API server did not keep, or nil. Errors: *journal.RefusedError.
+func kept(sent, got *unstructured.Unstructured) error {
+	want, _ := sent.Object["spec"].(map[string]any)
+	found, _ := got.Object["spec"].(map[string]any)
+	for _, field := range slices.Sorted(maps.Keys(want)) {
+		if !reflect.DeepEqual(want[field], found[field]) {
+			return notKept(client.ObjectKeyFromObject(sent), field)
+		}
+	}
+	return nil
+}
+
+func notKept(key client.ObjectKey, field string) error {
+	return &journal.RefusedError{Where: "ledger " + key.String(), Found: "the API server did not keep spec." + field, Remedy: applyCRDs}
+}
+
+// applyCRDs is the remedy where the CRD is older than the Ledger.
+const applyCRDs = "apply the CRDs of the version of bourse that wrote the Ledger, or of a later one: nothing that was acknowledged is lost"
+
 // decode returns what object says, and the state if that is in it, both verified as far as the object goes, or a *journal.RefusedError.
 func decode(object *unstructured.Unstructured) (*content, []byte, error) {
 	encoded, err := json.Marshal(object.Object["spec"])
 	var s spec
 	if err == nil {
 		err = json.Unmarshal(encoded, &s)
+	}
+	if err == nil {
+		err = s.find(object)
 	}
 	var state []byte
 	if err == nil {

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -125,8 +126,8 @@ func (j *Journal) writePart(ctx context.Context, number int64, data []byte, mine
 		if err != nil {
 			return err
 		}
-		if kept, err := decodePart(object); err != nil || digest(kept) != p.Digest {
-			return &journal.RefusedError{Where: "ledger " + j.partKey(number).String(), Found: "the API server did not keep spec.data", Remedy: "apply the CRDs of this version of bourse"}
+		if data, err := decodePart(object); err != nil || digest(data) != p.Digest {
+			return notKept(j.partKey(number), "data")
 		}
 		j.versions.Lock()
 		j.versions.of[number] = object.GetResourceVersion()
@@ -305,12 +306,16 @@ func (j *Journal) readPart(ctx context.Context, p part) (data []byte, err error)
 		object := newLedger(j.partKey(p.Part))
 		if err := j.client.Get(ctx, j.partKey(p.Part), object); err != nil {
 			if apierrors.IsNotFound(err) {
-				return &partError{p.Part, "is missing"}
+				return &partError{part: p.Part, is: "is missing"}
 			}
 			return err
 		}
-		if data, err = decodePart(object); err != nil || digest(data) != p.Digest {
-			return &partError{p.Part, "does not hold what the Ledger names"}
+		data, err = decodePart(object)
+		switch {
+		case err == nil && len(data) == 0:
+			return &partError{part: p.Part, is: "shows no spec.data", remedy: applyCRDs}
+		case err != nil || digest(data) != p.Digest:
+			return &partError{part: p.Part, is: "does not hold what the Ledger names"}
 		}
 		return nil
 	})
@@ -319,8 +324,15 @@ func (j *Journal) readPart(ctx context.Context, p part) (data []byte, err error)
 
 // partError is a part that is not what the Ledger says.
 type partError struct {
-	part int64
-	is   string
+	part   int64
+	is     string
+	remedy string // empty: to put it back
+}
+
+func (e *partError) refuse(key client.ObjectKey) *journal.RefusedError {
+	refused := refuse(key, e)
+	refused.Remedy = cmp.Or(e.remedy, refused.Remedy)
+	return refused
 }
 
 func (e *partError) Error() string { return fmt.Sprintf("part %d %s", e.part, e.is) }
