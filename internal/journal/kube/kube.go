@@ -41,6 +41,7 @@ type Journal struct {
 	loads   int                        // how many there were
 	fenced  bool                       // the Ledger's last write is by this journal
 	next    int64                      // the part to be used next
+	made    bool                       // all parts exist
 	alone   bool                       // parts could not be written: all must fit into the Ledger itself
 
 	versions struct { // of the parts that were written since the last Load
@@ -73,7 +74,7 @@ func (j *Journal) Load(ctx context.Context, onSnapshot func(journal.Head, []byte
 	if err != nil {
 		return journal.Head{}, fmt.Errorf("load ledger %s: %w", j.key, err)
 	}
-	j.object, j.content, j.fenced, j.taken = object, *found, false, map[int64]bool{}
+	j.object, j.content, j.fenced, j.made, j.taken = object, *found, false, false, map[int64]bool{}
 	j.loads++
 	j.versions.Lock()
 	j.versions.of = map[int64]string{}

@@ -152,6 +152,9 @@ func (j *Journal) writeParts(ctx context.Context, w *written, at journal.Head, p
 	if space := j.limits.space(); int64(len(packed)) > space {
 		return fmt.Errorf("%w: its snapshot takes %d bytes, of at most %d: end what takes the space", journal.ErrFull, len(packed), space)
 	}
+	if err := j.makeParts(ctx); err != nil {
+		return err
+	}
 	pieces := slices.Collect(slices.Chunk(packed, j.limits.part))
 	if err := j.begin(ctx, w, at, len(pieces)); err != nil {
 		return err
@@ -173,6 +176,40 @@ func (j *Journal) writeParts(ctx context.Context, w *written, at journal.Head, p
 		w.parts = append(w.parts, p)
 	}
 	return nil
+}
+
+// makeParts makes all parts that do not exist yet, empty, so that nothing stops the Ledger later that lets no further object be made, such as a
+// quota. It is done once after each Load. An error counts only as long as the snapshot is not in parts: it can stay in one object.
+func (j *Journal) makeParts(ctx context.Context) error {
+	j.mu.Lock()
+	loads, made, inParts := j.loads, j.made, len(j.content.parts) > 0
+	j.mu.Unlock()
+	if made {
+		return nil
+	}
+	for number := range min(j.limits.parts, Parts) {
+		err := j.makePart(ctx, number)
+		if err != nil && !inParts {
+			return fmt.Errorf("part %d: %w", number, err)
+		}
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.made = loads == j.loads
+	return nil
+}
+
+func (j *Journal) makePart(ctx context.Context, number int64) error {
+	return j.persist(ctx, func() error {
+		object := newLedger(j.partKey(number))
+		if err := encodePart(object, []byte{}); err != nil {
+			return err
+		}
+		if err := j.client.Create(ctx, object); !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+		return nil
+	})
 }
 
 // begin reserves n parts for a snapshot at a head.

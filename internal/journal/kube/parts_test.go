@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -86,6 +87,19 @@ func (w *writer) lives(ctx context.Context, steps int) error {
 		w.head, w.log = head, append(slices.Clone(w.log), events...)
 	}
 	return nil
+}
+
+// append appends an event of so many bytes.
+func (w *writer) append(ctx context.Context, size int) error {
+	w.n++
+	noise := make([]byte, size)
+	rand.NewChaCha8(digest([]byte(fmt.Sprint(w.name, w.n)))).Read(noise)
+	event := fmt.Sprintf("%s%d:%x", w.name, w.n, noise)[:size]
+	head, err := w.Append(ctx, w.head, [][]byte{[]byte(event)})
+	if err == nil {
+		w.head, w.log = head, append(slices.Clone(w.log), event)
+	}
+	return err
 }
 
 // calls has something done before or after each write at the API server.
@@ -313,7 +327,9 @@ func TestKilledAsItTakesOver(t *testing.T) {
 			parts, writes := 0, 0
 			die := func(o client.Object, write func() error) error {
 				if o.GetName() != key.Name {
-					parts++
+					if data, _ := decodePart(o.(*unstructured.Unstructured)); len(data) > 0 {
+						parts++
+					}
 				} else if parts > 0 {
 					return &journal.RefusedError{Found: "killed"}
 				}
@@ -358,5 +374,190 @@ func TestKilledAsItTakesOver(t *testing.T) {
 				t.Fatalf("taken over at write %d: of\n%v\nthere is\n%v", takeover, first.log, third.log)
 			}
 		}
+	}
+}
+
+// A quota lets no further object be made once the snapshot is in parts. The Ledger goes on, however long.
+func TestAQuotaOnceItIsInParts(t *testing.T) {
+	cluster, quota := newCluster(), false
+	j := agent(t, cluster, interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+		if quota {
+			return forbidden
+		}
+		return c.Create(ctx, o, opts...)
+	}})
+	random := rand.NewChaCha8([32]byte{})
+	noise := func(n int) []byte {
+		data := make([]byte, n)
+		random.Read(data)
+		return data
+	}
+	head, state := load(t, j).Head, noise(2<<20)
+	step := func(i int) {
+		t.Helper()
+		var err error
+		if head, err = j.Append(t.Context(), head, [][]byte{noise(40 << 10)}); err != nil {
+			t.Fatalf("append %d: %v", i, err)
+		}
+		if i%8 == 7 {
+			if err := j.Snapshot(t.Context(), head, state); err != nil {
+				t.Fatalf("snapshot after %d appends: %v", i, err)
+			}
+		}
+	}
+	for i := range 8 {
+		step(i)
+	}
+	quota = true
+	for i := range 64 {
+		step(i)
+	}
+	if again := load(t, agent(t, cluster, interceptor.Funcs{})); again.Head != head {
+		t.Errorf("it is at %v, want %v", again.Head, head)
+	}
+}
+
+// A quota that lets only some parts be made keeps the snapshot in one object, where it can stay.
+func TestAQuotaBeforeItIsInParts(t *testing.T) {
+	made := 0
+	j := agent(t, newCluster(), interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+		if made++; made > 8 {
+			return forbidden
+		}
+		return c.Create(ctx, o, opts...)
+	}})
+	state := make([]byte, 400<<10)
+	rand.NewChaCha8([32]byte{}).Read(state)
+	head := load(t, j).Head
+	for i := range 100 {
+		var err error
+		if head, err = j.Append(t.Context(), head, [][]byte{state[i : i+20<<10]}); err != nil {
+			t.Fatalf("append %d: %v", i, err)
+		}
+		if i%8 == 7 {
+			if err := j.Snapshot(t.Context(), head, state); err != nil {
+				t.Fatalf("snapshot after %d appends: %v", i, err)
+			}
+		}
+	}
+	if size := j.Size(); len(j.content.parts) > 0 || size.Space != oneObject {
+		t.Errorf("%d parts, %+v", len(j.content.parts), size)
+	}
+}
+
+// Another agent takes over after the first has read a part and before it writes it, having seen that the Ledger was its own. The first
+// must not write over what the other has put there since.
+func TestTakenOverBetweenReadAndWriteOfAPart(t *testing.T) {
+	hits := 0
+	for read := 1; ; read++ {
+		cluster, reads := newCluster(), 0
+		second := newWriter("b", cluster, interceptor.Funcs{}, t)
+		armed := false
+		first := newWriter("a", cluster, interceptor.Funcs{
+			Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+				if o.GetName() != key.Name && armed {
+					if reads++; reads == read {
+						hits++
+						if err := errors.Join(second.load(ctx), second.lives(ctx, 30)); err != nil {
+							return err
+						}
+					}
+				}
+				return c.Update(ctx, o, opts...)
+			},
+		}, t)
+		err := errors.Join(first.load(t.Context()), first.lives(t.Context(), 30))
+		armed = true
+		if err == nil {
+			err = first.lives(t.Context(), 20)
+		}
+		if reads < read {
+			break
+		}
+		if !errors.Is(err, journal.ErrConflict) {
+			t.Fatalf("taken over at write %d of a part: %v", read, err)
+		}
+		third := newWriter("c", cluster, interceptor.Funcs{}, t)
+		if err := third.load(t.Context()); err != nil || !slices.Equal(third.log, second.log) {
+			t.Fatalf("taken over at write %d of a part: %v, of\n%v\nthere is\n%v", read, err, second.log, third.log)
+		}
+	}
+	if hits < 8 {
+		t.Errorf("only %d writes of parts", hits)
+	}
+}
+
+// Another agent takes over between two appends of the first, and writes the parts that the first would use next. The first must not write
+// over them, whatever it knows of them.
+func TestTakenOverBetweenTwoAppends(t *testing.T) {
+	for steps := range 24 {
+		cluster := newCluster()
+		first, second := newWriter("a", cluster, interceptor.Funcs{}, t), newWriter("b", cluster, interceptor.Funcs{}, t)
+		if err := errors.Join(first.load(t.Context()), first.lives(t.Context(), 30+steps)); err != nil {
+			t.Fatal(err)
+		}
+		if err := second.load(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		second.next = first.next // the same parts as the first would
+		const large = 130        // so that it is filed
+		if err := errors.Join(second.append(t.Context(), large), second.append(t.Context(), large)); err != nil {
+			t.Fatal(err)
+		}
+		if err := first.append(t.Context(), large); !errors.Is(err, journal.ErrConflict) {
+			t.Fatalf("taken over after %d steps: %v", steps, err)
+		}
+		third := newWriter("c", cluster, interceptor.Funcs{}, t)
+		if err := third.load(t.Context()); err != nil || !slices.Equal(third.log, second.log) {
+			t.Fatalf("taken over after %d steps: %v, of\n%v\nthere is\n%v", steps, err, second.log, third.log)
+		}
+	}
+}
+
+// While a snapshot is written to its parts, batches are filed: neither takes a part of the other.
+func TestFiledWhileASnapshotIsWritten(t *testing.T) {
+	cluster := newCluster()
+	var during func() error
+	first := newWriter("a", cluster, interceptor.Funcs{
+		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+			if do := during; do != nil && o.GetName() != key.Name {
+				during = nil
+				if err := c.Update(ctx, o, opts...); err != nil {
+					return err
+				}
+				return do()
+			}
+			return c.Update(ctx, o, opts...)
+		},
+	}, t)
+	if err := errors.Join(first.load(t.Context()), first.lives(t.Context(), 12)); err != nil {
+		t.Fatal(err)
+	}
+	done := 0
+	for range 24 {
+		at, log := first.head, slices.Clone(first.log)
+		during = func() error {
+			first.mu.Lock()
+			first.next = slices.Min(slices.Collect(maps.Keys(first.taken)))
+			first.mu.Unlock()
+			for range 2 {
+				if err := first.append(t.Context(), 130); err != nil {
+					return err
+				}
+			}
+			done++
+			return nil
+		}
+		noise := []byte(strings.Join(log, ","))
+		if err := first.Snapshot(t.Context(), at, noise); err != nil && !errors.Is(err, journal.ErrFull) {
+			t.Fatal(err)
+		}
+		again := newWriter("b", cluster, interceptor.Funcs{}, t)
+		if err := again.load(t.Context()); err != nil || !slices.Equal(again.log, first.log) {
+			t.Fatalf("%v, of\n%v\nthere is\n%v", err, first.log, again.log)
+		}
+	}
+	if done < 5 {
+		t.Errorf("only in %d snapshots", done)
 	}
 }
