@@ -92,9 +92,13 @@ func TestAgentThatWasAwayEndsWhatEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop()
-	var part api.Ledger
-	if err := w.milan.Objects.Get(t.Context(), kubeclient.ObjectKey{Namespace: key.Namespace, Name: key.Name + "-0"}, &part); err != nil || len(part.Spec.Data) == 0 {
-		t.Errorf("it is all in one object (%v)", err)
+	var whole, last api.Ledger
+	if err := w.milan.Objects.Get(t.Context(), key, &whole); err != nil || len(whole.Spec.Parts) == 0 {
+		t.Errorf("its snapshot is in one object (%v)", err)
+	}
+	lastKey := kubeclient.ObjectKey{Namespace: key.Namespace, Name: fmt.Sprintf("%s-%d", key.Name, kube.Parts-1)}
+	if err := w.milan.Objects.Get(t.Context(), lastKey, &last); err != nil {
+		t.Errorf("not all parts were made: %v", err)
 	}
 	x, stop = open(2 * time.Hour)
 	defer stop()

@@ -34,6 +34,7 @@ type Journal struct {
 	limits limits
 	taken  map[int64]bool // parts that a Snapshot is writing
 	size   atomic.Pointer[journal.Size]
+	paces  paces
 
 	mu      sync.Mutex
 	object  *unstructured.Unstructured // as last read or written; nil: Load first
@@ -56,7 +57,7 @@ var _ journal.Journal = (*Journal)(nil)
 // namespace. Without parts all of it is in one object. The client must read from the API server, not from a cache, for Load to see the
 // latest.
 func New(client client.Client, key client.ObjectKey, parts int64) *Journal {
-	return &Journal{client: client, key: key, retry: wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 6},
+	return &Journal{client: client, key: key, paces: newPaces(), retry: wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 6},
 		limits: limits{parts: parts, part: partSize, inlineTail: inlineTail, inlineSnapshot: inlineSnapshot, mergeSize: mergeSize}}
 }
 
@@ -104,6 +105,9 @@ func (j *Journal) readAll(ctx context.Context) (*unstructured.Unstructured, *con
 
 // Append implements journal.Journal.
 func (j *Journal) Append(ctx context.Context, after journal.Head, events [][]byte) (journal.Head, error) {
+	if err := await(ctx, j.paces.appends); err != nil {
+		return journal.Head{}, err
+	}
 	return j.change(ctx, func(next *content) error {
 		if err := next.image.Append(after, events); err != nil {
 			return err
@@ -216,10 +220,12 @@ func (j *Journal) write(ctx context.Context, next *content) error {
 		return journal.ErrNotLoaded
 	}
 	object := &unstructured.Unstructured{Object: maps.Clone(j.object.Object)}
-	if err := encode(object, next); err != nil {
+	size, err := encode(object, next)
+	if err != nil {
 		return err
 	}
-	object, err := j.swap(ctx, object, next)
+	spend(j.paces.appends, size)
+	object, err = j.swap(ctx, object, next)
 	if j.object = object; err != nil {
 		j.object = nil
 		return err
@@ -269,7 +275,7 @@ func (j *Journal) readOrCreate(ctx context.Context) (object *unstructured.Unstru
 		object = newLedger(j.key)
 		empty := &content{image: journal.NewImage()}
 		empty.seal = empty.image.Base.Seal(nil)
-		if err = encode(object, empty); err != nil {
+		if _, err = encode(object, empty); err != nil {
 			return err
 		}
 		if err = j.client.Create(ctx, object); err != nil {

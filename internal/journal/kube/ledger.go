@@ -131,8 +131,8 @@ func newLedger(key client.ObjectKey) *unstructured.Unstructured {
 	return ledger
 }
 
-// encode makes c the content of object, under the name of a new write. ErrFull if the API server should not be asked to keep the result.
-func encode(object *unstructured.Unstructured, c *content) error {
+// encode makes c the content of object, under the name of a new write, and returns how many bytes the object takes as JSON. ErrFull if the API server should not be asked to keep the result.
+func encode(object *unstructured.Unstructured, c *content) (size int, err error) {
 	c.write = rand.Text()
 	format := int64(formatWhole)
 	if len(c.parts)+len(c.filed) > 0 {
@@ -142,21 +142,21 @@ func encode(object *unstructured.Unstructured, c *content) error {
 		Format: format, Write: c.write, Head: c.image.Head, Base: c.image.Base, Seal: c.seal, Snapshot: c.snapshot, Tail: c.tail(), Parts: c.parts, Filed: c.filed,
 	})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	var fields map[string]any
 	if err := json.Unmarshal(encoded, &fields); err != nil {
-		return err
+		return 0, err
 	}
 	object.Object["spec"] = fields
 	if err := list(object, c); err != nil {
-		return err
+		return 0, err
 	}
 	whole, err := json.Marshal(object.Object)
 	if err == nil && len(whole) > MaxSize {
 		err = fmt.Errorf("%w: it would take %d bytes of %d: take a snapshot, or end what takes the space", journal.ErrFull, len(whole), MaxSize)
 	}
-	return err
+	return len(whole), err
 }
 
 // listed is what the directory of a Ledger says.

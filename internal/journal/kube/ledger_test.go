@@ -23,7 +23,7 @@ func ledger(t testing.TB) *unstructured.Unstructured {
 		}
 	}
 	object := newLedger(key)
-	err := encode(object, contentOf(image))
+	_, err := encode(object, contentOf(image))
 	if err = errors.Join(append(failures, err)...); err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		again := newLedger(key)
-		if err := encode(again, found); err != nil {
+		if _, err := encode(again, found); err != nil {
 			t.Fatal(err)
 		}
 		if back, same, err := decode(again); err != nil || back.image.Head != found.image.Head || !bytes.Equal(same, state) {

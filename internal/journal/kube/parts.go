@@ -3,6 +3,7 @@ package kube
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
@@ -22,9 +23,9 @@ const (
 	partSize = 640 << 10
 	// inlineTail is how many bytes of events the Ledger itself holds before they are filed, inlineSnapshot how large a packed snapshot in it
 	// may be: all of it is written with each batch.
-	inlineTail, inlineSnapshot = 128 << 10, 64 << 10
+	inlineTail, inlineSnapshot = 32 << 10, 64 << 10
 	// mergeSize is up to which size a part with batches is written again with those that follow.
-	mergeSize = 192 << 10
+	mergeSize = 128 << 10
 )
 
 // limits are these numbers; tests have smaller ones.
@@ -168,7 +169,12 @@ func (j *Journal) writeParts(ctx context.Context, w *written, at journal.Head, p
 		return j.mine(ctx)
 	}
 	for i, piece := range pieces {
-		p, err := j.writePart(ctx, w.numbers[i], piece, mine)
+		err := await(ctx, j.paces.snapshots)
+		var p part
+		if err == nil {
+			spend(j.paces.snapshots, base64.StdEncoding.EncodedLen(len(piece)))
+			p, err = j.writePart(ctx, w.numbers[i], piece, mine)
+		}
 		if err != nil {
 			j.release(w)
 			return err
@@ -178,7 +184,7 @@ func (j *Journal) writeParts(ctx context.Context, w *written, at journal.Head, p
 	return nil
 }
 
-// makeParts makes all parts that do not exist yet, empty, so that nothing stops the Ledger later that lets no further object be made, such as a
+// makeParts makes all parts that do not exist yet, each of one byte, so that nothing stops the Ledger later that lets no further object be made, such as a
 // quota. It is done once after each Load. An error counts only as long as the snapshot is not in parts: it can stay in one object.
 func (j *Journal) makeParts(ctx context.Context) error {
 	j.mu.Lock()
@@ -199,10 +205,11 @@ func (j *Journal) makeParts(ctx context.Context) error {
 	return nil
 }
 
+// makePart makes a part. It holds one byte because an API server takes no empty string for base64.
 func (j *Journal) makePart(ctx context.Context, number int64) error {
 	return j.persist(ctx, func() error {
 		object := newLedger(j.partKey(number))
-		if err := encodePart(object, []byte{}); err != nil {
+		if err := encodePart(object, []byte{0}); err != nil {
 			return err
 		}
 		if err := j.client.Create(ctx, object); !apierrors.IsAlreadyExists(err) {
@@ -289,6 +296,7 @@ func (j *Journal) file(ctx context.Context, next *content) error {
 	if err != nil {
 		return err
 	}
+	spend(j.paces.appends, base64.StdEncoding.EncodedLen(len(data)))
 	p, err := j.writePart(ctx, numbers[0], data, j.mine)
 	if err != nil {
 		return err
