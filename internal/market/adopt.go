@@ -1,6 +1,7 @@
 package market
 
 import (
+	"math"
 	"slices"
 
 	"github.com/bourse-dev/bourse/api"
@@ -82,9 +83,17 @@ func (s *State) checkAdopted(r *Reservation, all Caps) error {
 				Fix("end what nobody needs")
 		}
 	}
-	if most := hardCaps * caps.Reservations; most > 0 && has.reservations >= most {
+	if most := manyTimes(caps.Reservations); most > 0 && has.reservations >= most {
 		return reached(r.Consumer, "reservations", most, has.reservations, 1)
 	}
-	caps.Bytes = hardCaps * all.Bytes
+	caps.Bytes = manyTimes(all.Bytes)
 	return s.outsized(r.Consumer, caps, footprint(r))
+}
+
+// manyTimes is a cap times hardCaps, or the largest number.
+func manyTimes(most int64) int64 {
+	if most > math.MaxInt64/hardCaps {
+		return math.MaxInt64
+	}
+	return most * hardCaps
 }

@@ -45,6 +45,17 @@ func TestWhatIsAdoptedCountsAgainstCaps(t *testing.T) {
 	}
 }
 
+// A cap that is too large to be doubled bounds nothing, and refuses nothing.
+func TestAdoptedBelowTheLargestCaps(t *testing.T) {
+	for _, most := range []int64{1 << 62, math.MaxInt64} {
+		d := newDesk(t)
+		caps := market.Caps{Reservations: most, Bytes: most}
+		if out := d.must(agreed("a", "milan", "general", cpu(1), caps)); out.Reservation.State != api.Reserved || out.Reservation.Message != "" {
+			t.Errorf("with caps of %d: %s", most, dump(out.Reservation))
+		}
+	}
+}
+
 // Within the caps nothing is said; beyond them it is taken in, and said; nothing new is held until the consumer is below them again.
 func TestAdoptedBeyondTheCaps(t *testing.T) {
 	d := newDesk(t)

@@ -107,3 +107,23 @@ func TestWorkCountsAsCalls(t *testing.T) {
 		t.Errorf("%d changes of %d commitments went through, want %d at most", changed, listed, most)
 	}
 }
+
+// A card counts as as many calls as the market's look at who is to hear of it.
+func TestACardCountsAsCalls(t *testing.T) {
+	const rate, each = 500, 20
+	f := servertest.Start(t, servertest.Options{Rate: rate})
+	oslo := f.Join("oslo")
+	begin, put := time.Now(), 0
+	for ; put < rate; put++ {
+		err := oslo.PutCard(t.Context(), "oslo", oslo.Card(api.Properties{}))
+		if api.CodeOf(err) == api.CodeTooManyRequests {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if most := 2*rate/each + int(time.Since(begin).Seconds()*rate/each) + 2; put < 2 || put > most {
+		t.Errorf("%d cards went through, want %d at most", put, most)
+	}
+}
