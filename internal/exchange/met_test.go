@@ -41,3 +41,16 @@ func TestWatchMeets(t *testing.T) {
 	expect("the provider of who is revoked", met(resumed), "paris")
 	silent(t, paris)
 }
+
+// News of a member is for those who have something with it that is not over. The market looks through nothing else.
+func TestNewsOfAMemberIsForItsLiveParties(t *testing.T) {
+	x := founded(t, newMemory(), exchange.Options{})
+	x.must(hold("a", 1))
+	x.confirm("a")
+	x.must(market.Release{ID: "a", By: "paris", Generation: 1, Document: "end"})
+	x.must(market.Free{ID: "a", Provider: "rome"})
+	w := x.watch("rome", x.Lineage(), x.View().Revision)
+	w.Met()
+	x.must(market.SetMember{Cluster: "paris", State: api.MemberSuspended})
+	silent(t, w)
+}

@@ -212,10 +212,10 @@ func (x *Exchange) feed(events []market.Event) {
 	}
 }
 
-// feedMember tells those who have reservations with a cluster that its record changed.
+// feedMember tells those that its record changed who have, with the cluster, what is not over.
 func (x *Exchange) feedMember(cluster string) {
 	told := map[string]struct{}{cluster: {}}
-	for _, r := range x.state.Of(cluster, 0) {
+	for _, r := range x.state.Live(cluster) {
 		for _, party := range []string{r.Consumer, r.Provider} {
 			if _, twice := told[party]; twice || !r.Concerns(party) {
 				continue
