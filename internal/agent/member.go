@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
+	mathrand "math/rand/v2"
 	"net/http"
 	"net/url"
 	"sync"
@@ -161,9 +162,10 @@ func joinWith(ctx context.Context, cluster, text, broker string, id *store.Ident
 		if code := api.CodeOf(err); code != api.CodeUnavailable && code != api.CodeTooManyRequests {
 			return err
 		}
-		log.Warn("the broker cannot be joined now", "error", err, "again in", wait)
+		again := wait/2 + mathrand.N(wait) // clusters that were refused at the same time do not come back at the same time
+		log.Warn("the broker cannot be joined now", "error", err, "again in", again)
 		select {
-		case <-time.After(wait):
+		case <-time.After(again):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -244,7 +246,7 @@ func (m *membership) renew(ctx context.Context, o Options) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(market.RenewEvery):
+		case <-time.After(market.RenewEvery + mathrand.N(market.RenewEvery)): // not all that were refused at the same time
 		}
 	}
 }

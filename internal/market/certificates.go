@@ -70,14 +70,22 @@ type Renew struct {
 	TLSKey string
 }
 
-func (c Renew) decide(s *State, now Time) (Outcome, error) {
-	m := s.members[c.Cluster]
+// Check says why the key that signed may not renew for a cluster that is known as m, nil for one that is not known. Errors: Suspended, KeyChanged.
+func (c Renew) Check(m *Member) error {
 	switch {
 	case m == nil || m.State == api.MemberRemoved || m.State == api.MemberRevoked:
-		return Outcome{}, api.Errorf(api.CodeSuspended, "cluster %.80q may not renew: it is no member", c.Cluster).Fix("join again with a new token: bourse agent --join TOKEN")
+		return api.Errorf(api.CodeSuspended, "cluster %.80q may not renew: it is no member", c.Cluster).Fix("join again with a new token: bourse agent --join TOKEN")
 	case m.Legacy || !m.leadsTo(c.Key, c.Former):
-		return Outcome{}, api.Errorf(api.CodeKeyChanged, "cluster %s is known by another key than the one that signed the renewal", c.Cluster).
+		return api.Errorf(api.CodeKeyChanged, "cluster %s is known by another key than the one that signed the renewal", c.Cluster).
 			Fix("restore the cluster's identity, or ask the operator to remove the member and for a new token")
+	}
+	return nil
+}
+
+func (c Renew) decide(s *State, now Time) (Outcome, error) {
+	m := s.members[c.Cluster]
+	if err := c.Check(m); err != nil {
+		return Outcome{}, err
 	}
 	next := *m
 	if m.Key != c.Key {

@@ -16,19 +16,23 @@ import (
 const (
 	maxCallers = 50_000
 	watchCost  = 50   // as how many calls the opening of a watch counts, which makes the market look through all that concerns the caller
-	strangers  = 0.01 // what an address without certificate may call, of what a member may
+	strangers  = 0.01 // what an address without certificate may call, and a cluster key may renew, of what a member may call
 	// inOneCall is how many bytes of a body cost as much as one call.
 	inOneCall = 2 << 10
 	// inOneLook is how many records that the market looks through cost as much as one call.
 	inOneLook = 1000
 )
 
-// limits bounds the rate of each caller; who has no certificate is counted by address, an IPv6 one by its /64.
+// limits bounds the rate of each caller; who has no certificate is counted by address, an IPv6 one by its /64. Renewals, which come without a
+// certificate, count apart: an address may send as many as a member may call, because many members can have one address, and each cluster key that
+// the market knows has a rate of its own.
 type limits struct {
 	rate      float64
 	mu        sync.Mutex
 	members   callers
 	strangers callers
+	renewals  callers // by address
+	keys      callers // that renew
 }
 
 // callers are limiters by caller, the one that called last in front. Where there are too many, the one that called longest ago is
@@ -61,6 +65,14 @@ func (l *limits) allowRefused(r *http.Request) bool {
 	return l.strangers.limiter("refused "+network(r.RemoteAddr), l.rate*strangers, now).AllowN(now, 1)
 }
 
+// allowRenewal says whether a cluster key may renew now.
+func (l *limits) allowRenewal(key string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	return l.keys.limiter(key, l.rate*strangers, now).AllowN(now, 1)
+}
+
 // charge makes a caller that was allowed to call pay for the bytes that it sent: it has to wait longer until its next call.
 func (l *limits) charge(c Caller, r *http.Request, bytes int64) {
 	if calls := int(bytes / inOneCall); calls > 0 {
@@ -82,6 +94,9 @@ func (l *limits) limiter(c Caller, r *http.Request) *rate.Limiter {
 	defer l.mu.Unlock()
 	if c.Role != "" {
 		return l.members.limiter(c.String(), l.rate, time.Now())
+	}
+	if r.URL.Path == renewPath {
+		return l.renewals.limiter(network(r.RemoteAddr), l.rate, time.Now())
 	}
 	return l.strangers.limiter(network(r.RemoteAddr), l.rate*strangers, time.Now())
 }

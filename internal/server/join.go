@@ -12,9 +12,17 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
+const (
+	renewPath = api.Prefix + "/renew"
+	// maxRenewal bounds the body of a renewal, in bytes. One that shows as many rotations as it may takes a third of it.
+	maxRenewal = 24 << 10
+)
+
 func (s *Server) joinRoutes() {
 	huma.Register(s.api, operation("join", http.MethodPost, "/join", "Join with a token; needs no certificate", withSource), s.join)
-	huma.Register(s.api, operation("renew", http.MethodPost, "/renew", "Renew a member's certificate, by its cluster key; needs no certificate"), s.renew)
+	huma.Register(s.api, operation("renew", http.MethodPost, "/renew", "Renew a member's certificate, by its cluster key; needs no certificate", func(o *huma.Operation) {
+		o.MaxBodyBytes = maxRenewal
+	}), s.renew)
 }
 
 type sourceKey struct{}
@@ -65,9 +73,24 @@ func (s *Server) renew(ctx context.Context, in *struct{ Body join.Renewal }) (*b
 	if _, err := s.Authority.Pin(); err != nil {
 		return nil, api.Errorf(api.CodeConflict, "%s", err)
 	}
-	out, err := s.Exchange.Do(ctx, market.Renew{
-		Cluster: request.Cluster, Key: in.Body.Key.String(), Former: trust.Former(request.Cluster, in.Body.Key, in.Body.Rotations), TLSKey: tlsKey.String(),
-	})
+	order := market.Renew{
+		Cluster: request.Cluster, Key: in.Body.Key.String(), TLSKey: tlsKey.String(),
+	}
+	var known *market.Member
+	if l := s.Exchange.View().Listing(request.Cluster); l != nil {
+		known = l.Member
+	}
+	if known != nil && trust.Leaves(request.Cluster, known.Key, in.Body.Rotations) { // anybody can sign many rotations, which take long to verify
+		order.Former = trust.Former(request.Cluster, in.Body.Key, in.Body.Rotations)
+	}
+	if err := order.Check(known); err != nil { // anybody can sign by a key that nobody knows: the market has no work with it
+		return nil, err
+	}
+	if !s.limits.allowRenewal(order.Key) {
+		refused("rate_of_renewals")
+		return nil, api.Errorf(api.CodeTooManyRequests, "cluster %s renews its certificate too often", request.Cluster).Fix("wait %s", market.RenewEvery)
+	}
+	out, err := s.Exchange.Do(ctx, order)
 	if err != nil {
 		return nil, wrap(err)
 	}

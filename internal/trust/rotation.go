@@ -2,6 +2,7 @@ package trust
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -44,6 +45,21 @@ func Former(cluster string, key clusterkey.PublicKey, rotations []string) (forme
 	}
 	slices.Reverse(former)
 	return former
+}
+
+// Leaves says whether a cluster's key signed one of the rotations. Unlike [Former] it verifies one signature at most, however many rotations there are.
+func Leaves(cluster, key string, rotations []string) bool {
+	from, err := clusterkey.ParsePublicKey(key)
+	if err != nil {
+		return false
+	}
+	for _, document := range slices.Backward(rotations[max(0, len(rotations)-api.MaxRotations):]) {
+		var r api.Rotation
+		if err := clusterkey.Verify(document, api.DocumentRotation, from, &r); !errors.Is(err, clusterkey.ErrKey) {
+			return err == nil && r.Cluster == cluster
+		}
+	}
+	return false
 }
 
 // predecessor is the key that signed in a rotation that key of this cluster succeeds it.

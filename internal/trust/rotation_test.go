@@ -1,6 +1,7 @@
 package trust_test
 
 import (
+	"crypto/rand"
 	"testing"
 	"time"
 
@@ -310,4 +311,32 @@ func TestFormerIsProven(t *testing.T) {
 			}
 		}
 	})
+}
+
+// That a key signed one of the rotations is found at one signature's cost, and only of the cluster that is asked for.
+func TestLeaves(t *testing.T) {
+	var keys []*clusterkey.Key
+	for range 4 {
+		key, err := clusterkey.New(rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, key)
+	}
+	var rotations []string
+	for i := range 2 {
+		word, err := trust.Rotate(keys[i], keys[i+1].Public(), "rome", time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		rotations = append(rotations, word)
+	}
+	for i, want := range []bool{true, true, false, false} {
+		if got := trust.Leaves("rome", keys[i].Public().String(), rotations); got != want {
+			t.Errorf("key %d: %t", i, got)
+		}
+	}
+	if trust.Leaves("milan", keys[0].Public().String(), rotations) || trust.Leaves("rome", "", rotations) || trust.Leaves("rome", keys[0].Public().String(), []string{rotations[0] + "x"}) {
+		t.Error("another cluster's, no key's or a changed rotation counts")
+	}
 }
