@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -44,10 +46,11 @@ func newOutward(ranges []string) (*outward, error) {
 // anywhere is for addresses that this cluster's own admin names.
 var anywhere = &outward{allow: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}}
 
-// metadata is where clouds tell machines who they are, beside link-local addresses: Alibaba, Azure, Oracle, AWS, Google.
+// metadata is where clouds tell machines who they are, beside link-local addresses: Alibaba, Azure, Oracle, AWS, Google, Scaleway.
 var metadata = []netip.Prefix{
 	netip.MustParsePrefix("100.100.100.200/32"), netip.MustParsePrefix("168.63.129.16/32"), netip.MustParsePrefix("192.0.0.192/32"),
 	netip.MustParsePrefix("fd00:ec2::254/128"), netip.MustParsePrefix("fd20:ce::254/128"),
+	netip.MustParsePrefix("fd00:ec2::23/128"), netip.MustParsePrefix("fd00:c1::a9fe:a9fe/128"), netip.MustParsePrefix("fd00:42::42/128"),
 }
 
 var (
@@ -55,7 +58,10 @@ var (
 	broadcast   = netip.MustParseAddr("255.255.255.255")
 	translated  = netip.MustParsePrefix("64:ff9b::/96") // NAT64: an address of IPv4 is in the end of it
 	compatible  = netip.MustParsePrefix("::/96")
-	sixToFour   = netip.MustParsePrefix("2002::/16") // an address of IPv4 is in the middle of it
+	stateless   = netip.MustParsePrefix("::ffff:0:0:0/96") // SIIT
+	sixToFour   = netip.MustParsePrefix("2002::/16")       // an address of IPv4 is in the middle of it
+	// hidden lead to addresses of IPv4 that nobody can tell from outside: of the local NAT64 each network chooses where they are, Teredo's go through a relay.
+	hidden = []netip.Prefix{netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("2001::/32")}
 )
 
 // within is the address of IPv4 that an address of IPv6 leads to, or itself.
@@ -66,7 +72,7 @@ func within(a netip.Addr) netip.Addr {
 	}
 	bytes := a.As16()
 	switch {
-	case translated.Contains(a), compatible.Contains(a):
+	case translated.Contains(a), compatible.Contains(a), stateless.Contains(a):
 		return netip.AddrFrom4([4]byte(bytes[12:]))
 	case sixToFour.Contains(a):
 		return netip.AddrFrom4([4]byte(bytes[2:6]))
@@ -90,6 +96,11 @@ func (o *outward) check(a netip.Addr) error {
 		what = "is link-local, where clouds tell machines their secrets"
 	case a.IsMulticast(), a == broadcast:
 		what = "is that of many"
+	}
+	for _, p := range hidden {
+		if p.Contains(a) {
+			what = fmt.Sprintf("leads to another one that nobody can tell (%s)", p)
+		}
 	}
 	for _, p := range metadata {
 		if p.Contains(a) {
@@ -130,16 +141,27 @@ func (o *outward) checkURL(ctx context.Context, text string) error {
 	return o.checkHost(ctx, u.Hostname())
 }
 
-// checkHost is checkURL for a host alone. A name that stands for nothing is called by nobody.
+// checkHost is checkURL for a host alone. A name that stands for nothing here is refused, unless the admin allows all addresses: where Liqo
+// calls it, it can stand for something, such as a number that is read as an address there.
 func (o *outward) checkHost(ctx context.Context, host string) error {
 	if a, err := netip.ParseAddr(host); err == nil {
 		return o.check(a)
+	}
+	labels := strings.Split(strings.ToLower(strings.TrimSuffix(host, ".")), ".")
+	switch last := labels[len(labels)-1]; {
+	case last == "localhost":
+		return o.check(netip.AddrFrom4([4]byte{127, 0, 0, 1}))
+	case last == "" || isNumber(last):
+		return api.Errorf(api.CodeUnreachable, "host %.200q is neither an address nor a name", host).Fix("its cluster must name an address like 203.0.113.5, or a name")
+	case o.allowsAll():
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialWithin)
 	defer cancel()
 	all, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	if err != nil {
-		return nil
+		return api.Errorf(api.CodeUnreachable, "host %.200q stands for no address here: %s", host, err).
+			Fix("make the agent's DNS resolve it, or allow all addresses: bourse agent --allow-peer-range 0.0.0.0/0 --allow-peer-range ::/0")
 	}
 	for _, a := range all {
 		if err := o.check(a); err != nil {
@@ -147,6 +169,20 @@ func (o *outward) checkHost(ctx context.Context, host string) error {
 		}
 	}
 	return nil
+}
+
+// isNumber says whether the last label of a host makes resolvers read the host as a number: 127.1, 2130706433 and 0x7f000001 are 127.0.0.1 to them.
+func isNumber(label string) bool {
+	if _, err := strconv.ParseUint(label, 0, 64); err == nil || strings.HasPrefix(label, "0x") {
+		return true
+	}
+	return strings.Trim(label, "0123456789") == ""
+}
+
+// allowsAll says whether the admin allows all addresses.
+func (o *outward) allowsAll() bool {
+	return slices.ContainsFunc(o.allow, func(p netip.Prefix) bool { return p.Bits() == 0 && p.Addr().Is4() }) &&
+		slices.ContainsFunc(o.allow, func(p netip.Prefix) bool { return p.Bits() == 0 && p.Addr().Is6() })
 }
 
 // learnAgain is how often the cluster's own ranges are read, learnSoon how soon again where they could not be.

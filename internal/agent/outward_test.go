@@ -30,6 +30,8 @@ func TestAddressesOfOthers(t *testing.T) {
 		"127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1", "0.0.0.0", "0.1.2.3", "::", "169.254.169.254", "::ffff:169.254.169.254", "fe80::1", "fe80::1%eth0",
 		"224.0.0.1", "ff02::1", "255.255.255.255", "100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254",
 		"64:ff9b::a9fe:a9fe", "64:ff9b::7f00:1", "2002:7f00:1::", "::127.0.0.1", "10.96.0.1", "10.111.255.255", "10.244.3.7", "fd00:10::1", "::ffff:10.96.0.10",
+		"64:ff9b:1::a9fe:a9fe", "64:ff9b:1:a9fe:a9:fe00::", "64:ff9b:1::a60:1", "64:ff9b::a60:1", "::ffff:0:a9fe:a9fe", "::ffff:0:a60:1", "2001:0:a9fe:a9fe::1",
+		"fd00:ec2::23", "fd00:c1::a9fe:a9fe", "fd00:42::42",
 	} {
 		if err := own.check(netip.MustParseAddr(text)); api.CodeOf(err) != api.CodeUnreachable || !strings.Contains(err.Error(), "--allow-peer-range") {
 			t.Errorf("%s: %v", text, err)
@@ -53,6 +55,26 @@ func TestAddressesOfOthers(t *testing.T) {
 	}
 	if _, err := newOutward([]string{"everything"}); api.CodeOf(err) != api.CodeInvalid {
 		t.Errorf("no range: %v", err)
+	}
+}
+
+// What Liqo is given to call is an address that may be called, or a name that stands for such ones: no number in another spelling, no name of this
+// machine, and no name that stands for nothing here, unless the admin allows all.
+func TestHostsOfOthers(t *testing.T) {
+	for _, host := range []string{
+		"127.1", "2130706433", "0x7f000001", "0177.0.0.1", "10.0.0.0x1", "1.2.3.4.", "localhost", "LOCALHOST", "localhost.", "db.localhost", "db.localhost.", "nothing.invalid", "", ".",
+	} {
+		if err := (&outward{}).checkHost(t.Context(), host); api.CodeOf(err) != api.CodeUnreachable {
+			t.Errorf("%q: %v", host, err)
+		}
+	}
+	for host, o := range map[string]*outward{"localhost": loopback(t), "nothing.invalid": anywhere, "203.0.113.5": {}, "2001:db8::1": {}} {
+		if err := o.checkHost(t.Context(), host); err != nil {
+			t.Errorf("%q, which may be called: %v", host, err)
+		}
+	}
+	if err := loopback(t).checkHost(t.Context(), "nothing.invalid"); err == nil || !strings.Contains(err.Error(), "stands for no address here") {
+		t.Errorf("it does not say why: %v", err)
 	}
 }
 
