@@ -210,7 +210,7 @@ func ofLedger(name string, size journal.Size) []api.Problem {
 		return nil
 	}
 	return []api.Problem{health.LedgerCrowded.Of("ledger "+name, "release or evict what is not needed (bourse reservations, bourse evict), or wait until some of it has ended and been forgotten",
-		"it takes %d of %d KiB", (size.Snapshot+size.Tail)>>10, size.Space>>10)}
+		"it takes %s", size)}
 }
 
 // words are the amounts below 0.

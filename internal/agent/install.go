@@ -79,6 +79,7 @@ func (i Installation) pod() corev1.PodSpec {
 			{Name: "BOURSE_JOIN", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
 				LocalObjectReference: corev1.LocalObjectReference{Name: "bourse-join"}, Key: "token", Optional: new(true)}}},
 			{Name: "XDG_RUNTIME_DIR", Value: "/run"},
+			{Name: "GOMEMLIMIT", Value: "208MiB"}, // the limit below, with some space for what Go does not count
 		},
 		Ports:         []corev1.ContainerPort{{Name: "metrics", ContainerPort: 8080}, {Name: "health", ContainerPort: 8081}},
 		LivenessProbe: probe("/livez"), ReadinessProbe: probe("/readyz"),

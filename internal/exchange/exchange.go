@@ -61,6 +61,8 @@ type Exchange struct {
 	foldedSize  atomic.Int64 // of the newest snapshot, in bytes
 	waitHolds   market.Time  // time alone changes nothing before
 	behind      bool         // the last append had no space for all that time brought
+	appendBytes int          // of one append, at present: less than Options say after one for which the journal had no space
+	full        fullness     // whether the journal has space for what time brings
 	noticed     market.Time  // when the leases were last looked at
 	subscribers map[string]map[*Watch]struct{}
 	shoppers    map[*Watch]struct{} // those that follow the catalog
@@ -99,7 +101,7 @@ func Open(ctx context.Context, j journal.Journal, options Options) (*Exchange, e
 		orders: make(chan *order, queueSize), done: make(chan struct{}),
 		subscribers: map[string]map[*Watch]struct{}{}, shoppers: map[*Watch]struct{}{},
 	}
-	x.stats.start = time.Now()
+	x.stats.start, x.appendBytes = time.Now(), options.AppendBytes
 	if err := x.load(ctx); err != nil {
 		return nil, err
 	}
@@ -314,7 +316,7 @@ func (x *Exchange) run(ctx context.Context, batch []*order) (rest []*order, err 
 	w := newWriting(len(batch), x.buffer)
 	for i, o := range batch {
 		x.carryOut(w, o, now)
-		if len(w.buffer) > x.options.AppendBytes/2 {
+		if len(w.buffer) > x.appendBytes/2 {
 			batch, rest = batch[:i+1], batch[i+1:]
 			break
 		}
@@ -379,13 +381,16 @@ func (x *Exchange) commit(ctx context.Context, w *writing) error {
 // follows at once.
 func (x *Exchange) tick(w *writing, now market.Time) {
 	x.behind = false
+	if x.full.pauses(x.clock.now) {
+		return
+	}
 	for n := 0; ; n++ {
 		out, _ := market.Decide(x.state, market.Tick{Waits: now < x.waitHolds}, now)
 		if len(out.Events) == 0 || w.add(out.Events, maxOrder) != nil {
 			return
 		}
 		x.apply(out.Events)
-		if n+1 >= maxTicks || len(w.buffer) > x.options.AppendBytes {
+		if n+1 >= maxTicks || len(w.buffer) > x.appendBytes {
 			x.behind = true
 			return
 		}

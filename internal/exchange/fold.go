@@ -7,6 +7,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/journal"
+	"github.com/bourse-dev/bourse/internal/market"
 )
 
 const (
@@ -106,11 +107,33 @@ func crowded(s journal.Size) bool { return s.Use() >= Crowded }
 // mayAdd says why the journal has no space for what a command adds, or nil. Errors: LedgerFull.
 func (x *Exchange) mayAdd(o *order) error {
 	size := x.journal.Size()
-	if !crowded(size) || !x.state.Adds(o.command, o.outcome.Events) {
+	if size.Use() < maxShare || !x.state.Adds(o.command, o.outcome.Events) {
 		return nil
 	}
-	return api.Errorf(api.CodeLedgerFull, "%d of %d KiB of its space are taken, and nothing new is taken in from %.0f %% on",
-		(size.Snapshot+size.Tail)>>10, size.Space>>10, Crowded*100).Fix("release or evict what is not needed, or wait until some of it has ended and been forgotten")
+	if !crowded(size) {
+		return x.checkShare(size, o.outcome.Events)
+	}
+	return api.Errorf(api.CodeLedgerFull, "it takes %s, and nothing new is taken in from %.0f %% on", size, Crowded*100).Fix("release or evict what is not needed, or wait until some of it has ended and been forgotten")
+}
+
+// maxShare is the share of its space that a journal keeps of one consumer at most, with what ended within the last hour: half of what it
+// takes in at all, so that no consumer keeps out the others.
+const maxShare = Crowded / 2
+
+// checkShare says why the journal keeps nothing more of the consumer of new reservations, or nil. It reckons what a consumer takes by the
+// bytes of its reservations. Errors: LedgerFull.
+func (x *Exchange) checkShare(size journal.Size, events []market.Event) error {
+	for _, e := range events {
+		if e.Reservation == nil || e.Reservation.Consumer == x.options.Self {
+			continue
+		}
+		has, all := x.state.BytesOf(e.Reservation.Consumer)
+		if share := size.Use() * float64(has) / float64(max(all, 1)); share >= maxShare {
+			return api.Errorf(api.CodeLedgerFull, "what is kept of %s takes %.0f %% of its space, and of one consumer nothing new is taken in from %.0f %% on",
+				e.Reservation.Consumer, share*100, maxShare*100).Fix("release or evict some of it, or wait until it has ended and been forgotten")
+		}
+	}
+	return nil
 }
 
 // Size says how much of its space the journal takes.

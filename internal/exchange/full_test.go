@@ -1,13 +1,20 @@
 package exchange_test
 
 import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
+	"github.com/bourse-dev/bourse/internal/journal"
 	"github.com/bourse-dev/bourse/internal/journal/kube"
 	"github.com/bourse-dev/bourse/internal/market"
 )
@@ -63,7 +70,7 @@ func TestLedgerThatCameToAStop(t *testing.T) {
 	g.parts = 0 // older versions had one object
 	g.start(t)
 	for i := 0; i < 900; i += 50 {
-		g.binds("rome", time.Hour, numbered("r", i, i+50)...)
+		g.binds([]string{"rome", "oslo"}[i/50%2], time.Hour, numbered("r", i, i+50)...)
 		g.folds()
 	}
 	if err := g.stop(); err != nil {
@@ -217,4 +224,192 @@ func TestNothingNewInACrowdedLedger(t *testing.T) {
 	g.folds()
 	g.binds("rome", time.Hour, "next")
 	g.must(g.pinning("paris"))
+}
+
+// stuck is a journal without space: it takes no snapshot, and no batch of more than most bytes.
+type stuck struct {
+	journal.Journal
+	most         atomic.Int64 // 0: any
+	loads, tries atomic.Int64
+}
+
+func (j *stuck) Load(ctx context.Context, onSnapshot func(journal.Head, []byte) error, onRecord func(journal.Record) error) (journal.Head, error) {
+	j.loads.Add(1)
+	return j.Journal.Load(ctx, onSnapshot, onRecord)
+}
+
+func (j *stuck) Append(ctx context.Context, after journal.Head, events [][]byte) (journal.Head, error) {
+	size := int64(0)
+	for _, e := range events {
+		size += int64(len(e))
+	}
+	if most := j.most.Load(); most != 0 && size > most {
+		j.tries.Add(1)
+		return journal.Head{}, fmt.Errorf("%w: %d bytes of %d", journal.ErrFull, size, most)
+	}
+	return j.Journal.Append(ctx, after, events)
+}
+
+func (j *stuck) Snapshot(ctx context.Context, at journal.Head, state []byte) error {
+	if j.most.Load() != 0 {
+		return journal.ErrFull
+	}
+	return j.Journal.Snapshot(ctx, at, state)
+}
+
+// opens starts the agent on another journal, with so many reservations that end within an hour.
+func (j *stuck) opens(t *testing.T, many int) *gate {
+	t.Helper()
+	g := &gate{clock: newClock(), keys: map[string]*clusterkey.Key{}}
+	g.opens(t, j)
+	g.binds("rome", time.Hour, numbered("r", 0, many)...)
+	return g
+}
+
+// What is due is written in smaller pieces where a Ledger has little space left, and cannot be folded.
+func TestEndsInSmallPiecesWhereSpaceIsScarce(t *testing.T) {
+	j := &stuck{Journal: newMemory()}
+	g := j.opens(t, 300)
+	j.most.Store(16 << 10)
+	g.clock.pass(time.Hour+time.Minute, time.Hour+time.Minute)
+	for range 300 {
+		g.look()
+	}
+	if count := g.count(); count[api.Releasing] != 300 {
+		t.Errorf("a minute after all have ended: %v", count)
+	}
+}
+
+// A Ledger that takes nothing of what is due is not loaded and folded each time the agent looks, and goes on once it has space.
+func TestAFullLedgerIsTriedLessAndLess(t *testing.T) {
+	j := &stuck{Journal: newMemory()}
+	g := j.opens(t, 20)
+	j.most.Store(1)
+	g.clock.pass(time.Hour+time.Minute, time.Hour+time.Minute)
+	before := j.loads.Load()
+	for range 600 { // ten minutes
+		g.clock.pass(time.Second, time.Second)
+		g.look()
+	}
+	if loads := j.loads.Load() - before; loads > 30 || loads < 8 {
+		t.Errorf("it was loaded %d times within ten minutes", loads)
+	}
+	if _, err := g.Do(t.Context(), market.Release{ID: "r-00000", By: "milan"}); api.CodeOf(err) != api.CodeLedgerFull {
+		t.Errorf("an eviction is answered by %v", err)
+	}
+	j.most.Store(0)
+	g.clock.pass(time.Minute, time.Minute)
+	g.look()
+	g.look()
+	if count := g.count(); count[api.Releasing] != 20 {
+		t.Errorf("once there is space: %v", count)
+	}
+}
+
+// What unpacks to a lot fills a Ledger, too, however small it is packed.
+func TestWhatPacksWellFillsALedger(t *testing.T) {
+	g := newGate(t)
+	for i := 0; g.Size().Use() < exchange.Crowded && i < 6000; i += 50 {
+		g.all(numbered("r", i, i+50), func(id string) {
+			c := g.admission(id, []string{"rome", "oslo"}[i/50%2], time.Hour)
+			c.Document = strings.Repeat("x", 60<<10) // as an older version took them
+			if _, err := g.Do(t.Context(), c); err != nil && api.CodeOf(err) != api.CodeLedgerFull {
+				t.Errorf("refused by %v", err)
+			}
+		})
+		g.folds()
+	}
+	size := g.Size()
+	if size.Use() < exchange.Crowded || size.Plain > size.MaxPlain*3/4 || size.Snapshot+size.Tail > size.Space/2 {
+		t.Errorf("it takes %+v", size)
+	}
+	g.fails(api.CodeLedgerFull, g.admission("more", "rome", time.Hour))
+	if err := g.stop(); err != nil {
+		t.Fatal(err)
+	}
+	g.start(t)
+	if again := g.Size(); again.Use() < exchange.Crowded*3/4 {
+		t.Errorf("after a restart it takes %+v", again)
+	}
+	g.clock.pass(2*time.Hour, 2*time.Hour)
+	for range 200 {
+		g.look()
+	}
+	if count := g.count(); count[api.Held] != 0 {
+		t.Errorf("after all have lapsed: %v", count)
+	}
+}
+
+// One consumer takes at most half of what a Ledger takes in, however large its documents are: others find space.
+func TestOneConsumerKeepsNobodyOut(t *testing.T) {
+	g := newGate(t)
+	taken, refused := 0, 0
+	for i := 0; refused == 0 && i < 5000; i += 50 {
+		g.all(numbered("r", i, i+50), func(id string) {
+			c := g.admission(id, "rome", time.Hour)
+			noise := make([]byte, 6<<10)
+			_, _ = rand.Read(noise)
+			c.Document = base64.RawURLEncoding.EncodeToString(noise)
+			_, err := g.Do(t.Context(), c)
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			switch {
+			case err == nil:
+				taken++
+			case api.CodeOf(err) == api.CodeLedgerFull && strings.Contains(err.Error(), "of rome"):
+				refused++
+			default:
+				t.Errorf("refused by %v", err)
+			}
+		})
+	}
+	if use := g.Size().Use(); refused == 0 || use < exchange.Crowded/2 || use > exchange.Crowded*2/3 {
+		t.Errorf("%d were taken in, which takes %.2f of the space", taken, use)
+	}
+	for i := 0; i < 200; i += 20 {
+		g.folds()
+		g.binds("paris", time.Hour, numbered("p", i, i+20)...)
+	}
+	g.must(g.pinning("oslo"))
+	g.clock.pass(2*time.Hour, 2*time.Hour)
+	for range 100 {
+		g.look()
+	}
+	g.clock.pass(2*time.Hour, 2*time.Hour)
+	for range 100 {
+		g.look()
+	}
+	g.binds("rome", time.Hour, "later")
+}
+
+// The books of a connector are a Ledger, too: requests of one known cluster leave space for those of others.
+func TestOneClusterDoesNotFillAConnectorsBooks(t *testing.T) {
+	x := founded(t, kube.New(newLedgers(), ledgerKey, kube.Parts), exchange.Options{Resume: true, SnapshotEvery: 200, AppendBytes: 256 << 10, Clock: newClock()})
+	x.join("oslo")
+	ask := func(id, consumer string) error {
+		h := hold(id, 0)
+		h.Consumer, h.Size = consumer, market.Amounts{{Resource: "cpu", Value: 1}}
+		r := api.Request{}
+		for range 450 {
+			noise := make([]byte, 30)
+			_, _ = rand.Read(noise)
+			r.Exclude = append(r.Exclude, hex.EncodeToString(noise))
+		}
+		if err := market.CheckRequest(&r); err != nil {
+			t.Fatal(err)
+		}
+		h.Request = &r
+		_, err := x.Do(t.Context(), h)
+		return err
+	}
+	var err error
+	for i := 0; err == nil && i < 1000; i++ {
+		err = ask(fmt.Sprint("r-", i), "paris")
+	}
+	if api.CodeOf(err) != api.CodeLedgerFull || x.Size().Use() >= exchange.Crowded {
+		t.Errorf("refused by %v at %.2f", err, x.Size().Use())
+	}
+	if err := ask("honest", "oslo"); err != nil {
+		t.Errorf("another is refused: %v", err)
+	}
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
+	"github.com/bourse-dev/bourse/internal/journal"
 	"github.com/bourse-dev/bourse/internal/journal/kube"
 	"github.com/bourse-dev/bourse/internal/market"
 )
@@ -67,7 +68,13 @@ func newGate(t testing.TB) *gate {
 // start starts the agent, once more if it ran before.
 func (g *gate) start(t testing.TB) {
 	t.Helper()
-	g.running = start(t, kube.New(g.kube, ledgerKey, g.parts), agentOptions(g.clock))
+	g.opens(t, kube.New(g.kube, ledgerKey, g.parts))
+}
+
+// opens starts the agent on a journal, and measures its cluster.
+func (g *gate) opens(t testing.TB, j journal.Journal) {
+	t.Helper()
+	g.running = start(t, j, agentOptions(g.clock))
 	m, err := market.Measure(api.Measurement{
 		Sequence: api.Sequence{Incarnation: int64(g.clock.Wall().UnixMilli()), Number: 1}, Terms: &api.Terms{},
 		Pools: map[string]api.Pool{api.GeneralPool: {Capacity: resources("cpu", "1k"), Allocatable: resources("cpu", "1k"), Shared: resources("cpu", "1k")}},

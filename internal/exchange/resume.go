@@ -48,7 +48,7 @@ func (x *Exchange) retry(ctx context.Context, batch []*order, cause error) error
 		return err
 	}
 	if errors.Is(cause, journal.ErrFull) {
-		x.fold(ctx)
+		x.makeSpace(ctx)
 	}
 	for i, o := range batch {
 		if o.command == nil { // soft state was kept
@@ -77,6 +77,20 @@ func (x *Exchange) retry(ctx context.Context, batch []*order, cause error) error
 		}
 	}
 	return nil
+}
+
+// makeSpace folds a journal that was full. Where that does not help, less is appended at a time and, where that does not help either,
+// what time brings pauses.
+func (x *Exchange) makeSpace(ctx context.Context) {
+	before := x.snapshot
+	x.fold(ctx)
+	switch {
+	case x.snapshot != before:
+	case x.appendBytes > minAppend:
+		x.appendBytes = max(x.appendBytes/2, minAppend)
+	default:
+		x.full.refused(x.clock.now)
+	}
 }
 
 // unwritten is the answer to an order that the journal refused.

@@ -57,7 +57,7 @@ func (x *Exchange) append(ctx context.Context, w *writing) error {
 	if err != nil {
 		return err
 	}
-	x.head = head
+	x.head, x.appendBytes, x.full = head, min(2*x.appendBytes, x.options.AppendBytes), fullness{}
 	x.tail.bytes += int64(len(w.buffer))
 	return nil
 }

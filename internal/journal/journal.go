@@ -90,14 +90,28 @@ type Size struct {
 	Snapshot, Tail int64
 	// Space is the most that a snapshot may take; 0: there is no bound.
 	Space int64
+	// Plain is what the snapshot and the batches after it take before they are packed, MaxPlain the most that a snapshot may take then;
+	// 0: there is no bound of its own.
+	Plain, MaxPlain int64
 }
 
-// Use is how much of the space is taken, from 0; 0 where there is no bound.
-func (s Size) Use() float64 {
-	if s.Space == 0 {
-		return 0
+// Use is how much of the space is taken, packed or not, from 0; 0 where there is no bound.
+func (s Size) Use() (use float64) {
+	if s.Space > 0 {
+		use = float64(s.Snapshot+s.Tail) / float64(s.Space)
 	}
-	return float64(s.Snapshot+s.Tail) / float64(s.Space)
+	if s.MaxPlain > 0 {
+		use = max(use, float64(s.Plain)/float64(s.MaxPlain))
+	}
+	return use
+}
+
+// String says what is scarcer: what is packed, or what it unpacks to.
+func (s Size) String() string {
+	if s.MaxPlain > 0 && (s.Space == 0 || float64(s.Plain)/float64(s.MaxPlain) > float64(s.Snapshot+s.Tail)/float64(s.Space)) {
+		return fmt.Sprintf("%d of %d KiB of its space, before it is packed", s.Plain>>10, s.MaxPlain>>10)
+	}
+	return fmt.Sprintf("%d of %d KiB of its space", (s.Snapshot+s.Tail)>>10, s.Space>>10)
 }
 
 // Streamer is a journal that takes a snapshot piece by piece, so that nobody need hold it whole.

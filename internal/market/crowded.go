@@ -37,6 +37,22 @@ func (s *State) calm() {
 	}
 }
 
+// BytesOf is about how many bytes the reservations of a consumer take, and those of all consumers, with what is over and remembered.
+func (s *State) BytesOf(consumer string) (has, all int64) {
+	add := func(name string, bytes int64) {
+		if all += bytes; name == consumer {
+			has += bytes
+		}
+	}
+	for name, p := range s.parties {
+		add(name, p.bytes+p.unheardBytes)
+	}
+	for name, t := range s.taken {
+		add(name, t.bytes)
+	}
+	return has, all
+}
+
 // Kept is what a market keeps because of its bounds.
 type Kept struct {
 	// Rejected is how many rejected requests it remembers.

@@ -43,6 +43,9 @@ func (g *Gate) admit(ctx context.Context, theirs *transport.Reservation, ours *m
 	if err != nil {
 		return "", err
 	}
+	if len(size) != len(a.Resources) && !adopting { // names that nobody needs only make it longer
+		return "", api.Errorf(api.CodeBadSignature, "the assignment names resources of which it asks for nothing")
+	}
 	offer, err := g.offer(ctx, theirs, a, size)
 	if err != nil && adopting { // the broker may show the right one later
 		return "", api.Errorf(api.CodeUnavailable, "the offer of an accepted reservation is missing: %s", err)

@@ -363,6 +363,9 @@ func (s *Server) reassign(in *signedCall, caller string, r *market.Reservation, 
 	if err != nil {
 		return nil, err
 	}
+	if len(size) != len(a.Resources) {
+		return nil, api.Invalid("document.resources", "it names resources of which it asks for nothing").Fix("leave them out")
+	}
 	units := int64(0)
 	if a.Sale != nil && r.Offer != nil {
 		if off := a.Begins.Sub(s.Exchange.Now().Go()).Abs(); off > market.DecideTime {

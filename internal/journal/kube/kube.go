@@ -75,6 +75,7 @@ func (j *Journal) Load(ctx context.Context, onSnapshot func(journal.Head, []byte
 	if err != nil {
 		return journal.Head{}, fmt.Errorf("load ledger %s: %w", j.key, err)
 	}
+	found.plain = int64(len(state))
 	j.object, j.content, j.fenced, j.made, j.taken = object, *found, false, false, map[int64]bool{}
 	j.loads++
 	j.versions.Lock()
@@ -152,7 +153,7 @@ func (j *Journal) Snapshot(ctx context.Context, at journal.Head, state []byte) e
 		if err := next.image.Snapshot(at, least(state)); err != nil {
 			return err
 		}
-		next.seal, next.snapshot, next.parts, next.image.State = seal, packed, w.parts, nil
+		next.seal, next.snapshot, next.plain, next.parts, next.image.State = seal, packed, int64(len(state)), w.parts, nil
 		j.alone = j.limits.parts > 0 && len(packed) > j.limits.inlineSnapshot
 		next.filed = slices.DeleteFunc(slices.Clone(next.filed), func(p part) bool { return p.Revision <= at.Revision })
 		return nil

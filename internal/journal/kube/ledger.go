@@ -65,6 +65,7 @@ type content struct {
 	write    string
 	seal     journal.Hash
 	snapshot []byte // packed, as it is written; empty where it lies in parts
+	plain    int64  // the size of the state in it before it was packed
 	parts    []part
 	filed    []part
 	last     []byte // the data of the last of filed
@@ -97,7 +98,7 @@ func (c *content) inline() int {
 
 // size is what the content takes of so much space.
 func (c *content) size(space int64) *journal.Size {
-	s := &journal.Size{Snapshot: int64(len(c.snapshot)), Tail: weigh(c.tail()), Space: space}
+	s := &journal.Size{Snapshot: int64(len(c.snapshot)), Tail: weigh(c.tail()), Space: space, Plain: c.plain + weigh(c.image.Records), MaxPlain: MaxState}
 	for _, p := range c.parts {
 		s.Snapshot += p.Size
 	}
