@@ -79,7 +79,7 @@ func TestAgentThatWasAwayEndsWhatEnded(t *testing.T) {
 		group.Go(func() error {
 			id := fmt.Sprintf("away-%04d", i)
 			_, err := x.Do(t.Context(), market.Admit{
-				Assignment: api.Assignment{Reservation: id, Generation: 1, Consumer: "rome", Provider: "milan", Pool: api.GeneralPool, Until: until.Meta()},
+				Assignment: api.Assignment{Reservation: id, Generation: 1, Consumer: fmt.Sprint("rome-", i%4), Provider: "milan", Pool: api.GeneralPool, Until: until.Meta()},
 				Size:       size, Document: document(900), Acceptance: document(500), BindsUntil: market.At(time.Now().Add(time.Minute)),
 			})
 			if err == nil {
