@@ -121,9 +121,9 @@ func TestHostileMembersAreBounded(t *testing.T) {
 	}
 }
 
-// names are the longest names of resources that one cluster may offer.
+// names are names of resources as long as one request may have together.
 func names() (all []corev1.ResourceName) {
-	for i := range 40 {
+	for i := range 15 {
 		all = append(all, corev1.ResourceName(fmt.Sprintf("%s.example.com/%s-%02d", strings.Repeat(strings.Repeat("d", 60)+".", 2)+"d", strings.Repeat("n", 59), i)))
 	}
 	return all
@@ -142,7 +142,7 @@ func (x *foe) said(err error) {
 	}
 }
 
-// largest is a request of about 30 KiB that only the accomplice can serve.
+// largest is a large request that only the accomplice can serve.
 func (x *foe) largest(of int64) api.Request {
 	x.n++
 	r := api.Request{Resources: api.Resources{}, Target: x.friend.ID, Properties: map[string]string{}, Pool: api.GeneralPool}
