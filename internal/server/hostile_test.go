@@ -11,6 +11,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/journal/memory"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/server/servertest"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
@@ -33,6 +34,7 @@ type call struct {
 // member, lima waits for approval, nobody has no certificate.
 type town struct {
 	*servertest.Federation
+	log                     *countingJournal
 	rome, milan, oslo, lima *servertest.Member
 	nobody                  *http.Client
 	// unsigned is held, signed is held with rome's assignment, bound is Reserved.
@@ -41,8 +43,9 @@ type town struct {
 
 func newTown(t *testing.T) *town {
 	t.Helper()
-	f := servertest.Start(t, servertest.Options{})
-	w := &town{Federation: f, rome: f.Join("rome"), milan: f.Join("milan"), oslo: f.Join("oslo"), lima: f.Enter("lima", f.Token("")), nobody: f.StrangerHTTP()}
+	log := &countingJournal{Journal: memory.New(), t: t}
+	f := servertest.Start(t, servertest.Options{Journal: log})
+	w := &town{Federation: f, log: log, rome: f.Join("rome"), milan: f.Join("milan"), oslo: f.Join("oslo"), lima: f.Enter("lima", f.Token("")), nobody: f.StrangerHTTP()}
 	w.milan.Advertise("100")
 	w.unsigned, w.signed, w.bound = w.hold(t, "unsigned"), w.hold(t, "signed"), w.hold(t, "bound")
 	w.signed, w.bound = w.confirm(t, w.signed), w.confirm(t, w.bound)
@@ -126,16 +129,14 @@ func meaningful(t *testing.T, e *api.Error) {
 
 // picture is what a call could have changed.
 type picture struct {
-	revision uint64
+	events   int64
 	milan    *market.Measured
 	clusters int
 }
 
 func (w *town) everything(t *testing.T) (p picture) {
 	t.Helper()
-	if err := w.Exchange.Read(context.Background(), func(s *market.State) { p.revision = s.Revision }); err != nil {
-		t.Fatal(err)
-	}
+	p.events = w.log.events.Load()
 	view := w.Exchange.View()
 	p.milan, p.clusters = view.Listing("milan").Measured, view.Len()
 	return p

@@ -148,9 +148,10 @@ func (s *stage) leaveBy(stop func() error) {
 	s.t.Cleanup(s.leave)
 }
 
-// meet waits until rome sees what milan lends.
+// meet waits until both agents listen and rome sees what milan lends.
 func (s *stage) meet() {
 	s.t.Helper()
+	eventually(s.t, "milan's agent listens", func() bool { _, err := s.milan.People.Status(s.t.Context()); return err == nil })
 	eventually(s.t, "rome sees milan", func() bool {
 		c, err := s.rome.People.Cluster(s.t.Context(), "milan")
 		return err == nil && c.Payload.Fresh && len(c.Payload.Pools) > 0
