@@ -43,6 +43,7 @@ type lend struct {
 	proofs    map[string]proof // that the policies deny, for each consumer
 	isOpen    map[string]bool  // the peerings that are
 	listed    map[string]told
+	exceeds   map[string]time.Time // since when an account's pods use more than is reserved, by its user
 	late      *overstaying
 }
 
@@ -234,6 +235,13 @@ func (l *lend) serve(ctx context.Context, peer string) (string, error) {
 		if err != nil {
 			return "", err
 		}
+		more, err := l.takeMore(ctx, peer, slice, a)
+		if err != nil {
+			return "", err
+		}
+		if more {
+			return "pods use more than " + peer + " has reserved", nil
+		}
 		rest := a.owed()
 		for _, part := range a.givenUp() {
 			if rest.Fits(l.used(peer, slice).Only(part.Size)) {
@@ -246,6 +254,39 @@ func (l *lend) serve(ctx context.Context, peer string) (string, error) {
 		}
 	}
 	return "", nil
+}
+
+// takeMore takes back what the pods of an account use beyond what is reserved and what has just ended, and says whether there was any.
+// An honest consumer's own scheduler counts a pod until it has ended here, so pods that are deleted already have no more time then. Others
+// have the graces from when they were seen.
+func (l *lend) takeMore(ctx context.Context, consumer, slice string, a account) (bool, error) {
+	if len(a.bound) == 0 { // what ends last is taken back when it is freed
+		return false, nil
+	}
+	user, now, sum := grant.User(slice, consumer), l.market.Now().Go(), a.owed()
+	for _, part := range slices.Concat(a.ending, a.givenUp()) {
+		if now.Sub(part.Changed.Go()) < l.graces.shrink+2*l.graces.excess {
+			sum = sum.Plus(part.Size)
+		}
+	}
+	keep, used := grant.Grant(sum.Resources()), l.used(consumer, slice)
+	most, err := market.Have("granted", keep)
+	if err != nil {
+		return false, err
+	}
+	if most.Fits(used.Only(most)) {
+		delete(l.exceeds, user)
+		return false, nil
+	}
+	if l.exceeds[user].IsZero() {
+		l.exceeds[user] = now
+	}
+	excess := grant.Excess{User: user, Keep: keep, OnlyEnding: now.Sub(l.exceeds[user]) < l.graces.shrink+l.graces.excess}
+	n, err := excess.TakeBack(ctx, l.reader, l.Client, now)
+	if n > 0 {
+		l.log.Warn("pods used more than was lent: deleted", "consumer", consumer, "slice", slice, "pods", n)
+	}
+	return true, err
 }
 
 // overdue says whether pods may no longer use what ends.
@@ -334,7 +375,8 @@ func (l *lend) takeBack(ctx context.Context, ours *market.Reservation, rest mark
 		keep[name] = resource.Quantity{} // what nobody has reserved any more
 	}
 	maps.Copy(keep, rest.Resources())
-	n, err := grant.TakeBack(ctx, l.reader, l.Client, grant.User(ours.Slice(), ours.Consumer), keep)
+	excess := grant.Excess{User: grant.User(ours.Slice(), ours.Consumer), Keep: keep, Patience: l.graces.excess}
+	n, err := excess.TakeBack(ctx, l.reader, l.Client, l.market.Now().Go())
 	if n > 0 {
 		l.log.Warn("pods stayed longer than what they were lent: deleted", "consumer", ours.Consumer, "reservation", ours.ID, "pods", n)
 	}
@@ -351,6 +393,29 @@ func (l *lend) storage(ctx context.Context, consumer string) (total int64, err e
 		}
 	})
 	return total, err
+}
+
+// granted is what a consumer is granted in all pools together.
+func (l *lend) granted(ctx context.Context, consumer string) (api.Resources, error) {
+	accounts := map[string]account{}
+	if err := l.market.Read(ctx, func(s *market.State) {
+		for _, r := range s.Of(l.cluster, 0) {
+			if r.Provider == l.cluster && r.Consumer == consumer && r.Bound() {
+				accounts[r.Slice()] = account{bound: append(accounts[r.Slice()].bound, r)}
+			}
+		}
+	}); err != nil {
+		return nil, err
+	}
+	sum := api.Resources{corev1.ResourceCPU: resource.Quantity{}, corev1.ResourceMemory: resource.Quantity{}, corev1.ResourcePods: resource.Quantity{}}
+	for _, a := range accounts {
+		for name, amount := range grant.Grant(a.owed().Resources()) {
+			total := sum[name]
+			total.Add(amount)
+			sum[name] = total
+		}
+	}
+	return sum, nil
 }
 
 // freed says whether nothing is left of a reservation that ends: neither is it granted, nor do pods use it.

@@ -67,7 +67,7 @@ func (a *agent) useLiqo(ctx context.Context, h *halves, gate *provider.Gate, pos
 	net := &network.Network{Client: c, Reader: a.mgr.GetAPIReader(), Cluster: h.cluster, LiqoNamespace: a.LiqoNamespace, Gateway: a.gateway, Allows: a.out.checkHost}
 	l := &lend{
 		Client: c, cluster: h.cluster, namespace: a.Namespace, market: post.market, inventory: inv, sharing: h.sharing.current.Load,
-		reader: a.mgr.GetAPIReader(), graces: a.graces(), late: &a.late, log: h.log, isOpen: map[string]bool{}, proofs: map[string]proof{}, listed: map[string]told{}, network: net,
+		reader: a.mgr.GetAPIReader(), graces: a.graces(), late: &a.late, log: h.log, isOpen: map[string]bool{}, proofs: map[string]proof{}, listed: map[string]told{}, exceeds: map[string]time.Time{}, network: net,
 		policies: &posture.Policies{Known: c, Reader: a.mgr.GetAPIReader(), Writer: c, Namespace: a.Namespace, Cluster: h.cluster},
 	}
 	a.late.events = a.mgr.GetEventRecorder("bourse-agent")
@@ -106,7 +106,7 @@ func (a *agent) useLiqo(ctx context.Context, h *halves, gate *provider.Gate, pos
 
 // controlGuards looks at a namespace when it, or what guards it, changes, and at all when the policy does.
 func (a *agent) controlGuards(l *lend) error {
-	g := &guard.Guard{Client: a.mgr.GetClient(), Reader: a.mgr.GetAPIReader(), Sharing: l.sharing, Storage: l.storage}
+	g := &guard.Guard{Client: a.mgr.GetClient(), Reader: a.mgr.GetAPIReader(), Sharing: l.sharing, Storage: l.storage, Granted: l.granted}
 	mapped := func(ctx context.Context, of ...client.ListOption) (out []reconcile.Request) {
 		var list corev1.NamespaceList
 		if err := a.mgr.GetClient().List(ctx, &list, of...); err != nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	helper "k8s.io/component-helpers/resource"
 
@@ -58,7 +59,9 @@ func priority(s *corev1.PodSpec) int32 {
 }
 
 func add(sum corev1.ResourceList, s *corev1.PodSpec, times int) {
-	for name, amount := range helper.PodRequests(&corev1.Pod{Spec: *s}, helper.PodResourcesOptions{}) {
+	requests := helper.PodRequests(&corev1.Pod{Spec: *s}, helper.PodResourcesOptions{})
+	requests[corev1.ResourcePods] = *resource.NewQuantity(1, resource.DecimalSI)
+	for name, amount := range requests {
 		total := sum[name]
 		if times < 0 {
 			total.Sub(amount)

@@ -8,6 +8,7 @@ import (
 	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	helper "k8s.io/component-helpers/resource"
 	"pgregory.net/rapid"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
@@ -85,4 +86,28 @@ func TestInitContainersAreCounted(t *testing.T) {
 		containers, before := cpus(1, "containers"), cpus(0, "init containers")
 		check(t, of(containers, before), fmt.Sprint(containers, before))
 	})
+}
+
+// A pod goes with its ShadowPod: Liqo counts it no more, and refuses what Kubernetes would write into a ShadowPod that is deleted otherwise.
+func TestNoPodIsOrphaned(t *testing.T) {
+	w := start(t)
+	c := w.mustAs(t, kubeletOf("rome", user))
+	for _, resource := range []string{"shadowpods", "shadowendpointslices"} {
+		o := honest(resource, "orphans")
+		if err := c.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		orphan := true
+		for _, how := range []kube.DeleteOption{
+			kube.PropagationPolicy(metav1.DeletePropagationOrphan), kube.PropagationPolicy(metav1.DeletePropagationForeground),
+			&kube.DeleteOptions{Raw: &metav1.DeleteOptions{OrphanDependents: &orphan}},
+		} {
+			if err := c.Delete(t.Context(), o, how); !isPolicy(err) {
+				t.Errorf("%s: a deletion by %+v is let in: %v", resource, how, err)
+			}
+		}
+		if err := c.Delete(t.Context(), o, kube.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+			t.Error(err)
+		}
+	}
 }

@@ -216,6 +216,9 @@ func grantOf(owed api.Resources, before corev1.ResourceList) corev1.ResourceList
 	return out
 }
 
+// Grant is what an account is granted that is owed so much.
+func Grant(owed api.Resources) api.Resources { return api.Resources(grantOf(owed, nil)) }
+
 // lesser is what is granted of each resource where nothing may be more than it was.
 func lesser(grant, before corev1.ResourceList) corev1.ResourceList {
 	out := corev1.ResourceList{}

@@ -5,6 +5,7 @@ package guard
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"net/netip"
 	"slices"
@@ -34,6 +35,8 @@ type Guard struct {
 	Sharing func() *api.Sharing
 	// Storage is how many bytes of volumes a consumer has reserved here, in all pools together; 0: none.
 	Storage func(ctx context.Context, consumer string) (int64, error)
+	// Granted is what a consumer is granted here, in all pools together, with slots for pods.
+	Granted func(ctx context.Context, consumer string) (api.Resources, error)
 }
 
 const (
@@ -68,7 +71,7 @@ func (g *Guard) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 	}
 	for _, o := range Objects(&ns, g.Sharing(), reached...) {
 		if q, ok := o.(*corev1.ResourceQuota); ok {
-			if err := g.store(ctx, &ns, q); err != nil {
+			if err := errors.Join(g.store(ctx, &ns, q), g.count(ctx, &ns, q)); err != nil {
 				return ctrl.Result{}, err
 			}
 		}
@@ -131,7 +134,8 @@ func policyOf(sharing *api.Sharing) api.NamespacePolicy {
 		corev1.ResourceServicesLoadBalancers: resource.MustParse("0"), corev1.ResourceServicesNodePorts: resource.MustParse("0"),
 		corev1.ResourceServices: resource.MustParse("100"), corev1.ResourcePersistentVolumeClaims: resource.MustParse("20"),
 		corev1.ResourceRequestsStorage: resource.MustParse("200Gi"), "count/ingresses.networking.k8s.io": resource.MustParse("0"),
-		"count/secrets": resource.MustParse("200"), "count/configmaps": resource.MustParse("200"), corev1.ResourcePods: resource.MustParse("1000"),
+		countSecrets: resource.MustParse("200"), countConfigMaps: resource.MustParse("200"), corev1.ResourcePods: resource.MustParse("1000"),
+		countEndpointSlices: resource.MustParse("200"), countShadowPods: resource.MustParse("1000"),
 	}
 	if sharing != nil && slices.ContainsFunc(sharing.Pools, func(p api.PoolPolicy) bool { return p.Storage != nil }) {
 		quota[corev1.ResourceRequestsStorage] = resource.MustParse("0") // it is lent to who reserves it
