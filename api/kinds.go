@@ -27,8 +27,6 @@ const (
 	ConditionOverstaying = "Overstaying"
 	// ConditionOffloaded of a ReservationInstruction: its namespaces are offloaded.
 	ConditionOffloaded = "Offloaded"
-	// ConditionResourcePlugin of a SharingPolicy: the resource plugin that it names answers.
-	ConditionResourcePlugin = "ResourcePlugin"
 	// ConditionIgnoredFields of a SharingPolicy: it has fields that no longer have an effect. Absent where it has none.
 	ConditionIgnoredFields = "IgnoredFields"
 	// ConditionCovered of a ProviderInstruction: the cluster really has free what it reserved.

@@ -28,10 +28,8 @@ type Sharing struct {
 	// it is.
 	// +optional
 	APIServerAccess APIServerAccess `json:"apiServerAccess,omitempty"`
-	// ResourcePlugin is where a resource plugin of Liqo 0.5 to 0.10 is, HOST:PORT: what it says that a consumer may have, in all pools
-	// together, is the most that this cluster accepts to lend it. What the plugin does not name is not lent, what was accepted before
-	// stays, and while it does not answer nothing more is accepted. It is asked without TLS: let it be on loopback, or in this
-	// cluster. Default: none is asked.
+	// ResourcePlugin has no effect. Deprecated: the agent no longer asks resource plugins of Liqo 0.5 to 0.10. A policy that has the
+	// field stays valid, and its condition `IgnoredFields` says so. Set maxPerConsumer, or the pools' percentage, caps and headroom.
 	// +kubebuilder:validation:MaxLength=259
 	// +optional
 	ResourcePlugin string `json:"resourcePlugin,omitempty"`

@@ -276,8 +276,6 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	broker := transport.NewHTTP(cluster, m.broker)
 	engine := match.New()
 	sharing := &policy{Client: a.mgr.GetClient(), engine: engine, changed: make(chan struct{}, 1)}
-	top := newCeiling(cluster, ledger, sharing, log)
-	sharing.plugin, sharing.came = top.condition, top.tell
 	inv := inventory.New(k, inventory.Options{Logger: log, Owner: liqo.Creator, Consumer: consumerOf(ledger)})
 	var shop transport.Broker
 	ledgers := map[string]*exchange.Exchange{LedgerName: ledger}
@@ -310,7 +308,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	}
 	reach := relay{broker, open, ledger}
 	gate := &provider.Gate{
-		Cluster: cluster, Key: m.key, Former: m.former(), Market: ledger, Engine: engine, Broker: broker, Log: log, Trust: demand, Fresh: advertiser.Fresh, Ceiling: top.of,
+		Cluster: cluster, Key: m.key, Former: m.former(), Market: ledger, Engine: engine, Broker: broker, Log: log, Trust: demand, Fresh: advertiser.Fresh,
 	}
 	borrower := &consumer.Borrower{Cluster: cluster, Key: m.key, Market: ledger, Broker: broker, Trust: demand, Answered: &consumer.Answered{}, Log: log}
 	main := &feed{broker: broker, off: m.valve, woken: make(chan struct{}, 1), gate: gate, borrower: borrower, link: a.link, says: map[string]*transport.Reservation{}}
@@ -360,7 +358,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	if here != nil {
 		requests.Volumes = a.mgr.GetAPIReader()
 	}
-	if err := a.control(sharing, top, known, requests, offers, &provider.Approvals{Client: a.mgr.GetClient(), Gate: gate}, more, wishes); err != nil {
+	if err := a.control(sharing, known, requests, offers, &provider.Approvals{Client: a.mgr.GetClient(), Gate: gate}, more, wishes); err != nil {
 		return err
 	}
 	group.Go(func() error { return inv.Run(ctx) })
@@ -379,10 +377,9 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	if err := advertiser.Begin(ctx); err != nil {
 		return err
 	}
-	d := a.newDoctor(cluster, m, ledgers, reach, open, more, shelf, sharing, top, here)
+	d := a.newDoctor(cluster, m, ledgers, reach, open, more, shelf, sharing, here)
 	group.Go(func() error { return d.run(ctx, shown.health) })
 	group.Go(func() error { return advertiser.Run(ctx) })
-	group.Go(func() error { return top.run(ctx) })
 	group.Go(func() error { offers.LookAtAll(ctx); return nil })
 	group.Go(func() error { return follow.run(ctx) })
 	group.Go(func() error { return direct.run(ctx) })
@@ -394,9 +391,8 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 }
 
 // control starts the controllers of the objects that people write.
-func (a *agent) control(sharing *policy, top *ceiling, known *peers, requests *consumer.Requests, offers *provider.Offers, approvals *provider.Approvals, more *brokers, wishes chan event.GenericEvent) error {
-	err := ctrl.NewControllerManagedBy(a.mgr).Named("sharingpolicy").For(&api.SharingPolicy{}).
-		WatchesRawSource(source.Channel(top.poke, &handler.EnqueueRequestForObject{})).Complete(sharing)
+func (a *agent) control(sharing *policy, known *peers, requests *consumer.Requests, offers *provider.Offers, approvals *provider.Approvals, more *brokers, wishes chan event.GenericEvent) error {
+	err := ctrl.NewControllerManagedBy(a.mgr).Named("sharingpolicy").For(&api.SharingPolicy{}).Complete(sharing)
 	if err != nil {
 		return err
 	}

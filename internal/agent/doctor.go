@@ -41,7 +41,6 @@ type doctor struct {
 	catalogs   *catalogs
 	connector  string // where others reach this cluster's; empty: it has none
 	sharing    *policy
-	top        *ceiling
 	here       *installed          // nil without a Liqo that can be used
 	inspection *posture.Inspection // nil where the admin says that Liqo is not wanted
 
@@ -62,9 +61,9 @@ const (
 )
 
 // newDoctor makes the doctor of this cluster.
-func (a *agent) newDoctor(cluster string, m *membership, ledgers map[string]*exchange.Exchange, b transport.Broker, open *feeds, more *brokers, shelf *catalogs, sharing *policy, top *ceiling, here *installed) *doctor {
+func (a *agent) newDoctor(cluster string, m *membership, ledgers map[string]*exchange.Exchange, b transport.Broker, open *feeds, more *brokers, shelf *catalogs, sharing *policy, here *installed) *doctor {
 	c := a.mgr.GetClient()
-	d := &doctor{Client: c, cluster: cluster, namespace: a.Namespace, market: ledgers[LedgerName], ledgers: ledgers, member: m, link: a.link, broker: b, feeds: open, brokers: more, catalogs: shelf, connector: a.ConnectorURL, sharing: sharing, top: top, here: here}
+	d := &doctor{Client: c, cluster: cluster, namespace: a.Namespace, market: ledgers[LedgerName], ledgers: ledgers, member: m, link: a.link, broker: b, feeds: open, brokers: more, catalogs: shelf, connector: a.ConnectorURL, sharing: sharing, here: here}
 	if !a.WithoutLiqo {
 		d.inspection = &posture.Inspection{
 			Reader: a.mgr.GetAPIReader(), Lists: c, Writer: c, Prove: true, Namespace: a.Namespace, LiqoNamespace: a.LiqoNamespace,
@@ -185,7 +184,6 @@ func (d *doctor) ofSharing(lends bool) (found []api.Problem) {
 	for _, f := range ignoredFields(d.sharing.current.Load()) {
 		found = append(found, health.FieldIgnored.Of("SharingPolicy "+f.path, f.remedy, "the field has no effect"))
 	}
-	found = append(found, d.top.problems()...)
 	l := d.market.View().Listing(d.cluster)
 	if l == nil {
 		return found

@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/liqo/plugin"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/match"
 )
@@ -25,10 +24,6 @@ type policy struct {
 	engine  *match.Engine
 	current atomic.Pointer[api.Sharing]
 	changed chan struct{}
-	// came tells of each change besides.
-	came func()
-	// plugin is what is known of the resource plugin that it names; nil if nothing.
-	plugin func() *metav1.Condition
 }
 
 // Reconcile takes in the policy. One that is not valid shares nothing, and says why.
@@ -53,12 +48,7 @@ func (p *policy) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result, e
 	p.set(sharing)
 	before := object.DeepCopy()
 	changed := meta.SetStatusCondition(&object.Status.Conditions, condition)
-	if of := p.plugin(); of != nil {
-		of.ObservedGeneration = object.Generation
-		changed = meta.SetStatusCondition(&object.Status.Conditions, *of) || changed
-	} else {
-		changed = meta.RemoveStatusCondition(&object.Status.Conditions, api.ConditionResourcePlugin) || changed
-	}
+	changed = meta.RemoveStatusCondition(&object.Status.Conditions, formerPluginCondition) || changed
 	if ignored := ignoredCondition(&object); ignored != nil {
 		changed = meta.SetStatusCondition(&object.Status.Conditions, *ignored) || changed
 	} else {
@@ -76,11 +66,6 @@ func (p *policy) check(s *api.Sharing) error {
 	}
 	if s.APIServerAccess == api.APIServerNetwork && s.Network != api.NetworkWireGuard {
 		return api.Invalid("apiServerAccess", "the API server cannot be reached through a network where there is none").Fix("say network: wireguard, or apiServerAccess: direct")
-	}
-	if s.ResourcePlugin != "" {
-		if err := plugin.Check("resourcePlugin", s.ResourcePlugin); err != nil {
-			return err
-		}
 	}
 	for _, pool := range s.Pools {
 		lent := api.Resources{}
@@ -102,6 +87,9 @@ func (p *policy) check(s *api.Sharing) error {
 // formerPlaceholders is the namespace in which earlier versions made placeholder pods.
 const formerPlaceholders = "bourse-placeholders"
 
+// formerPluginCondition is the condition by which earlier versions showed whether a resource plugin answers.
+const formerPluginCondition = "ResourcePlugin"
+
 // ignoredField is a field of a SharingPolicy that no longer has an effect.
 type ignoredField struct{ path, remedy string }
 
@@ -109,6 +97,10 @@ type ignoredField struct{ path, remedy string }
 func ignoredFields(s *api.Sharing) (found []ignoredField) {
 	if s == nil {
 		return nil
+	}
+	if s.ResourcePlugin != "" {
+		found = append(found, ignoredField{"resourcePlugin",
+			"remove it; to bound what a consumer may have, set maxPerConsumer or a pool's caps (docs/lend.md)"})
 	}
 	for _, pool := range s.Pools {
 		if pool.Placeholders != nil {
@@ -135,7 +127,6 @@ func ignoredCondition(object *api.SharingPolicy) *metav1.Condition {
 func (p *policy) set(s *api.Sharing) {
 	if !equality.Semantic.DeepEqual(p.current.Swap(s), s) {
 		p.tell()
-		p.came()
 	}
 }
 

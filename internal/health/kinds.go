@@ -26,17 +26,15 @@ var (
 	WouldOffloadOthers = Kind{"WouldOffloadOthers", warn, "A NamespaceOffloading that nobody narrowed would take in each new provider, and send it the namespace's Secrets."}
 
 	// Lending.
-	PoliciesMissing      = Kind{"PoliciesMissing", bad, "The admission policies that keep consumers to what they reserved are not in force: nothing is granted until they are."}
-	ClusterIDCollides    = Kind{"ClusterIDCollides", bad, "A consumer's cluster ID is a user or group that has rights here, which Liqo would give to that cluster, or ends the name of a namespace of the cluster itself. It is not peered with."}
-	ConsumersCrowded     = Kind{"ConsumersCrowded", warn, "The list of brokered consumers, by which the admission policies know them, takes 60 % of its space or more: 1.3 MB, some 3,000 consumers of one pool. When it is full no further cluster is peered with."}
-	SecretOfLiqo         = Kind{"SecretOfLiqo", bad, "A Secret in a namespace that was mapped for a consumer has a label on which Liqo acts, with its own rights. A consumer can have written it before the admission policies were there."}
-	APIServerProxy       = Kind{"ApiServerProxyMissing", bad, "Consumers are to reach this cluster's API server through the network only (`apiServerAccess: network`), and there is no way: nobody can borrow here."}
-	NothingShared        = Kind{"NothingShared", info, "There is no SharingPolicy in force: the cluster only borrows."}
-	Overcommitted        = Kind{"Overcommitted", warn, "More is reserved of this cluster than it has. Nothing new is placed here; what is reserved stays."}
-	NotCovered           = Kind{"ReservedNotCovered", bad, "The cluster's own pods use what others have reserved: their pods may hang Pending."}
-	FieldIgnored         = Kind{"FieldIgnored", warn, "The SharingPolicy has a field that no longer has an effect."}
-	ResourcePluginSilent = Kind{"ResourcePluginSilent", bad, "The resource plugin that the SharingPolicy names gives no usable answer: nothing new is accepted until it does; what is bound goes on."}
-	AboveResourcePlugin  = Kind{"AboveResourcePlugin", info, "A consumer has more than the resource plugin allows now. What was accepted stays; nothing more is."}
+	PoliciesMissing   = Kind{"PoliciesMissing", bad, "The admission policies that keep consumers to what they reserved are not in force: nothing is granted until they are."}
+	ClusterIDCollides = Kind{"ClusterIDCollides", bad, "A consumer's cluster ID is a user or group that has rights here, which Liqo would give to that cluster, or ends the name of a namespace of the cluster itself. It is not peered with."}
+	ConsumersCrowded  = Kind{"ConsumersCrowded", warn, "The list of brokered consumers, by which the admission policies know them, takes 60 % of its space or more: 1.3 MB, some 3,000 consumers of one pool. When it is full no further cluster is peered with."}
+	SecretOfLiqo      = Kind{"SecretOfLiqo", bad, "A Secret in a namespace that was mapped for a consumer has a label on which Liqo acts, with its own rights. A consumer can have written it before the admission policies were there."}
+	APIServerProxy    = Kind{"ApiServerProxyMissing", bad, "Consumers are to reach this cluster's API server through the network only (`apiServerAccess: network`), and there is no way: nobody can borrow here."}
+	NothingShared     = Kind{"NothingShared", info, "There is no SharingPolicy in force: the cluster only borrows."}
+	Overcommitted     = Kind{"Overcommitted", warn, "More is reserved of this cluster than it has. Nothing new is placed here; what is reserved stays."}
+	NotCovered        = Kind{"ReservedNotCovered", bad, "The cluster's own pods use what others have reserved: their pods may hang Pending."}
+	FieldIgnored      = Kind{"FieldIgnored", warn, "The SharingPolicy has a field that no longer has an effect."}
 
 	// Other clusters.
 	KeyChanged       = Kind{"KeyChanged", bad, "A cluster shows another key than the one that was pinned or confirmed: it was reinstalled, or somebody poses as it."}
@@ -62,7 +60,7 @@ var (
 var Kinds = []Kind{
 	LiqoMissing, LiqoUntested, LiqoUnknown, LiqoModuleOff, LiqoKeyUnusable, LiqoWebhookDown, LimitsNotEnforced, DefaultClassOpen, APIServerLocal, APIServerUnknown,
 	APIServerSilent, TolerationSeconds, WouldOffloadOthers,
-	PoliciesMissing, ClusterIDCollides, ConsumersCrowded, SecretOfLiqo, APIServerProxy, NothingShared, Overcommitted, NotCovered, FieldIgnored, ResourcePluginSilent, AboveResourcePlugin,
+	PoliciesMissing, ClusterIDCollides, ConsumersCrowded, SecretOfLiqo, APIServerProxy, NothingShared, Overcommitted, NotCovered, FieldIgnored,
 	KeyChanged, KeyUnconfirmed, VersionSkew, MixedPeering, LegacyAccounting, PeeringStuck,
 	BrokerUnreachable, WithoutBroker, GoesOn, CertificateExpiring, CertificateExpired, ClockSkew, LedgerCrowded, RightsMissing, NotChecked,
 }

@@ -30,9 +30,6 @@ type Admit struct {
 	Via string
 	// Offer is the one that the assignment is from, to be remembered with it; nil: none.
 	Offer *Offer
-	// Ceiling is the most that the consumer may have here, in all pools together; what it does not name, it may not have. Nil: no bound. What
-	// was accepted before stays, whatever it is.
-	Ceiling *Amounts
 }
 
 func (c Admit) decide(s *State, now Time) (Outcome, error) {
@@ -69,9 +66,6 @@ func (c Admit) decide(s *State, now Time) (Outcome, error) {
 	if err := cmp.Or(s.room(s.Self, r, now), s.remembers(a.Consumer)); err != nil && !c.Adopt {
 		return Outcome{}, err
 	}
-	if err := c.below(s, nil); err != nil {
-		return Outcome{}, err
-	}
 	if c.Adopt { // it was committed: what an acceptance alone would bind may be over for long
 		r.State, r.HeldUntil = api.Reserved, 0
 	}
@@ -99,9 +93,6 @@ func (c Admit) change(s *State, r *Reservation, now Time) (Outcome, error) {
 	}
 	if promised := c.Adopt && next.Generation > r.Latest(); !promised { // what was dropped may have lost its room to another
 		if err := s.roomToBecome(r, c.Size, next.Units, next.Until, now); err != nil {
-			return Outcome{}, err
-		}
-		if err := c.below(s, r.Size); err != nil {
 			return Outcome{}, err
 		}
 	}
@@ -134,39 +125,6 @@ func (c Admit) checkPolicy(s *State) error {
 		return api.Errorf(api.CodeUnavailable, "the SharingPolicy of %s has just changed", s.Self).Fix("it is checked again")
 	}
 	return nil
-}
-
-// below says whether the consumer stays under the ceiling, with what takes the place of what it has.
-func (c Admit) below(s *State, has Amounts) error {
-	if c.Ceiling == nil || c.Adopt {
-		return nil
-	}
-	already := s.Promised(c.Assignment.Consumer).Minus(has)
-	for _, n := range c.Size {
-		if most := c.Ceiling.Of(n.Resource); already.Of(n.Resource)+n.Value > most {
-			words := func(v int64) string {
-				q := Amount{n.Resource, v}.Quantity()
-				return q.String()
-			}
-			return api.Errorf(api.CodeForbidden, "cluster %s: its resource plugin allows %s %s %s, which has %s and asks for %s", s.Self,
-				c.Assignment.Consumer, words(most), n.Resource, words(already.Of(n.Resource)), words(n.Value))
-		}
-	}
-	return nil
-}
-
-// Promised is what a consumer has of this agent's cluster, in all pools together.
-func (s *State) Promised(consumer string) (sum Amounts) {
-	p := s.providers[s.Self]
-	if p == nil {
-		return nil
-	}
-	for _, b := range p.books {
-		if a := b.accounts[consumer]; a != nil {
-			sum = sum.Plus(a.total())
-		}
-	}
-	return sum
 }
 
 // Commit tells a gate that its acceptance was recorded by the broker: it binds for the whole reservation.

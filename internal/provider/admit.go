@@ -55,16 +55,12 @@ func (g *Gate) admit(ctx context.Context, theirs *transport.Reservation, ours *m
 	}
 	bound := ours != nil && ours.Bound()
 	var byHand *metav1.Duration
-	var ceiling *market.Amounts
 	var terms *market.Terms
 	if less := bound && ours.Size.Fits(size) && !a.Until.After(ours.Until.Go()); !adopting && !less {
 		if terms, err = g.allowed(a, offer, !bound, card); err != nil {
 			return "", err
 		}
 		if byHand, err = g.byHand(offer, bound); err != nil {
-			return "", err
-		}
-		if ceiling, err = g.ceiling(ctx, card.Cluster); err != nil {
 			return "", err
 		}
 	}
@@ -86,20 +82,12 @@ func (g *Gate) admit(ctx context.Context, theirs *transport.Reservation, ours *m
 	}
 	out, err := g.Market.Do(ctx, market.Admit{
 		Assignment: a, Size: size, Document: theirs.Payload.Assignment, Acceptance: acceptance,
-		BindsUntil: market.At(expires.Time), ApproveBy: approveBy, Fence: theirs.Payload.Fence, Adopt: adopting, Via: g.Via, Offer: offer, Ceiling: ceiling, Terms: terms,
+		BindsUntil: market.At(expires.Time), ApproveBy: approveBy, Fence: theirs.Payload.Fence, Adopt: adopting, Via: g.Via, Offer: offer, Terms: terms,
 	})
 	if err != nil {
 		return "", err
 	}
 	return out.Reservation.AnswerTo(theirs.Payload.Assignment), nil
-}
-
-// ceiling is the most that a consumer may have, nil where there is no bound.
-func (g *Gate) ceiling(ctx context.Context, consumer string) (*market.Amounts, error) {
-	if g.Ceiling == nil {
-		return nil, nil
-	}
-	return g.Ceiling(ctx, consumer)
 }
 
 // meet opens the consumer's card and finds its key pinned. The key of a stranger is pinned once the policy has let it in: anybody whom a

@@ -3,7 +3,6 @@ package provider_test
 import (
 	"context"
 	"errors"
-
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
@@ -246,10 +246,7 @@ func TestSuspendedWhileItIsChecked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := newGate(t, "8")
 			once := sync.OnceFunc(func() { c.meanwhile(g) })
-			g.Ceiling = func(context.Context, string) (*market.Amounts, error) { // asked after the policy, before the Ledger
-				once()
-				return nil, nil
-			}
+			g.Trust.Met = func(string, clusterkey.PublicKey, error) { once() } // called after the policy, before the Ledger
 			d := g.deal("r-1", "2")
 			_ = g.Sync(t.Context(), d.Signed(), nil)
 			asked := g.broker.Asked()

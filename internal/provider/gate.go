@@ -33,9 +33,6 @@ type Gate struct {
 	// Freed takes down what a reservation that ends still has here, and says whether nothing of it is left. Nil where
 	// there never is anything: without Liqo.
 	Freed func(ctx context.Context, ours *market.Reservation) (bool, error)
-	// Ceiling says how much a consumer may have here, in all pools together, as the resource plugin of this cluster has it; nil, as is the
-	// function where there is no plugin: no bound. It is asked before anything is accepted that is more, or for longer.
-	Ceiling func(ctx context.Context, consumer string) (*market.Amounts, error)
 	// Fresh measures the cluster now, for a refusal; nil if that is not possible.
 	Fresh func(context.Context) *api.Measurement
 }

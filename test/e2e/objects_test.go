@@ -68,15 +68,15 @@ func TestAPIServerKeepsIgnoredFields(t *testing.T) {
 	strict := kube.WithFieldValidation(w.rome.Objects, "Strict")
 	policy := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": api.GroupVersion.String(), "kind": "SharingPolicy", "metadata": map[string]any{"name": "default"},
-		"spec": map[string]any{"pools": []any{map[string]any{
+		"spec": map[string]any{"resourcePlugin": "liqo-fixed-resources-plugin.liqo:6001", "pools": []any{map[string]any{
 			"name": "general", "placeholders": map[string]any{"priorityClass": "bourse-placeholder", "image": "registry.k8s.io/pause:3.10"},
 		}}},
 	}}
-	want, _, _ := unstructured.NestedSlice(policy.Object, "spec", "pools")
+	want, _, _ := unstructured.NestedMap(policy.Object, "spec")
 	if err := strict.Create(t.Context(), policy, kube.DryRunAll); err != nil {
 		t.Fatal(err)
 	}
-	if got, _, err := unstructured.NestedSlice(policy.Object, "spec", "pools"); err != nil || !reflect.DeepEqual(got, want) {
+	if got, _, err := unstructured.NestedMap(policy.Object, "spec"); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("the API server keeps %v, %v", got, err)
 	}
 }
