@@ -131,14 +131,14 @@ func (d *doctor) ofBroker() (found []api.Problem) {
 	cause, last := d.link.err, d.link.last
 	d.link.mu.Unlock()
 	if cause != nil && !d.member.valve.closed() {
-		remedy := "see whether the broker runs at " + d.member.url
+		remedy := "check that the broker runs at " + d.member.url
 		if e, ok := errors.AsType[*api.Error](cause); ok && e.Remedy != "" {
 			remedy = e.Remedy
 		}
 		found = append(found, health.BrokerUnreachable.Of("broker "+d.member.url, remedy, "%s; last heard %s", cause, ago(last)))
 	}
 	if skew := d.member.broker.Skew(); skew.Abs() > skewed {
-		found = append(found, health.ClockSkew.Of("broker "+d.member.url, "set both clocks by NTP", "its clock is %s ahead of this one", skew.Round(time.Second)))
+		found = append(found, health.ClockSkew.Of("broker "+d.member.url, "synchronize both clocks with NTP", "its clock is %s ahead of this one", skew.Round(time.Second)))
 	}
 	if d.member.objects != nil {
 		return append(found, d.ofToken(d.member.objects.Ends())...)
@@ -148,9 +148,9 @@ func (d *doctor) ofBroker() (found []api.Problem) {
 	case err != nil:
 		found = append(found, health.CertificateExpired.Of("", "", "%s", err))
 	case now.After(certificate.NotAfter):
-		found = append(found, health.CertificateExpired.Of("", "the agent renews it by its cluster key: see its log, and that the broker is reachable; one of --broker-cert-path its issuer renews", "it ended %s", certificate.NotAfter.Format(time.RFC3339)))
+		found = append(found, health.CertificateExpired.Of("", "read the agent's log and check that it reaches the broker: it then renews the certificate with its cluster key; a certificate of --broker-cert-path is renewed by its issuer", "the certificate for the broker ended %s", certificate.NotAfter.Format(time.RFC3339)))
 	case now.After(tlsid.RenewAt(certificate, d.cluster).Add(time.Hour)):
-		found = append(found, health.CertificateExpiring.Of("", "see the agent's log; the broker must be reachable", "it ends %s", certificate.NotAfter.Format(time.RFC3339)))
+		found = append(found, health.CertificateExpiring.Of("", "read the agent's log, and check that it reaches the broker", "the certificate for the broker ends %s", certificate.NotAfter.Format(time.RFC3339)))
 	}
 	return found
 }
@@ -160,7 +160,7 @@ const tokenEnding = 24 * time.Hour
 
 // ofToken looks at the token for the broker's cluster, which ends then.
 func (d *doctor) ofToken(ends time.Time) []api.Problem {
-	remedy := "ask the broker's operator for another kubeconfig (bourse broker kubeconfig " + d.cluster + "), and replace the file of --broker-kubeconfig"
+	remedy := "ask the broker's operator for a new kubeconfig (bourse broker kubeconfig " + d.cluster + "), and replace the file of --broker-kubeconfig"
 	switch left := time.Until(ends); {
 	case ends.IsZero() || left > tokenEnding:
 		return nil
@@ -179,7 +179,7 @@ func ago(t time.Time) string {
 
 func (d *doctor) ofSharing(lends bool) (found []api.Problem) {
 	if !lends {
-		return []api.Problem{health.NothingShared.Of("", "to lend, make one: docs/objects/sharingpolicy.yaml", "no SharingPolicy named default is in force")}
+		return []api.Problem{health.NothingShared.Of("", "to lend, create one: docs/objects/sharingpolicy.yaml", "no SharingPolicy named default is in force")}
 	}
 	for _, f := range ignoredFields(d.sharing.current.Load()) {
 		found = append(found, health.FieldIgnored.Of("SharingPolicy "+f.path, f.remedy, "the field has no effect"))
@@ -194,9 +194,9 @@ func (d *doctor) ofSharing(lends bool) (found []api.Problem) {
 		}
 		m := l.Measured.Pools[p.Name]
 		if left := m.Allocatable.Minus(m.Allocated).Minus(p.Reserved).Only(p.Reserved); left.Negative() {
-			found = append(found, health.NotCovered.Of("pool "+p.Name, "move the cluster's own pods, or add nodes", "after its own pods and what is reserved, %s are left", words(left)))
+			found = append(found, health.NotCovered.Of("pool "+p.Name, "move the cluster's own pods, or add nodes", "allocatable, less its own pods and the reservations, leaves %s", words(left)))
 		} else {
-			found = append(found, health.Overcommitted.Of("pool "+p.Name, "raise what the SharingPolicy shares, or wait until reservations end", "available are %s", words(p.Available)))
+			found = append(found, health.Overcommitted.Of("pool "+p.Name, "share more in the SharingPolicy, or wait until reservations end", "available: %s", words(p.Available)))
 		}
 	}
 	return found
@@ -207,8 +207,8 @@ func ofLedger(name string, size journal.Size) []api.Problem {
 	if size.Use() < exchange.Crowded {
 		return nil
 	}
-	return []api.Problem{health.LedgerCrowded.Of("ledger "+name, "release or evict what is not needed (bourse reservations, bourse evict), or wait until some of it has ended and been forgotten",
-		"it takes %s", size)}
+	return []api.Problem{health.LedgerCrowded.Of("ledger "+name, "release or evict what nobody needs (bourse reservations, bourse evict), or wait until some of it ends",
+		"it uses %s", size)}
 }
 
 // words are the amounts below 0.
@@ -235,7 +235,7 @@ func (d *doctor) ofAccess(ctx context.Context) (found []api.Problem, err error) 
 		return nil, nil
 	}
 	if !d.here.gateway.Joins() {
-		return []api.Problem{health.APIServerProxy.Of("", "start the agent with --network-gateway, where Liqo has networking", "this cluster takes part in no network")}, nil
+		return []api.Problem{health.APIServerProxy.Of("", "install Liqo with networking, and start the agent with --network-gateway", "this cluster takes part in no network")}, nil
 	}
 	_, err = (&network.Network{Reader: d.here.reader, LiqoNamespace: d.here.namespace}).Proxy(ctx)
 	if cannot, ok := errors.AsType[*api.Error](err); ok {
@@ -258,7 +258,7 @@ func (d *doctor) ofPeers(ctx context.Context) (found []api.Problem, err error) {
 		if c == nil {
 			continue
 		}
-		remedy := fmt.Sprintf("ask its admin what `bourse status` says there, then: bourse trust %s FINGERPRINT", p.Name)
+		remedy := fmt.Sprintf("ask its admin for the fingerprint (bourse status), then: bourse trust %s FINGERPRINT", p.Name)
 		switch c.Reason {
 		case string(api.CodeKeyChanged):
 			found = append(found, health.KeyChanged.Of("cluster "+p.Name, remedy, "%s", c.Message))
@@ -281,7 +281,7 @@ func (d *doctor) ofPeerings(ctx context.Context) (found []api.Problem, err error
 		s := p.Status
 		subject := "cluster " + p.Spec.Cluster
 		if waits := s.State == api.PeeringOpening || s.State == api.PeeringClosing; waits && s.Since != nil && time.Since(s.Since.Time) > stuck {
-			found = append(found, health.PeeringStuck.Of(subject, "see: kubectl -n "+d.namespace+" describe peering "+p.Name, "%s is %s since %s, waiting for %s: %s",
+			found = append(found, health.PeeringStuck.Of(subject, "see: kubectl -n "+d.namespace+" describe peering "+p.Name, "peering %s has been %s since %s and waits for %s: %s",
 				p.Name, s.State, s.Since.Format(time.RFC3339), s.Step, s.Message))
 		}
 		theirs, err := d.broker.Cluster(ctx, p.Spec.Cluster)
@@ -290,7 +290,7 @@ func (d *doctor) ofPeerings(ctx context.Context) (found []api.Problem, err error
 		}
 		own := d.here.get().Version
 		if a, b := liqo.Minor(own), liqo.Minor(theirs.Payload.Properties.Liqo); a != "" && b != "" && a != b {
-			found = append(found, health.VersionSkew.Of(subject, "bring both to the same minor version", "it runs Liqo %s, this cluster %s", theirs.Payload.Properties.Liqo, own))
+			found = append(found, health.VersionSkew.Of(subject, "bring both clusters to the same minor version", "it runs Liqo %s, this cluster runs %s", theirs.Payload.Properties.Liqo, own))
 		}
 	}
 	return found, nil
@@ -328,9 +328,9 @@ func (d *doctor) ofCertificates(ctx context.Context) (found []api.Problem, err e
 		subject, ends := "cluster "+c.Peer, c.Until.UTC().Format(time.RFC3339)
 		switch now := time.Now(); {
 		case now.After(c.Until):
-			found = append(found, health.CertificateExpired.Of(subject, c.Remedy, "that of %s ended %s", c.Object, ends))
+			found = append(found, health.CertificateExpired.Of(subject, c.Remedy, "the certificate of %s ended %s", c.Object, ends))
 		case c.Overdue(now):
-			found = append(found, health.CertificateExpiring.Of(subject, c.Remedy, "that of %s ends %s, and Liqo has not renewed it", c.Object, ends))
+			found = append(found, health.CertificateExpiring.Of(subject, c.Remedy, "the certificate of %s ends %s, and Liqo has not renewed it", c.Object, ends))
 		}
 	}
 	return found, err
@@ -340,7 +340,7 @@ func (d *doctor) ofCertificates(ctx context.Context) (found []api.Problem, err e
 func Preflight(ctx context.Context, config *rest.Config, liqoNamespace string) (api.Diagnosis, error) {
 	c, err := client.New(config, client.Options{Scheme: Scheme()})
 	if err != nil {
-		return api.Diagnosis{}, api.Errorf(api.CodeUnavailable, "the cluster does not answer: %s", err).Fix("see whether kubectl works with this kubeconfig")
+		return api.Diagnosis{}, api.Errorf(api.CodeUnavailable, "the cluster does not answer: %s", err).Fix("check that kubectl works with this kubeconfig")
 	}
 	inspection := posture.Inspection{
 		Reader: c, Lists: c, Writer: c, Before: true, Lends: true, Namespace: liqoNamespace, LiqoNamespace: liqoNamespace, Dial: anywhere.connect,

@@ -42,21 +42,21 @@ func (d *doctor) meanwhile(ctx context.Context) ([]api.Problem, error) {
 	if err != nil {
 		return nil, err
 	}
-	cannot := []string{"make reservations without a plan (bourse reserve)", "buy from sellers whose connector is not known here", "peer with clusters that have none"}
+	cannot := []string{"reserve without a plan (bourse reserve)", "buy from sellers whose connector is not known here", "peer with clusters that have no connector"}
 	if len(cut) > 0 {
-		cannot = append(cannot, "renew, resize or end at once what is reserved of "+counted(cut)+", who have none that is known")
+		cannot = append(cannot, "extend, resize or end at once reservations on "+counted(cut)+": no connector of theirs is known here")
 	}
-	can := []string{"what is reserved goes on, and ends with its time"}
+	can := []string{"existing reservations stay, and end at their time"}
 	if len(sellers) > 0 {
 		slices.Sort(sellers)
-		can = append(can, "bourse buy works with "+some(sellers)+", if their connectors answer")
+		can = append(can, "bourse buy works with "+some(sellers)+" if their connectors answer")
 	}
 	if len(reached) > 0 {
-		can = append(can, "what is reserved of "+counted(reached)+" can be renewed, resized and ended")
+		can = append(can, "you can extend, resize and release reservations on "+counted(reached))
 	}
 	if d.sharing.current.Load() != nil {
 		if d.connector != "" {
-			can = append(can, "those who know this cluster can buy from it at "+d.connector)
+			can = append(can, "clusters that know this one can buy from it at "+d.connector)
 		} else {
 			cannot = append(cannot, "sell: this cluster has no connector (--connector-listen)")
 		}
@@ -66,7 +66,7 @@ func (d *doctor) meanwhile(ctx context.Context) ([]api.Problem, error) {
 	}
 	remedy := "wait for a broker, or join another: bourse brokers add"
 	return []api.Problem{
-		health.WithoutBroker.Of("", remedy, "you cannot now: %s", strings.Join(cannot, "; ")),
+		health.WithoutBroker.Of("", remedy, "you cannot: %s", strings.Join(cannot, "; ")),
 		health.GoesOn.Of("", "", "%s", strings.Join(can, "; ")),
 	}, nil
 }
@@ -115,7 +115,7 @@ func (d *doctor) ofOthers(ctx context.Context) (found []api.Problem, err error) 
 		if b.ID == api.MainBroker || c.Status == metav1.ConditionTrue || b.Payload.Spec.Disabled {
 			continue
 		}
-		remedy := "see whether it runs; or, for good: bourse brokers remove " + b.ID
+		remedy := "check that it runs; or leave it: bourse brokers remove " + b.ID
 		if c.Reason == "NotJoined" {
 			remedy = "ask its operator for a token: bourse brokers add " + b.ID + " --join TOKEN"
 		}

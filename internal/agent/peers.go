@@ -179,5 +179,5 @@ func (p *peers) describe(s *api.PeerStatus, cluster string, m *market.Member, in
 		return
 	}
 	meta.SetStatusCondition(&s.Conditions, metav1.Condition{Type: api.ConditionLegacyAccounting, Status: metav1.ConditionTrue, Reason: "Prototype", ObservedGeneration: generation,
-		Message: "its agent counts a reservation, and once more the pods that use it: it offers less than it has; peer with it by hand"})
+		Message: "its agent is a prototype, which counts a reservation and also the pods that use it: the cluster offers less than it has; peer with it by hand"})
 }

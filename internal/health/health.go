@@ -1,6 +1,6 @@
-// Package health is every problem that a user can see, as data: its code, how much it matters, and what it means. The
-// doctor, conditions, metrics and the documentation all read this one list; what has a problem, and the exact fix, says
-// whoever finds it.
+// Package health lists every problem that a user can see, as data: its code, severity, meaning, effect and fix. The doctor, the
+// conditions, the metrics and the documentation all read this one list. The code that finds a problem names the subject and the
+// exact fix.
 package health
 
 import (
@@ -16,15 +16,16 @@ import (
 type Kind struct {
 	Code     string
 	Severity api.Severity
-	Meaning  string
+	// Meaning says what is wrong, Effect what follows from it, Fix what to do in general. Each is one or more whole sentences.
+	Meaning, Effect, Fix string
 }
 
-// Of is a problem of this kind: what has it, what is so, and the exact fix.
+// Of makes a problem of this kind. subject is the cluster or object that has it, remedy the exact fix.
 func (k Kind) Of(subject, remedy, detail string, args ...any) api.Problem {
 	return api.Problem{Code: k.Code, Severity: k.Severity, Subject: subject, Detail: fmt.Sprintf(detail, args...), Remedy: remedy}
 }
 
-// Sort puts the worst first.
+// Sort sorts problems: the worst first.
 func Sort(all []api.Problem) {
 	rank := func(p api.Problem) int {
 		return slices.Index([]api.Severity{api.SeverityError, api.SeverityWarning, api.SeverityInfo}, p.Severity)
@@ -34,7 +35,7 @@ func Sort(all []api.Problem) {
 	})
 }
 
-// Worst is the worst severity among problems; empty if there are none.
+// Worst returns the worst severity among problems. It is empty if there are none.
 func Worst(all []api.Problem) api.Severity {
 	worst := api.Severity("")
 	for _, p := range all {

@@ -13,18 +13,30 @@ import (
 
 var update = flag.Bool("update", false, "write the reference of problems")
 
-// Each kind says what it is, and the reference says all of them.
+// Each kind has its own code, and whole sentences for meaning, effect and fix. The reference lists all of them.
 func TestReference(t *testing.T) {
 	var b strings.Builder
-	b.WriteString("# Problems\n\nWhat `bourse doctor`, the condition `Healthy` of the Advertisement `cluster` and the metric `bourse_agent_problems` tell of.\n" +
-		"Each comes with what has it and the exact fix. Generated from `internal/health`.\n\n| code | severity | meaning |\n|---|---|---|\n")
+	b.WriteString("# Problems\n\n`bourse doctor` lists the problems of a cluster. The condition `Healthy` of the Advertisement `cluster` and the\n" +
+		"metric `bourse_agent_problems` report them too. Each problem names the object or cluster that has it, and the\n" +
+		"exact fix. Generated from `internal/health`.\n\n" +
+		"| severity | means |\n|---|---|\n| Error | Something that you asked for does not work. |\n" +
+		"| Warning | Something will not work, or is less safe than it should be. |\n| Info | Worth knowing. |\n\n" +
+		"| code | severity | meaning |\n|---|---|---|\n")
 	seen := map[string]bool{}
 	for _, k := range health.Kinds {
-		if seen[k.Code] || k.Code == "" || k.Severity == "" || !strings.HasSuffix(k.Meaning, ".") {
+		if seen[k.Code] || k.Code == "" || k.Severity == "" {
 			t.Errorf("%+v", k)
+		}
+		for what, text := range map[string]string{"meaning": k.Meaning, "effect": k.Effect, "fix": k.Fix} {
+			if !strings.HasSuffix(text, ".") {
+				t.Errorf("%s: the %s is no sentence: %q", k.Code, what, text)
+			}
 		}
 		seen[k.Code] = true
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", k.Code, k.Severity, k.Meaning)
+	}
+	for _, k := range health.Kinds {
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n- **Severity**: %s\n- **Effect**: %s\n- **Fix**: %s\n", k.Code, k.Meaning, k.Severity, k.Effect, k.Fix)
 	}
 	const file = "../../docs/reference/problems.md"
 	if *update {

@@ -11,49 +11,162 @@ const (
 // The kinds of problems, by what has them.
 var (
 	// Liqo in this cluster.
-	LiqoMissing        = Kind{"LiqoMissing", warn, "The cluster has no Liqo: reservations are agreed, and end at Reserved; nothing runs by them."}
-	LiqoUntested       = Kind{"LiqoUntested", bad, "Bourse was not tested with this minor version of Liqo, which promises nothing between minor versions."}
-	LiqoUnknown        = Kind{"LiqoUnknown", warn, "Which version of Liqo it is cannot be told, so that the broker cannot match it with that of others."}
-	LiqoModuleOff      = Kind{"LiqoModuleOff", bad, "A module of Liqo without which nothing can be lent or borrowed is switched off: the cluster is taken for one without Liqo."}
-	LiqoKeyUnusable    = Kind{"LiqoKeyUnusable", bad, "The key of the cluster's Liqo is not Ed25519: no provider takes it, because what it has certified cannot be bounded. The cluster can lend, and not borrow."}
-	LiqoWebhookDown    = Kind{"LiqoWebhookDown", bad, "The API server does not get an answer from Liqo's webhook, and refuses everything that it should look at."}
-	LimitsNotEnforced  = Kind{"LimitsNotEnforced", info, "What pods of peerings made by hand use is not held to what was granted. Brokered consumers are, by our own policies."}
-	DefaultClassOpen   = Kind{"DefaultClassOpen", info, "Liqo's own class `default` grants whatever a consumer asks for. Brokered consumers cannot use it; peerings made by hand can."}
-	APIServerLocal     = Kind{"ApiServerLocal", warn, "The address at which consumers are to reach this cluster's API server is one that only this machine has."}
-	APIServerUnknown   = Kind{"ApiServerUnknown", warn, "Liqo does not know the address of the API server, and cannot tell consumers."}
-	APIServerSilent    = Kind{"ApiServerUnreachable", bad, "The API server does not answer at the address that consumers are told."}
-	TolerationSeconds  = Kind{"TolerationSeconds", info, "How long pods stay on a virtual node that is no longer Ready before Kubernetes replaces them elsewhere."}
-	WouldOffloadOthers = Kind{"WouldOffloadOthers", warn, "A NamespaceOffloading that nobody narrowed would take in each new provider, and send it the namespace's Secrets."}
+	LiqoMissing = Kind{"LiqoMissing", warn,
+		"The cluster has no Liqo.",
+		"Reservations reach `Reserved` and stay there. No virtual node appears, and no pod runs.",
+		"Install the Liqo version that the message names, then restart the agent."}
+	LiqoUntested = Kind{"LiqoUntested", bad,
+		"Bourse was not tested with this minor version of Liqo. Liqo guarantees no compatibility between minor versions.",
+		"The agent does not use Liqo. Reservations reach `Reserved` and stay there.",
+		"Install the tested version, or start the agent with `--allow-untested-liqo`."}
+	LiqoUnknown = Kind{"LiqoUnknown", warn,
+		"The Liqo version could not be determined.",
+		"The broker cannot check compatibility with other clusters.",
+		"Give the Deployment `liqo-controller-manager` the label `app.kubernetes.io/version`."}
+	LiqoModuleOff = Kind{"LiqoModuleOff", bad,
+		"A Liqo module that lending and borrowing need is disabled.",
+		"The agent treats the cluster as one without Liqo.",
+		"Enable the module with `helm upgrade`, then restart the agent."}
+	LiqoKeyUnusable = Kind{"LiqoKeyUnusable", bad,
+		"The key of this cluster's Liqo is not Ed25519.",
+		"The cluster can lend, but it cannot borrow: every provider refuses the key.",
+		"Give Liqo an Ed25519 key, as the message says."}
+	LiqoWebhookDown = Kind{"LiqoWebhookDown", bad,
+		"The API server gets no answer from Liqo's webhook.",
+		"The API server refuses every object that the webhook checks, such as ResourceSlices.",
+		"Look at the webhook's pods in Liqo's namespace."}
+	LimitsNotEnforced = Kind{"LimitsNotEnforced", info,
+		"Liqo does not limit pods of hand-made peerings to the granted amounts.",
+		"Those pods can use more than was granted. Bourse's policies limit brokered consumers in any case.",
+		"Set `controllerManager.config.defaultLimitsEnforcement=Hard` in Liqo's Helm values."}
+	DefaultClassOpen = Kind{"DefaultClassOpen", info,
+		"Liqo's own ResourceSlice class `default` grants every amount that a consumer asks for.",
+		"Hand-made peerings can use that class. Brokered consumers cannot.",
+		"Peer by hand only with clusters that you trust completely."}
+	APIServerLocal = Kind{"ApiServerLocal", warn,
+		"The address of this cluster's API server on its card is a local one, such as 127.0.0.1.",
+		"Consumers cannot reach the API server, so they cannot borrow here.",
+		"Tell Liqo an address that consumers reach: `apiServer.address` in its Helm values."}
+	APIServerUnknown = Kind{"ApiServerUnknown", warn,
+		"Liqo does not know the address of this cluster's API server.",
+		"Consumers do not learn the address, so they cannot borrow here.",
+		"Tell Liqo the address: `apiServer.address` in its Helm values."}
+	APIServerSilent = Kind{"ApiServerUnreachable", bad,
+		"The API server does not answer at the address on the card.",
+		"Consumers cannot borrow here.",
+		"Check the address and the firewall, or tell Liqo another address."}
+	TolerationSeconds = Kind{"TolerationSeconds", info,
+		"Offloaded pods stay on a virtual node that is not Ready until their toleration ends.",
+		"Kubernetes replaces such pods elsewhere only after that time.",
+		"Give the pods a shorter `tolerationSeconds`."}
+	WouldOffloadOthers = Kind{"WouldOffloadOthers", warn,
+		"A NamespaceOffloading selects every virtual node, also those of providers that come later.",
+		"A new provider would get the pods and Secrets of that namespace. Requests that would add a provider stop.",
+		"Name the providers in its `clusterSelector`, or set `offload.others: true` in the request."}
 
 	// Lending.
-	PoliciesMissing   = Kind{"PoliciesMissing", bad, "The admission policies that keep consumers to what they reserved are not in force: nothing is granted until they are."}
-	ClusterIDCollides = Kind{"ClusterIDCollides", bad, "A consumer's cluster ID is a user or group that has rights here, which Liqo would give to that cluster, or ends the name of a namespace of the cluster itself. It is not peered with."}
-	ConsumersCrowded  = Kind{"ConsumersCrowded", warn, "The list of brokered consumers, by which the admission policies know them, takes 60 % of its space or more: 1.3 MB, some 3,000 consumers of one pool. When it is full no further cluster is peered with."}
-	SecretOfLiqo      = Kind{"SecretOfLiqo", bad, "A Secret in a namespace that was mapped for a consumer has a label on which Liqo acts, with its own rights. A consumer can have written it before the admission policies were there."}
-	APIServerProxy    = Kind{"ApiServerProxyMissing", bad, "Consumers are to reach this cluster's API server through the network only (`apiServerAccess: network`), and there is no way: nobody can borrow here."}
-	NothingShared     = Kind{"NothingShared", info, "There is no SharingPolicy in force: the cluster only borrows."}
-	Overcommitted     = Kind{"Overcommitted", warn, "More is reserved of this cluster than it has. Nothing new is placed here; what is reserved stays."}
-	NotCovered        = Kind{"ReservedNotCovered", bad, "The cluster's own pods use what others have reserved: their pods may hang Pending."}
-	FieldIgnored      = Kind{"FieldIgnored", warn, "The SharingPolicy has a field that no longer has an effect."}
+	PoliciesMissing = Kind{"PoliciesMissing", bad,
+		"The admission policies that hold consumers to their reservations are not in force.",
+		"The agent grants nothing until they are.",
+		"Apply `config/liqo`, with Kubernetes 1.30 or later."}
+	ClusterIDCollides = Kind{"ClusterIDCollides", bad,
+		"A consumer's cluster ID is also a user or group with rights here, or matches the end of a well-known namespace name.",
+		"Liqo would give that cluster those rights or that namespace. The agent does not peer with it.",
+		"Rename the user or group, have the consumer choose another cluster ID, or do not lend to it."}
+	ConsumersCrowded = Kind{"ConsumersCrowded", warn,
+		"The list of brokered consumers uses 60 % of its space or more. It holds 1.3 MB: about 3,000 consumers of one pool.",
+		"When the list is full, the agent peers with no further cluster.",
+		"Lend to fewer clusters, or close peerings that nobody needs."}
+	SecretOfLiqo = Kind{"SecretOfLiqo", bad,
+		"A Secret in a namespace of a consumer carries a label that makes Liqo act on it with Liqo's own rights.",
+		"The consumer may have written the Secret before the admission policies were in force.",
+		"Find out who made the Secret, then delete it."}
+	APIServerProxy = Kind{"ApiServerProxyMissing", bad,
+		"The SharingPolicy says `apiServerAccess: network`, but no network leads to this cluster's API server.",
+		"Nobody can borrow here.",
+		"Start the agent with `--network-gateway`, and install Liqo with networking and its proxy."}
+	NothingShared = Kind{"NothingShared", info,
+		"No SharingPolicy is in force.",
+		"The cluster can borrow, but it shares nothing.",
+		"To lend, create a SharingPolicy: `docs/objects/sharingpolicy.yaml`."}
+	Overcommitted = Kind{"Overcommitted", warn,
+		"The reservations of this cluster add up to more than the cluster shares.",
+		"The cluster gets no new reservations. Existing reservations stay.",
+		"Share more in the SharingPolicy, or wait until reservations end."}
+	NotCovered = Kind{"ReservedNotCovered", bad,
+		"The cluster's own pods use capacity that other clusters reserved.",
+		"Pods of those clusters may stay Pending.",
+		"Move the cluster's own pods, add nodes, or give the pool nodes of its own: `docs/lend.md`."}
+	FieldIgnored = Kind{"FieldIgnored", warn,
+		"The SharingPolicy has a field that no longer has an effect.",
+		"The agent ignores the field.",
+		"Remove the field. The message says what to do instead."}
 
 	// Other clusters.
-	KeyChanged       = Kind{"KeyChanged", bad, "A cluster shows another key than the one that was pinned or confirmed: it was reinstalled, or somebody poses as it."}
-	KeyUnconfirmed   = Kind{"KeyUnconfirmed", warn, "The SharingPolicy demands confirmed keys (`trust: pinned`), and nobody confirmed this one."}
-	VersionSkew      = Kind{"VersionSkew", warn, "The Liqo of a peer is of another minor version than this one: what runs goes on, nothing new is reserved."}
-	MixedPeering     = Kind{"MixedPeering", info, "A peering made by hand stands beside a brokered one. Bourse uses it and never writes it."}
-	LegacyAccounting = Kind{"LegacyAccounting", info, "A cluster's agent is of the prototypes: it counts a reservation, and once more the pods that use it, so that it offers less than it has; and it peers by hand."}
-	PeeringStuck     = Kind{"PeeringStuck", warn, "A peering does not come to where it should be."}
+	KeyChanged = Kind{"KeyChanged", bad,
+		"A cluster shows a different key from the pinned or confirmed one.",
+		"The cluster was reinstalled, or somebody impersonates it. Nothing new is agreed with it.",
+		"Ask its admin for the fingerprint, then run `bourse trust CLUSTER FINGERPRINT`."}
+	KeyUnconfirmed = Kind{"KeyUnconfirmed", warn,
+		"The SharingPolicy requires confirmed keys (`trust: pinned`), and nobody confirmed this cluster's key.",
+		"Nothing new is agreed with that cluster.",
+		"Ask its admin for the fingerprint, then run `bourse trust CLUSTER FINGERPRINT`."}
+	VersionSkew = Kind{"VersionSkew", warn,
+		"A peer runs another minor version of Liqo than this cluster.",
+		"Running pods are not affected. Nothing new is reserved between the two clusters.",
+		"Bring both clusters to the same minor version."}
+	MixedPeering = Kind{"MixedPeering", info,
+		"The cluster has a hand-made peering and a brokered one with the same cluster.",
+		"Bourse uses the hand-made peering and never changes it.",
+		"Nothing to do."}
+	LegacyAccounting = Kind{"LegacyAccounting", info,
+		"A cluster runs an agent of a prototype. That agent counts a reservation and also the pods that use it.",
+		"The cluster offers less than it has. You peer with it by hand.",
+		"Replace its agent: `docs/migrate.md`."}
+	PeeringStuck = Kind{"PeeringStuck", warn,
+		"A peering has been opening or closing for more than two minutes.",
+		"Reservations that need the peering do not become `Active`, or do not end completely.",
+		"Read what it waits for: `kubectl -n bourse describe peering NAME`."}
 
 	// The broker, and this agent.
-	BrokerUnreachable   = Kind{"BrokerUnreachable", warn, "The broker does not answer. What is reserved stays so and ends with its time; nothing new is reserved through it."}
-	WithoutBroker       = Kind{"WithoutBroker", warn, "No broker is reached, or all are disabled: what people cannot do meanwhile."}
-	GoesOn              = Kind{"GoesOn", info, "What goes on while no broker is reached."}
-	CertificateExpiring = Kind{"CertificateExpiring", warn, "A certificate was not renewed: the one for the broker at half of its life, or one by which a consumer's Liqo acts at a provider (Liqo renews it) before four fifths. Or the token for the broker's cluster ends within a day."}
-	CertificateExpired  = Kind{"CertificateExpired", bad, "The certificate for the broker is over: the agent renews it by its cluster key, as soon as it reaches the broker. Or the token for the broker's cluster is, and it needs another. Or a certificate by which a consumer's Liqo acts at a provider: what runs there goes on, and does not change any more."}
-	ClockSkew           = Kind{"ClockSkew", warn, "This machine's clock differs from another's: what is signed may be refused as expired, or not yet valid."}
-	LedgerCrowded       = Kind{"LedgerCrowded", warn, "A Ledger, in which the agent keeps what it must not forget, takes 60 % of its space or more: it takes nothing new in. What it knows ends and is freed as ever."}
-	RightsMissing       = Kind{"RightsMissing", bad, "Whoever asks has not the rights in the cluster that this takes."}
-	NotChecked          = Kind{"NotChecked", warn, "Something could not be looked at."}
+	BrokerUnreachable = Kind{"BrokerUnreachable", warn,
+		"The broker does not answer.",
+		"Existing reservations stay and end at their time. No new ones are made through this broker.",
+		"Check that the broker runs and that this cluster reaches its URL."}
+	WithoutBroker = Kind{"WithoutBroker", warn,
+		"No broker can be reached, or all brokers are disabled.",
+		"The message lists what does not work now.",
+		"Wait for a broker, or join another with `bourse brokers add`."}
+	GoesOn = Kind{"GoesOn", info,
+		"The message lists what still works while no broker can be reached.",
+		"None.",
+		"Nothing to do."}
+	CertificateExpiring = Kind{"CertificateExpiring", warn,
+		"A certificate was not renewed in time, or the token for the broker's cluster ends within a day.",
+		"When it ends, the agent cannot use the broker, or a consumer's Liqo cannot use its provider.",
+		"Follow the message: it names the certificate or the token. " +
+			"The agent renews its certificate at half of its life, and Liqo its own at two thirds."}
+	CertificateExpired = Kind{"CertificateExpired", bad,
+		"A certificate ended, or the token for the broker's cluster did.",
+		"Without a valid certificate for the broker, nothing new is reserved. " +
+			"Without Liqo's certificate at a provider, running pods stay and cannot change.",
+		"Follow the message. The agent renews its certificate by itself once it reaches the broker. A token needs a replacement."}
+	ClockSkew = Kind{"ClockSkew", warn,
+		"The clock of this machine differs from the broker's.",
+		"Signed documents may be refused as expired or not yet valid.",
+		"Synchronize both clocks with NTP."}
+	LedgerCrowded = Kind{"LedgerCrowded", warn,
+		"A Ledger uses 60 % of its space or more. The agent keeps in it what it must not forget.",
+		"The agent accepts nothing new. Existing reservations end and are freed as usual.",
+		"Release or evict what nobody needs, or wait until some of it ends."}
+	RightsMissing = Kind{"RightsMissing", bad,
+		"The caller lacks the Kubernetes permissions for this check.",
+		"The check was skipped.",
+		"Apply `config/rbac` and `config/liqo`, or use an admin's kubeconfig."}
+	NotChecked = Kind{"NotChecked", warn,
+		"A check failed with an error.",
+		"The doctor does not know whether there is a problem.",
+		"Fix the error in the message, then run `bourse doctor` again."}
 )
 
 // Kinds are all, in the order of the documentation.

@@ -53,14 +53,14 @@ func Certificates(ctx context.Context, r client.Reader) (all []Certificate, err 
 	}
 	for _, i := range identities.Items {
 		peer := string(i.Spec.ClusterID)
-		remedy := "see that liqo-controller-manager runs in " + peer
+		remedy := "check that liqo-controller-manager runs in " + peer
 		if !liqo.Ours(&i) {
-			remedy += "; if it has ended and stays so, peer by hand again"
+			remedy += "; if the certificate ended and stays so, peer by hand again"
 		}
 		add(&i.Spec.AuthParams, Certificate{Peer: peer, Object: "Identity " + i.Namespace + "/" + i.Name, Remedy: remedy})
 	}
 	for _, t := range tenants.Items {
-		add(t.Status.AuthParams, Certificate{Peer: string(t.Spec.ClusterID), Object: "Tenant " + t.Namespace + "/" + t.Name, Remedy: "see that liqo-controller-manager runs here"})
+		add(t.Status.AuthParams, Certificate{Peer: string(t.Spec.ClusterID), Object: "Tenant " + t.Namespace + "/" + t.Name, Remedy: "check that liqo-controller-manager runs here"})
 	}
 	return all, err
 }

@@ -49,11 +49,11 @@ func (all Bindings) Colliding(consumers ...string) (found []api.Problem) {
 	for _, consumer := range consumers {
 		if i := slices.IndexFunc(wellKnown, func(name string) bool { return strings.HasSuffix(name, "-"+consumer) }); i >= 0 {
 			found = append(found, health.ClusterIDCollides.Of("cluster "+consumer, "do not lend to that cluster, or have its admin choose another cluster ID",
-				"its namespaces here would be named like those of this cluster itself: %s", wellKnown[i]))
+				"a namespace of its could get the name of a well-known namespace of this cluster: %s", wellKnown[i]))
 		}
 		if by := all.of(consumer); len(by) > 0 {
 			found = append(found, health.ClusterIDCollides.Of("cluster "+consumer, "rename the user or group, or do not lend to that cluster",
-				"%s is a user or group that has rights here, by %s; Liqo would give them to that cluster", consumer, by[0]))
+				"%s is also a user or group that has rights here (%s): Liqo would give that cluster the same rights", consumer, by[0]))
 		}
 	}
 	return found

@@ -57,7 +57,7 @@ func (i *Inspection) Problems(ctx context.Context) []api.Problem {
 		if there, err := i.Installed(); err != nil {
 			return []api.Problem{health.NotChecked.Of("Liqo", "", "%s", err)}
 		} else if !there {
-			return []api.Problem{health.LiqoMissing.Of("", "install Liqo v"+liqo.Tested+": https://docs.liqo.io", "the cluster does not know Liqo's kinds")}
+			return []api.Problem{health.LiqoMissing.Of("", "install Liqo v"+liqo.Tested+": https://docs.liqo.io", "the API server has no Liqo CRDs")}
 		}
 	}
 	var all []api.Problem
@@ -71,7 +71,7 @@ func (i *Inspection) Problems(ctx context.Context) []api.Problem {
 	} {
 		found, err := check.do(ctx)
 		if apierrors.IsForbidden(err) {
-			found = append(found, health.RightsMissing.Of(check.of, "apply config/rbac and config/liqo, or look with an admin's kubeconfig", "%s", err))
+			found = append(found, health.RightsMissing.Of(check.of, "apply config/rbac and config/liqo, or use an admin's kubeconfig", "%s", err))
 		} else if err != nil {
 			found = append(found, health.NotChecked.Of(check.of, "", "%s", err))
 		}
@@ -88,12 +88,12 @@ func (i *Inspection) installation(ctx context.Context) (found []api.Problem, err
 	}
 	switch minor := liqo.Minor(have.Version); {
 	case minor == "":
-		found = append(found, health.LiqoUnknown.Of("", "give the Deployment the label app.kubernetes.io/version", "Deployment %s/liqo-controller-manager does not say its version", i.LiqoNamespace))
+		found = append(found, health.LiqoUnknown.Of("", "give the Deployment the label app.kubernetes.io/version", "Deployment %s/liqo-controller-manager has no version label", i.LiqoNamespace))
 	case minor != liqo.Tested && !i.AllowUntested:
-		found = append(found, health.LiqoUntested.Of("", "install Liqo v"+liqo.Tested+", or start the agent with --allow-untested-liqo", "the cluster has Liqo %s, tested is %s", have.Version, liqo.Tested))
+		found = append(found, health.LiqoUntested.Of("", "install Liqo v"+liqo.Tested+", or start the agent with --allow-untested-liqo", "the cluster runs Liqo %s; tested is %s", have.Version, liqo.Tested))
 	}
 	for _, module := range strings.Fields(have.Off) {
-		found = append(found, health.LiqoModuleOff.Of("", "helm upgrade liqo ... --set "+module+".enabled=true, and restart the agent", "its module %s is switched off", module))
+		found = append(found, health.LiqoModuleOff.Of("", "helm upgrade liqo ... --set "+module+".enabled=true, and restart the agent", "Liqo's module %s is disabled", module))
 	}
 	if !i.Lends {
 		return found, nil
@@ -101,7 +101,7 @@ func (i *Inspection) installation(ctx context.Context) (found []api.Problem, err
 	if have.LimitsEnforcement != "Hard" {
 		found = append(found, health.LimitsNotEnforced.Of("", "helm upgrade liqo ... --set controllerManager.config.defaultLimitsEnforcement=Hard", "defaultLimitsEnforcement is %q", have.LimitsEnforcement))
 	}
-	found = append(found, health.DefaultClassOpen.Of("", "peer by hand only with whom you trust with the whole cluster", "Liqo v1.2 serves it without a limit"))
+	found = append(found, health.DefaultClassOpen.Of("", "peer by hand only with clusters that you trust with this whole cluster", "Liqo v1.2 grants what the class is asked for, without a limit"))
 	if i.APIServer != "" {
 		have.APIServer = i.APIServer
 	}
@@ -119,22 +119,22 @@ func (i *Inspection) key(ctx context.Context) ([]api.Problem, error) {
 
 // apiServer looks at the address that consumers are told.
 func (i *Inspection) apiServer(ctx context.Context, server string) []api.Problem {
-	const fix = "tell Liqo one that consumers can reach: helm upgrade liqo ... --set apiServer.address=HOST:PORT"
+	const fix = "tell Liqo an address that consumers reach: helm upgrade liqo ... --set apiServer.address=HOST:PORT"
 	if server == "" {
-		return []api.Problem{health.APIServerUnknown.Of("", fix, "no control plane node is visible, and no address is set")}
+		return []api.Problem{health.APIServerUnknown.Of("", fix, "no control plane node is visible and no address is set")}
 	}
 	u, err := url.Parse(server)
 	if err != nil {
 		return []api.Problem{health.APIServerUnknown.Of(server, fix, "%s", err)}
 	}
 	if ip := net.ParseIP(u.Hostname()); ip != nil && (ip.IsLoopback() || ip.IsUnspecified()) || u.Hostname() == "localhost" {
-		return []api.Problem{health.APIServerLocal.Of(server, fix, "consumers would reach themselves")}
+		return []api.Problem{health.APIServerLocal.Of(server, fix, "the address is local: consumers would reach themselves")}
 	}
 	if i.Dial == nil {
 		return nil
 	}
 	if err := i.Dial(ctx, server); err != nil {
-		return []api.Problem{health.APIServerSilent.Of(server, fix, "from here: %s", err)}
+		return []api.Problem{health.APIServerSilent.Of(server, fix, "no answer from here: %s", err)}
 	}
 	return nil
 }
@@ -146,7 +146,7 @@ func (i *Inspection) policies(ctx context.Context) (found []api.Problem, err err
 	if i.Before {
 		err := i.Reader.List(ctx, &admissionv1.ValidatingAdmissionPolicyList{}, client.Limit(1))
 		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
-			return []api.Problem{health.PoliciesMissing.Of("", "upgrade to Kubernetes 1.30 or later, or only borrow", "the API server knows no ValidatingAdmissionPolicy")}, nil
+			return []api.Problem{health.PoliciesMissing.Of("", "upgrade to Kubernetes 1.30 or later, or only borrow", "the API server has no ValidatingAdmissionPolicy")}, nil
 		}
 		return nil, err
 	}
@@ -172,7 +172,7 @@ func (i *Inspection) list(ctx context.Context) ([]api.Problem, error) {
 		return nil, client.IgnoreNotFound(err) // the policies say that it is missing
 	}
 	if size := sizeOf(m.Data); size > MaxList*6/10 {
-		return []api.Problem{health.ConsumersCrowded.Of("ConfigMap "+consumers, "lend to fewer clusters, or close peerings that are not needed", "it takes %d bytes of at most %d", size, MaxList)}, nil
+		return []api.Problem{health.ConsumersCrowded.Of("ConfigMap "+consumers, "lend to fewer clusters, or close peerings that nobody needs", "it has %d of at most %d bytes", size, MaxList)}, nil
 	}
 	return nil, nil
 }
@@ -197,8 +197,8 @@ func (i *Inspection) secrets(ctx context.Context) (found []api.Problem, err erro
 		}
 		for _, s := range all.Items {
 			if acted := labelsOfLiqo(s.Labels); len(acted) > 0 {
-				found = append(found, health.SecretOfLiqo.Of("Secret "+s.Namespace+"/"+s.Name, fmt.Sprintf("look who made it, and delete it: kubectl -n %s delete secret %s", s.Namespace, s.Name),
-					"cluster %s can have written it, and it has labels on which Liqo acts: %s", liqo.Peer(&ns), strings.Join(acted, ", ")))
+				found = append(found, health.SecretOfLiqo.Of("Secret "+s.Namespace+"/"+s.Name, fmt.Sprintf("find out who made it, then delete it: kubectl -n %s delete secret %s", s.Namespace, s.Name),
+					"cluster %s may have written it, and Liqo acts on its labels: %s", liqo.Peer(&ns), strings.Join(acted, ", ")))
 			}
 		}
 	}
@@ -228,7 +228,7 @@ func (i *Inspection) webhook(ctx context.Context) ([]api.Problem, error) {
 	}
 	err := i.Writer.Create(ctx, slice, client.DryRunAll)
 	if err != nil && strings.Contains(err.Error(), "failed calling webhook") {
-		return []api.Problem{health.LiqoWebhookDown.Of("", fmt.Sprintf("look why: kubectl -n %s get pods -l app.kubernetes.io/component=webhook", i.LiqoNamespace), "%s", err)}, nil
+		return []api.Problem{health.LiqoWebhookDown.Of("", fmt.Sprintf("look at its pods: kubectl -n %s get pods -l app.kubernetes.io/component=webhook", i.LiqoNamespace), "%s", err)}, nil
 	}
 	if apierrors.IsInvalid(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
 		return nil, nil // somebody answered
@@ -245,8 +245,8 @@ func (i *Inspection) namespaces(ctx context.Context) (found []api.Problem, err e
 	for _, o := range list.Items {
 		if !liqo.Ours(&o) && offload.SelectsAny(&o) {
 			found = append(found, health.WouldOffloadOthers.Of("namespace "+o.Namespace,
-				fmt.Sprintf("kubectl -n %s edit namespaceoffloading %s: give clusterSelector the providers that are meant, by %s", o.Namespace, o.Name, consts.RemoteClusterID),
-				"its NamespaceOffloading selects every virtual node, those to come as well: a request that would make one stops"))
+				fmt.Sprintf("kubectl -n %s edit namespaceoffloading %s: name the intended providers in clusterSelector, by %s", o.Namespace, o.Name, consts.RemoteClusterID),
+				"its NamespaceOffloading selects every virtual node, also future ones: requests that would add a virtual node stop"))
 		}
 	}
 	return found, nil
@@ -275,8 +275,8 @@ func (i *Inspection) tolerations(ctx context.Context) (found []api.Problem, err 
 			}
 		}
 		if longest >= 0 {
-			found = append(found, health.TolerationSeconds.Of("namespace "+o.Namespace, "give the pods a toleration of "+corev1.TaintNodeNotReady+" with fewer tolerationSeconds",
-				"its pods stay %d s on a virtual node that is not Ready", longest))
+			found = append(found, health.TolerationSeconds.Of("namespace "+o.Namespace, "give the pods a toleration of "+corev1.TaintNodeNotReady+" with shorter tolerationSeconds",
+				"its pods stay on a virtual node that is not Ready for up to %d s", longest))
 		}
 	}
 	return found, nil
