@@ -24,11 +24,12 @@ const localRate = 200
 
 // listen serves the people of the cluster on the socket, and on loopback to who has the token.
 func (a *agent) listen(ctx context.Context, home *home, away server.Away, log *slog.Logger) error {
-	handler := server.Local(away, home, localRate, log)
+	local := server.Local(away, home, localRate, log)
+	handler := local.For(server.LocalUser)
 	group, ctx := errgroup.WithContext(ctx)
 	if a.DistributedCatalog {
 		log.Info("the agent also answers clients of the Distributed Catalog", "socket", a.Socket, "listen", a.Listen, "under", "/api")
-		handler = distributedcatalog.Connector(ctx, handler, distributedcatalog.ConnectorOptions{Home: home, URL: a.ConnectorURL, Log: log})
+		handler = distributedcatalog.Connector(ctx, handler, distributedcatalog.ConnectorOptions{Home: home, Server: local, URL: a.ConnectorURL, Log: log})
 	}
 	if a.Socket != "" {
 		l, err := server.ListenSocket(a.Socket)

@@ -20,7 +20,8 @@ func TestLoopbackAsksForTheToken(t *testing.T) {
 	a := &agent{Options: Options{Listen: "127.0.0.1:0", TokenFile: filepath.Join(t.TempDir(), "token")}}
 	log := slog.New(slog.DiscardHandler)
 	ctx, stop := context.WithCancel(t.Context())
-	inside := distributedcatalog.Connector(ctx, server.Local(nil, nil, localRate, log), distributedcatalog.ConnectorOptions{Log: log})
+	local := server.Local(nil, nil, localRate, log)
+	inside := distributedcatalog.Connector(ctx, local.For(server.LocalUser), distributedcatalog.ConnectorOptions{Server: local, Log: log})
 	guarded, l, err := a.loopback(inside)
 	if err != nil {
 		t.Fatal(err)

@@ -162,9 +162,10 @@ func (s *Server) Bounded(who func(*http.Request) (Caller, error), refuse func(ht
 			tooMuch(w, api.Errorf(api.CodeTooManyRequests, "%s calls too often", c).Fix("call less often: the broker allows each member %g calls a second", s.Rate))
 			return
 		}
-		if c.Role == "" && r.URL.Path == renewPath {
-			// Who calls, the signature says. Until it is read, others of this address do not wait for this call, as they would if it had its share
-			// of what the address may have in hand; its body is short, and the gate bounds connections. The next call costs a handshake.
+		if c.Role == "" && (r.URL.Path == joinPath || r.URL.Path == renewPath) {
+			// The body says who calls. Until it is read, the call does not count against the calls that its address may have in hand: a stranger
+			// that sends no body would else keep out all clusters there. The body is short, and the gate bounds connections. The next call costs
+			// a handshake.
 			w.Header().Set("Connection", "close")
 			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
 			return

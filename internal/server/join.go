@@ -13,16 +13,15 @@ import (
 )
 
 const (
-	renewPath = api.Prefix + "/renew"
-	// maxRenewal bounds the body of a renewal, in bytes. One that shows as many rotations as it may takes a third of it.
-	maxRenewal = 24 << 10
+	joinPath, renewPath = api.Prefix + "/join", api.Prefix + "/renew"
+	// maxSignedBody bounds the body of a call to join or to renew, in bytes. A renewal that shows as many rotations as it may takes a third of it.
+	maxSignedBody = 24 << 10
 )
 
 func (s *Server) joinRoutes() {
-	huma.Register(s.api, operation("join", http.MethodPost, "/join", "Join with a token; needs no certificate", withSource), s.join)
-	huma.Register(s.api, operation("renew", http.MethodPost, "/renew", "Renew a member's certificate, by its cluster key; needs no certificate", func(o *huma.Operation) {
-		o.MaxBodyBytes = maxRenewal
-	}), s.renew)
+	short := func(o *huma.Operation) { o.MaxBodyBytes = maxSignedBody }
+	huma.Register(s.api, operation("join", http.MethodPost, "/join", "Join with a token; needs no certificate", withSource, short), s.join)
+	huma.Register(s.api, operation("renew", http.MethodPost, "/renew", "Renew a member's certificate, by its cluster key; needs no certificate", short), s.renew)
 }
 
 type sourceKey struct{}

@@ -78,13 +78,17 @@ type Home interface {
 	RotateKey(ctx context.Context, r api.KeyRotation) (api.KeyRotated, error)
 }
 
-// Local serves the people of a member cluster: whoever is let in may do everything.
-func Local(away Away, home Home, rate float64, log *slog.Logger) http.Handler {
+// Local makes a server for the users of a member cluster: a caller that is let in may do everything. Serve it by For([LocalUser]).
+func Local(away Away, home Home, rate float64, log *slog.Logger) *Server {
 	mux := http.NewServeMux()
 	l := &local{away, home}
 	l.routes(newAPI(mux))
-	s := &Server{Options: Options{Rate: rate, Log: log}, limits: limits{rate: rate}, held: held{bounds: Bounds{}.orDefault()}, handler: routed(mux)}
-	return s.identified(func(*http.Request) (Caller, error) { return Caller{Role: tlsid.RoleCluster, Name: "local"}, nil })
+	return &Server{Options: Options{Rate: rate, Log: log}, limits: limits{rate: rate}, held: held{bounds: Bounds{}.orDefault()}, handler: routed(mux)}
+}
+
+// LocalUser is the caller of each call to a server that [Local] made: all users of a cluster are one caller.
+func LocalUser(*http.Request) (Caller, error) {
+	return Caller{Role: tlsid.RoleCluster, Name: "local"}, nil
 }
 
 type local struct {

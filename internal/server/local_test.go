@@ -169,7 +169,7 @@ func onSocket(t *testing.T, h http.Handler) *client.Client {
 // An agent's listener hands each call to the cluster or to the broker, and says what they say.
 func TestLocal(t *testing.T) {
 	ctx, h := t.Context(), &house{}
-	c := onSocket(t, server.Local(h, h, 1000, servertest.Silent()))
+	c := onSocket(t, server.Local(h, h, 1000, servertest.Silent()).For(server.LocalUser))
 	for name, call := range map[string]func() (string, error){
 		"status": func() (string, error) { s, err := c.Status(ctx); return s.Cluster, err },
 		"make": func() (string, error) {

@@ -156,13 +156,13 @@ func signedByNobody(t *testing.T, f *servertest.Federation) string {
 	return string(body)
 }
 
-// Strangers that begin calls and do not end them keep nobody from renewing: not by their calls to join, not by those to renew.
-func TestSlowStrangersKeepNobodyFromRenewing(t *testing.T) {
+// Strangers that begin calls and do not finish them keep no cluster at their address from joining or renewing.
+func TestUnfinishedCallsKeepNobodyOut(t *testing.T) {
 	for _, path := range []string{"/join", "/renew"} {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()
 			f := servertest.Start(t, servertest.Options{Rate: 10_000}) // more than 32 calls of one stranger may begin at once
-			milan := f.Join("milan")
+			milan, token := f.Join("milan"), f.Token("rome")
 			pin, err := f.Authority.Pin()
 			if err != nil {
 				t.Fatal(err)
@@ -187,6 +187,7 @@ func TestSlowStrangersKeepNobodyFromRenewing(t *testing.T) {
 			if err := milan.Renew(); err != nil {
 				t.Error(err)
 			}
+			f.Enter("rome", token)
 		})
 	}
 }

@@ -80,7 +80,7 @@ func New(o Options) *Server {
 	s := &Server{Options: o, limits: limits{rate: o.Rate}, held: held{bounds: o.Bounds.orDefault()}, bodies: semaphore.NewWeighted(o.BodyMemory), lineage: o.Exchange.Lineage(), started: o.Exchange.Now()}
 	mux := http.NewServeMux()
 	s.mux, s.api = mux, newAPI(mux)
-	s.open = map[string]bool{api.Prefix + "/join": true, api.Prefix + "/renew": true, "/openapi.json": true, "/openapi.yaml": true}
+	s.open = map[string]bool{joinPath: true, renewPath: true, "/openapi.json": true, "/openapi.yaml": true}
 	s.clusterRoutes()
 	s.offerRoutes()
 	s.reservationRoutes()

@@ -11,7 +11,6 @@ import (
 	"io"
 	"net/http"
 	"path"
-	"time"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
@@ -20,9 +19,6 @@ import (
 
 // maxBody bounds the body of a call, in bytes, as the prototype did.
 const maxBody = 100 << 10
-
-// bodyWait is how long a caller may take to send one.
-const bodyWait = 10 * time.Second
 
 // inside carries calls to Bourse's API in memory.
 type inside struct {
@@ -66,9 +62,6 @@ func serve(mux *http.ServeMux, next http.Handler) http.Handler {
 
 // readBody reads the JSON of a call. Errors: Invalid, TooLarge.
 func readBody(w http.ResponseWriter, r *http.Request, into any) error {
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(bodyWait))
-	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return api.Errorf(api.CodeTooLarge, "the body has more than %d bytes", maxBody).Fix("send less at once")

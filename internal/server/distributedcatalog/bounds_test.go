@@ -129,3 +129,88 @@ func TestCatalogCallsCount(t *testing.T) {
 		t.Errorf("%d of 60 calls are refused", refused)
 	}
 }
+
+// The connector's interface stands behind the bounds of the agent's listener: on calls in hand, on large bodies, and on the rate.
+func TestCallsOfTheConnectorCount(t *testing.T) {
+	for name, c := range map[string]struct{ held, length int }{
+		"calls":        {32, 1000},
+		"large bodies": {2, 90_000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := connectorOf(t, 1000)
+			post := func() net.Conn {
+				t.Helper()
+				conn, err := net.Dial("tcp", url)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { conn.Close() })
+				if _, err := fmt.Fprintf(conn, "POST /api/offers HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", c.length); err != nil {
+					t.Fatal(err)
+				}
+				return conn
+			}
+			for range c.held {
+				post()
+			}
+			for deadline := time.Now().Add(30 * time.Second); ; {
+				if time.Now().After(deadline) {
+					t.Fatal("any number of calls is in hand")
+				}
+				conn := post()
+				if _, err := io.WriteString(conn, strings.Repeat(" ", c.length)); err != nil {
+					t.Fatal(err)
+				}
+				answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				said, _ := io.ReadAll(answer.Body)
+				conn.Close()
+				if answer.StatusCode == http.StatusTooManyRequests && strings.Contains(string(said), "in hand") {
+					return
+				}
+			}
+		})
+	}
+	t.Run("rate", func(t *testing.T) {
+		t.Parallel()
+		url := connectorOf(t, 10)
+		for deadline := time.Now().Add(30 * time.Second); ; {
+			if time.Now().After(deadline) {
+				t.Fatal("it is called as often as a caller likes")
+			}
+			answer, err := http.Get("http://" + url + "/api/cluster/init")
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer.Body.Close()
+			if answer.StatusCode == http.StatusTooManyRequests {
+				return
+			}
+		}
+	})
+}
+
+// connectorOf serves the connector's interface as an agent does, to so many calls a second, and returns its address.
+func connectorOf(t *testing.T, rate float64) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	local := server.Local(nil, nil, rate, servertest.Silent())
+	h := distributedcatalog.Connector(ctx, local.For(server.LocalUser), distributedcatalog.ConnectorOptions{Server: local, Log: servertest.Silent()})
+	go func() { served <- server.Serve(ctx, l, h) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+		http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	})
+	return l.Addr().String()
+}

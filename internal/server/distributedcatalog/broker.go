@@ -46,7 +46,7 @@ func Broker(ctx context.Context, next http.Handler, o BrokerOptions) http.Handle
 		o.Log = slog.Default()
 	}
 	b := &broker{BrokerOptions: o, next: next, sessions: sessions{all: map[string]session{}, now: time.Now}, subscribers: subscribers{ctx: ctx, log: o.Log}}
-	mux := bounded{http.NewServeMux(), b}
+	mux := bounded{http.NewServeMux(), o.Server, b.caller, refuse}
 	for route, handle := range map[string]func(http.ResponseWriter, *http.Request, *member) (any, error){
 		"POST /authenticate": b.authenticate,
 		"GET /catalog":       b.catalog,
@@ -69,14 +69,16 @@ func Broker(ctx context.Context, next http.Handler, o BrokerOptions) http.Handle
 	return serve(mux.ServeMux, next)
 }
 
-// bounded are routes of which each finds out first who calls, and bounds what one caller may ask, as the API does.
+// bounded are routes that first identify the caller, and then bound what one caller may ask, as the API does.
 type bounded struct {
 	*http.ServeMux
-	*broker
+	server *server.Server
+	caller func(*http.Request) (server.Caller, error)
+	refuse func(http.ResponseWriter, error)
 }
 
 func (b bounded) HandleFunc(route string, handle http.HandlerFunc) {
-	b.Handle(route, b.Server.Bounded(b.caller, refuse, handle))
+	b.Handle(route, b.server.Bounded(b.caller, b.refuse, handle))
 }
 
 func refuse(w http.ResponseWriter, err error) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/server"
 )
 
 // Profile is what the prototype asks about a cluster when it is first started.
@@ -35,6 +36,8 @@ type Home interface {
 // ConnectorOptions say what the connector's interface stands before.
 type ConnectorOptions struct {
 	Home Home
+	// Server is that of the agent's listener, made by [server.Local]: it bounds what callers hold open.
+	Server *server.Server
 	// URL is where others reach the agent's connector; empty: it has none.
 	URL string
 	Log *slog.Logger
@@ -57,7 +60,7 @@ func Connector(ctx context.Context, next http.Handler, o ConnectorOptions) http.
 		o.Log = slog.Default()
 	}
 	c := &connector{ConnectorOptions: o, Client: inside{next: next, remote: "inside"}.api(), shown: map[string]string{}, subscribers: subscribers{ctx: ctx, log: o.Log}}
-	mux := http.NewServeMux()
+	mux := bounded{http.NewServeMux(), o.Server, server.LocalUser, refuseInText}
 	for route, handle := range map[string]func(http.ResponseWriter, *http.Request) (any, error){
 		"GET /api/cluster/init":              c.ready,
 		"POST /api/cluster/init":             c.setProfile,
@@ -87,15 +90,20 @@ func Connector(ctx context.Context, next http.Handler, o ConnectorOptions) http.
 			r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 			payload, err := handle(w, r)
 			if err != nil {
-				why, status := failed(err)
-				answerJSON(w, status, inText(why))
+				refuseInText(w, err)
 				return
 			}
 			answerJSON(w, http.StatusOK, payload)
 		})
 	}
 	mux.HandleFunc("GET /api/subscribe", c.subscribe)
-	return serve(mux, next)
+	return serve(mux.ServeMux, next)
+}
+
+// refuseInText answers an error as the prototype's connector does.
+func refuseInText(w http.ResponseWriter, err error) {
+	why, status := failed(err)
+	answerJSON(w, status, inText(why))
 }
 
 type connector struct {
@@ -138,6 +146,9 @@ func (c *connector) catalog(_ http.ResponseWriter, r *http.Request) (any, error)
 func (c *connector) others(ctx context.Context) ([]Catalog, error) {
 	status, err := c.Status(ctx)
 	if err != nil {
+		return nil, err
+	}
+	if err := server.TakeLarge(ctx); err != nil {
 		return nil, err
 	}
 	listed, err := c.Catalog(ctx, api.CatalogQuery{})
@@ -259,12 +270,12 @@ func (c *connector) subscribe(w http.ResponseWriter, r *http.Request) {
 		read: func() (first []Catalog, away, ok bool) {
 			first, err := c.heard(r.Context())
 			if err != nil && api.CodeOf(err) != api.CodeUnavailable {
-				why, status := failed(err)
-				answerJSON(w, status, inText(why))
+				refuseInText(w, err)
 				return nil, false, false
 			}
 			return first, err != nil, true
 		},
+		told: func() { server.LetGo(r.Context()) },
 		look: func(ctx context.Context, _ bool) ([]Catalog, error) { return c.heard(ctx) },
 		write: func(payload any) any {
 			switch said := payload.(type) {

@@ -3,6 +3,7 @@ package distributedcatalog
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/server"
 )
 
 // villa is an agent whose cluster rome bought of milan and sold to oslo.
@@ -53,7 +55,8 @@ func TestPeerings(t *testing.T) {
 		deal("oslo", "rome", api.Active, "4", "4"),
 	}}
 	w := httptest.NewRecorder()
-	Connector(t.Context(), v, ConnectorOptions{Home: v}).ServeHTTP(w, httptest.NewRequest("GET", "/api/peer", nil))
+	local := server.Local(nil, nil, 1000, slog.New(slog.DiscardHandler))
+	Connector(t.Context(), v, ConnectorOptions{Home: v, Server: local}).ServeHTTP(w, httptest.NewRequest("GET", "/api/peer", nil))
 	var got []PeeringDocument
 	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
 		t.Fatalf("%v: %s", err, w.Body)
