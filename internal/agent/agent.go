@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -26,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/consumer"
 	"github.com/bourse-dev/bourse/internal/contract"
 	"github.com/bourse-dev/bourse/internal/exchange"
@@ -117,17 +117,6 @@ func LedgerOptions(cluster string) exchange.Options {
 	return exchange.Options{Self: cluster, Resume: true, SnapshotEvery: ledgerTail, AppendBytes: ledgerAppend}
 }
 
-// Scheme knows our kinds and Kubernetes' own.
-func Scheme() *runtime.Scheme {
-	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, api.AddToScheme, liqo.AddToScheme} {
-		if err := add(s); err != nil {
-			panic(err) // two kinds of one name: a mistake in this program
-		}
-	}
-	return s
-}
-
 // Run runs an agent until ctx ends, or something fails that only a new start can cure. When the cluster gets a new key, it
 // starts again by itself.
 func Run(ctx context.Context, o Options) error {
@@ -197,7 +186,7 @@ func run(ctx context.Context, o Options) error {
 func newManager(o Options) (manager.Manager, error) {
 	skip := true
 	return ctrl.NewManager(o.Kubernetes, ctrl.Options{
-		Scheme: Scheme(), Logger: logr.FromSlogHandler(o.Log.Handler()),
+		Scheme: scheme.New(), Logger: logr.FromSlogHandler(o.Log.Handler()),
 		Metrics:                       server.Options{BindAddress: "0"}, // see probe
 		HealthProbeBindAddress:        "0",
 		LeaderElection:                o.LeaderElect,

@@ -20,6 +20,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	bourse "github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/internal/agent"
+	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/broker"
 	"github.com/bourse-dev/bourse/internal/identity/store"
 	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
@@ -132,7 +133,7 @@ func start(ctx context.Context, t *testing.T) (*federation, *api.ResourceRequest
 	operator := bourse.New("unix://"+filepath.Join(f.dir, "broker", "broker.sock"), nil)
 	for _, name := range []string{"rome", "milan"} {
 		k := kubeapi.New(kubeapi.Options{Types: kinds()})
-		c, err := client.New(k.Config(), client.Options{Scheme: agent.Scheme()})
+		c, err := client.New(k.Config(), client.Options{Scheme: scheme.New()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/identity/join"
 	"github.com/bourse-dev/bourse/internal/identity/store"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport"
 )
@@ -274,7 +275,7 @@ func (b *brokers) describe(name string, spec api.BrokerSpec, generation int64, s
 func (b *brokers) known(ctx context.Context) ([]api.Envelope[api.KnownBroker], error) {
 	var list api.BrokerList
 	if err := b.List(ctx, &list, client.InNamespace(b.namespace)); err != nil {
-		return nil, kubernetesError(err)
+		return nil, kubeobject.Error(err)
 	}
 	if !slices.ContainsFunc(list.Items, func(o api.Broker) bool { return o.Name == api.MainBroker }) {
 		list.Items = append(list.Items, api.Broker{ObjectMeta: metav1.ObjectMeta{Name: api.MainBroker}})

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/server/distributedcatalog"
 )
 
@@ -28,7 +29,7 @@ func (h *home) advertisement() *api.Advertisement {
 func (h *home) Profile(ctx context.Context) (distributedcatalog.Profile, error) {
 	object := h.advertisement()
 	if err := client.IgnoreNotFound(h.Get(ctx, client.ObjectKeyFromObject(object), object)); err != nil {
-		return distributedcatalog.Profile{}, kubernetesError(err)
+		return distributedcatalog.Profile{}, kubeobject.Error(err)
 	}
 	return distributedcatalog.Profile{PrettyName: object.Annotations[prettyNameAnnotation], ContractEndpoint: object.Annotations[contractEndpointAnnotation]}, nil
 }
@@ -57,7 +58,7 @@ func (h *home) Peerings(ctx context.Context) ([]api.Peering, error) {
 	}
 	var list api.PeeringList
 	if err := h.List(ctx, &list, client.InNamespace(h.namespace)); err != nil {
-		return nil, kubernetesError(err)
+		return nil, kubeobject.Error(err)
 	}
 	return list.Items, nil
 }

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/health"
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
@@ -338,7 +339,7 @@ func (d *doctor) ofCertificates(ctx context.Context) (found []api.Problem, err e
 
 // Preflight looks at a cluster through a kubeconfig, before there is an agent.
 func Preflight(ctx context.Context, config *rest.Config, liqoNamespace string) (api.Diagnosis, error) {
-	c, err := client.New(config, client.Options{Scheme: Scheme()})
+	c, err := client.New(config, client.Options{Scheme: scheme.New()})
 	if err != nil {
 		return api.Diagnosis{}, api.Errorf(api.CodeUnavailable, "the cluster does not answer: %s", err).Fix("check that kubectl works with this kubeconfig")
 	}

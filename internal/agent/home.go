@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +16,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/consumer"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/identity"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/liqo/posture"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/provider"
@@ -72,7 +72,7 @@ func (h *home) MakeRequest(ctx context.Context, r api.RequestCreate) (api.Envelo
 		object.GenerateName = "request-"
 	}
 	if err := h.Create(ctx, object); err != nil {
-		return api.Envelope[api.RequestStatus]{}, kubernetesError(err)
+		return api.Envelope[api.RequestStatus]{}, kubeobject.Error(err)
 	}
 	return envelope(object), h.appears(ctx, object)
 }
@@ -102,29 +102,10 @@ func envelope(o *api.ResourceRequest) api.Envelope[api.RequestStatus] {
 	}
 }
 
-// kubernetesError puts what the API server says into our codes.
-func kubernetesError(err error) error {
-	if ours := (*api.Error)(nil); errors.As(err, &ours) {
-		return err
-	}
-	code := api.CodeUnavailable
-	switch {
-	case apierrors.IsNotFound(err):
-		code = api.CodeNotFound
-	case apierrors.IsAlreadyExists(err), apierrors.IsConflict(err):
-		code = api.CodeConflict
-	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-		code = api.CodeInvalid
-	case apierrors.IsForbidden(err):
-		code = api.CodeForbidden
-	}
-	return api.Errorf(code, "%s", err)
-}
-
 func (h *home) get(ctx context.Context, namespace, name string) (*api.ResourceRequest, error) {
 	object := &api.ResourceRequest{}
 	if err := h.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object); err != nil {
-		return nil, kubernetesError(err)
+		return nil, kubeobject.Error(err)
 	}
 	return object, nil
 }
@@ -140,7 +121,7 @@ func (h *home) Request(ctx context.Context, namespace, name string) (api.Envelop
 		err = h.Get(ctx, client.ObjectKey{Namespace: namespace, Name: object.Status.Reservation}, i)
 	}
 	if client.IgnoreNotFound(err) != nil {
-		return out, kubernetesError(err)
+		return out, kubeobject.Error(err)
 	}
 	out.Payload.Steps = i.Status.Conditions
 	return out, nil
@@ -150,7 +131,7 @@ func (h *home) Request(ctx context.Context, namespace, name string) (api.Envelop
 func (h *home) Requests(ctx context.Context) ([]api.Envelope[api.RequestStatus], error) {
 	var list api.ResourceRequestList
 	if err := h.List(ctx, &list); err != nil {
-		return nil, kubernetesError(err)
+		return nil, kubeobject.Error(err)
 	}
 	out := make([]api.Envelope[api.RequestStatus], len(list.Items))
 	for i := range list.Items {
@@ -168,7 +149,7 @@ func (h *home) ConfirmRequest(ctx context.Context, namespace, name string) (api.
 	before := object.DeepCopy()
 	metav1.SetMetaDataAnnotation(&object.ObjectMeta, consumer.ConfirmAnnotation, "true")
 	if err := h.Patch(ctx, object, client.MergeFrom(before)); err != nil {
-		return api.Envelope[api.RequestStatus]{}, kubernetesError(err)
+		return api.Envelope[api.RequestStatus]{}, kubeobject.Error(err)
 	}
 	return envelope(object), nil
 }
@@ -206,7 +187,7 @@ func (h *home) ChangeReservation(ctx context.Context, id string, change api.Rese
 		return h.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	})
 	if err != nil {
-		return none, kubernetesError(err)
+		return none, kubeobject.Error(err)
 	}
 	return envelope(object), nil
 }
@@ -254,7 +235,7 @@ func (h *home) ReleaseReservation(ctx context.Context, id string) error {
 		return nil // it is being released already
 	}
 	if err != nil {
-		return kubernetesError(err)
+		return kubeobject.Error(err)
 	}
 	return nil
 }
@@ -263,7 +244,7 @@ func (h *home) ReleaseReservation(ctx context.Context, id string) error {
 func (h *home) Peers(ctx context.Context) ([]api.Envelope[api.KnownPeer], error) {
 	var list api.PeerList
 	if err := h.List(ctx, &list, client.InNamespace(h.namespace)); err != nil {
-		return nil, kubernetesError(err)
+		return nil, kubeobject.Error(err)
 	}
 	out := make([]api.Envelope[api.KnownPeer], len(list.Items))
 	for i := range list.Items {
@@ -321,7 +302,7 @@ func (h *home) put(ctx context.Context, object client.Object, change func()) err
 		return h.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	})
 	if err != nil {
-		return kubernetesError(err)
+		return kubeobject.Error(err)
 	}
 	return nil
 }
@@ -356,7 +337,7 @@ func (h *home) Audit(ctx context.Context, cluster string) (*api.Audit, error) {
 	if h.doctor.here != nil {
 		var err error
 		if audit, err = posture.Audit(ctx, h.doctor.inspection.Reader, cluster); err != nil {
-			return nil, kubernetesError(err)
+			return nil, kubeobject.Error(err)
 		}
 	}
 	audit.Reservations = map[string]api.Resources{}
@@ -413,7 +394,7 @@ func (h *home) PutBroker(ctx context.Context, name string, spec api.BrokerSpec) 
 		err = h.Create(ctx, object)
 	}
 	if err != nil {
-		return none, kubernetesError(err)
+		return none, kubeobject.Error(err)
 	}
 	out := api.Envelope[api.KnownBroker]{ID: name, Revision: uint64(object.Generation), Payload: api.KnownBroker{Spec: object.Spec, Status: object.Status}}
 	out.Payload.Spec.Join = ""
@@ -426,7 +407,7 @@ func (h *home) DeleteBroker(ctx context.Context, name string) error {
 		return api.Invalid("name", "%s is the broker that the agent was started with", name).Fix("disable it: bourse brokers disable %s", name)
 	}
 	if err := h.Delete(ctx, &api.Broker{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: name}}); err != nil {
-		return kubernetesError(err)
+		return kubeobject.Error(err)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/journal/memory"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -19,7 +20,7 @@ import (
 // A reservation begins a peering, but not with a cluster whose agent knows no handshake.
 func TestPeeringsWithALegacyCluster(t *testing.T) {
 	k := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{{GroupVersion: api.GroupVersion, Kind: "Peering", Resource: "peerings", Namespaced: true, Status: true}}})
-	c, err := client.New(k.Config(), client.Options{Scheme: Scheme()})
+	c, err := client.New(k.Config(), client.Options{Scheme: scheme.New()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/journal/memory"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -35,7 +36,7 @@ func TestOverstaying(t *testing.T) {
 	k := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{
 		{GroupVersion: api.GroupVersion, Kind: "ProviderInstruction", Resource: "providerinstructions", Namespaced: true, Status: true},
 	}})
-	c, err := client.New(k.Config(), client.Options{Scheme: Scheme()})
+	c, err := client.New(k.Config(), client.Options{Scheme: scheme.New()})
 	if err != nil {
 		t.Fatal(err)
 	}

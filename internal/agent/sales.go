@@ -10,6 +10,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/contract"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
@@ -17,7 +18,7 @@ import (
 func (h *home) Offers(ctx context.Context) ([]api.Envelope[api.OwnOffer], error) {
 	var list api.OfferList
 	if err := h.List(ctx, &list, client.InNamespace(h.namespace)); err != nil {
-		return nil, kubernetesError(err)
+		return nil, kubeobject.Error(err)
 	}
 	out := make([]api.Envelope[api.OwnOffer], len(list.Items))
 	for i := range list.Items {
@@ -59,7 +60,7 @@ func (h *home) sells(name string, spec api.OfferSpec) error {
 func (h *home) DeleteOffer(ctx context.Context, name string) error {
 	err := h.Delete(ctx, &api.Offer{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: name}})
 	if err != nil {
-		return kubernetesError(err)
+		return kubeobject.Error(err)
 	}
 	return nil
 }
@@ -106,7 +107,7 @@ func (h *home) Answer(ctx context.Context, id string, word api.Answer) error {
 func (h *home) Deals(ctx context.Context) ([]api.Envelope[api.Deal], error) {
 	var list api.ContractList
 	if err := h.List(ctx, &list); err != nil {
-		return nil, kubernetesError(err)
+		return nil, kubeobject.Error(err)
 	}
 	records := map[string]*market.Reservation{}
 	err := h.ledger.Read(ctx, func(s *market.State) {

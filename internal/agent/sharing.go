@@ -60,6 +60,10 @@ func (p *policy) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result, e
 	return ctrl.Result{}, client.IgnoreNotFound(p.Status().Patch(ctx, &object, client.MergeFrom(before)))
 }
 
+// CheckSharing reports which field of a SharingPolicy its agent would not accept. Errors: Invalid
+// with the field.
+func CheckSharing(s *api.Sharing) error { return (&policy{engine: match.New()}).check(s) }
+
 func (p *policy) check(s *api.Sharing) error {
 	if _, err := market.MeasureTerms(&s.Terms); err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/liqo"
 	"github.com/bourse-dev/bourse/internal/liqo/peering"
 	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
@@ -65,7 +66,7 @@ func TestStandingOfAConsumer(t *testing.T) {
 		{GroupVersion: api.GroupVersion, Kind: "Peering", Resource: "peerings", Namespaced: true, Status: true},
 		{GroupVersion: authv1beta1.GroupVersion, Kind: authv1beta1.TenantKind, Resource: "tenants", Namespaced: true, Status: true},
 	}})
-	c, err := client.New(k.Config(), client.Options{Scheme: Scheme()})
+	c, err := client.New(k.Config(), client.Options{Scheme: scheme.New()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
-	"github.com/bourse-dev/bourse/internal/agent"
+	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/liqo/plan"
 	"github.com/bourse-dev/bourse/internal/market"
 )
@@ -126,7 +126,7 @@ func (sh *shell) objects(w *wish, r api.Request, part api.Resources, consumer, p
 
 // liqoObjects prints what both agents would make of Liqo's objects, where both clusters have Liqo.
 func (sh *shell) liqoObjects(r plan.Reservation) error {
-	scheme := agent.Scheme()
+	scheme := scheme.New()
 	for _, step := range plan.Objects(r) {
 		kind, err := apiutil.GVKForObject(step.Object, scheme)
 		if err != nil {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent"
+	"github.com/bourse-dev/bourse/internal/agent/install"
 	"github.com/bourse-dev/bourse/internal/identity/join"
 	"github.com/bourse-dev/bourse/internal/market"
 )
@@ -67,7 +68,7 @@ func (s *start) flags() *pflag.FlagSet {
 	f := pflag.NewFlagSet("init", pflag.ContinueOnError)
 	f.StringVar(&s.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster's admin (default: KUBECONFIG, else ~/.kube/config)")
 	f.StringVar(&s.namespace, "namespace", api.Namespace, "namespace of the agent")
-	f.StringVar(&s.image, "image", agent.DefaultImage, "image of the agent")
+	f.StringVar(&s.image, "image", install.DefaultImage, "image of the agent")
 	f.BoolVar(&s.withoutLiqo, "without-liqo", false, "do not wait for Liqo: the cluster is named by --cluster-id, else by the UID of kube-system")
 	f.StringVar(&s.clusterID, "cluster-id", "", "name of the cluster (default: Liqo's cluster ID)")
 	f.StringVar(&s.token, "join", os.Getenv("BOURSE_JOIN"), "join token of the broker's operator (also BOURSE_JOIN); empty: the cluster has joined before")
@@ -234,11 +235,11 @@ func (s *start) sharing() (*api.Sharing, error) {
 }
 
 // installation is what the answers come to.
-func (s *start) installation() (agent.Installation, error) {
+func (s *start) installation() (install.Installation, error) {
 	if err := s.check(); err != nil {
-		return agent.Installation{}, err
+		return install.Installation{}, err
 	}
-	i := agent.Installation{Namespace: s.namespace, Image: s.image, Join: s.token, Connector: s.connector != ""}
+	i := install.Installation{Namespace: s.namespace, Image: s.image, Join: s.token, Connector: s.connector != ""}
 	i.Sharing, _ = s.sharing()
 	for _, arg := range [][2]string{{"--cluster-id", s.clusterID}, {"--broker-url", s.brokerURL}, {"--connector-url", s.connector}} {
 		if arg[1] != "" {
@@ -268,7 +269,7 @@ func (sh *shell) start(ctx context.Context, s *start, agreed func(string) bool) 
 	}
 	if !s.yes {
 		for _, o := range i.Objects() {
-			fields, err := agent.Manifest(o)
+			fields, err := install.Manifest(o)
 			if err != nil {
 				return err
 			}

@@ -6,11 +6,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent"
+	"github.com/bourse-dev/bourse/internal/agent/install"
 )
 
 func (sh *shell) uninstallCommand() *cobra.Command {
-	r := agent.Removal{Tell: func(step string) { fmt.Fprintln(sh.out, step) }}
+	r := install.Removal{Tell: func(step string) { fmt.Fprintln(sh.out, step) }}
 	var kubeconfig string
 	yes := false
 	cmd := &cobra.Command{
@@ -28,7 +28,7 @@ func (sh *shell) uninstallCommand() *cobra.Command {
 			if !yes && !r.DryRun && !agrees(cmd.InOrStdin(), sh.progress, "Remove Bourse from the cluster at "+config.Host+"?") {
 				return api.Errorf(api.CodeInvalid, "nothing was changed").Fix("say yes, or --yes; --dry-run lists what would be removed")
 			}
-			return agent.Uninstall(cmd.Context(), config, r)
+			return install.Uninstall(cmd.Context(), config, r)
 		},
 	}
 	f := cmd.Flags()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	agents "github.com/bourse-dev/bourse/internal/agent"
+	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/journal/kube"
@@ -97,7 +98,7 @@ type lender struct {
 func newLender(c *lab.Cluster) (*lender, error) {
 	config := c.Config()
 	config.QPS = -1 // as agents have it
-	k, err := kubeclient.New(config, kubeclient.Options{Scheme: agents.Scheme()})
+	k, err := kubeclient.New(config, kubeclient.Options{Scheme: scheme.New()})
 	if err != nil {
 		return nil, err
 	}

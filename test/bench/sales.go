@@ -15,6 +15,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
 	agents "github.com/bourse-dev/bourse/internal/agent"
+	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/consumer"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
@@ -93,7 +94,7 @@ type marketplace struct {
 func newMarketplace(ctx context.Context, c *lab.Cluster, running *sync.WaitGroup) (*marketplace, error) {
 	config := c.Config()
 	config.QPS = -1 // as agents have it
-	k, err := kubeclient.New(config, kubeclient.Options{Scheme: agents.Scheme()})
+	k, err := kubeclient.New(config, kubeclient.Options{Scheme: scheme.New()})
 	if err != nil {
 		return nil, err
 	}

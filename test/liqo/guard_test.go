@@ -15,7 +15,7 @@ import (
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent"
+	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/test/e2e/federation"
 )
 
@@ -92,7 +92,7 @@ func (w *world) confined(t *testing.T, at *federation.Member) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := kube.New(config, kube.Options{Scheme: agent.Scheme()})
+	c, err := kube.New(config, kube.Options{Scheme: scheme.New()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,6 +26,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent"
+	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/health"
 	"github.com/bourse-dev/bourse/internal/liqo/grant"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -45,7 +46,7 @@ func (w *world) as(t *testing.T, consumer, provider *federation.Member, secret s
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := kube.New(config, kube.Options{Scheme: agent.Scheme()})
+	c, err := kube.New(config, kube.Options{Scheme: scheme.New()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent"
+	"github.com/bourse-dev/bourse/internal/agent/install"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/test/lab"
 )
@@ -25,8 +25,8 @@ func TestUninstall(t *testing.T) {
 	a.run(1, "100m", "64Mi")
 	a.running(w.paris, 1)
 	var steps []string
-	removal := agent.Removal{Namespace: api.Namespace, LiqoNamespace: lab.LiqoNamespace, DryRun: true, Tell: func(s string) { steps = append(steps, s) }}
-	remove := func() error { return agent.Uninstall(t.Context(), w.rome.Cluster.Config(), removal) }
+	removal := install.Removal{Namespace: api.Namespace, LiqoNamespace: lab.LiqoNamespace, DryRun: true, Tell: func(s string) { steps = append(steps, s) }}
+	remove := func() error { return install.Uninstall(t.Context(), w.rome.Cluster.Config(), removal) }
 	if err := remove(); api.CodeOf(err) != api.CodeConflict || len(steps) > 0 {
 		t.Fatalf("with a peering: %v, %q", err, steps)
 	}

@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/bourse-dev/bourse/internal/agent"
+	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/test/lab"
 )
 
@@ -88,7 +88,7 @@ func (w *world) start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if w.admin, err = kube.New(w.cluster.Config(), kube.Options{Scheme: agent.Scheme()}); err != nil {
+	if w.admin, err = kube.New(w.cluster.Config(), kube.Options{Scheme: scheme.New()}); err != nil {
 		return err
 	}
 	var manifests [][]byte
@@ -209,7 +209,7 @@ func kubeletOf(consumer, user string) account {
 func (w *world) as(a account) (kube.Client, error) {
 	config := w.cluster.Config()
 	config.Impersonate = a.ImpersonationConfig
-	return kube.New(config, kube.Options{Scheme: agent.Scheme()})
+	return kube.New(config, kube.Options{Scheme: scheme.New()})
 }
 
 func (w *world) mustAs(t *testing.T, a account) kube.Client {

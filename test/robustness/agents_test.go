@@ -17,6 +17,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/internal/agent"
+	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/identity/store"
 	"github.com/bourse-dev/bourse/internal/sim/federation"
 	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
@@ -41,7 +42,7 @@ func logger() *slog.Logger {
 func startCluster(t *testing.T, operator *client.Client, name, cpus string, shares bool) *cluster {
 	t.Helper()
 	k := kubeapi.New(kubeapi.Options{Types: federation.Kinds()})
-	objects, err := kube.New(k.Config(), kube.Options{Scheme: agent.Scheme()})
+	objects, err := kube.New(k.Config(), kube.Options{Scheme: scheme.New()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/internal/agent"
+	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/broker"
 	"github.com/bourse-dev/bourse/internal/identity/store"
 	"github.com/bourse-dev/bourse/internal/sim"
@@ -174,7 +175,7 @@ func (f *Federation) startMember(ctx context.Context, m *Member, log *slog.Logge
 	if m.Cluster, err = sim.NewCluster(ctx, m.Options); err != nil {
 		return err
 	}
-	if m.Objects, err = kube.New(m.Cluster.API.Config(), kube.Options{Scheme: agent.Scheme()}); err != nil {
+	if m.Objects, err = kube.New(m.Cluster.API.Config(), kube.Options{Scheme: scheme.New()}); err != nil {
 		return err
 	}
 	if m.Sharing != nil {

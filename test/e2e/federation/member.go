@@ -16,6 +16,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/internal/agent"
+	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/test/lab"
 )
 
@@ -45,7 +46,7 @@ func (m *Member) start(ctx context.Context, f *Federation, l *lab.Lab) (err erro
 	if m.Cluster, err = l.Cluster(ctx, m.ClusterOptions); err != nil {
 		return err
 	}
-	if m.Objects, err = kube.NewWithWatch(m.Cluster.Config(), kube.Options{Scheme: agent.Scheme()}); err != nil {
+	if m.Objects, err = kube.NewWithWatch(m.Cluster.Config(), kube.Options{Scheme: scheme.New()}); err != nil {
 		return err
 	}
 	namespace, err := os.ReadFile(f.Path("config/agent/namespace.yaml"))

@@ -1,4 +1,4 @@
-package agent
+package install
 
 import (
 	"bytes"
@@ -14,13 +14,15 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/scheme"
 )
 
-// What init applies is what config/agent has, but for what was answered: who changes one changes the other.
+// Init applies what config/agent has, and the answers of the admin. A change of one needs a change of
+// the other.
 func TestInstallationIsConfigAgent(t *testing.T) {
 	var documents [][]byte
 	for _, file := range []string{"namespace.yaml", "deployment.yaml"} {
-		data, err := os.ReadFile("../../config/agent/" + file)
+		data, err := os.ReadFile("../../../config/agent/" + file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,7 +51,7 @@ func TestInstallationIsConfigAgent(t *testing.T) {
 	}
 }
 
-// What is printed is read back strictly as the same: kubectl apply takes it.
+// kubectl apply accepts what init prints: a strict reader reads the same objects back.
 func TestManifestsAreReadBack(t *testing.T) {
 	i := Installation{Namespace: "elsewhere", Image: DefaultImage, Join: "token", Args: []string{"--cluster-id=rome"}, Connector: true,
 		Sharing: &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool, Percentage: new(int32(50))}}}}
@@ -67,7 +69,7 @@ func TestManifestsAreReadBack(t *testing.T) {
 			t.Errorf("%s %v", data, err)
 		}
 		kind := fields.GroupVersionKind()
-		again, err := Scheme().New(kind)
+		again, err := scheme.New().New(kind)
 		if err != nil {
 			t.Fatal(err)
 		}

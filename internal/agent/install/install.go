@@ -1,4 +1,9 @@
-package agent
+// Package install puts the agent into a cluster and takes it out again, with the rights of the
+// cluster's admin. It serves `bourse init` and `bourse uninstall`; a running agent does not use it.
+//
+// Start at [Installation]: its Objects are what config/agent holds, with the answers that the admin
+// gave, and its Apply applies them. [Uninstall] is the way back.
+package install
 
 import (
 	"context"
@@ -19,33 +24,32 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/match"
+	"github.com/bourse-dev/bourse/internal/agent/scheme"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
 )
 
-// DefaultImage is what config/agent names.
+// DefaultImage is the image that config/agent names.
 const DefaultImage = "ghcr.io/bourse-dev/bourse:latest"
 
-// connectorPort is where an agent in a pod has its connector.
+// connectorPort is the port of the connector in a pod.
 const connectorPort = 7444
 
-// Installation is what `bourse init` puts into a cluster beside the kinds and the rights: the agent, as its admin answered.
+// Installation is what `bourse init` puts into a cluster, besides the kinds and the rights: the agent
+// with the answers of its admin.
 type Installation struct {
 	Namespace string
 	Image     string
-	// Join is the join token; empty: the cluster has joined before.
+	// Join is the join token. Empty: the cluster has joined before.
 	Join string
-	// Args are those of the agent that say more than config/agent/deployment.yaml does.
+	// Args are arguments of the agent besides those in config/agent/deployment.yaml.
 	Args []string
-	// Connector says that the agent listens for those who know its key.
+	// Connector makes the agent listen for clusters that know its key.
 	Connector bool
-	// Sharing is the SharingPolicy; nil: nothing is shared.
+	// Sharing is the SharingPolicy. Nil: the cluster shares nothing.
 	Sharing *api.Sharing
 }
 
-// CheckSharing says what of a SharingPolicy its agent would not take. Errors: Invalid with the field.
-func CheckSharing(s *api.Sharing) error { return (&policy{engine: match.New()}).check(s) }
-
-// Objects are all of them, in the order in which they are applied.
+// Objects returns all objects, in the order in which Apply applies them.
 func (i Installation) Objects() []client.Object {
 	labels := map[string]string{"app.kubernetes.io/name": "bourse-agent"}
 	named := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name, Namespace: i.Namespace} }
@@ -59,7 +63,7 @@ func (i Installation) Objects() []client.Object {
 	deployment := &appsv1.Deployment{ObjectMeta: named("bourse-agent"), Spec: appsv1.DeploymentSpec{
 		Replicas: new(int32(2)),
 		Selector: &metav1.LabelSelector{MatchLabels: labels},
-		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: i.pod()},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: i.podSpec()},
 	}}
 	deployment.Labels = labels
 	most := intstr.FromInt32(1)
@@ -68,7 +72,7 @@ func (i Installation) Objects() []client.Object {
 	}})
 }
 
-func (i Installation) pod() corev1.PodSpec {
+func (i Installation) podSpec() corev1.PodSpec {
 	probe := func(path string) *corev1.Probe {
 		return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString("health")}}}
 	}
@@ -104,13 +108,12 @@ func (i Installation) pod() corev1.PodSpec {
 	}
 }
 
-// Apply applies all of it with the rights of an admin, and tells of each object. It can be repeated. Errors: Unavailable where the kinds or
-// the rights are not in the cluster yet: then nothing is changed.
+// Apply applies all objects with the rights of an admin, and tells of each. It can be repeated.
+// Errors: Unavailable where the cluster lacks the kinds or the rights; then nothing is changed.
 func (i Installation) Apply(ctx context.Context, config *rest.Config, tell func(string)) error {
-	scheme := Scheme()
-	c, err := client.New(config, client.Options{Scheme: scheme})
+	c, err := client.New(config, client.Options{Scheme: scheme.New()})
 	if err != nil {
-		return kubernetesError(err)
+		return kubeobject.Error(err)
 	}
 	missing := func(what string) error {
 		return api.Errorf(api.CodeUnavailable, "the cluster has no %s; nothing was changed", what).
@@ -119,12 +122,12 @@ func (i Installation) Apply(ctx context.Context, config *rest.Config, tell func(
 	if err := c.List(ctx, &api.SharingPolicyList{}); meta.IsNoMatchError(err) {
 		return missing("SharingPolicies: Bourse's kinds are not there")
 	} else if err != nil {
-		return kubernetesError(err)
+		return kubeobject.Error(err)
 	}
 	if err := c.Get(ctx, client.ObjectKey{Namespace: i.Namespace, Name: "bourse-agent"}, &corev1.ServiceAccount{}); apierrors.IsNotFound(err) {
 		return missing("ServiceAccount bourse-agent in namespace " + i.Namespace)
 	} else if err != nil {
-		return kubernetesError(err)
+		return kubeobject.Error(err)
 	}
 	for _, o := range i.Objects() {
 		fields, err := Manifest(o)
@@ -132,16 +135,17 @@ func (i Installation) Apply(ctx context.Context, config *rest.Config, tell func(
 			return err
 		}
 		if err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(fields), client.FieldOwner("bourse-init"), client.ForceOwnership); err != nil {
-			return kubernetesError(err)
+			return kubeobject.Error(err)
 		}
 		tell(fmt.Sprintf("%s %s applied", fields.GetKind(), fields.GetName()))
 	}
 	return nil
 }
 
-// Manifest is an object as people apply it: with its kind, and without what the API server fills in.
+// Manifest returns an object as a user applies it: with its kind, and without the fields that the API
+// server sets.
 func Manifest(o client.Object) (*unstructured.Unstructured, error) {
-	kind, err := apiutil.GVKForObject(o, Scheme())
+	kind, err := apiutil.GVKForObject(o, scheme.New())
 	if err != nil {
 		return nil, err
 	}
@@ -152,24 +156,24 @@ func Manifest(o client.Object) (*unstructured.Unstructured, error) {
 	out := &unstructured.Unstructured{Object: fields}
 	out.SetGroupVersionKind(kind)
 	delete(fields, "status")
-	unset(fields)
+	removeEmpty(fields)
 	return out, nil
 }
 
-// unset removes what typed objects write though it says nothing.
-func unset(fields map[string]any) {
+// removeEmpty removes fields that typed objects encode although they are not set.
+func removeEmpty(fields map[string]any) {
 	for name, value := range fields {
 		switch v := value.(type) {
 		case nil:
 			delete(fields, name)
 		case map[string]any:
-			if unset(v); len(v) == 0 && (name == "resources" || name == "strategy") {
+			if removeEmpty(v); len(v) == 0 && (name == "resources" || name == "strategy") {
 				delete(fields, name)
 			}
 		case []any:
 			for _, item := range v {
 				if m, ok := item.(map[string]any); ok {
-					unset(m)
+					removeEmpty(m)
 				}
 			}
 		}

@@ -1,4 +1,4 @@
-package agent
+package install
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/liqo"
 )
 
@@ -24,30 +25,33 @@ import (
 type Removal struct {
 	// Namespace is the agent's, LiqoNamespace that of Liqo.
 	Namespace, LiqoNamespace string
-	// KeepPeerings leaves what runs: Liqo's objects stay, as if they had been made by hand.
+	// KeepPeerings leaves Liqo's objects, as if they had been made by hand.
 	KeepPeerings bool
-	// Tell is told of each step before it is done. DryRun does none.
+	// Tell receives the text of each step before it is done. DryRun does none.
 	Tell   func(step string)
 	DryRun bool
 }
 
-// Uninstall removes Bourse from a cluster with the rights of its admin: the agent first, so that nothing comes back. It may
-// be repeated. Errors: Conflict while peerings are there that are neither to be kept nor ended yet.
+// formerPlaceholders is the namespace in which earlier versions made placeholder pods.
+const formerPlaceholders = "bourse-placeholders"
+
+// Uninstall removes Bourse from a cluster with the rights of its admin. The agent goes first, so that
+// nothing comes back. Uninstall can be repeated. Errors: Conflict while there are peerings that are
+// neither kept nor ended yet.
 func Uninstall(ctx context.Context, config *rest.Config, r Removal) error {
-	scheme := Scheme()
-	c, err := client.New(config, client.Options{Scheme: scheme})
+	c, err := client.New(config, client.Options{Scheme: scheme.New()})
 	if err != nil {
 		return api.Errorf(api.CodeUnavailable, "the cluster does not answer: %s", err).Fix("see whether kubectl works with this kubeconfig")
 	}
 	u := &removal{Removal: r, c: c}
-	if err := u.peeringsEnded(ctx); err != nil {
+	if err := u.checkPeerings(ctx); err != nil {
 		return err
 	}
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: "bourse-agent"}}
 	if err := u.remove(ctx, deployment); err != nil {
 		return err
 	}
-	if err := u.release(ctx); err != nil {
+	if err := u.removeLabels(ctx); err != nil {
 		return err
 	}
 	for _, list := range []client.ObjectList{
@@ -83,8 +87,8 @@ type removal struct {
 	c client.Client
 }
 
-// peeringsEnded refuses to leave half of a peering behind.
-func (u *removal) peeringsEnded(ctx context.Context) error {
+// checkPeerings refuses to leave half of a peering behind.
+func (u *removal) checkPeerings(ctx context.Context) error {
 	var list api.PeeringList
 	err := u.c.List(ctx, &list, client.InNamespace(u.Namespace))
 	if meta.IsNoMatchError(err) || err == nil && len(list.Items) == 0 {
@@ -108,7 +112,7 @@ func (u *removal) peeringsEnded(ctx context.Context) error {
 		Fix("end what they are for (bourse release, bourse evict) and wait, or keep them: --keep-peerings")
 }
 
-// remove deletes an object, if it is there.
+// remove deletes an object, if it exists.
 func (u *removal) remove(ctx context.Context, o client.Object) error {
 	if err := u.c.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
 		if meta.IsNoMatchError(err) {
@@ -116,20 +120,20 @@ func (u *removal) remove(ctx context.Context, o client.Object) error {
 		}
 		return client.IgnoreNotFound(err)
 	}
-	if !u.step("delete", o) {
+	if !u.announce("delete", o) {
 		return nil
 	}
 	return client.IgnoreNotFound(u.c.Delete(ctx, o, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 }
 
-// step tells of a step, and says whether it is to be done.
-func (u *removal) step(what string, o client.Object) bool {
+// announce tells of a step, and reports whether to do it.
+func (u *removal) announce(what string, o client.Object) bool {
 	kind, _ := u.c.GroupVersionKindFor(o)
 	u.Tell(strings.TrimSpace(what + " " + kind.Kind + " " + strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/")))
 	return !u.DryRun
 }
 
-// removeNamed deletes what is cluster-wide and ours by its name.
+// removeNamed deletes the cluster-wide objects of a list whose names begin with "bourse-".
 func (u *removal) removeNamed(ctx context.Context, list client.ObjectList) error {
 	if err := u.c.List(ctx, list); meta.IsNoMatchError(err) {
 		return nil
@@ -150,11 +154,11 @@ func (u *removal) removeNamed(ctx context.Context, list client.ObjectList) error
 	return nil
 }
 
-// release takes our mark off Liqo's objects: whoever looks finds plain Liqo.
-func (u *removal) release(ctx context.Context) error {
+// removeLabels takes Bourse's labels off Liqo's objects. What stays is plain Liqo.
+func (u *removal) removeLabels(ctx context.Context) error {
 	for _, list := range append(liqo.Lists(), &corev1.NamespaceList{}) {
 		err := liqo.Change(ctx, u.c, list, func(o client.Object) bool {
-			if !u.step("leave to Liqo:", o) {
+			if !u.announce("leave to Liqo:", o) {
 				return false
 			}
 			labels := o.GetLabels()
@@ -171,7 +175,7 @@ func (u *removal) release(ctx context.Context) error {
 	return nil
 }
 
-// removeKinds deletes our definitions, and with them all our objects.
+// removeKinds deletes the definitions of Bourse's kinds, and with them all of its objects.
 func (u *removal) removeKinds(ctx context.Context) error {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinitionList"})

@@ -1,0 +1,34 @@
+// Package kubeobject is how Bourse's controllers deal with the objects of a cluster. [Error] says in
+// the codes of the API what an API server answered.
+package kubeobject
+
+import (
+	"errors"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// Error translates an error of an API server into one with a code. An error that has a code already
+// is returned as it is, and nil as nil.
+func Error(err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ours := errors.AsType[*api.Error](err); ours {
+		return err
+	}
+	code := api.CodeUnavailable
+	switch {
+	case apierrors.IsNotFound(err):
+		code = api.CodeNotFound
+	case apierrors.IsAlreadyExists(err), apierrors.IsConflict(err):
+		code = api.CodeConflict
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+		code = api.CodeInvalid
+	case apierrors.IsForbidden(err):
+		code = api.CodeForbidden
+	}
+	return api.Errorf(code, "%s", err)
+}
