@@ -111,8 +111,7 @@ func TestReleasedEarlyAgainAndAgain(t *testing.T) {
 		for range 50 {
 			g.look()
 		}
-		g.binds("oslo", time.Minute, numbered(fmt.Sprint("fold-", round), 0, 64)...) // so that the Ledger is folded
-		last = g.Size().Snapshot
+		last = g.foldsAll("oslo", fmt.Sprint("fold-", round)).Snapshot
 	}
 	if most := int64(56 << 10); last > most || len(released) != 4*1500 {
 		t.Errorf("after %d were released early, its snapshot takes %d bytes, want at most %d", len(released), last, most)

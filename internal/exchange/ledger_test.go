@@ -176,6 +176,34 @@ func (g *gate) folds() {
 	}
 }
 
+// foldsAll waits until all that has happened is folded, and returns the size then. A fold that began before is not enough: so a consumer
+// binds more, which ends afterwards, until a later one is stored.
+func (g *gate) foldsAll(consumer, prefix string) journal.Size {
+	g.t.Helper()
+	var ids []string
+	revision := g.View().Revision
+	for begin := time.Now(); ; time.Sleep(time.Millisecond) {
+		at, folding := g.Folded()
+		if at >= revision {
+			break
+		}
+		if time.Since(begin) > time.Minute {
+			g.t.Fatalf("it is not folded: %+v", g.Size())
+		}
+		if !folding {
+			next := numbered(prefix, len(ids), len(ids)+16)
+			ids = append(ids, next...)
+			g.binds(consumer, time.Minute, next...)
+		}
+	}
+	size := g.Size()
+	g.all(ids, func(id string) {
+		g.must(market.Release{ID: id, By: "milan"})
+		g.must(market.Free{ID: id, Provider: "milan"})
+	})
+	return size
+}
+
 // in are the reservations in a state.
 func (g *gate) in(state api.State) (all []*market.Reservation) {
 	g.t.Helper()
