@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/peeraddress"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/consumer"
 	"github.com/bourse-dev/bourse/internal/contract"
@@ -169,11 +171,11 @@ func run(ctx context.Context, o Options) error {
 	if err := checkConnector(o); err != nil {
 		return err
 	}
-	out, err := newOutward(o.PeerRanges)
+	ranges, err := peeraddress.ParseRanges(o.PeerRanges)
 	if err != nil {
 		return err
 	}
-	a := &agent{Options: o, out: out, mgr: mgr, link: &link{}, gateway: gateway}
+	a := &agent{Options: o, peerRanges: ranges, mgr: mgr, link: &link{}, gateway: gateway}
 	if err := a.probe(); err != nil {
 		return err
 	}
@@ -210,12 +212,12 @@ func newManager(o Options) (manager.Manager, error) {
 // agent is a running agent.
 type agent struct {
 	Options
-	mgr     manager.Manager
-	link    *link
-	gateway network.Gateway
-	out     *outward
-	doctor  atomic.Pointer[doctor]
-	late    overstaying
+	mgr        manager.Manager
+	link       *link
+	gateway    network.Gateway
+	peerRanges []netip.Prefix
+	doctor     atomic.Pointer[doctor]
+	late       overstaying
 }
 
 // lead is what the leader does.
@@ -274,8 +276,9 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 			return err
 		}
 	}
-	a.out.learn(ctx, k, log)
-	group.Go(func() error { return a.out.follow(ctx, k, log) })
+	addresses := peeraddress.New(peeraddress.Options{Allow: a.peerRanges, Kubernetes: k, Log: log})
+	addresses.ReadRanges(ctx)
+	group.Go(func() error { return addresses.Run(ctx) })
 	open := &feeds{}
 	everywhere := stalls{broker, open, shop}
 	shown := &picture{a.mgr.GetClient(), a.Namespace}
@@ -311,14 +314,14 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	}
 	post := &letters{cluster: cluster, key: m.key, former: m.former(), market: ledger, broker: reach, trust: demand, log: log, heard: map[string]*api.Handshake{}, said: map[string]said{}}
 	post.came = func(string, api.PeeringRole) {}
-	here, err := a.findLiqo(ctx, log)
+	here, err := a.findLiqo(ctx, addresses, log)
 	if err != nil {
 		return err
 	}
 	if here != nil {
 		advertiser.Liqo, borrower.Reach, borrower.Fit, borrower.Joins = here.card, here.reach, here.fit, a.gateway.Joins()
 		group.Go(func() error { return here.follow(ctx, sharing.tell) })
-		if err := a.useLiqo(ctx, halves, gate, post, news, known, inv); err != nil {
+		if err := a.useLiqo(ctx, here, halves, gate, post, news, known, inv); err != nil {
 			return err
 		}
 	}
@@ -341,7 +344,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 		own.Broker, own.Via = shop, cluster
 		open.add(&feed{via: cluster, broker: shop, gate: &own, borrower: borrower, link: &link{}, says: map[string]*transport.Reservation{}})
 	}
-	direct := &sellers{out: a.out, cluster: cluster, key: m.key, market: ledger, follow: follow, main: main, log: log, open: map[string]*seller{}}
+	direct := &sellers{addresses: addresses, cluster: cluster, key: m.key, market: ledger, follow: follow, main: main, log: log, open: map[string]*seller{}}
 	more.introduce = direct.introduce
 	requests := &consumer.Requests{Client: a.mgr.GetClient(), Borrower: direct.borrower, Market: ledger, Cluster: cluster, Events: a.mgr.GetEventRecorder("bourse-agent"), Forgotten: open.forgot, Passing: passing}
 	if here != nil {

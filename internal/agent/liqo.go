@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/peeraddress"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/inventory"
 	"github.com/bourse-dev/bourse/internal/liqo"
@@ -31,7 +32,7 @@ import (
 )
 
 // findLiqo looks whether the cluster has a Liqo that can be used; nil if not.
-func (a *agent) findLiqo(ctx context.Context, log *slog.Logger) (*installed, error) {
+func (a *agent) findLiqo(ctx context.Context, addresses *peeraddress.Checker, log *slog.Logger) (*installed, error) {
 	if a.WithoutLiqo {
 		return nil, nil
 	}
@@ -42,7 +43,7 @@ func (a *agent) findLiqo(ctx context.Context, log *slog.Logger) (*installed, err
 		}
 		return nil, err
 	}
-	here := &installed{reader: a.mgr.GetAPIReader(), namespace: a.LiqoNamespace, apiServer: a.APIServer, gateway: a.gateway, out: a.out, log: log, dials: map[string]dial{}}
+	here := &installed{reader: a.mgr.GetAPIReader(), namespace: a.LiqoNamespace, apiServer: a.APIServer, gateway: a.gateway, addresses: addresses, log: log, dials: map[string]dial{}}
 	if _, err := here.read(ctx); err != nil {
 		return nil, err
 	}
@@ -62,9 +63,9 @@ func (a *agent) findLiqo(ctx context.Context, log *slog.Logger) (*installed, err
 }
 
 // useLiqo turns reservations into virtual nodes.
-func (a *agent) useLiqo(ctx context.Context, h *halves, gate *provider.Gate, post *letters, news *standings, known *peers, inv *inventory.Inventory) error {
+func (a *agent) useLiqo(ctx context.Context, here *installed, h *halves, gate *provider.Gate, post *letters, news *standings, known *peers, inv *inventory.Inventory) error {
 	c := a.mgr.GetClient()
-	net := &network.Network{Client: c, Reader: a.mgr.GetAPIReader(), Cluster: h.cluster, LiqoNamespace: a.LiqoNamespace, Gateway: a.gateway, Allows: a.out.checkHost}
+	net := &network.Network{Client: c, Reader: a.mgr.GetAPIReader(), Cluster: h.cluster, LiqoNamespace: a.LiqoNamespace, Gateway: a.gateway, Allows: here.addresses.CheckHost}
 	l := &lend{
 		Client: c, cluster: h.cluster, namespace: a.Namespace, market: post.market, inventory: inv, sharing: h.sharing.current.Load,
 		reader: a.mgr.GetAPIReader(), graces: a.graces(), late: &a.late, log: h.log, isOpen: map[string]bool{}, proofs: map[string]proof{}, listed: map[string]told{}, exceeds: map[string]time.Time{}, network: net,
@@ -78,7 +79,7 @@ func (a *agent) useLiqo(ctx context.Context, h *halves, gate *provider.Gate, pos
 		borrow: &borrow{
 			network: net, networks: map[string]network.Standing{},
 			Client: c, cluster: h.cluster, market: post.market, broker: post.broker,
-			peering:    &peering.Consumer{Client: c, Cluster: h.cluster, LiqoNamespace: a.LiqoNamespace, Proxy: net.ProxyOf, Allows: a.out.checkURL},
+			peering:    &peering.Consumer{Client: c, Cluster: h.cluster, LiqoNamespace: a.LiqoNamespace, Proxy: net.ProxyOf, Allows: here.addresses.CheckURL},
 			slices:     &offload.Slices{Client: c, Reader: a.mgr.GetAPIReader(), LiqoNamespace: a.LiqoNamespace, Guarded: l.policies.Stand},
 			namespaces: &offload.Namespaces{Client: c, Cluster: h.cluster},
 			evictor:    &offload.Evictor{Reader: a.mgr.GetAPIReader(), Client: c},

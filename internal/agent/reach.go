@@ -2,11 +2,8 @@ package agent
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"log/slog"
-	"net"
-	"net/url"
 	"sync"
 	"time"
 
@@ -14,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/peeraddress"
 	"github.com/bourse-dev/bourse/internal/liqo"
 	"github.com/bourse-dev/bourse/internal/liqo/network"
 	"github.com/bourse-dev/bourse/internal/liqo/peering"
@@ -25,7 +23,7 @@ type installed struct {
 	namespace string
 	apiServer string // what the admin says instead
 	gateway   network.Gateway
-	out       *outward
+	addresses *peeraddress.Checker
 	log       *slog.Logger
 
 	mu    sync.Mutex
@@ -41,9 +39,8 @@ type dial struct {
 }
 
 const (
-	lookAgain  = time.Minute // how often Liqo's own configuration is read
-	dialAgain  = time.Minute // how long it is believed that an API server can be reached, or not
-	dialWithin = 3 * time.Second
+	lookAgain = time.Minute // how often Liqo's own configuration is read
+	dialAgain = time.Minute // how long it is believed that an API server can be reached, or not
 	// dialsAtOnce is how many addresses a provider may name at once, and then one each dialAgain.
 	dialsAtOnce = 10
 )
@@ -144,7 +141,7 @@ func (i *installed) reach(ctx context.Context, provider *api.Card, r api.Request
 		return api.Errorf(api.CodeUnreachable, "the card of %s has named %d other addresses of its API server lately", provider.Cluster, dialsAtOnce).
 			Fix("try again in some minutes, or ask its admin")
 	}
-	cause := i.out.connect(ctx, server)
+	cause := i.addresses.DialTLS(ctx, server)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -178,23 +175,4 @@ func (i *installed) mayDial(provider string) bool {
 		i.often[provider] = limiter
 	}
 	return limiter.Allow()
-}
-
-// connect demands that something at a URL speaks TLS.
-func (o *outward) connect(ctx context.Context, server string) error {
-	u, err := url.Parse(server)
-	if err != nil || u.Scheme != "https" || u.Hostname() == "" {
-		return api.Errorf(api.CodeUnreachable, "%.200q is no https URL", server).Fix("ask its admin to tell Liqo the address of its API server (apiServer.address)")
-	}
-	port := u.Port()
-	if port == "" {
-		port = "443"
-	}
-	ctx, cancel := context.WithTimeout(ctx, dialWithin)
-	defer cancel()
-	conn, err := (&tls.Dialer{NetDialer: o.dialer(), Config: &tls.Config{InsecureSkipVerify: true}}).DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port)) // whether it is there, not who it is
-	if err != nil {
-		return err
-	}
-	return conn.Close()
 }

@@ -1,23 +1,25 @@
 package agent
 
 import (
+	"context"
 	"log/slog"
+	"net"
+	"net/http"
 	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/peeraddress"
 	"github.com/bourse-dev/bourse/internal/liqo"
 	"github.com/bourse-dev/bourse/internal/liqo/network"
 )
 
-// loopback calls this machine, too.
-func loopback(t *testing.T) *outward {
-	t.Helper()
-	o, err := newOutward([]string{"127.0.0.0/8"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return o
+// loopback allows this machine, too.
+func loopback() *peeraddress.Checker {
+	return peeraddress.New(peeraddress.Options{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 }
 
 // What does not answer by TLS at the address on the card is not reserved at; what names no address is.
@@ -37,7 +39,7 @@ func TestReach(t *testing.T) {
 		"file:///etc/passwd": api.CodeUnreachable,
 		"https://[::1":       api.CodeUnreachable,
 	} {
-		i := &installed{dials: map[string]dial{}, out: loopback(t), log: slog.New(slog.DiscardHandler)}
+		i := &installed{dials: map[string]dial{}, addresses: loopback(), log: slog.New(slog.DiscardHandler)}
 		for range 2 { // dialled, and remembered
 			err := i.reach(t.Context(), &api.Card{Cluster: "milan", Properties: api.Properties{APIServer: server}}, api.Request{})
 			if err == nil && want != "" || err != nil && api.CodeOf(err) != want {
@@ -52,7 +54,7 @@ func TestReachThroughTheNetwork(t *testing.T) {
 	card := &api.Card{Cluster: "milan", Properties: api.Properties{
 		APIServer: "https://127.0.0.1:1", APIServerAccess: api.APIServerNetwork, Network: api.NetworkWireGuard, Gateway: true,
 	}}
-	i := &installed{dials: map[string]dial{}, out: loopback(t), gateway: network.GatewayOutbound}
+	i := &installed{dials: map[string]dial{}, addresses: loopback(), gateway: network.GatewayOutbound}
 	if err := i.reach(t.Context(), card, api.Request{Network: api.NetworkWireGuard}); err != nil || len(i.dials) > 0 {
 		t.Errorf("%v, %d dialled", err, len(i.dials))
 	}
@@ -106,4 +108,62 @@ func TestAgreeNetwork(t *testing.T) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
+}
+
+// A card's API server on this machine is not dialled: neither by its address nor by a name that stands for it; and what is refused says nothing of what is there.
+func TestACardNamesAnAddressOfOurs(t *testing.T) {
+	var connections atomic.Int32
+	server := httptest.NewUnstartedServer(nil)
+	server.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	server.StartTLS()
+	defer server.Close()
+	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := &installed{dials: map[string]dial{}, addresses: peeraddress.New(peeraddress.Options{}), log: slog.New(slog.DiscardHandler)}
+	for _, host := range []string{"127.0.0.1", "localhost", "[::ffff:127.0.0.1]"} {
+		url := "https://" + net.JoinHostPort(strings.Trim(host, "[]"), port)
+		err := i.reach(t.Context(), &api.Card{Cluster: "milan", Properties: api.Properties{APIServer: url}}, api.Request{})
+		if api.CodeOf(err) != api.CodeUnreachable || !strings.Contains(err.Error(), "another cluster names it") {
+			t.Errorf("%s: %v", url, err)
+		}
+		if err := i.addresses.CheckURL(t.Context(), url); api.CodeOf(err) != api.CodeUnreachable {
+			t.Errorf("what Liqo would call, %s: %v", url, err)
+		}
+	}
+	if n := connections.Load(); n != 0 {
+		t.Errorf("%d connections were made", n)
+	}
+}
+
+// A provider whose card names one address after another is dialled a few times, and learns of none what is there.
+func TestACardScansPorts(t *testing.T) {
+	i := &installed{dials: map[string]dial{}, addresses: loopback(), log: slog.New(slog.DiscardHandler)}
+	plain := httptest.NewServer(nil)
+	defer plain.Close()
+	said := map[string]bool{}
+	at := func(url string) string {
+		err := i.reach(context.Background(), &api.Card{Cluster: "milan", Properties: api.Properties{APIServer: url}}, api.Request{})
+		if api.CodeOf(err) != api.CodeUnreachable {
+			t.Fatalf("%s: %v", url, err)
+		}
+		return strings.ReplaceAll(err.Error(), url, "")
+	}
+	said[at("https://"+plain.Listener.Addr().String())] = true
+	said[at("https://127.0.0.1:1")] = true
+	if len(said) != 1 {
+		t.Errorf("it says what is there: %v", said)
+	}
+	for port := 2; len(i.dials) < dialsAtOnce+5; port++ {
+		before := len(i.dials)
+		if at("https://" + net.JoinHostPort("127.0.0.1", string(rune('0'+port%10))) + "/" + strings.Repeat("x", port)); len(i.dials) == before {
+			return
+		}
+	}
+	t.Errorf("%d addresses are dialled", len(i.dials))
 }

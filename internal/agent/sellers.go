@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/peeraddress"
 	"github.com/bourse-dev/bourse/internal/consumer"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
@@ -18,13 +19,13 @@ import (
 // sellers are the connectors of others that this cluster deals with directly: where something was bought there and lives, and,
 // while the broker is away, of all with whom there is something, so that it can change and end meanwhile.
 type sellers struct {
-	out     *outward
-	cluster string
-	key     *clusterkey.Key
-	market  *exchange.Exchange
-	follow  *follower
-	main    *feed
-	log     *slog.Logger
+	addresses *peeraddress.Checker
+	cluster   string
+	key       *clusterkey.Key
+	market    *exchange.Exchange
+	follow    *follower
+	main      *feed
+	log       *slog.Logger
 
 	mu   sync.Mutex
 	open map[string]*seller
@@ -98,7 +99,7 @@ func (s *sellers) feed(name string) (*seller, error) {
 	if s.ctx == nil || s.ctx.Err() != nil {
 		return nil, api.Errorf(api.CodeUnavailable, "the agent is starting, or ending")
 	}
-	broker, err := callConnector(s.ctx, s.out, s.cluster, s.key, s.market, name, maxConnectorList)
+	broker, err := callConnector(s.ctx, s.addresses, s.cluster, s.key, s.market, name, maxConnectorList)
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +192,7 @@ func (s *sellers) shown(ctx context.Context, q api.CatalogQuery) (all []api.Enve
 	var asked sync.WaitGroup
 	for i, name := range names {
 		asked.Go(func() {
-			broker, err := callConnector(ctx, s.out, s.cluster, s.key, s.market, name, share)
+			broker, err := callConnector(ctx, s.addresses, s.cluster, s.key, s.market, name, share)
 			if err == nil && s.introduce(ctx, broker) == nil {
 				found[i], _ = broker.Catalog(ctx, q)
 			}

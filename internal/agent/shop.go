@@ -13,6 +13,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/agent/peeraddress"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
@@ -179,7 +180,7 @@ func (p *pipes) Close() error {
 func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "connector", Net: "unix"} }
 
 // callConnector is another cluster's connector as a broker, whose lists have at most so many bytes.
-func callConnector(ctx context.Context, out *outward, cluster string, key *clusterkey.Key, ledger *exchange.Exchange, seller string, lists int64) (transport.Broker, error) {
+func callConnector(ctx context.Context, addresses *peeraddress.Checker, cluster string, key *clusterkey.Key, ledger *exchange.Exchange, seller string, lists int64) (transport.Broker, error) {
 	var at string
 	err := ledger.Read(ctx, func(s *market.State) {
 		if m := s.Member(seller); m != nil {
@@ -204,7 +205,7 @@ func callConnector(ctx context.Context, out *outward, cluster string, key *clust
 		return nil, err
 	}
 	return transport.NewHTTP(cluster, client.New(at, &http.Client{Transport: &http.Transport{
-		DialContext: out.dialer().DialContext, TLSClientConfig: config, MaxIdleConnsPerHost: 4, IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second,
+		DialContext: addresses.Dialer().DialContext, TLSClientConfig: config, MaxIdleConnsPerHost: 4, IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second,
 	}}).WithLists(lists)), nil
 }
 
