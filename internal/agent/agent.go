@@ -26,7 +26,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/catalogcache"
 	"github.com/bourse-dev/bourse/internal/agent/peeraddress"
+	"github.com/bourse-dev/bourse/internal/agent/route"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/consumer"
 	"github.com/bourse-dev/bourse/internal/contract"
@@ -326,12 +328,14 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 		}
 	}
 	letter := func(document string) { post.receive(ctx, document) }
-	shelf := newCatalogs(kube.New(a.mgr.GetClient(), client.ObjectKey{Namespace: a.Namespace, Name: CatalogName}, 0), log)
-	shelf.load(ctx)
+	catalog := catalogcache.New(catalogcache.Options{
+		Cluster: cluster, Journal: kube.New(a.mgr.GetClient(), client.ObjectKey{Namespace: a.Namespace, Name: catalogcache.ObjectName}, 0), Log: log,
+	})
+	catalog.Load(ctx)
 	more := &brokers{Client: a.mgr.GetClient(), cluster: cluster, namespace: a.Namespace, market: ledger, member: m, main: main, log: log, ctx: ctx,
 		poke: make(chan event.GenericEvent, 1024), open: map[string]*joined{}, came: func() { sharing.tell(); go offers.LookAtAll(ctx) }}
-	follow := &follower{cluster: cluster, market: ledger, feeds: open, catalogs: shelf, log: log, sync: halves.sync, letter: letter, standing: news.hear, heard: func(from *feed, err error) {
-		if from.link.heard(err) && isBroker(from.via) {
+	follow := &follower{cluster: cluster, market: ledger, feeds: open, catalogs: catalog, log: log, sync: halves.sync, letter: letter, standing: news.hear, heard: func(from *feed, err error) {
+		if from.link.heard(err) && route.IsBroker(from.via) {
 			sharing.tell() // while it was away it may have forgotten what we have
 			go offers.LookAtAll(ctx)
 		}
@@ -369,17 +373,17 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	if err := advertiser.Begin(ctx); err != nil {
 		return err
 	}
-	d := a.newDoctor(cluster, m, ledgers, reach, open, more, shelf, sharing, here)
+	d := a.newDoctor(cluster, m, ledgers, reach, open, more, catalog, sharing, here)
 	group.Go(func() error { return d.run(ctx, shown.health) })
 	group.Go(func() error { return advertiser.Run(ctx) })
 	group.Go(func() error { offers.LookAtAll(ctx); return nil })
 	group.Go(func() error { return follow.run(ctx) })
 	group.Go(func() error { return direct.run(ctx) })
-	group.Go(func() error { return shelf.run(ctx) })
+	group.Go(func() error { return catalog.Run(ctx) })
 	group.Go(func() error { return more.run(ctx) })
 	return a.listen(ctx, &home{
 		Client: a.mgr.GetClient(), cluster: cluster, namespace: a.Namespace, member: m, policy: sharing, ledger: ledger, borrower: borrower, requests: requests, link: a.link, broker: m.url, doctor: d, gate: gate, brokers: more,
-	}, away{reach, direct, shelf}, log)
+	}, away{reach, direct, catalog}, log)
 }
 
 // control starts the controllers of the objects that people write.

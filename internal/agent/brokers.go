@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/route"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/identity/join"
 	"github.com/bourse-dev/bourse/internal/identity/store"
@@ -125,7 +126,7 @@ func (b *brokers) remove(ctx context.Context, name string) error {
 	b.mu.Lock()
 	b.end(name)
 	b.mu.Unlock()
-	b.follow.catalogs.forget(brokerVia + name)
+	b.follow.catalogs.Forget(route.ToBroker(name))
 	return brokerStore{b.member, name}.drop(ctx)
 }
 
@@ -145,8 +146,9 @@ func (b *brokers) deal(ctx context.Context, name string, one *joined, spec api.B
 	}
 	broker := transport.NewHTTP(b.cluster, m.broker)
 	gate, borrower := *b.main.gate, *b.main.borrower
-	gate.Broker, gate.Via, borrower.Broker, borrower.Via = broker, brokerVia+name, broker, brokerVia+name
-	f := &feed{via: brokerVia + name, off: m.valve, broker: broker, gate: &gate, borrower: &borrower, link: &link{}, says: map[string]*transport.Reservation{}, woken: make(chan struct{}, 1),
+	via := route.ToBroker(name)
+	gate.Broker, gate.Via, borrower.Broker, borrower.Via = broker, via, broker, via
+	f := &feed{via: via, off: m.valve, broker: broker, gate: &gate, borrower: &borrower, link: &link{}, says: map[string]*transport.Reservation{}, woken: make(chan struct{}, 1),
 		greet: func(ctx context.Context) error { return b.introduce(ctx, broker) }}
 	b.mu.Lock()
 	if ctx.Err() != nil {
@@ -210,7 +212,7 @@ func (b *brokers) look(name string) {
 
 // heard is told that there is news of the connection to a broker.
 func (b *brokers) heard(f *feed) {
-	if isBroker(f.via) {
+	if route.IsBroker(f.via) {
 		b.look(f.name())
 	}
 }
@@ -283,8 +285,8 @@ func (b *brokers) known(ctx context.Context) ([]api.Envelope[api.KnownBroker], e
 	made := map[string]int{}
 	err := b.market.Read(ctx, func(s *market.State) {
 		for _, r := range s.Of(b.cluster, 0) {
-			if r.State.Counts() && isBroker(r.Via) {
-				made[brokerName(r.Via)]++
+			if r.State.Counts() && route.IsBroker(r.Via) {
+				made[route.BrokerName(r.Via)]++
 			}
 		}
 	})

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/catalogcache"
 	"github.com/bourse-dev/bourse/internal/agent/peeraddress"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/exchange"
@@ -40,7 +41,7 @@ type doctor struct {
 	broker     transport.Broker
 	feeds      *feeds
 	brokers    *brokers
-	catalogs   *catalogs
+	catalogs   *catalogcache.Cache
 	connector  string // where others reach this cluster's; empty: it has none
 	sharing    *policy
 	here       *installed          // nil without a Liqo that can be used
@@ -63,9 +64,9 @@ const (
 )
 
 // newDoctor makes the doctor of this cluster.
-func (a *agent) newDoctor(cluster string, m *membership, ledgers map[string]*exchange.Exchange, b transport.Broker, open *feeds, more *brokers, shelf *catalogs, sharing *policy, here *installed) *doctor {
+func (a *agent) newDoctor(cluster string, m *membership, ledgers map[string]*exchange.Exchange, b transport.Broker, open *feeds, more *brokers, catalog *catalogcache.Cache, sharing *policy, here *installed) *doctor {
 	c := a.mgr.GetClient()
-	d := &doctor{Client: c, cluster: cluster, namespace: a.Namespace, market: ledgers[LedgerName], ledgers: ledgers, member: m, link: a.link, broker: b, feeds: open, brokers: more, catalogs: shelf, connector: a.ConnectorURL, sharing: sharing, here: here}
+	d := &doctor{Client: c, cluster: cluster, namespace: a.Namespace, market: ledgers[LedgerName], ledgers: ledgers, member: m, link: a.link, broker: b, feeds: open, brokers: more, catalogs: catalog, connector: a.ConnectorURL, sharing: sharing, here: here}
 	if !a.WithoutLiqo {
 		d.inspection = &posture.Inspection{
 			Reader: a.mgr.GetAPIReader(), Lists: c, Writer: c, Prove: true, Namespace: a.Namespace, LiqoNamespace: a.LiqoNamespace,

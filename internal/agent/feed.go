@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/route"
 	"github.com/bourse-dev/bourse/internal/consumer"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/provider"
@@ -50,14 +51,14 @@ const (
 )
 
 func maxSaid(via string) int {
-	if isBroker(via) {
+	if route.IsBroker(via) {
 		return brokerSays
 	}
 	return connectorSays
 }
 
 func maxSaidBytes(via string) int {
-	if isBroker(via) {
+	if route.IsBroker(via) {
 		return brokerSaysBytes
 	}
 	return connectorSaysBytes
@@ -79,11 +80,7 @@ func (f *feed) enable(is bool) {
 }
 
 // name is that of a broker that was joined.
-func (f *feed) name() string { return brokerName(f.via) }
-
-func brokerName(via string) string {
-	return cmp.Or(strings.TrimPrefix(via, brokerVia), api.MainBroker)
-}
+func (f *feed) name() string { return route.BrokerName(f.via) }
 
 // connected says that its watch is open.
 func (f *feed) connected() bool {
@@ -169,7 +166,7 @@ func (f *feed) ended() (first bool) {
 // connector that is asked in the broker's place.
 func (f *feed) misses(ours *market.Reservation) bool {
 	return ours != nil && f.lacks(ours.ID) && ours.Acceptance != "" && ours.Assignment != "" &&
-		(ours.Bound() || ours.State == api.Releasing) && (ours.Via == f.via || isBroker(ours.Via) && f.via == ours.Provider && ours.Provider != f.borrower.Cluster)
+		(ours.Bound() || ours.State == api.Releasing) && (ours.Via == f.via || route.IsBroker(ours.Via) && f.via == ours.Provider && ours.Provider != f.borrower.Cluster)
 }
 
 // decides reports whether its word counts for a reservation: each has one broker, at which it was made. ours is what the Ledger
@@ -183,9 +180,9 @@ func (f *feed) decides(theirs *transport.Reservation, ours *market.Reservation) 
 		return true
 	case ours.Via == f.via, f.via == own && ours.Provider == own: // its own connector shows what consumers signed there
 		return true
-	case isBroker(ours.Via) && f.via == ours.Provider: // the seller's connector, in the place of a broker that is away
+	case route.IsBroker(ours.Via) && f.via == ours.Provider: // the seller's connector, in the place of a broker that is away
 		return ours.Acceptance != ""
-	case ours.Via == own && isBroker(f.via): // the Ledger lost it, and the connector was the first to show it
+	case ours.Via == own && route.IsBroker(f.via): // the Ledger lost it, and the connector was the first to show it
 		change := theirs.Payload.Change
 		return ours.AnswerTo(theirs.Payload.Assignment) != "" || change != nil && ours.AnswerTo(change.Assignment) != ""
 	}
@@ -264,7 +261,7 @@ func (f *feeds) forgot(ours *market.Reservation) bool {
 // brokers are those that were joined and are enabled, in the order in which they are asked.
 func (f *feeds) brokers() (out []*feed) {
 	for _, one := range f.open() {
-		if isBroker(one.via) && !one.off.closed() {
+		if route.IsBroker(one.via) && !one.off.closed() {
 			out = append(out, one)
 		}
 	}
@@ -288,11 +285,6 @@ func (f *feeds) away(long time.Duration) bool {
 	return !slices.ContainsFunc(f.brokers(), func(one *feed) bool { return !one.link.away(long) })
 }
 
-// brokerVia is the via of a broker that was joined besides the main one; no cluster is named like it.
-const brokerVia = "broker/"
-
-func isBroker(via string) bool { return via == "" || strings.HasPrefix(via, brokerVia) }
-
 func (f *feeds) add(one *feed) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -308,7 +300,7 @@ func (f *feeds) remove(one *feed) {
 // named is the broker of a name, nil if there is none.
 func (f *feeds) named(name string) *feed {
 	for _, one := range f.open() {
-		if isBroker(one.via) && one.name() == name {
+		if route.IsBroker(one.via) && one.name() == name {
 			return one
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/catalogcache"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/provider"
@@ -32,7 +33,7 @@ type follower struct {
 	// standing is given what the broker says of another's membership.
 	standing func(api.Standing)
 	// catalogs keep what each shows of what is sold.
-	catalogs *catalogs
+	catalogs *catalogcache.Cache
 	// heard is told of each success and failure of the connection to a broker.
 	heard func(*feed, error)
 
@@ -155,8 +156,8 @@ func (f *follower) followBroker(ctx context.Context, from *feed) {
 			err = from.greet(ctx)
 		}
 		if err == nil {
-			err = from.broker.WatchCatalog(ctx, token, f.catalogs.token(from), func(e api.WatchEvent) error {
-				f.catalogs.hear(from, e)
+			err = from.broker.WatchCatalog(ctx, token, f.catalogs.Token(from.via), func(e api.WatchEvent) error {
+				f.catalogs.Record(from.via, e)
 				switch e.Type {
 				case api.WatchSnapshot:
 					from.began(e.Complete)
@@ -185,11 +186,11 @@ func (f *follower) followBroker(ctx context.Context, from *feed) {
 			return
 		}
 		from.lost()
-		f.catalogs.lost(from)
+		f.catalogs.MarkLost(from.via)
 		f.heard(from, err)
 		if code := api.CodeOf(err); code == api.CodeInvalid {
 			token = ""
-			f.catalogs.begin(from)
+			f.catalogs.DropToken(from.via)
 		}
 		select {
 		case <-time.After(wait/2 + rand.N(wait)): // not all at once after the broker was away

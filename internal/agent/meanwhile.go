@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,7 +60,7 @@ func (d *doctor) meanwhile(ctx context.Context) ([]api.Problem, error) {
 			cannot = append(cannot, "sell: this cluster has no connector (--connector-listen)")
 		}
 	}
-	if offers, asOf := d.catalogs.size(); offers > 0 {
+	if offers, asOf := d.catalogs.Size(); offers > 0 {
 		can = append(can, fmt.Sprintf("bourse catalog shows %d offers as they were %s", offers, ago(asOf)))
 	}
 	remedy := "wait for a broker, or join another: bourse brokers add"
@@ -87,24 +86,6 @@ func some(names []string) string {
 		return strings.Join(names[:few], ", ") + fmt.Sprintf(" and %d more", len(names)-few)
 	}
 	return strings.Join(names, ", ")
-}
-
-// size is how many offers there are copies of, and when the newest was so.
-func (c *catalogs) size() (offers int, asOf time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	known := map[string]bool{}
-	for _, one := range c.from {
-		if one.AsOf.After(asOf) {
-			asOf = one.AsOf.Time
-		}
-		for _, all := range one.Offers {
-			for _, l := range all {
-				known[l.ID] = true
-			}
-		}
-	}
-	return len(known), asOf
 }
 
 // ofOthers looks at the brokers besides the main one.

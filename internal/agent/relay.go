@@ -11,6 +11,9 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport"
 )
 
+// listing is an offer as the catalog shows it.
+type listing = api.Envelope[api.Listing]
+
 // relay is the brokers that were joined, as one: what concerns one reservation or one peer goes to whichever knows it, and what is
 // asked of a broker to the first.
 type relay struct {

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/catalogcache"
 	"github.com/bourse-dev/bourse/internal/agent/peeraddress"
+	"github.com/bourse-dev/bourse/internal/agent/route"
 	"github.com/bourse-dev/bourse/internal/consumer"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
@@ -70,7 +72,7 @@ func (s *sellers) look(ctx context.Context) {
 	needed := map[string]bool{}
 	_ = s.market.Read(ctx, func(m *market.State) {
 		for _, r := range m.Of(s.cluster, 0) {
-			if r.Consumer == s.cluster && r.Provider != "" && r.State.Counts() && (!isBroker(r.Via) || r.Acceptance != "" && s.follow.feeds.lost(r.Via, patience)) {
+			if r.Consumer == s.cluster && r.Provider != "" && r.State.Counts() && (!route.IsBroker(r.Via) || r.Acceptance != "" && s.follow.feeds.lost(r.Via, patience)) {
 				needed[r.Provider] = true
 			}
 		}
@@ -135,8 +137,8 @@ func (s *sellers) introduce(ctx context.Context, to transport.Broker) error {
 func (s *sellers) borrower(ctx context.Context, broker string, r api.Request, ours *market.Reservation) (*consumer.Borrower, error) {
 	at, name := s.follow.feeds.broker(), ""
 	switch {
-	case ours != nil && isBroker(ours.Via):
-		at = s.follow.feeds.named(brokerName(ours.Via))
+	case ours != nil && route.IsBroker(ours.Via):
+		at = s.follow.feeds.named(route.BrokerName(ours.Via))
 		if removed := at == nil; removed || ours.Bound() && s.follow.feeds.lost(ours.Via, 0) && s.reaches(ctx, ours.Provider) {
 			name = ours.Provider
 		}
@@ -210,7 +212,7 @@ func (s *sellers) shown(ctx context.Context, q api.CatalogQuery) (all []api.Enve
 type away struct {
 	relay
 	sellers  *sellers
-	catalogs *catalogs
+	catalogs *catalogcache.Cache
 }
 
 // Catalog is what all brokers show, each offer once. Of those that are not reached, the copy is shown; where none is, the sellers are
@@ -250,13 +252,13 @@ func (a away) Catalog(ctx context.Context, q api.CatalogQuery) ([]listing, error
 	now := time.Now()
 	if answered == 0 {
 		out = append(out, a.sellers.shown(ctx, q)...)
-		lost = a.catalogs.vias()
+		lost = a.catalogs.Routes()
 	}
-	copied, has := a.catalogs.shown(lost, q, now)
+	copied, has := a.catalogs.Search(lost, q, now)
 	if out = append(out, copied...); answered == 0 && len(out) == 0 && !has {
 		return nil, err
 	}
-	return merged(out, q, now), nil
+	return catalogcache.Merge(out, q, now), nil
 }
 
 // Offer implements server.Away.

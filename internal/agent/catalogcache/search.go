@@ -1,4 +1,4 @@
-package agent
+package catalogcache
 
 import (
 	"cmp"
@@ -9,14 +9,16 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/market"
-	"github.com/bourse-dev/bourse/internal/match"
+	filter "github.com/bourse-dev/bourse/internal/match"
 	"github.com/bourse-dev/bourse/internal/money"
 )
 
-// merged are offers that several may have shown, each once: what is so now before what was so once, then the newest version.
-func merged(all []listing, q api.CatalogQuery, now time.Time) []listing {
+// Merge returns the offers of several sources, each once, in the order that the query wants. An offer that a
+// broker or seller shows now replaces a copy of it; then the newest version counts.
+func Merge(all []listing, q api.CatalogQuery, now time.Time) []listing {
 	slices.SortStableFunc(all, func(a, b listing) int {
-		return cmp.Or(strings.Compare(a.ID, b.ID), copies(a)-copies(b), cmp.Compare(b.Payload.Version, a.Payload.Version), vouched(b)-vouched(a))
+		return cmp.Or(strings.Compare(a.ID, b.ID), number(a.Payload.AsOf != nil)-number(b.Payload.AsOf != nil),
+			cmp.Compare(b.Payload.Version, a.Payload.Version), number(b.Payload.Fresh)-number(a.Payload.Fresh))
 	})
 	all = slices.CompactFunc(all, func(a, b listing) bool { return a.ID == b.ID })
 	switch q.Sort {
@@ -36,7 +38,7 @@ func merged(all []listing, q api.CatalogQuery, now time.Time) []listing {
 	return all
 }
 
-// uptime is the seller's, in parts per million; less than none where it is not known.
+// uptime returns the seller's uptime in parts per million, and less than 0 where it is not known.
 func uptime(l listing) int64 {
 	if l.Payload.Uptime == nil {
 		return market.UnknownUptime
@@ -44,22 +46,14 @@ func uptime(l listing) int64 {
 	return *l.Payload.Uptime
 }
 
-func copies(l listing) int {
-	if l.Payload.AsOf != nil {
+func number(b bool) int {
+	if b {
 		return 1
 	}
 	return 0
 }
 
-// vouched is 1 where the seller is known to be alive.
-func vouched(l listing) int {
-	if l.Payload.Fresh {
-		return 1
-	}
-	return 0
-}
-
-// cost is what plans are sorted by.
+// cost is the price by which plans are sorted.
 type cost struct {
 	currency string
 	nanos    int64
@@ -76,22 +70,23 @@ func cheapest(l listing, rates money.Rates) (best cost) {
 		if _, shown := l.Payload.Plans[p.Name]; err != nil || !shown {
 			continue
 		}
-		if c := (cost{price.Currency, price.Nanos(fewest(&p), rates)}); first || c.compare(best) < 0 {
+		if c := (cost{price.Currency, price.Nanos(minUnits(&p), rates)}); first || c.compare(best) < 0 {
 			best, first = c, false
 		}
 	}
 	return best
 }
 
-func fewest(p *api.Plan) int64 {
+func minUnits(p *api.Plan) int64 {
 	if p.Units == nil {
 		return 1
 	}
 	return max(1, p.Units.Min)
 }
 
-// lookAt is a copied offer as a query finds it, with what it costs; not ok: the query does not look for it.
-func lookAt(l listing, q api.CatalogQuery, now time.Time) (found listing, ok bool) {
+// match returns a copied offer as a query finds it, with the cost of each plan. ok is false where the query
+// does not look for it.
+func match(l listing, q api.CatalogQuery, now time.Time) (found listing, ok bool) {
 	o := &l.Payload
 	silent := o.AsOf.Time
 	if o.SilentSince != nil && o.SilentSince.Time.Before(silent) {
@@ -109,17 +104,17 @@ func lookAt(l listing, q api.CatalogQuery, now time.Time) (found listing, ok boo
 		return l, false
 	}
 	o.Plans = maps.Clone(o.Plans)
-	wanted := match.WantedBy(q, now)
+	wanted := filter.WantedBy(q, now)
 	for i := range o.Offer.Plans {
 		p := &o.Offer.Plans[i]
 		left, shown := o.Plans[p.Name]
 		price, err := money.Parse("price", p.Price)
 		switch {
 		case !shown:
-		case err != nil, !wanted.Has(&market.Plan{Plan: p, Price: price, Min: fewest(p)}):
+		case err != nil, !wanted.Has(&market.Plan{Plan: p, Price: price, Min: minUnits(p)}):
 			delete(o.Plans, p.Name)
 		case !price.Free():
-			left.Cost = money.Text(price.Cost(fewest(p), now, cmp.Or(q.For, time.Hour)), price.Currency)
+			left.Cost = money.Text(price.Cost(minUnits(p), now, cmp.Or(q.For, time.Hour)), price.Currency)
 			o.Plans[p.Name] = left
 		}
 	}

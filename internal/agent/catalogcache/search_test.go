@@ -1,4 +1,4 @@
-package agent
+package catalogcache
 
 import (
 	"strings"
@@ -10,8 +10,8 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// Each order of the catalog is that of the broker's, also of what several have shown.
-func TestMergedInOrder(t *testing.T) {
+// Each order is that of the broker's catalog, also for offers of several sources.
+func TestMergeSortsLikeTheCatalog(t *testing.T) {
 	one := func(id, region string, share int64, price string) listing {
 		l := listing{ID: id, Payload: api.Listing{Properties: api.Properties{Region: region}, Plans: map[string]api.PlanListing{"p": {}}}}
 		if share > 0 {
@@ -23,7 +23,7 @@ func TestMergedInOrder(t *testing.T) {
 	for order, want := range map[api.CatalogOrder]string{api.ByName: "a b c", api.ByPrice: "b c a", api.ByRegion: "c a b", api.ByUptime: "b c a"} {
 		all := []listing{one("c", "eu", 900_000, "2"), one("a", "it", 0, "3"), one("b", "us", 990_000, "1")}
 		var got []string
-		for _, l := range merged(all, api.CatalogQuery{Sort: order}, time.Now()) {
+		for _, l := range Merge(all, api.CatalogQuery{Sort: order}, time.Now()) {
 			got = append(got, l.ID)
 		}
 		if strings.Join(got, " ") != want {
@@ -32,7 +32,7 @@ func TestMergedInOrder(t *testing.T) {
 	}
 }
 
-// What a copy answers is what the broker's catalog would: by price, currency and duration, too.
+// A copy answers as the broker's catalog would, also by price, currency and duration.
 func TestCopyIsSearchedLikeTheCatalog(t *testing.T) {
 	now := time.Now()
 	asOf, share := metav1.NewTime(now), int64(990_000)
@@ -58,7 +58,7 @@ func TestCopyIsSearchedLikeTheCatalog(t *testing.T) {
 		"not there that often": {api.CatalogQuery{Uptime: 999_000}, false},
 		"for too long":         {api.CatalogQuery{For: 5 * time.Hour}, false},
 	} {
-		if _, found := lookAt(l, test.q, now); found != test.want {
+		if _, found := match(l, test.q, now); found != test.want {
 			t.Errorf("%s: found is %v", name, found)
 		}
 	}

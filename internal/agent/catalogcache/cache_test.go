@@ -1,4 +1,4 @@
-package agent
+package catalogcache
 
 import (
 	"context"
@@ -9,9 +9,9 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	testclock "k8s.io/utils/clock/testing"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/consumer"
 	"github.com/bourse-dev/bourse/internal/journal"
 	"github.com/bourse-dev/bourse/internal/journal/memory"
 )
@@ -39,28 +39,28 @@ func stallOf(seller string, names ...string) api.WatchEvent {
 	return api.WatchEvent{Type: api.WatchSeller, Seller: s}
 }
 
-func (c *catalogs) names(q api.CatalogQuery, now time.Time) string {
-	found, _ := c.shown([]string{""}, q, now)
+func (c *Cache) names(q api.CatalogQuery, now time.Time) string {
+	found, _ := c.Search([]string{""}, q, now)
 	var out []string
-	for _, l := range merged(found, q, now) {
+	for _, l := range Merge(found, q, now) {
 		out = append(out, l.ID)
 	}
 	return strings.Join(out, " ")
 }
 
-// A copy is what was told to its end, and what is kept is read again; what one seller is said to sell is not another's.
+// A copy holds what a watch sent up to a bookmark. A saved copy is read again. An offer that names another
+// seller is left out.
 func TestCatalogCopies(t *testing.T) {
 	kept := memory.New()
-	f := &feed{borrower: &consumer.Borrower{Cluster: "rome"}}
-	open := func() *catalogs {
-		c := newCatalogs(kept, slog.New(slog.DiscardHandler))
-		c.load(t.Context())
+	open := func() *Cache {
+		c := New(Options{Cluster: "rome", Journal: kept, Log: slog.New(slog.DiscardHandler)})
+		c.Load(t.Context())
 		return c
 	}
 	c, now := open(), time.Now()
 	tell := func(events ...api.WatchEvent) {
 		for _, e := range events {
-			c.hear(f, e)
+			c.Record("", e)
 		}
 	}
 	expect := func(what, want string) {
@@ -96,58 +96,57 @@ func TestCatalogCopies(t *testing.T) {
 		t.Errorf("expired: %q", got)
 	}
 	tell(stallOf("milan", "web"), end("a.6"))
-	c.keep(t.Context())
+	c.save(t.Context())
 	tell(all, stallOf("oslo", "gpu"))
-	c.lost(f)
+	c.MarkLost("")
 	expect("a telling that broke off", "milan/web")
-	<-c.news // that the watch ended is kept
-	if c.lost(f); len(c.news) > 0 {
+	<-c.changed // that the watch ended is kept
+	if c.MarkLost(""); len(c.changed) > 0 {
 		t.Error("it is kept again for each attempt in vain")
 	}
 
 	c = open()
 	expect("after a restart", "milan/web")
-	if token := c.token(f); token != "a.6" {
+	if token := c.Token(""); token != "a.6" {
 		t.Errorf("it goes on from %q", token)
 	}
 	tell(news, stallOf("milan"), end("a.7"))
 	expect("withdrawn", "")
-	c.keep(t.Context())
-	if c = open(); c.token(&feed{via: "rome", borrower: f.borrower}) != "" {
+	c.save(t.Context())
+	if c = open(); c.Token("rome") != "" {
 		t.Error("it copies its own connector")
 	}
 	expect("withdrawn, after another restart", "")
 }
 
-// A catalog that is larger than an object may be is kept in part, and asked for anew after a restart.
+// A catalog that is larger than an object may be is saved in part, and read from the beginning after a restart.
 func TestLargeCatalogs(t *testing.T) {
 	kept := small{memory.New(), 4000}
-	f := &feed{borrower: &consumer.Borrower{Cluster: "rome"}}
-	c := newCatalogs(kept, slog.New(slog.DiscardHandler))
-	c.load(t.Context())
-	c.hear(f, api.WatchEvent{Type: api.WatchCatalog, Complete: true})
+	c := New(Options{Cluster: "rome", Journal: kept, Log: slog.New(slog.DiscardHandler)})
+	c.Load(t.Context())
+	c.Record("", api.WatchEvent{Type: api.WatchCatalog, Complete: true})
 	for i := range 100 {
-		c.hear(f, stallOf(fmt.Sprintf("seller%d", i), "web"))
+		c.Record("", stallOf(fmt.Sprintf("seller%d", i), "web"))
 	}
-	c.hear(f, api.WatchEvent{Type: api.WatchBookmark, Token: "a.1"})
-	c.keep(t.Context())
+	c.Record("", api.WatchEvent{Type: api.WatchBookmark, Token: "a.1"})
+	c.save(t.Context())
 	if n := len(strings.Fields(c.names(api.CatalogQuery{}, time.Now()))); n != 100 {
 		t.Errorf("%d are shown", n)
 	}
-	c = newCatalogs(kept, slog.New(slog.DiscardHandler))
-	c.load(t.Context())
+	c = New(Options{Cluster: "rome", Journal: kept, Log: slog.New(slog.DiscardHandler)})
+	c.Load(t.Context())
 	if n := len(strings.Fields(c.names(api.CatalogQuery{}, time.Now()))); n == 0 || n == 100 {
 		t.Errorf("%d are kept", n)
 	}
-	if token := c.token(f); token != entire {
+	if token := c.Token(""); token != everything {
 		t.Errorf("it goes on from %q", token)
 	}
 }
 
-// However much a connector shows, in one telling or in many, with or without an end, the copy of it is bounded and says that it is not all.
+// However much a connector shows, at once or in many watches, with or without an end, its copy is bounded and
+// has no token.
 func TestCatalogCopiesAreBounded(t *testing.T) {
-	f := &feed{via: "milan", borrower: &consumer.Borrower{Cluster: "rome"}}
-	c := newCatalogs(memory.New(), slog.New(slog.DiscardHandler))
+	c := New(Options{Cluster: "rome", Journal: memory.New(), Log: slog.New(slog.DiscardHandler)})
 	number := 0
 	flood := func() {
 		var names []string
@@ -158,14 +157,14 @@ func TestCatalogCopiesAreBounded(t *testing.T) {
 		e := stallOf("milan", names...)
 		for part := range 40 {
 			e.Seller.Part = part
-			c.hear(f, e)
+			c.Record("milan", e)
 		}
 	}
 	whole, news, end := api.WatchEvent{Type: api.WatchCatalog, Complete: true}, api.WatchEvent{Type: api.WatchCatalog}, api.WatchEvent{Type: api.WatchBookmark, Token: "a.1"}
 	check := func(what string) {
 		t.Helper()
-		one, takes := c.from["milan"], 0
-		for _, offers := range []map[string][]listing{one.Offers, one.next} {
+		one, takes := c.copies["milan"], 0
+		for _, offers := range []map[string][]listing{one.Offers, one.pending} {
 			all := 0
 			for _, of := range offers {
 				for i := range of {
@@ -174,34 +173,83 @@ func TestCatalogCopiesAreBounded(t *testing.T) {
 			}
 			takes = max(takes, all)
 		}
-		if takes > connectorShows || takes < connectorShows/2 {
-			t.Errorf("%s: the copy takes %d bytes, want at most %d, and not much less", what, takes, connectorShows)
+		if takes > maxOfConnector || takes < maxOfConnector/2 {
+			t.Errorf("%s: the copy takes %d bytes, want at most %d, and not much less", what, takes, maxOfConnector)
 		}
-		if one.bytes > connectorShows {
+		if one.bytes > maxOfConnector {
 			t.Errorf("%s: %d bytes are counted", what, one.bytes)
 		}
 		if one.Token != "" {
 			t.Errorf("%s: the copy says that it is all", what)
 		}
 	}
-	c.hear(f, whole)
+	c.Record("milan", whole)
 	flood()
 	check("everything")
-	c.hear(f, end)
+	c.Record("milan", end)
 	check("everything, to its end")
 	for range 3 {
-		c.hear(f, whole)
+		c.Record("milan", whole)
 		flood()
-		c.lost(f)
-		c.hear(f, news)
+		c.MarkLost("milan")
+		c.Record("milan", news)
 		flood()
-		c.hear(f, end)
+		c.Record("milan", end)
 		check("news after a telling without an end")
 	}
-	c.hear(f, whole)
-	c.hear(f, stallOf("milan", "web"))
-	c.hear(f, end)
-	if one := c.from["milan"]; one.Token != "a.1" || len(one.Offers["milan"]) != 1 {
+	c.Record("milan", whole)
+	c.Record("milan", stallOf("milan", "web"))
+	c.Record("milan", end)
+	if one := c.copies["milan"]; one.Token != "a.1" || len(one.Offers["milan"]) != 1 {
 		t.Errorf("%d offers with token %q, want the one that it shows now", len(one.Offers["milan"]), one.Token)
+	}
+}
+
+// The first change is saved after a second, the next after ten, and the last at the end.
+func TestRunSavesChanges(t *testing.T) {
+	kept, now := memory.New(), testclock.NewFakeClock(time.Now())
+	open := func() *Cache {
+		c := New(Options{Cluster: "rome", Journal: kept, Clock: now, Log: slog.New(slog.DiscardHandler)})
+		c.Load(t.Context())
+		return c
+	}
+	c := open()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(ctx) }()
+	c.Record("", api.WatchEvent{Type: api.WatchCatalog, Complete: true})
+	number := 0
+	change := func() string {
+		number++
+		c.Record("", stallOf("milan", fmt.Sprint("offer-", number)))
+		c.Record("", api.WatchEvent{Type: api.WatchBookmark, Token: fmt.Sprint("a.", number)})
+		return fmt.Sprint("milan/offer-", number)
+	}
+	wait := func(what string, is func() bool) {
+		t.Helper()
+		for end := time.Now().Add(30 * time.Second); !is(); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal(what)
+			}
+		}
+	}
+	for _, after := range []time.Duration{firstSave, saveEvery, saveEvery} {
+		want := change()
+		wait("nothing waits to be saved", now.HasWaiters)
+		now.Step(after - time.Millisecond)
+		if !now.HasWaiters() {
+			t.Errorf("saved before %s", after)
+		}
+		now.Step(time.Millisecond)
+		wait("not saved", func() bool { return open().names(api.CatalogQuery{}, now.Now()) == want })
+	}
+	last := change()
+	wait("nothing waits to be saved", now.HasWaiters)
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if got := open().names(api.CatalogQuery{}, now.Now()); got != last {
+		t.Errorf("at the end %q is saved, want %q", got, last)
 	}
 }

@@ -1,0 +1,300 @@
+// Package catalogcache keeps this cluster's copy of the catalog: what each broker and connector showed
+// it last. The agent saves the copy, so that users see what was on sale while no broker is reached.
+// Nothing is decided by the copy: for a purchase the seller signs again.
+//
+// Start at [Cache]. A session reports each event of its watch to Record, and the end of the watch to
+// MarkLost; Token says from where its next watch continues. Search reads the copies, and [Merge] joins
+// offers of several sources into one list.
+package catalogcache
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/route"
+	"github.com/bourse-dev/bourse/internal/journal"
+)
+
+// ObjectName is the object in which an agent saves the copy.
+const ObjectName = "catalog"
+
+const (
+	// firstSave is how long the first change after the start waits for others, before they are saved
+	// together. saveEvery is how long later changes wait.
+	firstSave = time.Second
+	saveEvery = 10 * time.Second
+	// lastSave bounds the save at the end.
+	lastSave = 2 * time.Second
+	// everything asks a watch for the catalog from the beginning.
+	everything = "all"
+)
+
+// Bounds on the copy of what one broker or connector shows, in bytes of memory, by estimate. Without them
+// it could fill the agent's memory. While it sends everything again, the copy before that is kept too, so
+// that a copy may take twice as much.
+const maxOfBroker, maxOfConnector = 32 << 20, 16 << 20
+
+func maxBytes(via string) int {
+	if route.IsBroker(via) {
+		return maxOfBroker
+	}
+	return maxOfConnector
+}
+
+// Options say whose cache it is and where it is saved.
+type Options struct {
+	// Cluster is this cluster. Its own connector is not copied.
+	Cluster string
+	Journal journal.Journal
+	// Clock is the machine's by default.
+	Clock clock.Clock
+	Log   *slog.Logger
+}
+
+// Cache holds one copy of the catalog for each broker and connector with which this cluster deals.
+type Cache struct {
+	Options
+	changed chan struct{} // something has to be saved
+
+	mu     sync.Mutex
+	copies map[string]*offerCopy // by route
+	head   journal.Head
+}
+
+// New returns an empty cache. Load fills it.
+func New(o Options) *Cache {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	return &Cache{Options: o, changed: make(chan struct{}, 1), copies: map[string]*offerCopy{}}
+}
+
+// Load reads what was saved. A copy that cannot be read is left out: the next watch makes it again.
+func (c *Cache) Load(ctx context.Context) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	saved := map[string]*offerCopy{}
+	var err error
+	c.head, err = c.Journal.Load(ctx, func(_ journal.Head, state []byte) error { return json.Unmarshal(state, &saved) }, ignoreRecord)
+	if err != nil {
+		c.Log.Warn("the copy of the catalog cannot be read: it is made again", "error", err, "remedy", "if this repeats, delete ledger "+ObjectName+": it is only a copy")
+		return
+	}
+	for via, one := range saved {
+		if one != nil && one.Offers != nil {
+			one.measure()
+			c.copies[via] = one
+		}
+	}
+}
+
+func ignoreRecord(journal.Record) error { return nil }
+
+// Run saves changes until ctx ends, and then the last of them.
+func (c *Cache) Run(ctx context.Context) error {
+	for wait := firstSave; ; wait = saveEvery {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-c.changed:
+		}
+		select {
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSave)
+			defer cancel()
+			c.save(last)
+			return nil
+		case <-c.Clock.After(wait):
+		}
+		c.save(ctx)
+	}
+}
+
+// save writes the copies. Where the object has no room for all, it writes the offers of fewer sellers.
+func (c *Cache) save(ctx context.Context) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	copies := maps.Clone(c.copies)
+	for {
+		state, err := json.Marshal(copies)
+		if err == nil {
+			err = c.write(ctx, state)
+		}
+		if errors.Is(err, journal.ErrFull) && halveSellers(copies) {
+			continue
+		}
+		if err != nil && ctx.Err() == nil {
+			c.Log.Warn("the copy of the catalog was not saved", "error", err)
+			c.noteChange()
+		}
+		return
+	}
+}
+
+// write replaces the saved state.
+func (c *Cache) write(ctx context.Context, state []byte) (err error) {
+	if c.head.Lineage == "" {
+		ignoreState := func(journal.Head, []byte) error { return nil }
+		if c.head, err = c.Journal.Load(ctx, ignoreState, ignoreRecord); err != nil {
+			return err
+		}
+	}
+	if c.head, err = c.Journal.Append(ctx, c.head, [][]byte{[]byte(`{}`)}); err == nil {
+		err = c.Journal.Snapshot(ctx, c.head, state)
+	}
+	if err != nil {
+		c.head = journal.Head{} // another agent may have written: the next write reads it again
+	}
+	return err
+}
+
+// halveSellers leaves out half of the sellers of each copy, and the token that would say that it is
+// complete. It reports whether there were any.
+func halveSellers(copies map[string]*offerCopy) (fewer bool) {
+	for via, one := range copies {
+		names := slices.Sorted(maps.Keys(one.Offers))
+		part := &offerCopy{AsOf: one.AsOf, Offers: map[string][]listing{}}
+		for _, name := range names[:len(names)/2] {
+			part.Offers[name] = one.Offers[name]
+		}
+		fewer = fewer || len(names) > 0
+		copies[via] = part
+	}
+	return fewer
+}
+
+func (c *Cache) noteChange() {
+	select {
+	case c.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Token returns from where the watch of a session continues with the catalog. Empty: it need not send the
+// catalog, because it sells what this cluster sells.
+func (c *Cache) Token(via string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch one := c.copies[via]; {
+	case via == c.Cluster:
+		return ""
+	case one == nil || one.Token == "":
+		return everything
+	default:
+		return one.Token
+	}
+}
+
+// DropToken makes the next watch of a session start from the beginning: the broker refused the token.
+func (c *Cache) DropToken(via string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if one := c.copies[via]; one != nil {
+		one.Token = ""
+	}
+}
+
+// Forget drops the copy of a broker that was removed.
+func (c *Cache) Forget(via string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.copies, via)
+	c.noteChange()
+}
+
+// Record takes in what a watch says of the catalog.
+func (c *Cache) Record(via string, e api.WatchEvent) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	one := c.copies[via]
+	switch e.Type {
+	case api.WatchCatalog:
+		if one == nil {
+			one = &offerCopy{Offers: map[string][]listing{}}
+			c.copies[via] = one
+		}
+		one.begin(e.Complete)
+	case api.WatchSeller:
+		if one != nil {
+			one.record(e.Seller, maxBytes(via))
+		}
+	case api.WatchBookmark:
+		if one != nil && one.complete(e.Token, metav1.NewTime(c.Clock.Now())) {
+			c.noteChange()
+		}
+	}
+}
+
+// MarkLost notes that the watch of a session ended. The first call after news saves until when the copy
+// was up to date; repeated calls save nothing.
+func (c *Cache) MarkLost(via string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	one := c.copies[via]
+	if one == nil {
+		return
+	}
+	one.dropPending()
+	if one.changed = false; one.live {
+		one.live = false
+		c.noteChange()
+	}
+}
+
+// Search returns the copied offers of some routes that a query looks for, each with the time when it was
+// up to date. known reports whether there is a copy of any of them.
+func (c *Cache) Search(vias []string, q api.CatalogQuery, now time.Time) (found []listing, known bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, via := range vias {
+		one := c.copies[via]
+		if one == nil {
+			continue
+		}
+		known = true
+		for _, offers := range one.Offers {
+			for _, l := range offers {
+				l.Payload.AsOf = &one.AsOf
+				if l, ok := match(l, q, now); ok {
+					found = append(found, l)
+				}
+			}
+		}
+	}
+	return found, known
+}
+
+// Routes returns the routes of which there is a copy.
+func (c *Cache) Routes() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Collect(maps.Keys(c.copies))
+}
+
+// Size returns how many offers there are copies of, and when the newest copy was up to date.
+func (c *Cache) Size() (offers int, asOf time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := map[string]bool{}
+	for _, one := range c.copies {
+		if one.AsOf.After(asOf) {
+			asOf = one.AsOf.Time
+		}
+		for _, all := range one.Offers {
+			for _, l := range all {
+				known[l.ID] = true
+			}
+		}
+	}
+	return len(known), asOf
+}

@@ -1,0 +1,36 @@
+// Package route names the ways by which this cluster deals with others. A reservation in the Ledger
+// holds the name of the way by which it was made, in its field Via:
+//
+//	""             the main broker, with which the agent was started
+//	"broker/NAME"  another broker that the cluster joined
+//	"CLUSTER"      the connector of a cluster, without a broker
+package route
+
+import (
+	"strings"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// prefix begins the route of each broker but the main one. No cluster has such a name.
+const prefix = "broker/"
+
+// ToBroker returns the route to the broker of a name.
+func ToBroker(name string) string {
+	if name == api.MainBroker {
+		return ""
+	}
+	return prefix + name
+}
+
+// IsBroker reports whether a route leads to a broker.
+func IsBroker(via string) bool { return via == "" || strings.HasPrefix(via, prefix) }
+
+// BrokerName returns the name of the broker to which a route leads. For a connector it returns the
+// name of its cluster.
+func BrokerName(via string) string {
+	if via == "" {
+		return api.MainBroker
+	}
+	return strings.TrimPrefix(via, prefix)
+}
