@@ -19,8 +19,9 @@
 // +versionName=v1alpha1
 package api
 
-// Protocol is the version of what agents and brokers say to each other. A peer
-// that speaks a newer one is told so and answered in ours.
+// Protocol is the version of what agents and brokers say to each other. It is in each signed document. What an older program signed is
+// read where it still means the same; what a newer one signed is refused, and so is an agent of another version that joins
+// ([OtherProtocol]).
 //
 //	1  2026-11-20  clusters, advertisements, evaluations, reservations, watch
 //	1  2026-11-21  handshakes, networks in them; the standing of others in a watch
@@ -28,10 +29,18 @@ package api
 //	1  2026-11-21  offers, and sales in assignments: who does not know them refuses an assignment that is from a plan
 //	1  2026-11-21  API servers that are reached through a network: who does not know them cannot borrow there
 //	1  2026-11-21  clusters without a key, and terms that accept them: who does not know them takes the broker's key on such a card for theirs
-//	1  2026-11-23  vouches: a broker that does not know them does not adopt what a former key signed
-//	1  2026-11-23  ends and reclaims name the assignment that they end: one that names none is not believed
-//	1  2026-11-23  assignments say when they were issued: who does not know that refuses them
-const Protocol = 1
+//	2  2026-11-23  renewals are signed by the cluster key; ends and reclaims name the assignment that they end, and one that names none is
+//	               not believed; assignments say when they were issued; vouches
+const Protocol = 2
+
+// OtherProtocol is the error for what a program of another protocol sent: it names both versions and what to upgrade.
+func OtherProtocol(code Code, what string, theirs int) *Error {
+	err := Errorf(code, "%s is of protocol %d, and this program speaks protocol %d", what, theirs, Protocol).At("protocol")
+	if theirs < Protocol {
+		return err.Fix("upgrade the agent that sent it")
+	}
+	return err.Fix("upgrade this program: the broker first, then the agents")
+}
 
 // Names by which everything of ours is found.
 const (

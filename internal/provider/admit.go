@@ -123,12 +123,15 @@ func (g *Gate) assignment(theirs *transport.Reservation, card *api.Card, keys ..
 	if err != nil {
 		return a, err
 	}
+	if a.Protocol > api.Protocol {
+		return a, api.OtherProtocol(api.CodeBadSignature, "the assignment", a.Protocol)
+	}
 	now := g.Market.Now().Go()
 	for _, demand := range []struct {
 		holds bool
 		what  string
 	}{
-		{a.Protocol >= 1 && a.Protocol <= api.Protocol, "speaks a protocol that we do not"},
+		{a.Protocol >= 1, "names no protocol"},
 		{a.Reservation == theirs.ID && a.Generation >= 1, "is of another reservation"},
 		{market.ValidCluster("reservation", a.Reservation) == nil, "is of a reservation that cannot be"},
 		{a.Consumer == card.Cluster && a.ConsumerKey == key.Fingerprint().String(), "is of another consumer"},

@@ -164,7 +164,7 @@ func TestALyingBrokerAndItsAccomplice(t *testing.T) {
 	g.heard(sign("r-4", func(a *api.Assignment) { a.Until = transporttest.Seconds(g.now().Add(-time.Second)) }), "Refuse r-4 BadAssignment")
 	g.heard(sign("r-5", func(a *api.Assignment) { a.Resources = transporttest.CPU("-1") }), "Refuse r-5 BadAssignment")
 	g.heard(sign("r-6", func(a *api.Assignment) { a.Slice = "b-general-of-another" }), "Refuse r-6 BadAssignment")
-	g.heard(sign("r-7", func(a *api.Assignment) { a.Protocol = 2 }), "Refuse r-7 BadAssignment")
+	g.heard(sign("r-7", func(a *api.Assignment) { a.Protocol = api.Protocol + 1 }), "Refuse r-7 BadAssignment")
 	g.heard(sign("r-8", func(a *api.Assignment) { a.Pool = "gpu"; a.Slice = "x" }), "Refuse r-8 BadAssignment")
 
 	self := transporttest.NewDeal(transporttest.NewParty(t, "milan"), g.milan, "r-9", "2", g.now()).Signed()

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -143,6 +144,9 @@ func (s *Server) verify(document, kind, key string, into any) error {
 		return wrap(err)
 	}
 	if _, err := trust.Verified(document, kind, into, public); err != nil {
+		if known, ok := errors.AsType[*api.Error](err); ok && known.Remedy != "" {
+			return err
+		}
 		return api.Errorf(api.CodeBadSignature, "%s", err).At("document").Fix("sign it with the cluster key that the broker knows")
 	}
 	return nil

@@ -86,7 +86,6 @@ func TestHostileDocuments(t *testing.T) {
 		accept("of another generation", api.CodeConflict, w.milan, api.DocumentAcceptance, func(a *api.Acceptance) { a.Generation++ }),
 		accept("for another consumer", api.CodeConflict, w.milan, api.DocumentAcceptance, func(a *api.Acceptance) { a.Consumer = "oslo" }),
 		accept("in another's name", api.CodeConflict, w.milan, api.DocumentAcceptance, func(a *api.Acceptance) { a.Provider = "oslo" }),
-		accept("of another protocol", api.CodeConflict, w.milan, api.DocumentAcceptance, func(a *api.Acceptance) { a.Protocol = 99 }),
 		accept("signed by the consumer", api.CodeBadSignature, w.rome, api.DocumentAcceptance, func(*api.Acceptance) {}),
 		accept("of another kind", api.CodeBadSignature, w.milan, api.DocumentAssignment, func(*api.Acceptance) {}),
 		{name: "accept: what nobody signed", by: w.milan.HTTP, method: "POST", path: "/reservations/" + w.unsigned.ID + "/accept", body: document(w.milan.Agree(w.unsigned)), want: api.CodeNotFound},
@@ -98,7 +97,7 @@ func TestHostileDocuments(t *testing.T) {
 		end("for a reason of one's own", w.rome.End(w.bound, "Because\x1b[2J"), api.CodeInvalid, "document.reason"),
 		end("of an older generation", w.rome.Sign(api.DocumentEnd, api.End{Protocol: 1, Reservation: w.bound.ID, Assignment: clusterkey.Digest(w.bound.Payload.Assignment).String(), By: "rome", Reason: api.ReasonReleased}), api.CodeConflict, ""),
 		end("of another assignment", w.rome.Sign(api.DocumentEnd, api.End{Protocol: 1, Reservation: w.bound.ID, Assignment: clusterkey.Digest("another").String(), Generation: 9, By: "rome", Reason: api.ReasonReleased}), api.CodeConflict, "document.assignment"),
-		end("of no assignment", w.rome.Sign(api.DocumentEnd, api.End{Protocol: 1, Reservation: w.bound.ID, Generation: 9, By: "rome", Reason: api.ReasonReleased}), api.CodeConflict, "document.assignment"),
+		end("of no assignment", w.rome.Sign(api.DocumentEnd, api.End{Protocol: api.Protocol, Reservation: w.bound.ID, Generation: 9, By: "rome", Reason: api.ReasonReleased}), api.CodeConflict, "document.assignment"),
 
 		card("signed by another", w.oslo.Sign(api.DocumentCard, api.Card{Cluster: "rome", Key: w.rome.Key.Public().String(), Number: 1 << 52}), api.CodeBadSignature, "document"),
 		card("of another cluster", w.rome.Sign(api.DocumentCard, api.Card{Cluster: "oslo", Key: w.rome.Key.Public().String(), Number: 1 << 52}), api.CodeInvalid, "document.cluster"),

@@ -21,7 +21,7 @@ const (
 func (s *Server) joinRoutes() {
 	short := func(o *huma.Operation) { o.MaxBodyBytes = maxSignedBody }
 	huma.Register(s.api, operation("join", http.MethodPost, "/join", "Join with a token; needs no certificate", withSource, short), s.join)
-	huma.Register(s.api, operation("renew", http.MethodPost, "/renew", "Renew a member's certificate, by its cluster key; needs no certificate", short), s.renew)
+	huma.Register(s.api, operation("renew", http.MethodPost, "/renew", "Renew a member's certificate, by its cluster key; needs no certificate", short, unvalidated), s.renew)
 }
 
 type sourceKey struct{}
@@ -38,8 +38,8 @@ func (s *Server) join(ctx context.Context, in *struct{ Body join.Submission }) (
 	if err != nil {
 		return nil, api.Errorf(api.CodeInvalid, "%s", err).At("request").Fix("start the agent anew with the whole token: bourse agent --join TOKEN")
 	}
-	if request.Protocol > api.Protocol {
-		s.Log.Info("a newer agent joins", "cluster", who.Cluster, "protocol", request.Protocol, "ours", api.Protocol)
+	if request.Protocol != api.Protocol {
+		return nil, api.OtherProtocol(api.CodeInvalid, "the request to join of "+who.Cluster, request.Protocol)
 	}
 	source, _ := ctx.Value(sourceKey{}).(string)
 	out, err := s.Exchange.Do(ctx, market.Join{
@@ -65,6 +65,9 @@ func (s *Server) issue(csr []byte, m *market.Member) (*body[api.Joined], error) 
 // renew answers every member that was not revoked or removed: waiting for approval and being
 // suspended are for a while. The cluster key decides, not the certificate of the connection.
 func (s *Server) renew(ctx context.Context, in *struct{ Body join.Renewal }) (*body[api.Joined], error) {
+	if in.Body.Request == "" { // agents of protocol 1 sent a certificate request alone
+		return nil, api.OtherProtocol(api.CodeInvalid, "the renewal", 1)
+	}
 	request, tlsKey, err := in.Body.Open(s.Authority.Federation(), s.Exchange.Now().Go())
 	if err != nil {
 		return nil, api.Errorf(api.CodeInvalid, "%s", err).At("request").Fix("compare the clocks, and the versions of agent and broker")

@@ -347,6 +347,10 @@ func (s *Server) confirm(ctx context.Context, in *signedCall) (*tagged[api.Reser
 				held.Sale = &api.Sale{Offer: held.Sale.Offer, Plan: held.Sale.Plan, Units: a.Sale.Units}
 			}
 		}
+		if a.Protocol > api.Protocol {
+			return nil, api.OtherProtocol(api.CodeInvalid, "the assignment", a.Protocol).At("document.protocol")
+		}
+		held.Protocol = max(1, a.Protocol) // an older one means the same
 		if err := held.Differs(a); err != nil {
 			return nil, err
 		}
@@ -396,7 +400,10 @@ func (s *Server) accept(ctx context.Context, in *signedCall) (*tagged[api.Reserv
 			return nil, err
 		}
 		assignment, generation := r.Asked()
-		if a.Protocol < 1 || a.Protocol > api.Protocol || a.Reservation != in.ID || a.Generation != generation ||
+		if a.Protocol > api.Protocol {
+			return nil, api.OtherProtocol(api.CodeInvalid, "the acceptance", a.Protocol).At("document.protocol")
+		}
+		if a.Protocol < 1 || a.Reservation != in.ID || a.Generation != generation ||
 			a.Consumer != r.Consumer || a.Provider != r.Provider || a.Provider != l.Cluster || a.Assignment != clusterkey.Digest(assignment).String() {
 			return nil, api.Errorf(api.CodeConflict, "the acceptance is of another assignment than the one that is held").
 				At("document").Fix("read the reservation again and accept that")
@@ -437,7 +444,11 @@ func (s *Server) release(ctx context.Context, in *signedCall) (*tagged[api.Reser
 		if err := checkReason("document.reason", e.Reason); err != nil {
 			return nil, err
 		}
-		if r.Assignment != "" && !r.State.Over() && r.End == "" && !trust.Names(e.Assignment, r) {
+		names := trust.Names(e.Assignment, r) || r.Assignment == "" || r.State.Over() || r.End != ""
+		if e.Protocol > api.Protocol || !names && e.Assignment == "" && e.Protocol < api.Protocol {
+			return nil, api.OtherProtocol(api.CodeInvalid, "the end", e.Protocol).At("document.protocol")
+		}
+		if !names {
 			return nil, api.Errorf(api.CodeConflict, "the end is of assignment %.60q, which is not that of reservation %s", e.Assignment, r.ID).
 				At("document.assignment").Fix("read the reservation again and end that")
 		}

@@ -13,11 +13,14 @@ func Reclaimed(document string, r *market.Reservation, keys ...clusterkey.Public
 	if _, err := Verified(document, api.DocumentReclaim, &word, keys...); err != nil {
 		return market.Reclaim{}, err
 	}
+	if word.Protocol > api.Protocol || word.Assignment == "" && word.Protocol < api.Protocol {
+		return market.Reclaim{}, api.OtherProtocol(api.CodeBadSignature, "the reclaim", word.Protocol)
+	}
 	for _, demand := range []struct {
 		holds bool
 		what  string
 	}{
-		{word.Protocol >= 1 && word.Protocol <= api.Protocol, "in a protocol that we do not speak"},
+		{word.Protocol >= 1, "of no protocol"},
 		{word.Reservation == r.ID && word.Consumer == r.Consumer && word.Provider == r.Provider, "of another contract"},
 		{Names(word.Assignment, r), "of another assignment"},
 		{r.Notice() > 0 && word.Effective.Sub(word.Issued.Time) >= r.Notice(), "with less notice than the plan has"},

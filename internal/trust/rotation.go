@@ -128,6 +128,12 @@ func Verified(document, kind string, into any, keys ...clusterkey.PublicKey) (cl
 			continue
 		}
 		if err := clusterkey.Verify(document, kind, key, into); err != nil {
+			var said struct {
+				Protocol int `json:"protocol"`
+			}
+			if errors.Is(err, clusterkey.ErrPayload) && unverified(document, &said) == nil && said.Protocol > api.Protocol { // it has fields that nobody knows here
+				return key, api.OtherProtocol(api.CodeBadSignature, "the "+kind, said.Protocol)
+			}
 			return key, api.Errorf(api.CodeBadSignature, "%s: %s", kind, err)
 		}
 		return key, nil
