@@ -23,12 +23,14 @@ func TestAPolicyWithIgnoredFieldsStaysInForce(t *testing.T) {
 		if err := f.milan.Objects.Get(t.Context(), kube.ObjectKey{Name: "default"}, &policy); err != nil {
 			t.Fatal(err)
 		}
+		before := policy.DeepCopy() // patches, because the agent writes the status of the policy too
 		meta.SetStatusCondition(&policy.Status.Conditions, metav1.Condition{Type: "ResourcePlugin", Status: "True", Reason: "Answers"})
-		if err := f.milan.Objects.Status().Update(t.Context(), &policy); err != nil {
+		if err := f.milan.Objects.Status().Patch(t.Context(), &policy, kube.MergeFrom(before)); err != nil {
 			t.Fatal(err)
 		}
+		before = policy.DeepCopy()
 		policy.Spec.Pools[0].Placeholders, policy.Spec.ResourcePlugin = placeholders, plugin
-		if err := f.milan.Objects.Update(t.Context(), &policy); err != nil {
+		if err := f.milan.Objects.Patch(t.Context(), &policy, kube.MergeFrom(before)); err != nil {
 			t.Fatal(err)
 		}
 	}
