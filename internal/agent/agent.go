@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,6 +28,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/catalogcache"
+	"github.com/bourse-dev/bourse/internal/agent/enrollment"
 	"github.com/bourse-dev/bourse/internal/agent/peeraddress"
 	"github.com/bourse-dev/bourse/internal/agent/route"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
@@ -39,6 +41,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/journal/kube"
 	"github.com/bourse-dev/bourse/internal/liqo"
 	"github.com/bourse-dev/bourse/internal/liqo/network"
+	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/match"
 	"github.com/bourse-dev/bourse/internal/provider"
 	"github.com/bourse-dev/bourse/internal/transport"
@@ -68,8 +71,7 @@ type Options struct {
 	// is not its own; then there is no token.
 	BrokerURL, CertDir string
 	// Objects are those in the broker's cluster through which the agent reaches the broker, instead of by its REST API. Nil: by that.
-	Objects    *objects.Access
-	brokerName string // that of a broker more; empty: the main one
+	Objects *objects.Access
 	// Identity is where the keys are kept. Default: the Secret "bourse-identity" in Namespace.
 	Identity store.Store
 	// Interval is how often the cluster advertises without a change. Default 30 s.
@@ -154,7 +156,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	for {
 		err := run(ctx, o)
-		if !errors.Is(err, errRotated) || ctx.Err() != nil {
+		if !errors.Is(err, enrollment.ErrRotated) || ctx.Err() != nil {
 			return err
 		}
 	}
@@ -230,7 +232,7 @@ func (a *agent) lead(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cluster, err := clusterID(ctx, a.mgr.GetAPIReader(), &a.Options, a.Log)
+	cluster, err := a.findCluster(ctx)
 	if err != nil {
 		return err
 	}
@@ -238,7 +240,9 @@ func (a *agent) lead(ctx context.Context) error {
 	if a.Identity == nil {
 		a.Identity = store.InSecret(kubernetesClient.CoreV1().Secrets(a.Namespace), SecretName)
 	}
-	m, err := enter(ctx, cluster, a.Options, log)
+	m, err := enrollment.New(ctx, enrollment.Options{
+		Cluster: cluster, Store: a.Identity, Token: a.Join, BrokerURL: a.BrokerURL, CertDir: a.CertDir, Objects: a.Objects, Log: log,
+	})
 	if err != nil {
 		return err
 	}
@@ -258,15 +262,26 @@ func (a *agent) lead(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return ledger.Run(ctx) })
 	group.Go(func() error { return object.watch(ctx, a.mgr.GetAPIReader(), key, a.Interval) })
-	group.Go(func() error { return m.renew(ctx, a.Options) })
-	group.Go(func() error { return m.untilRotated(ctx) })
+	group.Go(func() error { return m.Run(ctx) })
 	group.Go(func() error { return a.trade(ctx, group, cluster, m, ledger, kubernetesClient, log) })
 	return group.Wait()
 }
 
+// findCluster returns the ID of this cluster: the flag's, or the one that enrollment finds.
+func (a *agent) findCluster(ctx context.Context) (string, error) {
+	if a.ClusterID != "" {
+		return a.ClusterID, market.ValidCluster("--cluster-id", a.ClusterID)
+	}
+	liqoNamespace := a.LiqoNamespace
+	if a.WithoutLiqo {
+		liqoNamespace = ""
+	}
+	return enrollment.FindCluster(ctx, a.mgr.GetAPIReader(), liqoNamespace, clock.RealClock{}, a.Log)
+}
+
 // trade puts the two halves of the agent together.
-func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string, m *membership, ledger *exchange.Exchange, k kubernetes.Interface, log *slog.Logger) error {
-	broker := transport.NewHTTP(cluster, m.broker)
+func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string, m *enrollment.Membership, ledger *exchange.Exchange, k kubernetes.Interface, log *slog.Logger) error {
+	broker := transport.NewHTTP(cluster, m.Client())
 	engine := match.New()
 	sharing := &policy{Client: a.mgr.GetClient(), engine: engine, changed: make(chan struct{}, 1)}
 	inv := inventory.New(k, inventory.Options{Logger: log, Owner: liqo.Creator, Consumer: consumerOf(ledger)})
@@ -274,7 +289,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	ledgers := map[string]*exchange.Exchange{LedgerName: ledger}
 	if a.ConnectorListen != "" {
 		var err error
-		if shop, ledgers[ConnectorName], err = a.openShop(ctx, group, cluster, m.key, ledger, log); err != nil {
+		if shop, ledgers[ConnectorName], err = a.openShop(ctx, group, cluster, m.Key(), ledger, log); err != nil {
 			return err
 		}
 	}
@@ -285,9 +300,9 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	everywhere := stalls{broker, open, shop}
 	shown := &picture{a.mgr.GetClient(), a.Namespace}
 	advertiser := &provider.Advertiser{
-		Cluster: cluster, Key: m.key, Market: ledger, Inventory: inv, Brokers: everywhere.all, Log: log, Connector: a.ConnectorURL,
+		Cluster: cluster, Key: m.Key(), Market: ledger, Inventory: inv, Brokers: everywhere.all, Log: log, Connector: a.ConnectorURL,
 		Sharing: sharing.current.Load, Changed: sharing.changed, Interval: a.Interval,
-		Show: shown.show, Endorsement: a.Endorsement, Rotations: m.rotations,
+		Show: shown.show, Endorsement: a.Endorsement, Rotations: m.Rotations(),
 	}
 	news := &standings{events: a.mgr.GetEventRecorder("bourse-agent"), said: map[string]api.MemberState{}}
 	known := &peers{Client: a.mgr.GetClient(), namespace: a.Namespace, market: ledger, poke: make(chan event.GenericEvent, 1024), standings: news, wrong: map[string]wrong{}}
@@ -302,19 +317,19 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	}
 	reach := relay{broker, open, ledger}
 	gate := &provider.Gate{
-		Cluster: cluster, Key: m.key, Former: m.former(), Market: ledger, Engine: engine, Broker: broker, Log: log, Trust: demand, Fresh: advertiser.Fresh,
+		Cluster: cluster, Key: m.Key(), Former: m.Former(), Market: ledger, Engine: engine, Broker: broker, Log: log, Trust: demand, Fresh: advertiser.Fresh,
 	}
-	borrower := &consumer.Borrower{Cluster: cluster, Key: m.key, Market: ledger, Broker: broker, Trust: demand, Answered: &consumer.Answered{}, Log: log}
-	main := &feed{broker: broker, off: m.valve, woken: make(chan struct{}, 1), gate: gate, borrower: borrower, link: a.link, says: map[string]*transport.Reservation{}}
+	borrower := &consumer.Borrower{Cluster: cluster, Key: m.Key(), Market: ledger, Broker: broker, Trust: demand, Answered: &consumer.Answered{}, Log: log}
+	main := &feed{broker: broker, off: m.Switch(), woken: make(chan struct{}, 1), gate: gate, borrower: borrower, link: a.link, says: map[string]*transport.Reservation{}}
 	open.add(main)
 	wishes := make(chan event.GenericEvent, 1024)
-	contracts := &contract.Book{Client: a.mgr.GetClient(), Cluster: cluster, Key: m.key, Market: ledger}
-	offers := &provider.Offers{Client: a.mgr.GetClient(), Cluster: cluster, Namespace: a.Namespace, Key: m.key, Market: ledger, Engine: engine, Broker: everywhere, Poke: make(chan event.GenericEvent, 1024)}
+	contracts := &contract.Book{Client: a.mgr.GetClient(), Cluster: cluster, Key: m.Key(), Market: ledger}
+	offers := &provider.Offers{Client: a.mgr.GetClient(), Cluster: cluster, Namespace: a.Namespace, Key: m.Key(), Market: ledger, Engine: engine, Broker: everywhere, Poke: make(chan event.GenericEvent, 1024)}
 	halves := &halves{offers: offers, contracts: contracts,
 		cluster: cluster, reader: a.mgr.GetClient(), sharing: sharing, wishes: wishes, log: log,
 		instructions: &provider.Instructions{Client: a.mgr.GetClient(), Namespace: a.Namespace, Events: a.mgr.GetEventRecorder("bourse-agent")},
 	}
-	post := &letters{cluster: cluster, key: m.key, former: m.former(), market: ledger, broker: reach, trust: demand, log: log, heard: map[string]*api.Handshake{}, said: map[string]said{}}
+	post := &letters{cluster: cluster, key: m.Key(), former: m.Former(), market: ledger, broker: reach, trust: demand, log: log, heard: map[string]*api.Handshake{}, said: map[string]said{}}
 	post.came = func(string, api.PeeringRole) {}
 	here, err := a.findLiqo(ctx, addresses, log)
 	if err != nil {
@@ -348,7 +363,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 		own.Broker, own.Via = shop, cluster
 		open.add(&feed{via: cluster, broker: shop, gate: &own, borrower: borrower, link: &link{}, says: map[string]*transport.Reservation{}})
 	}
-	direct := &sellers{addresses: addresses, cluster: cluster, key: m.key, market: ledger, follow: follow, main: main, log: log, open: map[string]*seller{}}
+	direct := &sellers{addresses: addresses, cluster: cluster, key: m.Key(), market: ledger, follow: follow, main: main, log: log, open: map[string]*seller{}}
 	more.introduce = direct.introduce
 	requests := &consumer.Requests{Client: a.mgr.GetClient(), Borrower: direct.borrower, Market: ledger, Cluster: cluster, Events: a.mgr.GetEventRecorder("bourse-agent"), Forgotten: open.forgot, Passing: passing}
 	if here != nil {
@@ -382,7 +397,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	group.Go(func() error { return catalog.Run(ctx) })
 	group.Go(func() error { return more.run(ctx) })
 	return a.listen(ctx, &home{
-		Client: a.mgr.GetClient(), cluster: cluster, namespace: a.Namespace, member: m, policy: sharing, ledger: ledger, borrower: borrower, requests: requests, link: a.link, broker: m.url, doctor: d, gate: gate, brokers: more,
+		Client: a.mgr.GetClient(), cluster: cluster, namespace: a.Namespace, member: m, policy: sharing, ledger: ledger, borrower: borrower, requests: requests, link: a.link, broker: m.URL(), doctor: d, gate: gate, brokers: more,
 	}, away{reach, direct, catalog}, log)
 }
 

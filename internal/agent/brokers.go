@@ -19,10 +19,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/enrollment"
 	"github.com/bourse-dev/bourse/internal/agent/route"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/identity/join"
-	"github.com/bourse-dev/bourse/internal/identity/store"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport"
@@ -34,7 +34,7 @@ type brokers struct {
 	client.Client
 	cluster, namespace string
 	market             *exchange.Exchange
-	member             *membership // to the main one
+	member             *enrollment.Membership // to the main one
 	main               *feed
 	follow             *follower
 	log                *slog.Logger
@@ -53,11 +53,11 @@ type brokers struct {
 
 // joined is a broker that is dealt with, or is being joined.
 type joined struct {
-	*membership       // nil until it is joined
-	feed        *feed // likewise
-	spec        api.BrokerSpec
-	err         error // why it is not joined
-	close       context.CancelFunc
+	*enrollment.Membership       // nil until it is joined
+	feed                   *feed // likewise
+	spec                   api.BrokerSpec
+	err                    error // why it is not joined
+	close                  context.CancelFunc
 }
 
 // Reconcile makes a broker what its object says.
@@ -92,7 +92,7 @@ func (b *brokers) follows(name string, spec api.BrokerSpec) {
 		return
 	}
 	one := b.open[name]
-	if one != nil && (one.spec.URL != spec.URL || one.membership == nil && one.err != nil && one.spec != spec) {
+	if one != nil && (one.spec.URL != spec.URL || one.Membership == nil && one.err != nil && one.spec != spec) {
 		b.end(name)
 		one = nil
 	}
@@ -115,7 +115,7 @@ func (b *brokers) end(name string) {
 	}
 	one.close()
 	if one.feed != nil {
-		one.feed.off.set(false)
+		one.feed.off.Set(false)
 		b.follow.feeds.remove(one.feed)
 	}
 	delete(b.open, name)
@@ -127,7 +127,7 @@ func (b *brokers) remove(ctx context.Context, name string) error {
 	b.end(name)
 	b.mu.Unlock()
 	b.follow.catalogs.Forget(route.ToBroker(name))
-	return brokerStore{b.member, name}.drop(ctx)
+	return b.member.StoreFor(name).Drop(ctx)
 }
 
 // deal joins a broker, if that has not been done, and follows it until ctx ends.
@@ -144,36 +144,36 @@ func (b *brokers) deal(ctx context.Context, name string, one *joined, spec api.B
 		b.look(name)
 		return
 	}
-	broker := transport.NewHTTP(b.cluster, m.broker)
+	broker := transport.NewHTTP(b.cluster, m.Client())
 	gate, borrower := *b.main.gate, *b.main.borrower
 	via := route.ToBroker(name)
 	gate.Broker, gate.Via, borrower.Broker, borrower.Via = broker, via, broker, via
-	f := &feed{via: via, off: m.valve, broker: broker, gate: &gate, borrower: &borrower, link: &link{}, says: map[string]*transport.Reservation{}, woken: make(chan struct{}, 1),
+	f := &feed{via: via, off: m.Switch(), broker: broker, gate: &gate, borrower: &borrower, link: &link{}, says: map[string]*transport.Reservation{}, woken: make(chan struct{}, 1),
 		greet: func(ctx context.Context) error { return b.introduce(ctx, broker) }}
 	b.mu.Lock()
 	if ctx.Err() != nil {
 		b.mu.Unlock()
 		return
 	}
-	one.membership, one.feed = m, f
+	one.Membership, one.feed = m, f
 	f.enable(!one.spec.Disabled)
 	b.follow.feeds.add(f)
 	b.mu.Unlock()
 	b.came()
 	b.look(name)
 	var both sync.WaitGroup
-	both.Go(func() { _ = m.renew(ctx, Options{}) })
+	both.Go(func() { _ = m.Run(ctx) })
 	b.follow.followBroker(ctx, f)
 	both.Wait()
-	m.http.CloseIdleConnections()
+	m.CloseIdleConnections()
 }
 
 // enter loads this cluster's identity at a broker, or joins to get one.
-func (b *brokers) enter(ctx context.Context, name string, spec api.BrokerSpec, log *slog.Logger) (*membership, error) {
+func (b *brokers) enter(ctx context.Context, name string, spec api.BrokerSpec, log *slog.Logger) (*enrollment.Membership, error) {
 	if err := checkBroker(name, spec); err != nil {
 		return nil, err
 	}
-	return enter(ctx, b.cluster, Options{Identity: brokerStore{b.member, name}, Join: spec.Join, BrokerURL: spec.URL, brokerName: name}, log)
+	return enrollment.New(ctx, enrollment.Options{Cluster: b.cluster, Broker: name, Store: b.member.StoreFor(name), Token: spec.Join, BrokerURL: spec.URL, Log: log})
 }
 
 // checkBroker says what of a broker cannot be so. Errors: Invalid with the field.
@@ -234,12 +234,12 @@ func (b *brokers) describe(name string, spec api.BrokerSpec, generation int64, s
 	c := metav1.Condition{Type: api.ConditionConnected, Status: metav1.ConditionFalse, ObservedGeneration: generation}
 	b.mu.Lock()
 	f, one := b.main, b.open[name]
-	s.URL = b.member.url
+	s.URL = b.member.URL()
 	var refused error
 	if name != api.MainBroker {
 		f, s.URL = nil, spec.URL
-		if one != nil && one.membership != nil {
-			f, s.URL = one.feed, one.url
+		if one != nil && one.Membership != nil {
+			f, s.URL = one.feed, one.URL()
 		}
 		if one != nil {
 			refused = one.err
@@ -325,43 +325,4 @@ func (b *brokers) run(ctx context.Context) error {
 	<-ctx.Done()
 	b.all.Wait()
 	return nil
-}
-
-// brokerStore keeps this cluster's identity at a broker beside that at the main one: they have the one cluster key.
-type brokerStore struct {
-	main *membership
-	name string
-}
-
-// Load implements store.Store.
-func (s brokerStore) Load(ctx context.Context) (store.Identity, error) {
-	id, err := s.main.store.Load(ctx)
-	if err != nil {
-		return id, err
-	}
-	own := id.Brokers[s.name]
-	return store.Identity{TLSKeyPEM: own.TLSKeyPEM, CertPEM: own.CertPEM, CAPEM: own.CAPEM, BrokerURL: own.URL, ClusterKeyPEM: id.ClusterKeyPEM, Rotations: id.Rotations}, nil
-}
-
-// Save implements store.Store.
-func (s brokerStore) Save(ctx context.Context, id *store.Identity) error {
-	return s.main.change(ctx, func(whole *store.Identity) error {
-		if whole.Brokers == nil {
-			whole.Brokers = map[string]store.AtBroker{}
-		}
-		whole.Brokers[s.name] = store.AtBroker{TLSKeyPEM: id.TLSKeyPEM, CertPEM: id.CertPEM, CAPEM: id.CAPEM, URL: id.BrokerURL}
-		return nil
-	})
-}
-
-// drop forgets it.
-func (s brokerStore) drop(ctx context.Context) error {
-	id, err := s.main.store.Load(ctx)
-	if _, has := id.Brokers[s.name]; err != nil || !has {
-		return err
-	}
-	return s.main.change(ctx, func(whole *store.Identity) error {
-		delete(whole.Brokers, s.name)
-		return nil
-	})
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/catalogcache"
+	"github.com/bourse-dev/bourse/internal/agent/enrollment"
 	"github.com/bourse-dev/bourse/internal/agent/peeraddress"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/exchange"
@@ -36,7 +37,7 @@ type doctor struct {
 	namespace  string
 	market     *exchange.Exchange
 	ledgers    map[string]*exchange.Exchange // market's and the connector's, by name
-	member     *membership
+	member     *enrollment.Membership
 	link       *link
 	broker     transport.Broker
 	feeds      *feeds
@@ -64,7 +65,7 @@ const (
 )
 
 // newDoctor makes the doctor of this cluster.
-func (a *agent) newDoctor(cluster string, m *membership, ledgers map[string]*exchange.Exchange, b transport.Broker, open *feeds, more *brokers, catalog *catalogcache.Cache, sharing *policy, here *installed) *doctor {
+func (a *agent) newDoctor(cluster string, m *enrollment.Membership, ledgers map[string]*exchange.Exchange, b transport.Broker, open *feeds, more *brokers, catalog *catalogcache.Cache, sharing *policy, here *installed) *doctor {
 	c := a.mgr.GetClient()
 	d := &doctor{Client: c, cluster: cluster, namespace: a.Namespace, market: ledgers[LedgerName], ledgers: ledgers, member: m, link: a.link, broker: b, feeds: open, brokers: more, catalogs: catalog, connector: a.ConnectorURL, sharing: sharing, here: here}
 	if !a.WithoutLiqo {
@@ -133,20 +134,20 @@ func (d *doctor) ofBroker() (found []api.Problem) {
 	d.link.mu.Lock()
 	cause, last := d.link.err, d.link.last
 	d.link.mu.Unlock()
-	if cause != nil && !d.member.valve.closed() {
-		remedy := "check that the broker runs at " + d.member.url
+	if cause != nil && !d.member.Switch().IsOff() {
+		remedy := "check that the broker runs at " + d.member.URL()
 		if e, ok := errors.AsType[*api.Error](cause); ok && e.Remedy != "" {
 			remedy = e.Remedy
 		}
-		found = append(found, health.BrokerUnreachable.Of("broker "+d.member.url, remedy, "%s; last heard %s", cause, ago(last)))
+		found = append(found, health.BrokerUnreachable.Of("broker "+d.member.URL(), remedy, "%s; last heard %s", cause, ago(last)))
 	}
-	if skew := d.member.broker.Skew(); skew.Abs() > skewed {
-		found = append(found, health.ClockSkew.Of("broker "+d.member.url, "synchronize both clocks with NTP", "its clock is %s ahead of this one", skew.Round(time.Second)))
+	if skew := d.member.Client().Skew(); skew.Abs() > skewed {
+		found = append(found, health.ClockSkew.Of("broker "+d.member.URL(), "synchronize both clocks with NTP", "its clock is %s ahead of this one", skew.Round(time.Second)))
 	}
-	if d.member.objects != nil {
-		return append(found, d.ofToken(d.member.objects.Ends())...)
+	if ends, used := d.member.TokenEnds(); used {
+		return append(found, d.ofToken(ends)...)
 	}
-	certificate, err := d.member.tls.Certificate()
+	certificate, err := d.member.Certificate()
 	switch now := time.Now(); {
 	case err != nil:
 		found = append(found, health.CertificateExpired.Of("", "", "%s", err))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/brokerswitch"
 	"github.com/bourse-dev/bourse/internal/agent/route"
 	"github.com/bourse-dev/bourse/internal/consumer"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -24,7 +25,7 @@ type feed struct {
 	// via is empty for the main broker, "broker/NAME" for another that was joined, and else the cluster whose connector it is.
 	via string
 	// off says that people disabled it. Nil: nobody can.
-	off    *valve
+	off    *brokerswitch.Switch
 	broker transport.Broker
 	// gate is nil at the connector of a seller: this cluster buys there, and nobody borrows from it there.
 	gate     *provider.Gate
@@ -74,7 +75,7 @@ func (f *feed) wake() {
 
 // enable lets it be dealt with, or not.
 func (f *feed) enable(is bool) {
-	if f.off.set(is) {
+	if f.off.Set(is) {
 		f.wake()
 	}
 }
@@ -85,7 +86,7 @@ func (f *feed) name() string { return route.BrokerName(f.via) }
 // connected says that its watch is open.
 func (f *feed) connected() bool {
 	is, _ := f.link.state()
-	return is && !f.off.closed()
+	return is && !f.off.IsOff()
 }
 
 // said is what it says of a reservation, nil if nothing.
@@ -261,7 +262,7 @@ func (f *feeds) forgot(ours *market.Reservation) bool {
 // brokers are those that were joined and are enabled, in the order in which they are asked.
 func (f *feeds) brokers() (out []*feed) {
 	for _, one := range f.open() {
-		if route.IsBroker(one.via) && !one.off.closed() {
+		if route.IsBroker(one.via) && !one.off.IsOff() {
 			out = append(out, one)
 		}
 	}

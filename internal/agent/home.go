@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/enrollment"
 	"github.com/bourse-dev/bourse/internal/consumer"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/identity"
@@ -30,7 +31,7 @@ type home struct {
 	cluster string
 	// namespace is the agent's.
 	namespace string
-	member    *membership
+	member    *enrollment.Membership
 	policy    *policy
 	ledger    *exchange.Exchange
 	borrower  *consumer.Borrower
@@ -49,7 +50,7 @@ func (h *home) Status(context.Context) (api.AgentStatus, error) {
 	h.link.mu.Lock()
 	defer h.link.mu.Unlock()
 	s := api.AgentStatus{
-		Cluster: h.cluster, Fingerprint: h.member.key.Public().Fingerprint().String(), Broker: h.broker,
+		Cluster: h.cluster, Fingerprint: h.member.Key().Public().Fingerprint().String(), Broker: h.broker,
 		Connected: h.link.err == nil && !h.link.last.IsZero(), LastHeard: metav1.NewTime(h.link.last), Sharing: h.policy.current.Load() != nil,
 	}
 	if h.link.err != nil {
@@ -319,7 +320,7 @@ func (h *home) edit(ctx context.Context, write func() error) (err error) {
 
 // RotateKey answers before the agent starts again.
 func (h *home) RotateKey(ctx context.Context, r api.KeyRotation) (api.KeyRotated, error) {
-	to, err := h.member.rotate(ctx, r.From)
+	to, err := h.member.Rotate(ctx, r.From)
 	return api.KeyRotated{Fingerprint: to}, err
 }
 

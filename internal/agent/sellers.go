@@ -42,6 +42,10 @@ type seller struct {
 	asked time.Time // when somebody last wanted to buy there
 }
 
+// Bounds on what the agent reads of the lists of connectors, in bytes: of one, which has what one seller offers, and of all that are
+// asked at the same time. Decoded, a list takes at most about twice as much memory.
+const maxConnectorList, maxConnectorLists = 8 << 20, 32 << 20
+
 const (
 	// lookAtSellers is how often it is looked whom to deal with directly.
 	lookAtSellers = 2 * time.Second

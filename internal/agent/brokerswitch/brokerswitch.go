@@ -1,4 +1,7 @@
-package agent
+// Package brokerswitch switches the calls to one broker off and on. An admin disables a broker, for
+// example with `bourse brokers disable`. While its [Switch] is off, the broker is like one that cannot
+// be reached.
+package brokerswitch
 
 import (
 	"context"
@@ -9,82 +12,97 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// valve is between this cluster and one broker: closed, the broker is as if it were away, because people said so. A nil one is open.
-type valve struct {
-	next http.RoundTripper
-	name string
+// Switch is an http.RoundTripper that passes calls on while it is on. A nil Switch is always on.
+type Switch struct {
+	broker string
+	next   http.RoundTripper
 
 	mu   sync.Mutex
-	open context.Context // of the calls that are under way; nil: closed
+	on   context.Context // ends the calls that are under way; nil: the switch is off
 	stop context.CancelFunc
 }
 
-func newValve(name string, next http.RoundTripper) *valve {
-	v := &valve{next: next, name: name}
-	v.set(true)
-	return v
+// New returns a switch that is on, for the broker of a name.
+func New(broker string, next http.RoundTripper) *Switch {
+	s := &Switch{broker: broker, next: next}
+	s.Set(true)
+	return s
 }
 
-// set opens or closes it, and says whether that is news. To close it ends what is under way.
-func (v *valve) set(open bool) (news bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+// Set switches it on or off, and reports whether that is a change. Switching off ends all calls that are
+// under way.
+func (s *Switch) Set(on bool) (changed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	switch {
-	case open && v.open == nil:
-		v.open, v.stop = context.WithCancel(context.Background())
-	case !open && v.open != nil:
-		v.stop()
-		v.open = nil
+	case on && s.on == nil:
+		s.on, s.stop = context.WithCancel(context.Background())
+	case !on && s.on != nil:
+		s.stop()
+		s.on = nil
 	default:
 		return false
 	}
 	return true
 }
 
-func (v *valve) closed() bool {
-	if v == nil {
+// IsOff reports whether it is off.
+func (s *Switch) IsOff() bool {
+	if s == nil {
 		return false
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.open == nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.on == nil
+}
+
+// CheckOn returns an error while it is off. Errors: Unavailable.
+func (s *Switch) CheckOn() error {
+	if s.IsOff() {
+		return s.refusal()
+	}
+	return nil
+}
+
+func (s *Switch) refusal() error {
+	return api.Errorf(api.CodeUnavailable, "broker %s is disabled here", s.broker).Fix("bourse brokers enable %s", s.broker)
 }
 
 // RoundTrip implements http.RoundTripper.
-func (v *valve) RoundTrip(r *http.Request) (*http.Response, error) {
-	v.mu.Lock()
-	open := v.open
-	v.mu.Unlock()
-	if open == nil {
-		return nil, api.Errorf(api.CodeUnavailable, "broker %s is disabled here", v.name).Fix("bourse brokers enable %s", v.name)
+func (s *Switch) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.mu.Lock()
+	on := s.on
+	s.mu.Unlock()
+	if on == nil {
+		return nil, s.refusal()
 	}
 	ctx, cancel := context.WithCancel(r.Context())
-	forget := context.AfterFunc(open, cancel)
-	done := sync.OnceFunc(func() { forget(); cancel() })
-	answer, err := v.next.RoundTrip(r.WithContext(ctx))
+	stop := context.AfterFunc(on, cancel)
+	release := sync.OnceFunc(func() { stop(); cancel() })
+	answer, err := s.next.RoundTrip(r.WithContext(ctx))
 	if err != nil {
-		done()
+		release()
 		return nil, err
 	}
-	answer.Body = body{answer.Body, done}
+	answer.Body = body{answer.Body, release}
 	return answer, nil
 }
 
-// body tells when it is closed.
+// body is the body of an answer, whose call ends when it is closed.
 type body struct {
 	io.ReadCloser
-	done func()
+	release func()
 }
 
 // Close implements io.Closer.
 func (b body) Close() error {
-	defer b.done()
+	defer b.release()
 	return b.ReadCloser.Close()
 }
 
-// CloseIdleConnections is for http.Client, which looks for it.
-func (v *valve) CloseIdleConnections() {
-	if c, ok := v.next.(interface{ CloseIdleConnections() }); ok {
+// CloseIdleConnections implements the interface that http.Client looks for.
+func (s *Switch) CloseIdleConnections() {
+	if c, ok := s.next.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}
 }

@@ -1,4 +1,4 @@
-package agent
+package enrollment
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/internal/market"
@@ -18,34 +19,34 @@ const (
 	liqoClusterKey = "CLUSTER_ID"
 )
 
-// clusterID finds the name of this cluster: the flag's, else Liqo's, for which it waits; without Liqo
-// the UID of the kube-system namespace, which lives as long as the cluster.
-func clusterID(ctx context.Context, c client.Reader, o *Options, log *slog.Logger) (string, error) {
-	if o.ClusterID != "" {
-		return o.ClusterID, market.ValidCluster("--cluster-id", o.ClusterID)
-	}
-	if o.WithoutLiqo {
+// lookAgain is how often FindCluster looks for Liqo's cluster ID.
+const lookAgain = 5 * time.Second
+
+// FindCluster returns the ID of this cluster: Liqo's, for which it waits, or without Liqo (an empty
+// namespace) the UID of the namespace kube-system, which lives as long as the cluster.
+func FindCluster(ctx context.Context, c client.Reader, liqoNamespace string, now clock.Clock, log *slog.Logger) (string, error) {
+	if liqoNamespace == "" {
 		var ns corev1.Namespace
 		if err := c.Get(ctx, client.ObjectKey{Name: "kube-system"}, &ns); err != nil {
 			return "", err
 		}
 		return string(ns.UID), nil
 	}
-	for said := false; ; said = true {
+	for logged := false; ; logged = true {
 		var m corev1.ConfigMap
-		err := c.Get(ctx, client.ObjectKey{Namespace: o.LiqoNamespace, Name: liqoClusterID}, &m)
-		if err == nil && m.Data[liqoClusterKey] != "" {
-			return m.Data[liqoClusterKey], market.ValidCluster(liqoClusterID, m.Data[liqoClusterKey])
+		err := c.Get(ctx, client.ObjectKey{Namespace: liqoNamespace, Name: liqoClusterID}, &m)
+		if id := m.Data[liqoClusterKey]; err == nil && id != "" {
+			return id, market.ValidCluster(liqoClusterID, id)
 		}
 		if err != nil && !apierrors.IsNotFound(err) {
 			return "", err
 		}
-		if !said {
+		if !logged {
 			log.Warn("waiting for Liqo's cluster ID; if this cluster has no Liqo, say --cluster-id or --without-liqo",
-				"namespace", o.LiqoNamespace, "configmap", liqoClusterID)
+				"namespace", liqoNamespace, "configmap", liqoClusterID)
 		}
 		select {
-		case <-time.After(5 * time.Second):
+		case <-now.After(lookAgain):
 		case <-ctx.Done():
 			return "", ctx.Err()
 		}

@@ -1,75 +1,100 @@
-package agent
+// Package enrollment makes a cluster a member of a broker and keeps it one. It finds the cluster's ID,
+// joins with a token, renews the certificate, and rotates the cluster's key.
+//
+// Start at [New]: it loads the identity that the cluster keeps, or joins to get one. [Membership.Run]
+// renews the certificate until the context ends. After [Membership.Rotate] it returns [ErrRotated], and
+// the agent starts again with the new key, so that no part of it goes on with the old one.
+//
+// A cluster has one key. It may be a member of several brokers, with a certificate for each:
+// [Membership.StoreFor] keeps them beside the identity at the main broker.
+package enrollment
 
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
+	"crypto/x509"
 	"errors"
 	"log/slog"
-	mathrand "math/rand/v2"
 	"net/http"
-	"net/url"
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+	"k8s.io/utils/clock"
+
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/agent/brokerswitch"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
-	"github.com/bourse-dev/bourse/internal/identity/join"
 	"github.com/bourse-dev/bourse/internal/identity/store"
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
-	"github.com/bourse-dev/bourse/internal/market"
 	objects "github.com/bourse-dev/bourse/internal/transport/kubernetes"
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// Bounds on what the agent reads of one list, in bytes: of a broker's, which may have all that this cluster has, and of a connector's, which has
-// what one seller offers. Decoded, a list takes at most about twice as much.
-// maxConnectorLists is for all connectors together that are asked at the same time.
-const maxList, maxConnectorList, maxConnectorLists = 48 << 20, 8 << 20, 32 << 20
+// maxList bounds what the agent reads of one list of a broker, in bytes: the broker may list all that this
+// cluster has. Decoded, a list takes at most about twice as much memory.
+const maxList = 48 << 20
 
-// membership is who this cluster is to its broker and to its peers.
-type membership struct {
-	cluster string
-	key     *clusterkey.Key
-	// rotations lead from the keys that the cluster had to key.
-	rotations []string
-	// rotated tells that the store holds a newer key.
-	rotated chan struct{}
-	tls     *tlsid.Client
-	objects *objects.Access // instead of tls
-	http    *http.Client
-	valve   *valve
-	broker  *client.Client
-	url     string
-	store   store.Store
-	log     *slog.Logger
-	// refused tells that the broker refused the certificate: it has ended before its time.
-	refused chan struct{}
-
-	changing sync.Mutex // of what is in the store
+// Options say which cluster enrolls where, and how.
+type Options struct {
+	// Cluster is the ID of this cluster.
+	Cluster string
+	// Broker is the name of the broker in errors. Default api.MainBroker.
+	Broker string
+	// Store keeps the identity. The other fields are needed once, while it is empty.
+	Store store.Store
+	// Token is a join token. BrokerURL overrides the URL that it names.
+	Token, BrokerURL string
+	// CertDir holds tls.crt, tls.key and ca.crt of a CA that is not the broker's. Then there is no token.
+	CertDir string
+	// Objects reach the broker through objects of its cluster instead of its REST API.
+	Objects *objects.Access
+	// Clock is the machine's by default.
+	Clock clock.WithDelayedExecution
+	Log   *slog.Logger
 }
 
-// enter loads the cluster's identity, or joins with the token to get one. A token is not
-// looked at once there is an identity. Where certificates are provided, there is nothing to join: the
-// cluster only makes its key, and waits for approval at its first call.
-func enter(ctx context.Context, cluster string, o Options, log *slog.Logger) (*membership, error) {
-	id, err := o.Identity.Load(ctx)
+// Membership is this cluster as a member of one broker.
+type Membership struct {
+	Options
+	key       *clusterkey.Key
+	rotations []string      // lead from the keys that the cluster had to key
+	tls       *tlsid.Client // nil where the broker is reached through objects
+	http      *http.Client
+	calls     *brokerswitch.Switch
+	client    *client.Client
+	url       string
+	refused   chan struct{} // the broker refused the certificate, which has ended before its time
+	rotated   chan struct{} // the store holds a newer key
+
+	storing sync.Mutex // held while the stored identity changes
+}
+
+// New loads the cluster's identity, or joins with the token to get one. It ignores the token once there is
+// an identity. With a provided certificate, or through objects, there is nothing to join: the cluster makes
+// its key, and waits for approval at its first call. New blocks until the broker answers a join.
+// Errors: Unauthenticated without an identity and a token; Invalid with the flag; those of the broker.
+func New(ctx context.Context, o Options) (*Membership, error) {
+	o.Broker = cmp.Or(o.Broker, api.MainBroker)
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	id, err := o.Store.Load(ctx)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return nil, err
 	}
-	m := &membership{cluster: cluster, store: o.Identity, log: log, rotated: make(chan struct{}, 1), refused: make(chan struct{}, 1)}
+	m := &Membership{Options: o, rotated: make(chan struct{}, 1), refused: make(chan struct{}, 1)}
 	switch {
 	case o.Objects != nil:
-		m.objects = o.Objects
-		err = m.keys(ctx, o.Objects.Config.Host, o, &id)
+		err = m.ensureKeys(ctx, o.Objects.Config.Host, &id)
 	case o.CertDir != "":
-		err = m.provided(ctx, o, &id)
+		err = m.useProvided(ctx, &id)
 	case len(id.CertPEM) > 0:
-		m.tls, err = tlsid.NewClient(id.TLSKeyPEM, id.CertPEM, id.CAPEM, time.Now)
-	case o.Join != "":
-		if err = joinWith(ctx, cluster, o.Join, o.BrokerURL, &id, o.Identity, log); err == nil {
-			m.tls, err = tlsid.NewClient(id.TLSKeyPEM, id.CertPEM, id.CAPEM, time.Now)
+		m.tls, err = tlsid.NewClient(id.TLSKeyPEM, id.CertPEM, id.CAPEM, o.Clock.Now)
+	case o.Token != "":
+		if err = m.join(ctx, &id); err == nil {
+			m.tls, err = tlsid.NewClient(id.TLSKeyPEM, id.CertPEM, id.CAPEM, o.Clock.Now)
 		}
 	default:
 		err = api.Errorf(api.CodeUnauthenticated, "this cluster has not joined a broker yet").
@@ -82,232 +107,79 @@ func enter(ctx context.Context, cluster string, o Options, log *slog.Logger) (*m
 		return nil, err
 	}
 	m.rotations = id.Rotations
-	m.url = id.BrokerURL
-	if o.BrokerURL != "" {
-		m.url = o.BrokerURL
+	m.url = cmp.Or(o.BrokerURL, id.BrokerURL)
+	transport, err := m.openTransport(ctx)
+	if err != nil {
+		return nil, err
 	}
-	var way http.RoundTripper
-	if o.Objects != nil {
-		m.url = o.Objects.Config.Host // whatever broker it was that the cluster joined by REST before
-		if way, err = objects.Open(ctx, cluster, o.Objects, log); err != nil {
-			return nil, err
-		}
-	} else {
-		way = &http.Transport{TLSClientConfig: m.tls.Config(), MaxIdleConnsPerHost: 16, IdleConnTimeout: 90 * time.Second}
-	}
-	m.valve = newValve(cmp.Or(o.brokerName, api.MainBroker), noticing{way, m.refused})
-	m.http = &http.Client{Transport: m.valve}
-	m.broker = client.New(m.url, m.http).WithLists(maxList)
+	m.calls = brokerswitch.New(o.Broker, refusalNotifier{transport, m.refused})
+	m.http = &http.Client{Transport: m.calls}
+	m.client = client.New(m.url, m.http).WithLists(maxList)
 	return m, nil
 }
 
-// provided takes the certificate that the admin put into a folder, and makes the cluster's key.
-func (m *membership) provided(ctx context.Context, o Options, id *store.Identity) (err error) {
-	if o.BrokerURL == "" {
-		return api.Invalid("--broker-url", "is empty").Fix("with --broker-cert-path, say where the broker is: --broker-url https://HOST:PORT")
+// openTransport opens the way to the broker: through objects of its cluster, or by TLS.
+func (m *Membership) openTransport(ctx context.Context) (http.RoundTripper, error) {
+	if m.Objects != nil {
+		m.url = m.Objects.Config.Host // not the URL of the REST API by which the cluster may have joined before
+		return objects.Open(ctx, m.Cluster, m.Objects, m.Log)
 	}
-	if m.tls, err = tlsid.OpenClient(o.CertDir, time.Now, m.log); err != nil {
-		return err
-	}
-	return m.keys(ctx, o.BrokerURL, o, id)
+	return &http.Transport{TLSClientConfig: m.tls.Config(), MaxIdleConnsPerHost: 16, IdleConnTimeout: 90 * time.Second}, nil
 }
 
-// keys makes the cluster's keys, where there is nothing to join.
-func (m *membership) keys(ctx context.Context, broker string, o Options, id *store.Identity) error {
-	if len(id.ClusterKeyPEM) > 0 {
-		return nil
-	}
-	return makeKeys(ctx, broker, id, o.Identity)
+// Run renews the certificate until ctx ends. Errors: ErrRotated once the cluster has a newer key.
+func (m *Membership) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return m.renew(ctx) })
+	group.Go(func() error { return m.awaitRotation(ctx) })
+	return group.Wait()
 }
 
-// joinWith makes the cluster's keys, keeps them, and then asks the broker, as often as it takes: the same
-// keys may ask again with a spent token when an answer was lost.
-func joinWith(ctx context.Context, cluster, text, broker string, id *store.Identity, s store.Store, log *slog.Logger) error {
-	token, err := join.ParseToken(text)
+// Key returns the cluster's key.
+func (m *Membership) Key() *clusterkey.Key { return m.key }
+
+// Rotations returns the signed documents that lead from the keys that the cluster had to Key.
+func (m *Membership) Rotations() []string { return m.rotations }
+
+// Former returns the fingerprints of the keys that the cluster had.
+func (m *Membership) Former() []string {
+	return fingerprints(trust.Former(m.Cluster, m.key.Public(), m.rotations))
+}
+
+// URL returns where the broker is.
+func (m *Membership) URL() string { return m.url }
+
+// Client returns the client of the broker.
+func (m *Membership) Client() *client.Client { return m.client }
+
+// Switch returns the switch of all calls to the broker.
+func (m *Membership) Switch() *brokerswitch.Switch { return m.calls }
+
+// Certificate returns the certificate that the broker sees. There is none where TokenEnds reports a token.
+func (m *Membership) Certificate() (*x509.Certificate, error) { return m.tls.Certificate() }
+
+// TokenEnds returns when the token for the broker's cluster ends; zero: never. used is false where the
+// broker is not reached through objects.
+func (m *Membership) TokenEnds() (ends time.Time, used bool) {
+	if m.Objects == nil {
+		return time.Time{}, false
+	}
+	return m.Objects.Ends(), true
+}
+
+// CloseIdleConnections closes the connections to the broker that no call uses.
+func (m *Membership) CloseIdleConnections() { m.http.CloseIdleConnections() }
+
+// changeStored changes the stored identity, all of it or nothing.
+func (m *Membership) changeStored(ctx context.Context, change func(*store.Identity) error) error {
+	m.storing.Lock()
+	defer m.storing.Unlock()
+	id, err := m.Store.Load(ctx)
 	if err != nil {
 		return err
 	}
-	if broker == "" {
-		broker = token.BrokerURL
-	}
-	if err := makeKeys(ctx, broker, id, s); err != nil {
+	if err := change(&id); err != nil {
 		return err
 	}
-	key, err := clusterkey.ParsePEM(id.ClusterKeyPEM)
-	if err != nil {
-		return err
-	}
-	csr, err := tlsid.NewCSR(id.TLSKeyPEM)
-	if err != nil {
-		return err
-	}
-	at, err := url.Parse(broker)
-	if err != nil {
-		return err
-	}
-	c := client.New(broker, &http.Client{Transport: &http.Transport{
-		TLSClientConfig: tlsid.JoinConfig(at.Hostname(), token.Pin, time.Now), DisableKeepAlives: true,
-	}})
-	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
-		submission, err := join.Submit(token, key, join.Request{Protocol: api.Protocol, Cluster: cluster, CSR: csr, Time: time.Now().UTC()})
-		if err != nil {
-			return err
-		}
-		answer, err := c.Join(ctx, submission)
-		if err == nil {
-			id.CertPEM, id.CAPEM = []byte(answer.Certificate), []byte(answer.CA)
-			log.Info("joined", "broker", broker, "fingerprint", key.Public().Fingerprint(), "state", answer.State)
-			return s.Save(ctx, id)
-		}
-		if code := api.CodeOf(err); code != api.CodeUnavailable && code != api.CodeTooManyRequests {
-			return err
-		}
-		again := wait/2 + mathrand.N(wait) // clusters that were refused at the same time do not come back at the same time
-		log.Warn("the broker cannot be joined now", "error", err, "again in", again)
-		select {
-		case <-time.After(again):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-func makeKeys(ctx context.Context, broker string, id *store.Identity, s store.Store) error {
-	id.BrokerURL = broker
-	if len(id.ClusterKeyPEM) == 0 {
-		key, err := clusterkey.New(rand.Reader)
-		if err != nil {
-			return err
-		}
-		if id.ClusterKeyPEM, err = key.PEM(); err != nil {
-			return err
-		}
-	}
-	if len(id.TLSKeyPEM) == 0 {
-		var err error
-		if id.TLSKeyPEM, err = tlsid.NewKey(); err != nil {
-			return err
-		}
-	}
-	return s.Save(ctx, id)
-}
-
-// noticing carries calls and tells when one was refused because of the certificate.
-type noticing struct {
-	http.RoundTripper
-	refused chan<- struct{}
-}
-
-// RoundTrip implements http.RoundTripper.
-func (n noticing) RoundTrip(r *http.Request) (*http.Response, error) {
-	answer, err := n.RoundTripper.RoundTrip(r)
-	if err == nil && answer.StatusCode == http.StatusUnauthorized {
-		select {
-		case n.refused <- struct{}{}:
-		default:
-		}
-	}
-	return answer, err
-}
-
-// CloseIdleConnections is for http.Client, which looks for it.
-func (n noticing) CloseIdleConnections() {
-	if c, ok := n.RoundTripper.(interface{ CloseIdleConnections() }); ok {
-		c.CloseIdleConnections()
-	}
-}
-
-// renew renews the certificate at half of its life, when the broker refuses it, and at once where the cluster has rotated its key
-// since it was issued, until ctx ends. One that was provided is its provider's to renew.
-func (m *membership) renew(ctx context.Context, o Options) error {
-	if o.CertDir != "" || o.Objects != nil {
-		return nil
-	}
-	rotated := m.lastRotation() // looked at once: the clocks of cluster and broker may differ
-	for {
-		certificate, err := m.tls.Certificate()
-		if err != nil {
-			return err
-		}
-		wait := max(time.Until(tlsid.RenewAt(certificate, m.cluster)), time.Minute)
-		if rotated.After(tlsid.IssuedAt(certificate)) { // the stolen key's certificates end by it
-			wait, rotated = 0, time.Time{}
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(wait):
-		case <-m.refused:
-			m.log.Warn("the broker refused the certificate: renewing it")
-		}
-		if err := m.renewOnce(ctx); err != nil && ctx.Err() == nil {
-			m.log.Warn("the certificate was not renewed, will try again", "error", err, "expires", certificate.NotAfter)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(market.RenewEvery + mathrand.N(market.RenewEvery)): // not all that were refused at the same time
-		}
-	}
-}
-
-// renewOnce renews the certificate by the cluster key. It shows none: the one that it has may have ended.
-func (m *membership) renewOnce(ctx context.Context) error {
-	if m.valve.closed() {
-		return api.Errorf(api.CodeUnavailable, "broker %s is disabled here", m.valve.name).Fix("bourse brokers enable %s", m.valve.name)
-	}
-	federation, err := m.tls.Federation()
-	if err != nil {
-		return err
-	}
-	key, err := tlsid.NewKey()
-	if err != nil {
-		return err
-	}
-	csr, err := tlsid.NewCSR(key)
-	if err != nil {
-		return err
-	}
-	renewal, err := join.Renew(m.key, m.rotations, join.RenewalRequest{Protocol: api.Protocol, Federation: federation, Cluster: m.cluster, CSR: csr, Time: time.Now()})
-	if err != nil {
-		return err
-	}
-	answer, err := client.New(m.url, &http.Client{Transport: &http.Transport{
-		TLSClientConfig: m.tls.AnonymousConfig(), DisableKeepAlives: true, TLSHandshakeTimeout: 10 * time.Second,
-	}}).Renew(ctx, renewal)
-	if err != nil {
-		return err
-	}
-	certificate := []byte(answer.Certificate)
-	if err := m.tls.Replace(key, certificate); err != nil { // before it is stored: the former one ends, whether that works or not
-		return err
-	}
-	m.http.CloseIdleConnections()                                          // so that the next call shows the new one
-	time.AfterFunc(market.CertificateGrace/2, m.http.CloseIdleConnections) // those of calls that were under way
-	return m.change(ctx, func(id *store.Identity) error {
-		id.TLSKeyPEM, id.CertPEM = key, certificate
-		return nil
-	})
-}
-
-// lastRotation is when the cluster's key was made the successor of another one, by this cluster's clock; zero: it never was.
-func (m *membership) lastRotation() time.Time {
-	if len(m.rotations) == 0 {
-		return time.Time{}
-	}
-	return trust.Rotated(m.rotations[len(m.rotations)-1])
-}
-
-// change changes what is kept of this cluster's identity, all of it or nothing.
-func (m *membership) change(ctx context.Context, do func(*store.Identity) error) error {
-	m.changing.Lock()
-	defer m.changing.Unlock()
-	id, err := m.store.Load(ctx)
-	if err != nil {
-		return err
-	}
-	if err := do(&id); err != nil {
-		return err
-	}
-	return m.store.Save(ctx, &id)
+	return m.Store.Save(ctx, &id)
 }

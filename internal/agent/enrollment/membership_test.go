@@ -1,4 +1,4 @@
-package agent
+package enrollment
 
 import (
 	"bytes"
@@ -16,8 +16,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// A cluster joins once, renews its certificate with a new key, shows the new one at its next call, and comes back with
-// it, also when it is started with the spent token.
+// A cluster joins once. It renews its certificate with a new key and uses it from the next call on, also after
+// a start with the spent token.
 func TestRenewal(t *testing.T) {
 	f := servertest.Start(t, servertest.Options{})
 	ctx, log := t.Context(), slog.New(slog.NewTextHandler(io.Discard, nil))
@@ -25,35 +25,35 @@ func TestRenewal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Join: token.Token, BrokerURL: f.URL, Identity: store.InDir(t.TempDir())}
-	m, err := enter(ctx, "rome", o, log)
+	o := Options{Cluster: "rome", Token: token.Token, BrokerURL: f.URL, Store: store.InDir(t.TempDir()), Log: log}
+	m, err := New(ctx, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer m.http.CloseIdleConnections()
-	if _, err := m.broker.Reservations(ctx); err != nil {
+	defer m.CloseIdleConnections()
+	if _, err := m.Client().Reservations(ctx); err != nil {
 		t.Fatal(err)
 	}
-	first, err := m.tls.Certificate()
+	first, err := m.Certificate()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := m.renewOnce(ctx); err != nil {
 		t.Fatal(err)
 	}
-	second, err := m.tls.Certificate()
+	second, err := m.Certificate()
 	if err != nil || second.SerialNumber.Cmp(first.SerialNumber) == 0 || bytes.Equal(second.RawSubjectPublicKeyInfo, first.RawSubjectPublicKeyInfo) {
 		t.Errorf("renewed to the same certificate or key, %v", err)
 	}
-	if _, err := m.broker.Reservations(ctx); err != nil {
+	if _, err := m.Client().Reservations(ctx); err != nil {
 		t.Errorf("with the new certificate: %v", err)
 	}
-	again, err := enter(ctx, "rome", o, log)
+	again, err := New(ctx, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer again.http.CloseIdleConnections()
-	if kept, err := again.tls.Certificate(); err != nil || !bytes.Equal(kept.Raw, second.Raw) {
+	defer again.CloseIdleConnections()
+	if kept, err := again.Certificate(); err != nil || !bytes.Equal(kept.Raw, second.Raw) {
 		t.Errorf("it comes back with another certificate, %v", err)
 	}
 	if again.key.Public() != m.key.Public() {
@@ -67,7 +67,7 @@ func TestRenewal(t *testing.T) {
 	if err := again.renewOnce(ctx); err == nil {
 		t.Error("a revoked member renews its certificate")
 	}
-	if _, err := enter(ctx, "oslo", Options{Identity: store.InDir(t.TempDir())}, log); api.CodeOf(err) != api.CodeUnauthenticated {
+	if _, err := New(ctx, Options{Cluster: "oslo", Store: store.InDir(t.TempDir()), Log: log}); api.CodeOf(err) != api.CodeUnauthenticated {
 		t.Errorf("without a token: %v", err)
 	}
 }
@@ -80,21 +80,21 @@ func TestACertificateThatTheOperatorEnded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := enter(ctx, "rome", Options{Join: token.Token, BrokerURL: f.URL, Identity: store.InDir(t.TempDir())}, slog.New(slog.DiscardHandler))
+	m, err := New(ctx, Options{Cluster: "rome", Token: token.Token, BrokerURL: f.URL, Store: store.InDir(t.TempDir()), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer m.http.CloseIdleConnections()
+	defer m.CloseIdleConnections()
 	renewing := make(chan error, 1)
-	go func() { renewing <- m.renew(ctx, Options{}) }()
+	go func() { renewing <- m.Run(ctx) }()
 	if _, err := f.Operator.SetMember(ctx, "rome", "end-certificates"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.broker.Reservations(ctx); api.CodeOf(err) != api.CodeUnauthenticated {
+	if _, err := m.Client().Reservations(ctx); api.CodeOf(err) != api.CodeUnauthenticated {
 		t.Errorf("with the ended certificate: %v", err)
 	}
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if _, err = m.broker.Reservations(ctx); err == nil {
+		if _, err = m.Client().Reservations(ctx); err == nil {
 			break
 		}
 		if time.Now().After(end) {
@@ -117,26 +117,26 @@ func TestARotatedKeyRenewsAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept := &fragile{Store: store.InDir(t.TempDir())}
-	o := Options{Join: token.Token, BrokerURL: f.URL, Identity: kept}
-	first, err := enter(ctx, "rome", o, slog.New(slog.DiscardHandler))
+	o := Options{Cluster: "rome", Token: token.Token, BrokerURL: f.URL, Store: kept, Log: slog.New(slog.DiscardHandler)}
+	first, err := New(ctx, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer first.http.CloseIdleConnections()
+	defer first.CloseIdleConnections()
 	next := transporttest.NewParty(t, "rome").Key
 	word, err := trust.Rotate(first.key, next.Public(), "rome", time.Now().Add(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := enter(ctx, "rome", o, slog.New(slog.DiscardHandler))
+	m, err := New(ctx, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer m.http.CloseIdleConnections()
+	defer m.CloseIdleConnections()
 	m.key, m.rotations = next, []string{word}
 	kept.before = errors.New("the API server is away")
 	renewing := make(chan error, 1)
-	go func() { renewing <- m.renew(ctx, Options{}) }()
+	go func() { renewing <- m.Run(ctx) }()
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		if known := f.Exchange.View().Listing("rome").Member; known.Key == next.Public().String() {
 			break
@@ -146,14 +146,14 @@ func TestARotatedKeyRenewsAtOnce(t *testing.T) {
 		}
 	}
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if _, err = m.broker.Reservations(ctx); err == nil {
+		if _, err = m.Client().Reservations(ctx); err == nil {
 			break
 		}
 		if time.Now().After(end) {
 			t.Fatalf("with the certificate that it got: %v", err)
 		}
 	}
-	if _, err := first.broker.Reservations(ctx); api.CodeOf(err) != api.CodeUnauthenticated {
+	if _, err := first.Client().Reservations(ctx); api.CodeOf(err) != api.CodeUnauthenticated {
 		t.Errorf("with the former certificate: %v", err)
 	}
 	cancel()

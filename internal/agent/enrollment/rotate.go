@@ -1,11 +1,10 @@
-package agent
+package enrollment
 
 import (
 	"context"
 	"crypto/rand"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
@@ -14,24 +13,25 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// errRotated ends an agent whose store holds a newer key than it works with: it starts again with that one, so that no part of
-// it can go on with the old.
-var errRotated = errors.New("the cluster has a new key")
+// ErrRotated says that the store holds a newer key than the one that the agent works with. The agent starts
+// again with the newer key.
+var ErrRotated = errors.New("the cluster has a new key")
 
-// rotate makes the key that succeeds the one of fingerprint from, and keeps it together with the old key's word for it, in one
-// step: before it nothing has happened, after it whatever starts has the new key and can show why. It returns the fingerprint
-// of the key that is kept then. The answer to a repeat is the same.
-// Errors: Conflict when from is not, and was not, a key of this cluster, or when another agent changed the store.
-func (m *membership) rotate(ctx context.Context, from string) (to string, err error) {
-	err = m.change(ctx, func(id *store.Identity) error {
+// Rotate makes the key that succeeds the one of fingerprint from. It stores the key, together with the
+// document by which the old key names its successor, in one step. It returns the fingerprint of the stored
+// key; a repeated call returns the same.
+// Errors: Conflict when from is not, and was not, a key of this cluster, or when another agent changed the
+// store.
+func (m *Membership) Rotate(ctx context.Context, from string) (to string, err error) {
+	err = m.changeStored(ctx, func(id *store.Identity) error {
 		old, err := clusterkey.ParsePEM(id.ClusterKeyPEM)
 		if err != nil {
 			return err
 		}
 		switch kept := old.Public().Fingerprint().String(); {
-		case kept != from && slices.Contains(fingerprints(trust.Former(m.cluster, old.Public(), id.Rotations)), from):
+		case kept != from && slices.Contains(fingerprints(trust.Former(m.Cluster, old.Public(), id.Rotations)), from):
 			to = kept
-			return errRotated // before: there is nothing to save
+			return ErrRotated // already: there is nothing to save
 		case kept != from:
 			return api.Errorf(api.CodeConflict, "this cluster has the key %s, not %.80s", kept, from).Fix("see: bourse agent fingerprint")
 		}
@@ -39,7 +39,7 @@ func (m *membership) rotate(ctx context.Context, from string) (to string, err er
 		if err != nil {
 			return err
 		}
-		document, err := trust.Rotate(old, next.Public(), m.cluster, time.Now())
+		document, err := trust.Rotate(old, next.Public(), m.Cluster, m.Clock.Now())
 		if err != nil {
 			return err
 		}
@@ -54,32 +54,27 @@ func (m *membership) rotate(ctx context.Context, from string) (to string, err er
 	switch {
 	case errors.Is(err, store.ErrConflict):
 		return "", api.Errorf(api.CodeConflict, "%s", err).Fix("try again")
-	case err != nil && !errors.Is(err, errRotated):
+	case err != nil && !errors.Is(err, ErrRotated):
 		return "", err
 	}
 	if to != m.key.Public().Fingerprint().String() {
-		m.log.Info("the cluster has a new key: starting again with it", "from", from, "to", to)
+		m.Log.Info("the cluster has a new key: starting again with it", "from", from, "to", to)
 		select {
 		case m.rotated <- struct{}{}:
-		default: // it has been told
+		default: // Run knows already
 		}
 	}
 	return to, nil
 }
 
-// untilRotated ends with errRotated once there is a newer key.
-func (m *membership) untilRotated(ctx context.Context) error {
+// awaitRotation returns ErrRotated once there is a newer key.
+func (m *Membership) awaitRotation(ctx context.Context) error {
 	select {
 	case <-m.rotated:
-		return errRotated
+		return ErrRotated
 	case <-ctx.Done():
 		return nil
 	}
-}
-
-// former are the fingerprints of the keys that the cluster had.
-func (m *membership) former() []string {
-	return fingerprints(trust.Former(m.cluster, m.key.Public(), m.rotations))
 }
 
 func fingerprints(keys []market.Former) (out []string) {

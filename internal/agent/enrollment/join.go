@@ -1,0 +1,110 @@
+package enrollment
+
+import (
+	"context"
+	"crypto/rand"
+	mathrand "math/rand/v2"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
+	"github.com/bourse-dev/bourse/internal/identity/join"
+	"github.com/bourse-dev/bourse/internal/identity/store"
+	"github.com/bourse-dev/bourse/internal/identity/tlsid"
+)
+
+// useProvided loads the certificate that the admin put into a folder, and makes the cluster's key.
+func (m *Membership) useProvided(ctx context.Context, id *store.Identity) (err error) {
+	if m.BrokerURL == "" {
+		return api.Invalid("--broker-url", "is empty").Fix("with --broker-cert-path, say where the broker is: --broker-url https://HOST:PORT")
+	}
+	if m.tls, err = tlsid.OpenClient(m.CertDir, m.Clock.Now, m.Log); err != nil {
+		return err
+	}
+	return m.ensureKeys(ctx, m.BrokerURL, id)
+}
+
+// ensureKeys makes the cluster's keys where there is nothing to join.
+func (m *Membership) ensureKeys(ctx context.Context, broker string, id *store.Identity) error {
+	if len(id.ClusterKeyPEM) > 0 {
+		return nil
+	}
+	return m.makeKeys(ctx, broker, id)
+}
+
+// makeKeys makes the keys that are missing, and stores them.
+func (m *Membership) makeKeys(ctx context.Context, broker string, id *store.Identity) error {
+	id.BrokerURL = broker
+	if len(id.ClusterKeyPEM) == 0 {
+		key, err := clusterkey.New(rand.Reader)
+		if err != nil {
+			return err
+		}
+		if id.ClusterKeyPEM, err = key.PEM(); err != nil {
+			return err
+		}
+	}
+	if len(id.TLSKeyPEM) == 0 {
+		var err error
+		if id.TLSKeyPEM, err = tlsid.NewKey(); err != nil {
+			return err
+		}
+	}
+	return m.Store.Save(ctx, id)
+}
+
+// join makes and stores the cluster's keys, and then asks the broker until it answers. After a lost answer
+// the same keys may ask again with a spent token.
+func (m *Membership) join(ctx context.Context, id *store.Identity) error {
+	token, err := join.ParseToken(m.Token)
+	if err != nil {
+		return err
+	}
+	broker := m.BrokerURL
+	if broker == "" {
+		broker = token.BrokerURL
+	}
+	if err := m.makeKeys(ctx, broker, id); err != nil {
+		return err
+	}
+	key, err := clusterkey.ParsePEM(id.ClusterKeyPEM)
+	if err != nil {
+		return err
+	}
+	csr, err := tlsid.NewCSR(id.TLSKeyPEM)
+	if err != nil {
+		return err
+	}
+	at, err := url.Parse(broker)
+	if err != nil {
+		return err
+	}
+	c := client.New(broker, &http.Client{Transport: &http.Transport{
+		TLSClientConfig: tlsid.JoinConfig(at.Hostname(), token.Pin, m.Clock.Now), DisableKeepAlives: true,
+	}})
+	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
+		submission, err := join.Submit(token, key, join.Request{Protocol: api.Protocol, Cluster: m.Cluster, CSR: csr, Time: m.Clock.Now().UTC()})
+		if err != nil {
+			return err
+		}
+		answer, err := c.Join(ctx, submission)
+		if err == nil {
+			id.CertPEM, id.CAPEM = []byte(answer.Certificate), []byte(answer.CA)
+			m.Log.Info("joined", "broker", broker, "fingerprint", key.Public().Fingerprint(), "state", answer.State)
+			return m.Store.Save(ctx, id)
+		}
+		if code := api.CodeOf(err); code != api.CodeUnavailable && code != api.CodeTooManyRequests {
+			return err
+		}
+		again := wait/2 + mathrand.N(wait) // clusters that were refused together do not return together
+		m.Log.Warn("the broker cannot be joined now", "error", err, "again in", again)
+		select {
+		case <-m.Clock.After(again):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
