@@ -34,6 +34,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/consumer"
 	"github.com/bourse-dev/bourse/internal/contract"
+	"github.com/bourse-dev/bourse/internal/debounce"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/identity/store"
@@ -365,7 +366,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	}
 	direct := &sellers{addresses: addresses, cluster: cluster, key: m.Key(), market: ledger, follow: follow, main: main, log: log, open: map[string]*seller{}}
 	more.introduce = direct.introduce
-	requests := &consumer.Requests{Client: a.mgr.GetClient(), Borrower: direct.borrower, Market: ledger, Cluster: cluster, Events: a.mgr.GetEventRecorder("bourse-agent"), Forgotten: open.forgot, Passing: passing}
+	requests := &consumer.Requests{Client: a.mgr.GetClient(), Borrower: direct.borrower, Market: ledger, Cluster: cluster, Events: a.mgr.GetEventRecorder("bourse-agent"), Forgotten: open.forgot, Passing: debounce.Passing}
 	if here != nil {
 		requests.Volumes = a.mgr.GetAPIReader()
 	}

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/debounce"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/inventory"
 	"github.com/bourse-dev/bourse/internal/liqo/grant"
@@ -37,8 +38,8 @@ type borrow struct {
 	namespaces *offload.Namespaces
 	evictor    *offload.Evictor
 	inventory  *inventory.Inventory
-	looked     map[string]time.Time // when the pods of a loan were last looked at
-	waits      moments[string]      // what each slice waits for
+	looked     map[string]time.Time        // when the pods of a loan were last looked at
+	waits      *debounce.Debouncer[string] // what each slice waits for
 	graces     graces
 	suspended  map[string]suspension // that the provider shows, by provider
 }
@@ -181,8 +182,8 @@ func (b *borrow) ensure(ctx context.Context, provider, slice string, loans, all 
 		return "", err
 	}
 	if standing.Ready {
-		delete(b.waits, slice)
-	} else if b.waits.pass(slice, standing.Message) {
+		b.waits.Forget(slice)
+	} else if b.waits.Passes(slice, standing.Message) {
 		return slice + ": " + standing.Message, nil
 	}
 	b.show(ctx, loans, shown{api.ConditionPeered, true, "Peered", ""},

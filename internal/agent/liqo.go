@@ -18,6 +18,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/peeraddress"
+	"github.com/bourse-dev/bourse/internal/debounce"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/inventory"
 	"github.com/bourse-dev/bourse/internal/liqo"
@@ -75,7 +76,7 @@ func (a *agent) useLiqo(ctx context.Context, here *installed, h *halves, gate *p
 	l.peering, l.suspends = &peering.Provider{Client: c, Access: l.access}, known.suspends
 	p := &peerings{
 		Client: c, cluster: h.cluster, namespace: a.Namespace, market: post.market, letters: post, standings: news, linger: a.Linger, abandon: a.Abandon, log: h.log,
-		poke: make(chan event.GenericEvent, 1024), lend: l, waits: moments[doing]{}, network: net,
+		poke: make(chan event.GenericEvent, 1024), lend: l, waits: debounce.New[doing](nil), network: net,
 		borrow: &borrow{
 			network: net, networks: map[string]network.Standing{},
 			Client: c, cluster: h.cluster, market: post.market, broker: post.broker,
@@ -87,7 +88,7 @@ func (a *agent) useLiqo(ctx context.Context, here *installed, h *halves, gate *p
 			inventory:  inv,
 			looked:     map[string]time.Time{},
 			suspended:  map[string]suspension{},
-			waits:      moments[string]{},
+			waits:      debounce.New[string](nil),
 		},
 	}
 	post.came = func(peer string, role api.PeeringRole) { p.look(ctx, peer, role) }

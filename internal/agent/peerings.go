@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/debounce"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/liqo/network"
 	"github.com/bourse-dev/bourse/internal/liqo/peering"
@@ -36,7 +37,7 @@ type peerings struct {
 	network   *network.Network
 	lend      *lend
 	borrow    *borrow
-	waits     moments[doing]
+	waits     *debounce.Debouncer[doing]
 }
 
 // side is what differs between lending and borrowing.
@@ -67,7 +68,7 @@ type doing struct {
 
 // next is when to look again at a peering that ends, of which no event tells: the longer it has waited, the later.
 func (p *peerings) next(name string, now doing) time.Duration {
-	return min(max(p.waits.last(name, now), quick), soon)
+	return min(max(p.waits.Age(name, now), quick), soon)
 }
 
 func (p *peerings) side(role api.PeeringRole) side {
@@ -196,7 +197,7 @@ func (p *peerings) keep(ctx context.Context, object *api.Peering) (ctrl.Result, 
 			wait = later
 		}
 	}
-	passes := wait == soon && p.waits.pass(object.Name, doing{progress.Step, next.Message, heard})
+	passes := wait == soon && p.waits.Passes(object.Name, doing{progress.Step, next.Message, heard})
 	if progress.Repeat || standing != nil && !standing.Ready {
 		wait = min(wait, awhile)
 	}
@@ -270,7 +271,7 @@ func (p *peerings) leave(ctx context.Context, object *api.Peering) (ctrl.Result,
 		return ctrl.Result{RequeueAfter: p.next(object.Name, doing{step: string(api.PeeringClosing)})}, nil
 	}
 	p.letters.forget(peer, role)
-	delete(p.waits, object.Name)
+	p.waits.Forget(object.Name)
 	return ctrl.Result{}, client.IgnoreNotFound(p.Delete(ctx, object))
 }
 
