@@ -81,9 +81,7 @@ func (h *held) take(r *http.Request, caller string) (ctx context.Context, let fu
 	}
 	mine.users++
 	h.mu.Unlock()
-	wait, cancel := context.WithTimeout(ctx, h.bounds.Patience)
-	defer cancel()
-	if err := mine.calls.Acquire(wait, 1); err != nil {
+	if err := takeTurn(ctx, mine.calls, h.bounds.Patience); err != nil {
 		h.leave(caller, mine)
 		refused("calls")
 		return nil, nil, api.Errorf(api.CodeTooManyRequests, "%s has %d calls in hand", caller, h.bounds.Calls).Fix("wait for answers before calling again")
@@ -97,6 +95,16 @@ func (h *held) take(r *http.Request, caller string) (ctx context.Context, let fu
 		}
 	}
 	return context.WithValue(ctx, inHandKey{}, call), call.let, nil
+}
+
+// takeTurn takes one of what there is, or waits for it with patience. A timer is only made where one has to wait: nearly no call has to.
+func takeTurn(ctx context.Context, of *semaphore.Weighted, patience time.Duration) error {
+	if of.TryAcquire(1) {
+		return nil
+	}
+	wait, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return of.Acquire(wait, 1)
 }
 
 func (h *held) leave(caller string, mine *hands) {
@@ -114,9 +122,7 @@ func (c *inHand) takeLarge(ctx context.Context) error {
 	if c.large || c.over {
 		return nil
 	}
-	wait, cancel := context.WithTimeout(ctx, c.held.bounds.Patience)
-	defer cancel()
-	if err := c.of.large.Acquire(wait, 1); err != nil {
+	if err := takeTurn(ctx, c.of.large, c.held.bounds.Patience); err != nil {
 		refused("large_bodies")
 		return api.Errorf(api.CodeTooManyRequests, "%s has %d large calls in hand: their bodies have more than %d bytes, or do not say how many, or their answers are a whole catalog",
 			c.caller, c.held.bounds.Large, largeBody).Fix("wait for their answers before calling again")
