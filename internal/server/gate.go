@@ -67,7 +67,7 @@ type gate struct {
 	all       int            // connections that have a place
 	callers   map[string]int // how many of them callers have that are known
 	strangers crowds         // the others, by address
-	resting   crowds         // those of known callers on which no call is under way, by caller
+	resting   crowds         // those of known callers, by caller; some of them with a call under way
 	waiting   crowds         // connections that wait for a place, by address
 	later     *time.Timer    // looks after those that wait; nil: none does
 	out       []*guest       // that unlock closes
@@ -86,12 +86,16 @@ type guest struct {
 	address string
 	begun   atomic.Bool // it has sent the headers of a call
 	heard   int         // bytes that came before that
+	// idle is since when no call is under way, in nanoseconds since started; 0: a call is. A busy connection leaves its crowd only when the gate
+	// looks for one that rests: so a call need not lock the gate. aside says that it has left.
+	idle  atomic.Int64
+	aside atomic.Bool
 
 	// Guarded by the gate's lock.
 	caller string // empty: it is a stranger's
 	placed bool
 	gone   bool
-	crowd  *crowd // that it is one of, nil while a known caller's call is under way
+	crowd  *crowd // that it is one of, nil while it is aside
 	link   *list.Element
 	since  time.Time // when it came to its crowd
 }
@@ -220,16 +224,17 @@ func (g *gate) isFree() bool {
 // that has just come it ends a stranger that has not had its time: connections that wait would else take places from each other without end.
 func (g *gate) makeWay(address string, hasCome bool) string {
 	var old *guest
-	reason := "strangers"
+	var reason string
 	most := g.strangers.largest()
-	switch {
-	case most != nil && time.Since(most.oldest().since) > g.bounds.Hurry:
+	if most != nil && time.Since(most.oldest().since) > g.bounds.Hurry {
 		old, reason = most.oldest(), "slow_strangers"
-	case g.strangers.all < g.bounds.Strangers && g.resting.all > 0:
-		old, reason = g.resting.largest().oldest(), "idle_connections"
-	case hasCome && most != nil && most.Len() > g.strangers.of(address):
-		old = most.oldest()
-	default:
+	} else if g.strangers.all < g.bounds.Strangers {
+		old, reason = g.longestIdle(), "idle_connections"
+	}
+	if old == nil && hasCome && most != nil && most.Len() > g.strangers.of(address) {
+		old, reason = most.oldest(), "strangers"
+	}
+	if old == nil {
 		return ""
 	}
 	g.refuse(old, reason)
@@ -305,31 +310,76 @@ func (n *guest) belongs(caller string) bool {
 		return true
 	}
 	if g.callers[caller] >= g.bounds.OfCaller {
-		idle := g.resting.by[caller]
+		idle := g.longestIdleOf(g.resting.by[caller])
 		if idle == nil {
 			return false
 		}
-		g.refuse(idle.oldest(), "idle_connections")
+		g.refuse(idle, "idle_connections")
 	}
 	g.leave(n)
 	n.caller = caller
 	g.callers[caller]++
+	g.resting.add(caller, n)
 	g.fill(n.address)
 	return true
 }
 
+// started is from when connections count how long they rest.
+var started = time.Now()
+
 // rests notes whether a call is under way.
 func (n *guest) rests(idle bool) {
+	if !idle {
+		n.idle.Store(0)
+		return
+	}
+	n.idle.Store(int64(time.Since(started)))
+	if !n.aside.Load() {
+		return
+	}
 	g := n.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	switch {
-	case n.gone || n.caller == "":
-	case idle && n.crowd == nil:
+	if n.aside.Store(false); !n.gone && n.crowd == nil {
 		g.resting.add(n.caller, n)
-	case !idle && n.crowd != nil:
-		g.resting.remove(n)
 	}
+}
+
+// longestIdle is the connection that has rested for longest, of the known caller that has most connections that rest; nil: none rests.
+func (g *gate) longestIdle() *guest {
+	for them := g.resting.largest(); them != nil; them = g.resting.largest() {
+		all := them.Len()
+		if n := g.longestIdleOf(them); them.Len() == all {
+			return n
+		}
+	}
+	return nil
+}
+
+// longestIdleOf is that of one caller's, nil where none rests. Those with a call under way leave the crowd until that is over. A crowd is
+// small: see OfCaller.
+func (g *gate) longestIdleOf(them *crowd) (longest *guest) {
+	if them == nil {
+		return nil
+	}
+	var first int64
+	for e := them.Front(); e != nil; {
+		n := e.Value.(*guest)
+		e = e.Next()
+		since := n.idle.Load()
+		if since == 0 {
+			n.aside.Store(true) // a call that ends from here on sees that
+			if since = n.idle.Load(); since == 0 {
+				g.resting.remove(n)
+				continue
+			}
+			n.aside.Store(false)
+		}
+		if longest == nil || since < first {
+			longest, first = n, since
+		}
+	}
+	return longest
 }
 
 // Close implements net.Conn.

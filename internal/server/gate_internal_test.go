@@ -162,6 +162,26 @@ func TestWhatRestsGivesWay(t *testing.T) {
 	}
 }
 
+// A connection that was looked at while a call was under way rests again after that, and then it can give way.
+func TestABusyConnectionRestsAgain(t *testing.T) {
+	x := newTown(t, Bounds{Connections: 2, Strangers: 1, Hurry: time.Minute, OfCaller: 1})
+	k, n := x.enter("192.0.2.1")
+	n.belongs("rome")
+	if _, other := x.enter("192.0.2.1"); other.belongs("rome") {
+		t.Fatal("a caller whose only connection is busy has another")
+	}
+	n.rests(true)
+	n.rests(false)
+	n.rests(true)
+	_, other := x.enter("192.0.2.2")
+	if !other.belongs("rome") || !isClosed(k) {
+		t.Errorf("the connection that rests again is closed: %v", isClosed(k))
+	}
+	if x.resting.all != 1 || x.callers["rome"] != 1 {
+		t.Errorf("%d rest, rome has %d", x.resting.all, x.callers["rome"])
+	}
+}
+
 // Who waits for too long is closed, and who has a place for too long gives way to who waits.
 func TestWaitingEnds(t *testing.T) {
 	x := newTown(t, Bounds{Connections: 3, Strangers: 2, Hurry: 8 * time.Millisecond})
