@@ -2,7 +2,7 @@ package market
 
 import (
 	"cmp"
-	"slices"
+	"math"
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
@@ -40,16 +40,27 @@ type Certificate struct {
 	Ours bool
 }
 
-// CertificateEnded reports whether a certificate that is valid by its dates is no longer good. A member of which no list of
+// Never is when a certificate ends before its time that does not.
+const Never Time = math.MaxInt64
+
+// CertificateEnds is from when a certificate that is valid by its dates is no longer good: 0 or a time, or [Never]. A member of which no list of
 // keys was kept yet may show the one with which it joined, and any other that was issued in its membership, until it renews.
-func (m *Member) CertificateEnded(c Certificate, now Time) bool {
+func (m *Member) CertificateEnds(c Certificate) (ends Time) {
 	if c.Ours && len(m.TLSKeys) > 0 {
-		return !slices.ContainsFunc(m.TLSKeys, func(k TLSKey) bool { return k.Key == c.Key && (k.Ends == 0 || now < k.Ends) })
+		for _, k := range m.TLSKeys {
+			if k.Key == c.Key {
+				ends = max(ends, cmp.Or(k.Ends, Never))
+			}
+		}
+		return ends
 	}
 	if c.Ours && c.Key != m.TLSKey && c.Issued < m.Joined { // a renewed one is half a life younger than the membership
-		return true
+		return 0
 	}
-	return c.Issued < m.CertificatesFrom
+	if c.Issued < m.CertificatesFrom {
+		return 0
+	}
+	return Never
 }
 
 // endCertificates ends all certificates that were issued until then.

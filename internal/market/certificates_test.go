@@ -83,7 +83,7 @@ func TestCertificateEnded(t *testing.T) {
 			d.must(market.Join{TokenID: "t", Hash: "h", Cluster: "oslo", Key: "k-oslo", TLSKey: "tls"})
 			c.do(d)
 			for certificate, ended := range c.want {
-				if d.state.Member("oslo").CertificateEnded(certificate, d.now) != ended {
+				if (d.now >= d.state.Member("oslo").CertificateEnds(certificate)) != ended {
 					t.Errorf("%+v has ended: %v, want %v", certificate, !ended, ended)
 				}
 			}

@@ -26,10 +26,15 @@ type Caller struct {
 	Certificate market.Certificate
 	// Still says, while a connection stays open, why it no longer speaks for the caller. Nil: it always does.
 	Still func() error
+
+	text string // what String returns, if it was made before
 }
 
 // String names the caller in errors and logs.
 func (c Caller) String() string {
+	if c.text != "" {
+		return c.text
+	}
 	if c.Role == "" {
 		return "a caller without certificate"
 	}
@@ -46,11 +51,13 @@ func CallerOf(ctx context.Context) Caller {
 
 type connectionKey struct{}
 
-// connection remembers whose it is: its certificate is read once.
+// connection remembers whose it is: its certificate is read once, and checked again when the member's record changes.
 type connection struct {
-	caller atomic.Pointer[Caller]
-	lines  *lines
-	guest  *guest
+	caller  atomic.Pointer[Caller]
+	good    atomic.Pointer[market.Member] // a record by which the certificate never ends before its time
+	belongs atomic.Bool                   // it counts as the caller's
+	lines   *lines
+	guest   *guest
 }
 
 // connectionOf is that of a call, nil where the listener is not one of [Serve].
@@ -66,7 +73,7 @@ func (s *Server) ByCertificate(r *http.Request) (Caller, error) {
 		return s.readCertificate(r)
 	}
 	if known := conn.caller.Load(); known != nil && s.Authority.Now().Before(known.Until) {
-		return *known, s.checkCertificate(*known)
+		return *known, s.checkCertificate(known, conn)
 	}
 	c, err := s.readCertificate(r)
 	if err == nil && c.Role != "" {
@@ -76,8 +83,9 @@ func (s *Server) ByCertificate(r *http.Request) (Caller, error) {
 }
 
 // checkCertificate reports, on live connections too, that a caller's certificate ended before its time: by another one, or with
-// the membership in which it was issued. Errors: Unauthenticated; Suspended where no certificate is good.
-func (s *Server) checkCertificate(c Caller) error {
+// the membership in which it was issued. A connection, if there is one, remembers the record by which it was good.
+// Errors: Unauthenticated; Suspended where no certificate is good.
+func (s *Server) checkCertificate(c *Caller, conn *connection) error {
 	switch {
 	case c.Certificate.Key == "":
 		return nil
@@ -89,8 +97,14 @@ func (s *Server) checkCertificate(c Caller) error {
 			Fix("make another on the broker's machine: bourse broker operator FOLDER")
 	}
 	l := s.Exchange.View().Listing(c.Name)
-	switch {
-	case l == nil || l.Member == nil || !l.Member.CertificateEnded(c.Certificate, s.Exchange.Now()):
+	if l == nil || l.Member == nil || conn != nil && conn.good.Load() == l.Member {
+		return nil
+	}
+	switch ends := l.Member.CertificateEnds(c.Certificate); {
+	case ends == market.Never && conn != nil:
+		conn.good.Store(l.Member)
+		return nil
+	case s.Exchange.Now() < ends:
 		return nil
 	case l.Member.State == api.MemberRevoked || l.Member.State == api.MemberRemoved:
 		return api.Errorf(api.CodeSuspended, "member %s is %s", c.Name, l.Member.State).Fix("ask the operator")
@@ -117,8 +131,9 @@ func (s *Server) ByState(state *tls.ConnectionState) (Caller, error) {
 	c := Caller{Role: peer.Role, Name: peer.Name, Until: state.PeerCertificates[0].NotAfter, Certificate: market.Certificate{
 		Key: peer.Key.String(), Issued: market.At(peer.Issued), Ours: peer.Ours && peer.Role == tlsid.RoleCluster,
 	}}
-	c.Still = func() error { return s.checkCertificate(c) }
-	return c, s.checkCertificate(c)
+	c.text = c.String()
+	c.Still = func() error { return s.checkCertificate(&c, nil) }
+	return c, s.checkCertificate(&c, nil)
 }
 
 // identified serves the API to callers whom who names.
@@ -171,11 +186,14 @@ func (s *Server) Bounded(who func(*http.Request) (Caller, error), refuse func(ht
 			return
 		}
 		key := callerKeyOf(c, r)
-		if conn := connectionOf(r.Context()); conn != nil && conn.guest != nil && c.Role != "" && !conn.guest.belongs(key) {
-			refused("connections_of_caller")
-			w.Header().Set("Connection", "close")
-			tooMuch(w, api.Errorf(api.CodeTooManyRequests, "%s has %d connections, and a call under way on each", c, s.held.bounds.OfCaller).Fix("wait for answers before calling again"))
-			return
+		if conn := connectionOf(r.Context()); conn != nil && conn.guest != nil && c.Role != "" && !conn.belongs.Load() {
+			if !conn.guest.belongs(key) {
+				refused("connections_of_caller")
+				w.Header().Set("Connection", "close")
+				tooMuch(w, api.Errorf(api.CodeTooManyRequests, "%s has %d connections, and a call under way on each", c, s.held.bounds.OfCaller).Fix("wait for answers before calling again"))
+				return
+			}
+			conn.belongs.Store(true)
 		}
 		ctx, let, err := s.held.take(r, key)
 		if err != nil {
