@@ -12,9 +12,10 @@ import (
 
 const (
 	snapshotEvery = 20_000
-	// foldBytes is from how many bytes of events on, since the last snapshot, a journal is folded that has no bound of its own; more if
-	// the snapshot takes four times as much. Events can be large.
-	foldBytes = 64 << 20
+	// foldBytes is from how many bytes of events on, since the last snapshot, a journal is folded that has no bound of its own: as many as the
+	// snapshot takes, but not fewer than foldBytes. Of more than maxFoldBytes it is enough that they are a quarter of the snapshot.
+	// Events can be large, and each fold writes the whole market: the more it takes, the rarer it is.
+	foldBytes, maxFoldBytes = 64 << 20, 256 << 20
 	// mostTail is how many bytes of events there may be besides a snapshot that is on its way: then they wait for it.
 	mostTail = 512 << 20
 )
@@ -28,7 +29,9 @@ type tail struct {
 }
 
 // due says whether they take so much that the journal is to be folded.
-func (t tail) due() bool { return t.bytes >= max(foldBytes, t.snapshot/4, t.retry) }
+func (t tail) due() bool {
+	return t.bytes >= max(foldBytes, min(t.snapshot, maxFoldBytes), t.snapshot/4, t.retry)
+}
 
 // startFold begins to encode and store a snapshot beside the market, when enough has happened since the last.
 func (x *Exchange) startFold(ctx context.Context) {
