@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
+	"net/http"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -107,4 +110,39 @@ func checkShape(data []byte) error {
 		return errRich
 	}
 	return nil
+}
+
+// flowing serves calls whose bodies come slowly as long as they come, and ends those that do not come.
+func flowing(h http.Handler, b Bounds) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 {
+			body := &flowingBody{ReadCloser: r.Body, control: http.NewResponseController(w), until: time.Now().Add(b.Slow)}
+			_ = body.control.SetReadDeadline(body.until) // also of what nobody reads: net/http does
+			with := *r
+			with.Body = body
+			r = &with
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// flowingBody is a body that has to come.
+type flowingBody struct {
+	io.ReadCloser
+	control *http.ResponseController
+	until   time.Time
+}
+
+// Read implements io.Reader.
+func (b *flowingBody) Read(into []byte) (int, error) {
+	_ = b.control.SetReadDeadline(b.until)
+	n, err := b.ReadCloser.Read(into)
+	b.until = b.until.Add(time.Duration(n) * time.Second / flow)
+	if errors.Is(err, io.EOF) {
+		_ = b.control.SetReadDeadline(time.Time{}) // the connection stays, and net/http listens whether the caller goes
+	}
+	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
+		refused("slow_bodies")
+	}
+	return n, err
 }
