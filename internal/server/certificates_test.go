@@ -143,9 +143,8 @@ func pass(f *servertest.Federation, clock *transporttest.Clock, d time.Duration)
 // Who stole a cluster key renews as often as it may, so that the agent's own certificate ends. The agent, which has given that key up,
 // gets a certificate at once; all that the stolen key got ends with that, on open watches too.
 func TestAThiefKeepsNoSuccessorOut(t *testing.T) {
-	server.QuietFor(t, time.Hour) // nothing but the renewal ends a watch
 	ctx := t.Context()
-	f := servertest.Start(t, servertest.Options{Clock: transporttest.NewClock()})
+	f := servertest.Start(t, servertest.Options{Clock: transporttest.NewClock(), Bounds: server.Bounds{Quiet: time.Hour}}) // nothing but the renewal ends a watch
 	milan := f.Join("milan")
 	party := *milan.Party
 	stolen := *milan
@@ -255,9 +254,8 @@ func TestHostileRenewals(t *testing.T) {
 
 // An operator ends a member's certificates, on open connections and watches too. The member stays one, and renews.
 func TestOperatorEndsCertificates(t *testing.T) {
-	server.QuietFor(t, time.Hour) // nothing but the operator's word ends the watch
 	ctx := t.Context()
-	f := servertest.Start(t, servertest.Options{})
+	f := servertest.Start(t, servertest.Options{Bounds: server.Bounds{Quiet: time.Hour}}) // nothing but the operator's word ends the watch
 	rome := f.Join("rome")
 	stolen := *rome
 	ended := make(chan error, 1)
@@ -339,9 +337,8 @@ func TestAStolenOperatorCertificate(t *testing.T) {
 
 // A watch by a former certificate ends after the grace, busy or not; one by the new certificate goes on.
 func TestWatchesEndWithTheirCertificate(t *testing.T) {
-	server.QuietFor(t, 20*time.Millisecond)
 	clock := transporttest.NewClock()
-	f := servertest.Start(t, servertest.Options{Clock: clock})
+	f := servertest.Start(t, servertest.Options{Clock: clock, Bounds: server.Bounds{Quiet: 20 * time.Millisecond}})
 	rome := f.Join("rome")
 	former := *rome
 	if err := rome.Renew(); err != nil {

@@ -29,6 +29,9 @@ type Bounds struct {
 	// may have a body of more than 64 KiB: 2. More wait their turn for Patience: 5 s.
 	Watches, Calls, Large int
 	Patience              time.Duration
+	// Quiet is how long a watch may send nothing before a bookmark shows that it is alive, and how often the server checks that its caller may
+	// still call: 20 s.
+	Quiet time.Duration
 }
 
 // orDefault fills in what is 0.
@@ -40,7 +43,7 @@ func (b Bounds) orDefault() Bounds {
 	b.Hurry = cmp.Or(b.Hurry, 3*time.Second)
 	b.Slow = cmp.Or(b.Slow, slow)
 	b.Watches, b.Calls, b.Large = cmp.Or(b.Watches, 16), cmp.Or(b.Calls, 32), cmp.Or(b.Large, 2)
-	b.Patience = cmp.Or(b.Patience, 5*time.Second)
+	b.Patience, b.Quiet = cmp.Or(b.Patience, 5*time.Second), cmp.Or(b.Quiet, 20*time.Second)
 	return b
 }
 

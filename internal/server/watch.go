@@ -22,10 +22,6 @@ const (
 	slow = 10 * time.Second
 )
 
-// quiet is how long a watch may say nothing before a bookmark shows that it is alive, and how often it is checked that its caller's
-// certificate is still good. Tests make it shorter.
-var quiet = 20 * time.Second
-
 func (s *Server) watchRoutes() {
 	huma.Register(s.api, operation("watch", http.MethodGet, "/watch",
 		"Watch the caller's reservations, whether their other parties are members, and, if asked, the catalog: NDJSON of WatchEvent: a snapshot, then changes; bookmarks carry the token to resume from"), s.watch)
@@ -111,6 +107,7 @@ func (t stream) run(ctx context.Context, w *exchange.Watch, complete bool) {
 		return events.add(api.WatchEvent{Type: api.WatchSnapshot, Complete: complete})
 	}
 	changed, last, checked := w.Snapshot, w.Revision, time.Now()
+	quiet := t.s.held.bounds.Quiet
 	w.Snapshot = nil // a watch lasts for days, and keeps no old records for so long
 	for t.tell(w, begin, changed, mail, last) == nil {
 		next, cancel := context.WithTimeout(ctx, quiet)
