@@ -7,41 +7,16 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
-	"runtime/metrics"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/decoded/decodedtest"
 )
-
-// heapDuring is the most heap that do has the process take beside what it has, in MiB.
-func heapDuring(do func()) (most int64) {
-	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
-	heap := func() int64 { metrics.Read(sample); return int64(sample[0].Value.Uint64()) }
-	runtime.GC()
-	before, done, over := heap(), make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(over)
-		for {
-			most = max(most, heap()-before)
-			select {
-			case <-done:
-				return
-			case <-time.After(time.Millisecond):
-			}
-		}
-	}()
-	do()
-	close(done)
-	<-over
-	return most >> 20
-}
 
 // filled is JSON of so many bytes, with one value as often as it fits in between.
 func filled(before, value, after string, size int) string {
@@ -86,7 +61,7 @@ func TestAnswersTakeLittleMemory(t *testing.T) {
 			t.Run(fmt.Sprintf("%s of %.30s", kind.name, value), func(t *testing.T) {
 				body = filled(kind.before, value, kind.after, kind.size)
 				var err error
-				took := heapDuring(func() { err = kind.call() })
+				took := decodedtest.HeapDuring(func() { err = kind.call() })
 				t.Logf("%d MiB: %d MiB of heap, %v", len(body)/MiB, took, err)
 				if took > kind.most {
 					t.Errorf("%d bytes take %d MiB of heap, want at most %d", len(body), took, kind.most)

@@ -13,6 +13,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/brokerswitch"
 	"github.com/bourse-dev/bourse/internal/agent/route"
 	"github.com/bourse-dev/bourse/internal/consumer"
+	"github.com/bourse-dev/bourse/internal/decoded"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/provider"
 	"github.com/bourse-dev/bourse/internal/transport"
@@ -38,17 +39,18 @@ type feed struct {
 
 	mu      sync.Mutex
 	says    map[string]*transport.Reservation // by ID
-	sizes   map[string]int                    // of those, encoded
+	sizes   map[string]int                    // of those, in memory
 	bytes   int                               // the sum of sizes
 	whole   bool                              // it has said all since it was last connected
 	unheard int                               // how much it said beyond the bounds, since it began to say all
 }
 
-// Bounds on what is kept of what a feed says. Without them a seller's connector could fill the agent's memory. A broker speaks of all
-// reservations of this cluster, the connector of a seller of those with that seller alone.
+// Bounds on what is kept of what a feed says: a number of reservations, and an estimate of their memory in bytes, which is 8 KiB for an
+// ordinary one. Without them a seller's connector could fill the agent's memory. A broker speaks of all reservations of this cluster, the
+// connector of a seller of those with that seller alone.
 const (
-	brokerSays, brokerSaysBytes       = 20_000, 96 << 20
-	connectorSays, connectorSaysBytes = 1_000, 8 << 20
+	brokerSays, brokerSaysBytes       = 20_000, 160 << 20
+	connectorSays, connectorSaysBytes = 1_000, 10 << 20
 )
 
 func maxSaid(via string) int {
@@ -100,10 +102,11 @@ func (f *feed) said(id string) *transport.Reservation {
 func (f *feed) hear(r *transport.Reservation) (kept bool) {
 	own := r.Payload.Consumer == f.borrower.Cluster || r.Payload.Provider == f.borrower.Cluster
 	data, err := json.Marshal(r)
+	memory := int(decoded.Cost(data))
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.drop(r.ID)
-	if !own || err != nil || len(f.says) >= maxSaid(f.via) || f.bytes+len(data) > maxSaidBytes(f.via) {
+	if !own || err != nil || len(f.says) >= maxSaid(f.via) || f.bytes+memory > maxSaidBytes(f.via) {
 		f.unheard++
 		unheard.WithLabelValues(cmp.Or(f.via, api.MainBroker)).Inc()
 		return false
@@ -111,8 +114,8 @@ func (f *feed) hear(r *transport.Reservation) (kept bool) {
 	if f.sizes == nil {
 		f.sizes = map[string]int{}
 	}
-	f.says[r.ID], f.sizes[r.ID] = r, len(data)
-	f.bytes += len(data)
+	f.says[r.ID], f.sizes[r.ID] = r, memory
+	f.bytes += memory
 	return true
 }
 

@@ -2,8 +2,11 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
+	"runtime"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -238,5 +241,48 @@ func TestAFeedIsBounded(t *testing.T) {
 	}
 	if known == 0 || b.seller.bytes != 0 {
 		t.Errorf("%d bytes of nothing", b.seller.bytes)
+	}
+}
+
+// What a connector says takes the memory that it may take, also where the JSON of it is short.
+func TestAFeedTakesLittleMemory(t *testing.T) {
+	rome, milan := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan")
+	b := newBrokersOf(t, milan)
+	wide := &api.Request{Properties: map[string]string{}}
+	for i := range 900 {
+		wide.Properties[strconv.Itoa(i)] = ""
+	}
+	one := transporttest.NewDeal(rome, milan, "r", "1", time.Now()).Shown()
+	one.Payload.Request = wide
+	short, err := json.Marshal(one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	heap := func() int64 {
+		var now runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&now)
+		return int64(now.HeapAlloc)
+	}
+	before := heap()
+	for i := range maxSaid(b.seller.via) {
+		next := &transport.Reservation{}
+		if err := json.Unmarshal(short, next); err != nil {
+			t.Fatal(err)
+		}
+		next.ID = strconv.Itoa(i)
+		b.seller.hear(next)
+	}
+	if took := (heap() - before) >> 20; took > 16 || len(b.seller.says) == 0 {
+		t.Errorf("%d reservations of %d bytes take %d MiB", len(b.seller.says), len(short), took)
+	}
+	b.seller.began(true)
+	for i := range maxSaid(b.seller.via) { // as many honest ones as there may be
+		d := transporttest.NewDeal(rome, milan, strconv.Itoa(i), "1", time.Now())
+		d.Signed()
+		honest := *d.Reserved("")
+		if b.seller.hear(&honest); b.seller.said(honest.ID) == nil {
+			t.Fatalf("only %d honest reservations are kept", i)
+		}
 	}
 }

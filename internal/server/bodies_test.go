@@ -6,42 +6,17 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"runtime"
-	"runtime/metrics"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/decoded"
+	"github.com/bourse-dev/bourse/internal/decoded/decodedtest"
 	"github.com/bourse-dev/bourse/internal/server/servertest"
 )
-
-// heapDuring is the most heap that do has the process take beside what it has, in MiB.
-func heapDuring(do func()) (most int64) {
-	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
-	heap := func() int64 { metrics.Read(sample); return int64(sample[0].Value.Uint64()) }
-	runtime.GC()
-	before, done, over := heap(), make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(over)
-		for {
-			most = max(most, heap()-before)
-			select {
-			case <-done:
-				return
-			case <-time.After(time.Millisecond):
-			}
-		}
-	}()
-	do()
-	close(done)
-	<-over
-	return most >> 20
-}
 
 // advertise sends a body as a member's advertisement, and returns the answer.
 func advertise(t *testing.T, m *servertest.Member, method, url, body string) (status int, answer string) {
@@ -93,7 +68,7 @@ func TestLargeBodiesTakeLittleMemory(t *testing.T) {
 				members = append(members, f.Join(fmt.Sprint("member-", i)))
 			}
 			said := ""
-			took := heapDuring(func() {
+			took := decodedtest.HeapDuring(func() {
 				var all sync.WaitGroup
 				for i, m := range members {
 					for j := range 2 {

@@ -83,12 +83,24 @@ func Local(away Away, home Home, rate float64, log *slog.Logger) *Server {
 	mux := http.NewServeMux()
 	l := &local{away, home}
 	l.routes(newAPI(mux))
-	return &Server{Options: Options{Rate: rate, Log: log}, limits: limits{rate: rate}, held: held{bounds: Bounds{}.orDefault()}, handler: routed(mux)}
+	return &Server{Options: Options{Rate: rate, Log: log}, limits: limits{rate: rate}, held: held{bounds: Bounds{Large: wholeLists}.orDefault()}, handler: routed(mux)}
 }
 
 // LocalUser is the caller of each call to a server that [Local] made: all users of a cluster are one caller.
 func LocalUser(*http.Request) (Caller, error) {
 	return Caller{Role: tlsid.RoleCluster, Name: "local"}, nil
+}
+
+// wholeLists is how many calls of an agent's users may be answered at the same time from a whole list of a broker: one takes the agent up to
+// 96 MiB of memory.
+const wholeLists = 4
+
+// whole reads a whole list of a broker, when its turn has come. Errors: TooManyRequests; those of read.
+func whole[T any](ctx context.Context, read func(context.Context) ([]T, error)) ([]T, error) {
+	if err := TakeLarge(ctx); err != nil {
+		return nil, err
+	}
+	return read(ctx)
 }
 
 type local struct {
@@ -106,7 +118,7 @@ func (l *local) routes(a huma.API) {
 		return answered(l.home.Status(ctx))
 	})
 	huma.Register(a, operation("list-clusters", http.MethodGet, "/clusters", "The clusters that show themselves to this one"), func(ctx context.Context, in *struct{ Page }) (*body[page[api.Cluster]], error) {
-		items, err := l.away.Clusters(ctx)
+		items, err := whole(ctx, l.away.Clusters)
 		return answered(cut(items, in.Page), err)
 	})
 	huma.Register(a, operation("get-cluster", http.MethodGet, "/clusters/{cluster}", "One cluster"), func(ctx context.Context, in *ClusterPath) (*body[api.Envelope[api.Cluster]], error) {
@@ -117,7 +129,7 @@ func (l *local) routes(a huma.API) {
 		if err != nil {
 			return nil, err
 		}
-		items, err := l.away.Catalog(ctx, q)
+		items, err := whole(ctx, func(ctx context.Context) ([]api.Envelope[api.Listing], error) { return l.away.Catalog(ctx, q) })
 		return answered(page[api.Listing]{Items: items, whole: true}, err)
 	})
 	huma.Register(a, operation("get-offer", http.MethodGet, "/catalog/{cluster}/{name}", "One offer"), func(ctx context.Context, in *OfferPath) (*body[api.Envelope[api.Listing]], error) {
@@ -163,7 +175,7 @@ func (l *local) routes(a huma.API) {
 		return answered(l.away.Evaluate(ctx, r))
 	})
 	huma.Register(a, operation("list-reservations", http.MethodGet, "/reservations", "The reservations of this cluster"), func(ctx context.Context, in *struct{ Page }) (*body[page[api.Reservation]], error) {
-		items, err := l.away.Reservations(ctx)
+		items, err := whole(ctx, l.away.Reservations)
 		return answered(cut(items, in.Page), err)
 	})
 	huma.Register(a, operation("get-reservation", http.MethodGet, "/reservations/{id}", "One reservation"), func(ctx context.Context, in *ReservationPath) (*body[api.Envelope[api.Reservation]], error) {

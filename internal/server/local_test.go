@@ -246,3 +246,44 @@ func TestOperatorsOnTheSocket(t *testing.T) {
 		t.Errorf("an operator reserves: %v", err)
 	}
 }
+
+// slowBroker answers no list until it may.
+type slowBroker struct {
+	house
+	asked chan struct{}
+	may   chan struct{}
+}
+
+func (b *slowBroker) Clusters(context.Context) ([]api.Envelope[api.Cluster], error) {
+	b.asked <- struct{}{}
+	<-b.may
+	return nil, nil
+}
+
+// A whole list of a broker takes an agent much memory: few are read at the same time, and other calls go on.
+func TestWholeListsOfABroker(t *testing.T) {
+	b := &slowBroker{asked: make(chan struct{}, 100), may: make(chan struct{})}
+	c := onSocket(t, server.Local(b, b, 1000, servertest.Silent()).For(server.LocalUser))
+	const calls = 6
+	answers := make(chan error, calls)
+	for range calls {
+		go func() { answers <- errOf(c.Clusters(t.Context())) }()
+	}
+	for range 2 { // two of six too many
+		if err := <-answers; api.CodeOf(err) != api.CodeTooManyRequests {
+			t.Errorf("it is answered with %v", err)
+		}
+	}
+	if n := len(b.asked); n != 4 {
+		t.Errorf("the broker is asked for %d lists at the same time, want 4", n)
+	}
+	if _, err := c.Status(t.Context()); err != nil {
+		t.Errorf("another call: %v", err)
+	}
+	close(b.may)
+	for range calls - 2 {
+		if err := <-answers; err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -124,7 +124,7 @@ func (c *inHand) takeLarge(ctx context.Context) error {
 	}
 	if err := takeTurn(ctx, c.of.large, c.held.bounds.Patience); err != nil {
 		refused("large_bodies")
-		return api.Errorf(api.CodeTooManyRequests, "%s has %d large calls in hand: their bodies have more than %d bytes, or do not say how many, or their answers are a whole catalog",
+		return api.Errorf(api.CodeTooManyRequests, "%s has %d large calls in hand: their bodies have more than %d bytes, or do not say how many, or their answers are a whole list",
 			c.caller, c.held.bounds.Large, largeBody).Fix("wait for their answers before calling again")
 	}
 	c.large = true

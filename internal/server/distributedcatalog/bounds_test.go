@@ -134,7 +134,7 @@ func TestCatalogCallsCount(t *testing.T) {
 func TestCallsOfTheConnectorCount(t *testing.T) {
 	for name, c := range map[string]struct{ held, length int }{
 		"calls":        {32, 1000},
-		"large bodies": {2, 90_000},
+		"large bodies": {4, 90_000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

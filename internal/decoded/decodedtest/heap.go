@@ -1,0 +1,31 @@
+// Package decodedtest measures for tests what the bounds of package decoded are for.
+package decodedtest
+
+import (
+	"runtime"
+	"runtime/metrics"
+	"time"
+)
+
+// HeapDuring returns the most heap that do has the process take, beside what the process has already, in MiB.
+func HeapDuring(do func()) (most int64) {
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	heap := func() int64 { metrics.Read(sample); return int64(sample[0].Value.Uint64()) }
+	runtime.GC()
+	before, done, over := heap(), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(over)
+		for {
+			most = max(most, heap()-before)
+			select {
+			case <-done:
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}()
+	do()
+	close(done)
+	<-over
+	return most >> 20
+}
