@@ -261,7 +261,7 @@ func knownPeer(p *api.Peer) api.Envelope[api.KnownPeer] {
 // Trust writes the admin's word into the cluster's Peer.
 func (h *home) Trust(ctx context.Context, cluster string, said api.PeerSpec) (api.Envelope[api.KnownPeer], error) {
 	if _, err := identity.ParseFingerprint(said.Fingerprint); err != nil && said.Fingerprint != "" {
-		return api.Envelope[api.KnownPeer]{}, api.Invalid("fingerprint", "%s", err).Fix("copy what `bourse status` says at %s", cluster)
+		return api.Envelope[api.KnownPeer]{}, api.Invalid("fingerprint", "%s", err).Fix("copy the fingerprint that `bourse status` prints at %s", cluster)
 	}
 	return h.say(ctx, cluster, func(s *api.PeerSpec) { s.Fingerprint = said.Fingerprint })
 }

@@ -17,8 +17,8 @@ type waiting = api.Envelope[api.Approval]
 
 func (sh *shell) approvalsCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "approvals", GroupID: "use", Short: "List what waits for your approval: what others want of your cluster", Args: cobra.NoArgs,
-		Long: "An offer, or the SharingPolicy, can say that a person approves (approveWithin). What is asked for is then held, and waits here.",
+		Use: "approvals", GroupID: "use", Short: "List the requests of other clusters that wait for your approval", Args: cobra.NoArgs,
+		Long: "An offer or the SharingPolicy can require approval by an admin (approveWithin). A request for it is held and waits here.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := sh.person()
 			if err != nil {
@@ -54,7 +54,7 @@ func soldAs(a api.Approval) string {
 	return a.Offer + "/" + a.Plan
 }
 
-// approvalText is how long a person may take; empty where none need.
+// approvalText returns how long an admin may take to approve. It is empty if no approval is needed.
 func approvalText(within *metav1.Duration) string {
 	if within == nil {
 		return ""
@@ -69,7 +69,7 @@ func waitingNames(ctx context.Context, c *client.Client) ([]string, error) {
 
 func (sh *shell) approveCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "approve RESERVATION...", GroupID: "use", Short: "Approve what waits for it: your cluster accepts",
+		Use: "approve RESERVATION...", GroupID: "use", Short: "Approve waiting requests: your cluster accepts them",
 		Args: cobra.MinimumNArgs(1), ValidArgsFunction: sh.complete(waitingNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return sh.answer(cmd.Context(), args, api.Answer{Approve: true}, "is approved")
@@ -80,17 +80,17 @@ func (sh *shell) approveCommand() *cobra.Command {
 func (sh *shell) refuseCommand() *cobra.Command {
 	word := api.Answer{}
 	cmd := &cobra.Command{
-		Use: "refuse RESERVATION...", GroupID: "use", Short: "Refuse what waits for approval: it moves on to another provider, or fails",
+		Use: "refuse RESERVATION...", GroupID: "use", Short: "Refuse waiting requests: each moves on to another provider, or fails",
 		Args: cobra.MinimumNArgs(1), ValidArgsFunction: sh.complete(waitingNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return sh.answer(cmd.Context(), args, word, "is refused")
 		},
 	}
-	cmd.Flags().StringVar(&word.Reason, "reason", "", "what the other side reads")
+	cmd.Flags().StringVar(&word.Reason, "reason", "", "reason that the consumer reads")
 	return cmd
 }
 
-// answer says a person's word on what waits. What was answered before is said again, which is harmless.
+// answer sends an admin's answer for each waiting request. Repeating an answer is harmless.
 func (sh *shell) answer(ctx context.Context, reservations []string, word api.Answer, done string) error {
 	c, err := sh.person()
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// await reads what people wrote, a while at most, until the agent has said what becomes of it, and returns the newest. What is read at
-// first may be older than what was written, or not there yet. Errors: those of reading, and of ctx.
+// await reads an object that a user wrote until the agent has answered it, for 20 s at most, and returns the newest version. The first
+// reads may return an older version or nothing. Errors: those of reading, and of ctx.
 func await[T any](ctx context.Context, made api.Envelope[T], all func(context.Context) ([]api.Envelope[T], error), said func(api.Envelope[T]) bool) (api.Envelope[T], error) {
 	enough := time.After(20 * time.Second)
 	for now := made; ; {
@@ -36,7 +36,7 @@ func await[T any](ctx context.Context, made api.Envelope[T], all func(context.Co
 	}
 }
 
-// observed is the condition of a type, if it is about what was written at a revision, or later.
+// observed returns the condition of a type, if it is about a revision or a later one.
 func observed(conditions []metav1.Condition, condition string, revision uint64) *metav1.Condition {
 	if c := meta.FindStatusCondition(conditions, condition); c != nil && uint64(c.ObservedGeneration) >= revision {
 		return c

@@ -26,10 +26,10 @@ func (sh *shell) brokerCommand() *cobra.Command {
 	maxBytes := resource.QuantityValue{Quantity: *resource.NewQuantity(broker.DefaultBytes, resource.BinarySI)}
 	cmd := &cobra.Command{
 		Use: "broker", GroupID: "run", Short: "Run the broker of a federation, or act as its operator", Args: cobra.NoArgs,
-		Long: "Without a subcommand, bourse broker runs a broker until it is stopped. Its subcommands are an operator's: they\n" +
-			"reach the broker by its local socket, or with --server https://HOST:PORT and --operator-cert.\n\n" +
-			"The market is kept in a file in --dir, or with --store in PostgreSQL, where further brokers that are started on the\n" +
-			"same database stand by and take over.",
+		Long: "Without a subcommand, bourse broker runs a broker until it is stopped. Its subcommands are for operators. They reach\n" +
+			"the broker through its local socket, or with --server https://HOST:PORT and --operator-cert.\n\n" +
+			"The broker stores its market in a file in --dir, or with --store in PostgreSQL. Further brokers on the same database\n" +
+			"stand by and take over.",
 		Example: "  bourse broker --dir /var/lib/bourse --listen 0.0.0.0:7443 --host broker.example.org\n" +
 			"  bourse broker --dir /var/lib/bourse --store postgres://bourse@db.example.org/bourse --host broker.example.org",
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -46,7 +46,7 @@ func (sh *shell) brokerCommand() *cobra.Command {
 				return err
 			}
 			if o.Caps.Bytes = maxBytes.Value(); o.Caps.Bytes < 1 {
-				return api.Invalid("--max-bytes", "%s is no amount of memory", maxBytes.String()).Fix("give some, such as 20Mi")
+				return api.Invalid("--max-bytes", "%s is not an amount of memory", maxBytes.String()).Fix("give an amount such as 20Mi")
 			}
 			if o.Prototypes, err = prototypes.read(); err != nil {
 				return err
@@ -62,25 +62,25 @@ func (sh *shell) brokerCommand() *cobra.Command {
 	f.StringVar(&o.Dir, "dir", "bourse-broker", "folder for the journal, the CA and the operator's certificate")
 	place.addStore(f)
 	f.StringVar(&o.Listen, "listen", "127.0.0.1:7443", "address for members")
-	f.StringSliceVar(&o.Hosts, "host", nil, "names and addresses by which members reach it, the first one goes into tokens (default: the host of --listen)")
+	f.StringSliceVar(&o.Hosts, "host", nil, "names and addresses of this broker for its members; the first one goes into tokens (default: the host of --listen)")
 	f.StringVar(&o.TLSCertDir, "tls-cert-dir", "", "folder with tls.crt, tls.key and ca.crt to use instead of the built-in CA")
 	f.StringVar(&o.Socket, "socket", brokerSocket(), "socket for operators")
 	f.StringVar(&o.MetricsAddress, "metrics-bind-address", "", "address for /metrics, /livez and /readyz, such as 127.0.0.1:8080 (default: off)")
-	f.DurationVar(&o.AuditEvery, "audit-every", broker.DefaultAuditEvery, "how often the market's sums are compared with the same recomputed (bourse_market_imbalance)")
-	f.Float64Var(&o.Rate, "rate-limit", 500, "calls a second that one member may make")
+	f.DurationVar(&o.AuditEvery, "audit-every", broker.DefaultAuditEvery, "how often to recompute the market's sums and compare them (bourse_market_imbalance)")
+	f.Float64Var(&o.Rate, "rate-limit", 500, "how many calls a second one member may make")
 	caps.add(f, broker.DefaultReservations, broker.DefaultPending, "one member")
-	f.Var(&maxBytes, "max-bytes", "about how much of the broker's memory what one member has pending, held and reserved may take")
+	f.Var(&maxBytes, "max-bytes", "about how much of the broker's memory the pending, held and reserved requests of one member may use")
 	prototypes.add(f)
 	log.add(f)
-	cmd.PersistentFlags().StringVar(&sh.operatorCert, "operator-cert", "", "for the subcommands: folder with an operator's tls.crt, tls.key and ca.crt; the broker writes one, `operator`, into its --dir")
+	cmd.PersistentFlags().StringVar(&sh.operatorCert, "operator-cert", "", "for the subcommands: folder with an operator's tls.crt, tls.key and ca.crt, such as the folder operator in the broker's --dir")
 	cmd.AddCommand(sh.tokenCommand(), sh.membersCommand(), sh.capCommand(), sh.operatorCommand(), sh.signCSRCommand(), sh.kubeconfigCommand(), sh.journalCommand(), sh.backupCommand(), sh.restoreCommand(), sh.verifyCommand())
 	for _, step := range []struct{ name, short string }{
-		{"approve", "Admit a cluster that asked to join: compare its fingerprint first"},
-		{"suspend", "Suspend a member: it is not shown and makes no new reservations"},
+		{"approve", "Admit a cluster that asked to join; compare its fingerprint first"},
+		{"suspend", "Suspend a member: other members do not see it, and it makes no new reservations"},
 		{"resume", "End a member's suspension"},
-		{"revoke", "Revoke a member for good: its certificate is refused"},
-		{"remove", "Remove a member that is gone for ever, and close its books"},
-		{"end-certificates", "End a member's certificates, because one was stolen: its agent gets another by its cluster key"},
+		{"revoke", "Revoke a member for good: the broker refuses its certificate"},
+		{"remove", "Remove a member that will never come back, and end its reservations"},
+		{"end-certificates", "End a member's certificates after a theft; its agent gets a new one with its cluster key"},
 	} {
 		cmd.AddCommand(sh.stepCommand(step.name, step.short))
 	}
@@ -106,7 +106,7 @@ func (sh *shell) stepCommand(step, short string) *cobra.Command {
 
 func (sh *shell) membersCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "members", Short: "List the clusters that joined, and those that wait for approval", Args: cobra.NoArgs,
+		Use: "members", Short: "List the clusters that joined or wait for approval", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := sh.operator()
 			if err != nil {
@@ -123,7 +123,7 @@ func (sh *shell) membersCommand() *cobra.Command {
 
 func (sh *shell) showMembers(items []api.Envelope[api.Member]) error {
 	type M = api.Envelope[api.Member]
-	return show(sh, items, "No cluster has joined. Make a token for one: bourse broker token create",
+	return show(sh, items, "No cluster has joined. Create a token for one: bourse broker token create",
 		column[api.Member]{"CLUSTER", false, func(m M) string { return m.ID }},
 		column[api.Member]{"STATE", false, func(m M) string { return string(m.Payload.State) }},
 		column[api.Member]{"FRESH", false, func(m M) string { return fmt.Sprint(m.Payload.Fresh) }},
@@ -139,7 +139,7 @@ func (sh *shell) showMembers(items []api.Envelope[api.Member]) error {
 	)
 }
 
-// capFlags say how much a consumer may have.
+// capFlags bound how much a consumer may have.
 type capFlags struct {
 	reservations int64
 	pending      int64
@@ -149,12 +149,12 @@ type capFlags struct {
 
 func (c *capFlags) add(f *pflag.FlagSet, reservations, pending int64, who string) {
 	f.Int64Var(&c.reservations, "max-reservations", reservations, "how many reservations "+who+" may have pending, held and reserved")
-	f.Int64Var(&c.pending, "max-pending", pending, "how many requests of "+who+" may wait for capacity at a time")
-	f.Int32Var(&c.priority, "max-priority", 0, "the highest priority that requests of "+who+" may have (0: no bound)")
-	f.StringToStringVar(&c.resources, "max-resources", nil, "how much of resources "+who+" may have pending, held and reserved: NAME=AMOUNT, may be repeated (default: no bound)")
+	f.Int64Var(&c.pending, "max-pending", pending, "how many requests of "+who+" may wait for capacity at the same time")
+	f.Int32Var(&c.priority, "max-priority", 0, "highest priority for requests of "+who+" (0: no bound)")
+	f.StringToStringVar(&c.resources, "max-resources", nil, "amounts that "+who+" may have pending, held and reserved: NAME=AMOUNT, may be repeated (default: no bound)")
 }
 
-// caps are what the flags say. Errors: Invalid with the flag.
+// caps returns the bounds that the flags give. Errors: Invalid with the flag.
 func (c *capFlags) caps() (api.Caps, error) {
 	resources, err := amounts("--max-resources", c.resources)
 	return api.Caps{Reservations: c.reservations, Pending: c.pending, Priority: c.priority, Resources: resources}, err
@@ -163,9 +163,9 @@ func (c *capFlags) caps() (api.Caps, error) {
 func (sh *shell) capCommand() *cobra.Command {
 	var flags capFlags
 	cmd := &cobra.Command{
-		Use: "cap CLUSTER", Short: "Say how much one member may have pending, held and reserved", Args: cobra.ExactArgs(1),
-		Long: "Cap says how much one member may have, where that is not what the flags of bourse broker say for all. It replaces\n" +
-			"what was said of the member before; without flags the member may have what all may. What it has already stays.",
+		Use: "cap CLUSTER", Short: "Set how much one member may have pending, held and reserved", Args: cobra.ExactArgs(1),
+		Long: "Cap sets bounds for one member, in place of the bounds for all members (flags of bourse broker). It replaces earlier\n" +
+			"bounds of this member. Without flags the member has the bounds of all members. Existing reservations stay.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			caps, err := flags.caps()
 			if err != nil {
@@ -182,11 +182,11 @@ func (sh *shell) capCommand() *cobra.Command {
 			return sh.showMembers([]api.Envelope[api.Member]{m})
 		},
 	}
-	flags.add(cmd.Flags(), 0, 0, "it")
+	flags.add(cmd.Flags(), 0, 0, "the member")
 	return cmd
 }
 
-// capsOf writes what was said of one member.
+// capsOf returns the bounds of one member as text.
 func capsOf(c *api.Caps) string {
 	if c == nil {
 		return ""
@@ -212,7 +212,7 @@ func (sh *shell) tokenCommand() *cobra.Command {
 	var cluster string
 	var ttl time.Duration
 	create := &cobra.Command{
-		Use: "create", Short: "Make a join token; it can be used once", Args: cobra.NoArgs,
+		Use: "create", Short: "Create a join token; it can be used once", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := sh.operator()
 			if err != nil {
@@ -225,13 +225,13 @@ func (sh *shell) tokenCommand() *cobra.Command {
 			if sh.output == "json" || sh.output == "yaml" {
 				return sh.encode(t)
 			}
-			fmt.Fprintf(sh.progress, "Good until %s, for one cluster: bourse agent --join TOKEN\n", t.Expires.Format(time.RFC3339))
+			fmt.Fprintf(sh.progress, "Valid until %s, for one cluster: bourse agent --join TOKEN\n", t.Expires.Format(time.RFC3339))
 			_, err = fmt.Fprintln(sh.out, t.Token)
 			return err
 		},
 	}
-	create.Flags().StringVar(&cluster, "cluster", "", "the only cluster that may use it; it needs no approval then")
-	create.Flags().DurationVar(&ttl, "ttl", time.Hour, "how long it can be used")
+	create.Flags().StringVar(&cluster, "cluster", "", "the only cluster that may use the token; it then needs no approval")
+	create.Flags().DurationVar(&ttl, "ttl", time.Hour, "how long the token is valid")
 	list := &cobra.Command{
 		Use: "list", Short: "List the join tokens, without their secrets", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -244,7 +244,7 @@ func (sh *shell) tokenCommand() *cobra.Command {
 				return err
 			}
 			type T = api.Envelope[api.Token]
-			return show(sh, tokens, "No join token. Make one: bourse broker token create",
+			return show(sh, tokens, "No join token. Create one: bourse broker token create",
 				column[api.Token]{"TOKEN", false, func(t T) string { return t.ID }},
 				column[api.Token]{"FOR", false, func(t T) string { return t.Payload.Cluster }},
 				column[api.Token]{"ENDS IN", false, func(t T) string { return until(t.Payload.Expires) }},
@@ -252,7 +252,7 @@ func (sh *shell) tokenCommand() *cobra.Command {
 			)
 		},
 	}
-	cmd := &cobra.Command{Use: "token", Short: "Make and list join tokens"}
+	cmd := &cobra.Command{Use: "token", Short: "Create and list join tokens"}
 	cmd.AddCommand(create, list)
 	return cmd
 }

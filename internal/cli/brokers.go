@@ -19,10 +19,10 @@ type knownBroker = api.Envelope[api.KnownBroker]
 
 func (sh *shell) brokersCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "brokers", GroupID: "use", Short: "List the brokers that this cluster deals with; add, disable and remove them", Args: cobra.NoArgs,
-		Long: "Your cluster has one broker, main, that its agent was started with, and may join others: it then shows itself and sells at each, and\n" +
-			"bourse catalog shows what any of them shows, each offer once. Requests go to the first that is reached, or to --broker NAME. What the\n" +
-			"cluster lends is counted once, whoever asks. No broker is dropped because it is away. The same by objects: kind Broker.",
+		Use: "brokers", GroupID: "use", Short: "List, add, disable and remove the brokers of this cluster", Args: cobra.NoArgs,
+		Long: "Your cluster has one broker, main, which its agent was started with. It may join others. It then lends and sells through each,\n" +
+			"and bourse catalog shows the offers of all, each offer once. A request goes to the first broker that answers, or to --broker NAME.\n" +
+			"The cluster counts what it lends once, across all brokers. It drops no broker because it is away. As an object: kind Broker.",
 		Example: "  bourse brokers\n  bourse brokers add north --join TOKEN\n  bourse brokers disable main",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := sh.person()
@@ -36,8 +36,8 @@ func (sh *shell) brokersCommand() *cobra.Command {
 			return sh.showBrokers(all)
 		},
 	}
-	cmd.AddCommand(sh.addBrokerCommand(), sh.switchBrokerCommand("enable", "Deal with a broker again that was disabled", false),
-		sh.switchBrokerCommand("disable", "Deal with a broker no more until it is enabled; what was reserved through it goes on", true), sh.removeBrokerCommand())
+	cmd.AddCommand(sh.addBrokerCommand(), sh.switchBrokerCommand("enable", "Use a disabled broker again", false),
+		sh.switchBrokerCommand("disable", "Stop using a broker until it is enabled; existing reservations stay", true), sh.removeBrokerCommand())
 	return cmd
 }
 
@@ -46,7 +46,7 @@ func brokerNames(ctx context.Context, c *client.Client) ([]string, error) {
 	return ids(all), err
 }
 
-// knownBrokerOf is the broker of that name. Errors: NotFound.
+// knownBrokerOf returns the broker of that name. Errors: NotFound.
 func knownBrokerOf(ctx context.Context, c *client.Client, name string) (knownBroker, error) {
 	all, err := c.Brokers(ctx)
 	if err != nil {
@@ -55,7 +55,7 @@ func knownBrokerOf(ctx context.Context, c *client.Client, name string) (knownBro
 	if i := slices.IndexFunc(all, func(b knownBroker) bool { return b.ID == name }); i >= 0 {
 		return all[i], nil
 	}
-	return knownBroker{}, api.Errorf(api.CodeNotFound, "there is no broker %.63q here", name).Fix("see: bourse brokers")
+	return knownBroker{}, api.Errorf(api.CodeNotFound, "this cluster has no broker %.63q", name).Fix("see: bourse brokers")
 }
 
 // showBrokers writes a line for each.
@@ -90,9 +90,9 @@ func (sh *shell) showBrokers(all []knownBroker) error {
 func (sh *shell) addBrokerCommand() *cobra.Command {
 	spec := api.BrokerSpec{}
 	cmd := &cobra.Command{
-		Use: "add NAME --join TOKEN", Short: "Join another broker, or say where one is now", Args: cobra.ExactArgs(1),
-		Long: "Add joins a broker with a token of its operator (bourse broker token create), under a name of your choice, and waits until it is\n" +
-			"connected. For one that is there already, it takes another token or URL: where it has moved to.",
+		Use: "add NAME --join TOKEN", Short: "Join another broker, or change the URL of one", Args: cobra.ExactArgs(1),
+		Long: "Add joins a broker with a token of its operator (bourse broker token create), under a name of your choice, and waits for the\n" +
+			"connection. For a broker that you already have, it sets a new token or URL, for example after a move.",
 		Example: "  bourse brokers add north --join TOKEN\n  bourse brokers add north --url https://bourse.north.example:7443",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := sh.person()
@@ -111,12 +111,12 @@ func (sh *shell) addBrokerCommand() *cobra.Command {
 			return sh.awaitBroker(cmd.Context(), c, b)
 		},
 	}
-	cmd.Flags().StringVar(&spec.Join, "join", "", "token of the broker's operator; it is used once")
-	cmd.Flags().StringVar(&spec.URL, "url", "", "where the broker is, https://HOST:PORT (default: as the token says)")
+	cmd.Flags().StringVar(&spec.Join, "join", "", "join token of the broker's operator; it can be used once")
+	cmd.Flags().StringVar(&spec.URL, "url", "", "URL of the broker, https://HOST:PORT (default: the one in the token)")
 	return cmd
 }
 
-// awaitBroker waits a while until a broker is connected, and shows it.
+// awaitBroker waits for the connection to a broker, with a time limit, and shows the broker.
 func (sh *shell) awaitBroker(ctx context.Context, c *client.Client, b knownBroker) error {
 	var said *metav1.Condition
 	b, err := await(ctx, b, c.Brokers, func(now knownBroker) bool {
@@ -127,7 +127,7 @@ func (sh *shell) awaitBroker(ctx context.Context, c *client.Client, b knownBroke
 		return err
 	}
 	if said != nil && said.Reason == "NotJoined" {
-		return api.Errorf(api.CodeUnavailable, "broker %s was not joined: %s", b.ID, said.Message).Fix("give it another token: bourse brokers add %s --join TOKEN", b.ID)
+		return api.Errorf(api.CodeUnavailable, "could not join broker %s: %s", b.ID, said.Message).Fix("try another token: bourse brokers add %s --join TOKEN", b.ID)
 	}
 	return sh.showBrokers([]knownBroker{b})
 }
@@ -155,7 +155,7 @@ func (sh *shell) switchBrokerCommand(verb, short string, disabled bool) *cobra.C
 
 func (sh *shell) removeBrokerCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "remove NAME", Short: "Leave a broker, and forget this cluster's identity there; what was reserved through it goes on to its end",
+		Use: "remove NAME", Short: "Leave a broker and forget this cluster's identity there; existing reservations stay to their end",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(brokerNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := sh.person()
@@ -165,7 +165,7 @@ func (sh *shell) removeBrokerCommand() *cobra.Command {
 			if err := c.DeleteBroker(cmd.Context(), args[0]); err != nil {
 				return err
 			}
-			fmt.Fprintf(sh.progress, "Broker %s is removed. Its operator may still count this cluster as a member.\n", args[0])
+			fmt.Fprintf(sh.progress, "Broker %s is removed. Its operator still lists this cluster until they remove it.\n", args[0])
 			return nil
 		},
 	}

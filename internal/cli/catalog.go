@@ -23,9 +23,10 @@ func (sh *shell) catalogCommand() *cobra.Command {
 	q, sort, most, uptime := api.CatalogQuery{}, "", "", 0.0
 	cmd := &cobra.Command{
 		Use: "catalog [WORD | SELLER/OFFER]", GroupID: "use", Short: "Search what other clusters sell",
-		Long: "Catalog lists the plans that are on sale and shown to your cluster: what a unit of each has, what it costs, and how many units\n" +
-			"are left now; of a seller that is silent nothing can be bought, and after a day its offers are hidden. While neither a broker nor a\n" +
-			"seller is reached, the agent's own copy says what there was, and when. A word is looked for in sellers, names, types, descriptions and labels; SELLER/OFFER shows one offer whole.",
+		Long: "Catalog lists the plans that your cluster may buy: the resources of a unit, its price, and how many units are left.\n" +
+			"You cannot buy from a seller that is silent; after a day its offers are hidden. While no broker and no seller answers,\n" +
+			"the agent shows its own copy of the catalog, with its age. WORD is searched in sellers, names, types, descriptions\n" +
+			"and labels. SELLER/OFFER shows one offer in full.",
 		Example: "  bourse catalog\n  bourse catalog --gpu a100 --for 8h --sort price\n  bourse catalog --region eu --uptime 0.999\n  bourse catalog milan/web",
 		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: sh.complete(offerNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -41,7 +42,7 @@ func (sh *shell) catalogCommand() *cobra.Command {
 				return api.Invalid("--sort", "%q is not an order", sort).Fix("use name, price, region or uptime")
 			}
 			if uptime < 0 || uptime > 1 {
-				return api.Invalid("--uptime", "%g is not a share", uptime).Fix("say 0.999 for 99.9 %%")
+				return api.Invalid("--uptime", "%g is not between 0 and 1", uptime).Fix("write 0.999 for 99.9 %%")
 			}
 			q.Uptime = int64(math.Round(uptime * 1e6))
 			if q.MaxPrice, err = ceiling(most); err != nil {
@@ -65,17 +66,17 @@ func (sh *shell) catalogCommand() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&q.Seller, "seller", "", "only of this cluster")
-	f.StringVar(&q.Type, "type", "", "only of this type, such as compute, gpu or storage")
-	f.StringVar(&q.Region, "region", "", "only of sellers in this region")
-	f.StringVar(&q.GPU, "gpu", "", "only of sellers with a GPU that is named like this")
-	f.StringVar(&q.Currency, "currency", "", "only in this currency, and what is free")
-	f.StringVar(&most, "max-price", "", "only plans whose fewest units cost no more, such as 3EUR/hour, for the time of --for")
-	f.BoolVar(&q.Available, "available", false, "only what is not sold out")
-	f.BoolVar(&q.Hidden, "hidden", false, "also of sellers that have been silent for more than a day")
-	f.DurationVar(&q.For, "for", 0, "only what is sold for so long, with what it costs then (default: what an hour costs)")
-	f.Float64Var(&uptime, "uptime", 0, "only of sellers that were there for this share of the last 30 days, such as 0.999")
-	f.StringVar(&sort, "sort", "", "name (default), price (free first, then currency by currency), region, or uptime (the largest first)")
+	f.StringVar(&q.Seller, "seller", "", "only offers of this cluster")
+	f.StringVar(&q.Type, "type", "", "only offers of this type, such as compute, gpu or storage")
+	f.StringVar(&q.Region, "region", "", "only offers of sellers in this region")
+	f.StringVar(&q.GPU, "gpu", "", "only offers of sellers that have a GPU whose name contains this")
+	f.StringVar(&q.Currency, "currency", "", "only plans in this currency, and free plans")
+	f.StringVar(&most, "max-price", "", "only plans whose smallest purchase costs at most this, such as 3EUR/hour, for the time of --for")
+	f.BoolVar(&q.Available, "available", false, "only plans that are not sold out")
+	f.BoolVar(&q.Hidden, "hidden", false, "also offers of sellers that have been silent for more than a day")
+	f.DurationVar(&q.For, "for", 0, "only plans that are sold for this long, with the cost for that time (default: the cost of one hour)")
+	f.Float64Var(&uptime, "uptime", 0, "only offers of sellers with at least this uptime over the last 30 days, such as 0.999")
+	f.StringVar(&sort, "sort", "", "order: name (default), price (free plans first, then by currency), region, or uptime (highest first)")
 	return cmd
 }
 
@@ -95,7 +96,7 @@ func planNames(ctx context.Context, c *client.Client) ([]string, error) {
 	return names, err
 }
 
-// showCatalog writes a line for each plan.
+// showCatalog writes one line for each plan.
 func (sh *shell) showCatalog(found []listing, d time.Duration) error {
 	if sh.output == "json" || sh.output == "yaml" {
 		return sh.encode(found)
@@ -122,7 +123,7 @@ func (sh *shell) showCatalog(found []listing, d time.Duration) error {
 	case sh.output == "name":
 		return nil
 	case len(rows) == 1:
-		fmt.Fprintln(sh.progress, "Nothing that is on sale answers this. To see everything: bourse catalog")
+		fmt.Fprintln(sh.progress, "No plan on sale matches. To see all plans: bourse catalog")
 		return nil
 	}
 	err := sh.table(rows)
@@ -130,7 +131,7 @@ func (sh *shell) showCatalog(found []listing, d time.Duration) error {
 	return err
 }
 
-// leftNow is how many units are left as far as that can be known.
+// leftNow returns how many units are left, as far as the agent knows.
 func leftNow(l api.Listing, n int64) string {
 	switch {
 	case l.AsOf != nil:
@@ -145,7 +146,7 @@ func ago(t time.Time) string {
 	return shortly(max(0, time.Since(t)).Round(time.Second)) + " ago"
 }
 
-// remark says which of the offers are not as they are now.
+// remark reports how many offers come from the agent's copy, and how old the oldest is.
 func (sh *shell) remark(found []listing) {
 	var oldest *metav1.Time
 	old := 0
@@ -157,7 +158,7 @@ func (sh *shell) remark(found []listing) {
 		}
 	}
 	if old > 0 {
-		fmt.Fprintf(sh.progress, "%d of %d offers are from this agent's copy of the catalog, up to %s old: no broker, nor their seller, is reached now that could say more. See: bourse doctor\n",
+		fmt.Fprintf(sh.progress, "%d of %d offers are from this agent's copy of the catalog, up to %s old: neither a broker nor the seller answers now. See: bourse doctor\n",
 			old, len(found), strings.TrimSuffix(ago(oldest.Time), " ago"))
 	}
 }
@@ -181,7 +182,7 @@ func costText(cost string, p *api.Price) string {
 	return cost + " " + p.Currency
 }
 
-// leftText is how many units are left; where only capacity bounds them, and there is plenty, the number says little.
+// leftText returns how many units are left. From 1000 on only capacity limits them, so the number means little.
 func leftText(n int64) string {
 	if n >= 1000 {
 		return "plenty"
@@ -189,7 +190,7 @@ func leftText(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// showOffer writes an offer whole.
+// showOffer writes all of an offer.
 func (sh *shell) showOffer(l listing) error {
 	if sh.output == "json" || sh.output == "yaml" {
 		return sh.encode(l)
@@ -200,8 +201,8 @@ func (sh *shell) showOffer(l listing) error {
 		fmt.Fprintf(sh.out, "%s\n", o.Description)
 	}
 	for _, line := range [][2]string{
-		{"type", o.Type}, {"region", l.Payload.Properties.Region}, {"for buyers where", o.Accept}, {"on sale until", timeText(o.ValidUntil)},
-		{"a person there approves each sale, within", approvalText(o.ApproveWithin)},
+		{"type", o.Type}, {"region", l.Payload.Properties.Region}, {"sold only if", o.Accept}, {"on sale until", timeText(o.ValidUntil)},
+		{"the seller approves each sale within", approvalText(o.ApproveWithin)},
 	} {
 		if line[1] != "" {
 			fmt.Fprintf(sh.out, "%s: %s\n", line[0], line[1])
@@ -209,11 +210,11 @@ func (sh *shell) showOffer(l listing) error {
 	}
 	switch {
 	case l.Payload.AsOf != nil:
-		fmt.Fprintf(sh.out, "this is how it was %s: no broker, nor the seller, is reached now\n", ago(l.Payload.AsOf.Time))
+		fmt.Fprintf(sh.out, "a copy, %s old: neither a broker nor the seller answers now\n", strings.TrimSuffix(ago(l.Payload.AsOf.Time), " ago"))
 	case l.Payload.SilentSince != nil:
-		fmt.Fprintf(sh.out, "the seller is silent since about %s: nothing can be bought\n", timeText(l.Payload.SilentSince))
+		fmt.Fprintf(sh.out, "the seller has been silent since about %s: you cannot buy from it\n", timeText(l.Payload.SilentSince))
 	case !l.Payload.Fresh:
-		fmt.Fprintf(sh.out, "the seller is silent now: nothing can be bought\n")
+		fmt.Fprintf(sh.out, "the seller is silent now: you cannot buy from it\n")
 	}
 	rows := [][]string{{"PLAN", "A UNIT", "PRICE", "LEFT", "UNITS", "LASTS", "POOL"}}
 	for _, p := range o.Plans {
@@ -229,11 +230,11 @@ func (sh *shell) showOffer(l listing) error {
 			pool = api.GeneralPool
 		}
 		if p.Dedicated {
-			pool += " (yours alone)"
+			pool += " (dedicated)"
 		}
 		length := lasts(p)
 		if p.Notice != nil {
-			length += " (or taken back, " + approvalText(p.Notice) + " before)"
+			length += " (the seller may take it back with " + approvalText(p.Notice) + " notice)"
 		}
 		rows = append(rows, []string{p.Name, sizes(p.Resources), priceText(p.Price), leftText(l.Payload.Plans[p.Name].Remaining), units, length, pool})
 	}
@@ -262,9 +263,9 @@ func lasts(p api.Plan) string {
 func (sh *shell) buyCommand() *cobra.Command {
 	w, units := &wish{}, int64(0)
 	cmd := &cobra.Command{
-		Use: "buy SELLER/OFFER/PLAN --for DURATION", GroupID: "use", Short: "Buy from a plan of another cluster's offer",
-		Long: "Buy reads the offer, says what it comes to, and makes a ResourceRequest for exactly that version of it: if the seller changes the\n" +
-			"offer before both have signed, nothing is bought. What both signed is a Contract: see bourse contracts.",
+		Use: "buy SELLER/OFFER/PLAN --for DURATION", GroupID: "use", Short: "Buy units of a plan that another cluster offers",
+		Long: "Buy reads the offer, prints the cost, and creates a ResourceRequest for exactly that version of the offer. If the seller\n" +
+			"changes the offer before both clusters have signed, you buy nothing. What both signed is a Contract: bourse contracts.",
 		Example: "  bourse buy milan/web/small --for 24h --offload demo\n  bourse buy milan/gpu/a100 --units 2 --for 8h --dry-run",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: sh.complete(planNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -281,17 +282,17 @@ func (sh *shell) buyCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.DurationVar(&w.duration, "for", 0, "how long (default "+api.DefaultDuration+")")
-	f.Int64Var(&units, "units", 0, "how many units of the plan (default: the fewest that it sells)")
-	f.StringVar(&w.maxPrice, "max-price", "", "the most that all of it may cost, such as 3EUR/hour")
+	f.Int64Var(&units, "units", 0, "how many units of the plan (default: the smallest number that it sells)")
+	f.StringVar(&w.maxPrice, "max-price", "", "ceiling for the price of all units together, such as 3EUR/hour")
 	w.useFlags(f)
 	return cmd
 }
 
-// purchase is the request for a plan, as its offer is now.
+// purchase makes the request for a plan from the current version of its offer.
 func (sh *shell) purchase(ctx context.Context, c *client.Client, id string, units int64, w *wish) (api.Request, error) {
 	parts := strings.Split(id, "/")
 	if len(parts) != 3 {
-		return api.Request{}, api.Invalid("PLAN", "%q does not name a plan", id).Fix("write SELLER/OFFER/PLAN, as bourse catalog does")
+		return api.Request{}, api.Invalid("PLAN", "%q does not name a plan", id).Fix("write SELLER/OFFER/PLAN, as bourse catalog prints it")
 	}
 	l, err := c.Offer(ctx, parts[0], parts[1])
 	if err != nil {
@@ -327,7 +328,7 @@ func (sh *shell) purchase(ctx context.Context, c *client.Client, id string, unit
 	comes := "it is free"
 	if !price.Free() {
 		var cost *big.Rat = price.Cost(units, time.Now(), duration)
-		comes = fmt.Sprintf("at %s that comes to %s %s", price.Text(), money.Text(cost, price.Currency), price.Currency)
+		comes = fmt.Sprintf("at %s, that costs %s %s", price.Text(), money.Text(cost, price.Currency), price.Currency)
 	}
 	fmt.Fprintf(sh.progress, "%d of %s (%s a unit) for %s: %s\n", units, id, sizes(plan.Resources), shortly(duration), comes)
 	return r, nil

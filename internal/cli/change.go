@@ -17,8 +17,9 @@ func (sh *shell) resizeCommand() *cobra.Command {
 	w, units := &wish{}, int64(0)
 	cmd := &cobra.Command{
 		Use: "resize RESERVATION", GroupID: "use", Short: "Make a reservation larger or smaller, if its provider agrees",
-		Long: "Resize edits the ResourceRequest behind a reservation, and waits for the provider's answer. Amounts that are not named stay;\n" +
-			"0 takes one away. Of what is bought from a plan, say how many units it is to be. Pods that do not fit a smaller one are evicted, those of low priority and the youngest first.",
+		Long: "Resize edits the ResourceRequest behind a reservation and waits for the provider's answer. It changes the amounts that you\n" +
+			"name and keeps the others; 0 removes one. For a purchase, give the number of units instead. Pods that do not fit a smaller\n" +
+			"reservation are evicted: those of low priority and the youngest first.",
 		Example: "  bourse resize r-4f2a --cpu 8 --memory 16Gi\n  bourse resize r-7c1d --units 3",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: sh.complete(reservationNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -33,7 +34,7 @@ func (sh *shell) resizeCommand() *cobra.Command {
 		},
 	}
 	w.amountFlags(cmd.Flags())
-	cmd.Flags().Int64Var(&units, "units", 0, "how many units of its plan, of what was bought")
+	cmd.Flags().Int64Var(&units, "units", 0, "for a purchase: the new number of units")
 	w.waitFlags(cmd.Flags())
 	return cmd
 }
@@ -41,18 +42,19 @@ func (sh *shell) resizeCommand() *cobra.Command {
 func (sh *shell) extendCommand() *cobra.Command {
 	w := &wish{}
 	cmd := &cobra.Command{
-		Use: "extend RESERVATION --for DURATION", GroupID: "use", Short: "Let a reservation last longer, or shorter, if its provider agrees",
-		Long:    "Extend edits the ResourceRequest behind a reservation, so that it ends after the given time from now, and waits for the provider's answer.",
+		Use: "extend RESERVATION --for DURATION", GroupID: "use", Short: "Move the end of a reservation, if its provider agrees",
+		Long: "Extend edits the ResourceRequest behind a reservation and waits for the provider's answer. --for counts from now: with less time\n" +
+			"than the reservation has left, it ends earlier.",
 		Example: "  bourse extend r-4f2a --for 2h",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: sh.complete(reservationNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if w.duration <= 0 {
-				return api.Invalid("--for", "%s is not a time to come", w.duration).Fix("say how long from now: bourse extend %s --for 2h; or end it: bourse release %[1]s", args[0])
+				return api.Invalid("--for", "%s is not in the future", w.duration).Fix("say how long from now: bourse extend %s --for 2h; or end it: bourse release %[1]s", args[0])
 			}
 			return sh.change(cmd.Context(), args[0], api.ReservationChange{For: &metav1.Duration{Duration: w.duration}}, w)
 		},
 	}
-	cmd.Flags().DurationVar(&w.duration, "for", 0, "how long from now")
+	cmd.Flags().DurationVar(&w.duration, "for", 0, "new remaining time, counted from now")
 	w.waitFlags(cmd.Flags())
 	return cmd
 }
@@ -80,13 +82,13 @@ func (sh *shell) change(ctx context.Context, id string, change api.ReservationCh
 		return api.Errorf(api.CodeConflict, "reservation %s is %s", id, now.Payload.Status.State).Fix("see: bourse why %s", id)
 	case said.Status == metav1.ConditionFalse:
 		return api.Errorf(api.CodeConflict, "reservation %s stays as it was: %s", id, said.Message).
-			Fix("it is asked again every minute; take the wish back with another bourse resize or bourse extend")
+			Fix("the agent asks again every minute; withdraw the change with another bourse resize or bourse extend")
 	}
 	fmt.Fprintf(sh.progress, "ends in %s\n", until(*now.Payload.Status.Until))
 	return sh.showRequest(now)
 }
 
-// upToDate is what a request says of its last edit.
+// upToDate returns the condition UpToDate of a request: what became of its last edit.
 func upToDate(r client.RequestStatus) metav1.Condition {
 	if c := meta.FindStatusCondition(r.Payload.Status.Conditions, api.ConditionUpToDate); c != nil {
 		return *c
@@ -94,7 +96,7 @@ func upToDate(r client.RequestStatus) metav1.Condition {
 	return metav1.Condition{}
 }
 
-// answered says whether there is a yes or a no to an edit, or nobody left to give one.
+// answered reports whether an edit was accepted or refused, or the reservation ended.
 func answered(generation uint64) func(client.RequestStatus) bool {
 	return func(r client.RequestStatus) bool {
 		if s := r.Payload.Status.State; s == api.Releasing || s.Over() {
@@ -105,7 +107,7 @@ func answered(generation uint64) func(client.RequestStatus) bool {
 	}
 }
 
-// changeOf is, in a few words, what a reservation is to become.
+// changeOf describes the requested change of a reservation in a few words.
 func changeOf(c *api.Change) string {
 	switch {
 	case c == nil:

@@ -18,7 +18,7 @@ func resourceName(name string) corev1.ResourceName { return corev1.ResourceName(
 
 func (sh *shell) clustersCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "clusters [CLUSTER]", GroupID: "use", Short: "List the clusters that show themselves to yours, and what they have",
+		Use: "clusters [CLUSTER]", GroupID: "use", Short: "List the clusters that your cluster may see, and their capacity",
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: sh.complete(clusterNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := sh.person()
@@ -49,7 +49,7 @@ func (sh *shell) showClusters(items []clusterItem) error {
 	}
 	available := func(a api.Amounts) api.Resources { return a.Available }
 	reserved := func(a api.Amounts) api.Resources { return a.Reserved }
-	return show(sh, items, "No cluster shows itself yet. Providers show themselves once they have a SharingPolicy.",
+	return show(sh, items, "No cluster is visible yet. Providers become visible when they have a SharingPolicy.",
 		column[api.Cluster]{"CLUSTER", false, func(c clusterItem) string { return c.ID }},
 		column[api.Cluster]{"STATE", false, func(c clusterItem) string { return standing(c.Payload) }},
 		column[api.Cluster]{"REGION", false, func(c clusterItem) string { return c.Payload.Properties.Region }},
@@ -67,7 +67,7 @@ func (sh *shell) showClusters(items []clusterItem) error {
 	)
 }
 
-// percent writes parts per million.
+// percent writes parts per million as a percentage.
 func percent(millionths *int64) string {
 	if millionths == nil {
 		return ""
@@ -88,7 +88,7 @@ func standing(c api.Cluster) string {
 	}
 }
 
-// ownStatus is how this cluster's agent stands, and the agent.
+// ownStatus returns the status of this cluster's agent, and a client of it.
 func (sh *shell) ownStatus(ctx context.Context) (*client.Client, api.AgentStatus, error) {
 	c, err := sh.person()
 	if err != nil {
@@ -100,7 +100,7 @@ func (sh *shell) ownStatus(ctx context.Context) (*client.Client, api.AgentStatus
 
 func (sh *shell) statusCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "status", GroupID: "use", Short: "Show how this cluster's agent stands with its broker", Args: cobra.NoArgs,
+		Use: "status", GroupID: "use", Short: "Show this cluster's agent: ID, fingerprint, broker, sharing", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, s, err := sh.ownStatus(cmd.Context())
 			if err != nil {
@@ -113,16 +113,16 @@ func (sh *shell) statusCommand() *cobra.Command {
 			if !s.Connected {
 				connected = "not connected: " + s.Problem
 			}
-			sharing := "shares nothing: it has no SharingPolicy in force"
+			sharing := "shares nothing: no SharingPolicy is in force"
 			if s.Sharing {
-				sharing = "shares as its SharingPolicy says"
+				sharing = "shares what its SharingPolicy says"
 			}
 			return sh.table([][]string{{"cluster", s.Cluster}, {"fingerprint", s.Fingerprint}, {"broker", s.Broker}, {"", connected}, {"", sharing}})
 		},
 	}
 }
 
-// ofAll is a part of all pools together.
+// ofAll sums one part of all pools.
 func ofAll(pools map[string]api.Amounts, part func(api.Amounts) api.Resources) api.Resources {
 	sum := api.Resources{}
 	for _, pool := range pools {

@@ -12,16 +12,16 @@ import (
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
 )
 
-// person is a client of the agent of this cluster. The token for an agent's listener on loopback is in BOURSE_TOKEN.
+// person returns a client of this cluster's agent. BOURSE_TOKEN holds the token for an agent's loopback listener.
 func (sh *shell) person() (*client.Client, error) {
-	server, err := sh.find("agent", agentSocket(), "start one: bourse agent (or, to try: bourse demo)")
+	server, err := sh.find("agent", agentSocket(), "start one: bourse agent (to try it out: bourse demo)")
 	if err != nil {
 		return nil, err
 	}
 	return client.New(server, nil).WithToken(os.Getenv("BOURSE_TOKEN")), nil
 }
 
-// operator is a client of the broker, by its socket or by an operator's certificate.
+// operator returns a client of the broker, through its socket or with an operator's certificate.
 func (sh *shell) operator() (*client.Client, error) {
 	server, err := sh.find("broker", brokerSocket(), "start one: bourse broker")
 	switch {
@@ -30,9 +30,9 @@ func (sh *shell) operator() (*client.Client, error) {
 	case strings.HasPrefix(server, "unix://") && sh.operatorCert == "":
 		return client.New(server, nil), nil
 	case !strings.HasPrefix(server, "https://"):
-		return nil, api.Invalid("--operator-cert", "%s is not reached by TLS", server).Fix("say where the broker is: --server https://HOST:PORT")
+		return nil, api.Invalid("--operator-cert", "%s does not use TLS", server).Fix("give the URL of the broker: --server https://HOST:PORT")
 	case sh.operatorCert == "":
-		return nil, api.Errorf(api.CodeUnauthenticated, "%s knows an operator by a certificate", server).
+		return nil, api.Errorf(api.CodeUnauthenticated, "%s needs an operator's certificate", server).
 			Fix("give --operator-cert DIR, the folder `operator` in the broker's --dir or a copy of it; or use the broker's socket on its own machine")
 	}
 	certificate, err := tlsid.OpenClient(sh.operatorCert, time.Now, slog.New(slog.DiscardHandler))
@@ -42,17 +42,17 @@ func (sh *shell) operator() (*client.Client, error) {
 	return client.New(server, &http.Client{Transport: &http.Transport{TLSClientConfig: certificate.Config()}}), nil
 }
 
-// find says where the server is: at --server, or else at the socket where this user's own would be.
+// find returns the address of the server: --server, or the default socket of this user.
 func (sh *shell) find(what, socket, start string) (string, error) {
 	switch {
 	case strings.HasPrefix(sh.server, "unix://"), strings.HasPrefix(sh.server, "https://"), strings.HasPrefix(sh.server, "http://"):
 		return sh.server, nil
 	case sh.server != "":
-		return "", api.Invalid("--server", "%q is neither a URL nor a socket", sh.server).Fix("say https://HOST:PORT or unix:///SOCKET")
+		return "", api.Invalid("--server", "%q is neither a URL nor a socket", sh.server).Fix("use https://HOST:PORT or unix:///SOCKET")
 	}
 	if _, err := os.Stat(socket); err != nil {
 		return "", api.Errorf(api.CodeUnavailable, "no %s listens at %s", what, socket).
-			Fix("%s; or say where it is: --server unix:///SOCKET (or BOURSE_SERVER)", start)
+			Fix("%s; or give its address: --server unix:///SOCKET (or BOURSE_SERVER)", start)
 	}
 	return "unix://" + socket, nil
 }

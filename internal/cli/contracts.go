@@ -21,7 +21,7 @@ type deal = api.Envelope[api.Deal]
 func (sh *shell) contractsCommand() *cobra.Command {
 	bought, sold, all := false, false, false
 	cmd := &cobra.Command{
-		Use: "contracts", GroupID: "use", Short: "List what your cluster bought and sold", Args: cobra.NoArgs,
+		Use: "contracts", GroupID: "use", Short: "List the contracts of your cluster, bought and sold", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			items, self, err := sh.deals(cmd)
 			if err != nil {
@@ -51,15 +51,15 @@ func (sh *shell) contractsCommand() *cobra.Command {
 			)
 		},
 	}
-	cmd.Flags().BoolVar(&bought, "bought", false, "only what your cluster bought")
-	cmd.Flags().BoolVar(&sold, "sold", false, "only what your cluster sold")
-	cmd.Flags().BoolVarP(&all, "all", "A", false, "also those that are over")
+	cmd.Flags().BoolVar(&bought, "bought", false, "only contracts in which your cluster is the buyer")
+	cmd.Flags().BoolVar(&sold, "sold", false, "only contracts in which your cluster is the seller")
+	cmd.Flags().BoolVarP(&all, "all", "A", false, "also contracts that have ended")
 	return cmd
 }
 
 func planOf(t api.ContractTerms) string { return t.Seller + "/" + t.Offer + "/" + t.Plan }
 
-// deals are the contracts of the agent's cluster, and which that is.
+// deals returns the contracts of the agent's cluster, and the cluster's ID.
 func (sh *shell) deals(cmd *cobra.Command) (items []deal, self string, err error) {
 	c, s, err := sh.ownStatus(cmd.Context())
 	if err != nil {
@@ -70,7 +70,7 @@ func (sh *shell) deals(cmd *cobra.Command) (items []deal, self string, err error
 }
 
 func (sh *shell) contractCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "contract", GroupID: "use", Short: "Verify what two clusters signed"}
+	cmd := &cobra.Command{Use: "contract", GroupID: "use", Short: "Verify contracts"}
 	cmd.AddCommand(sh.verifyContractCommand())
 	return cmd
 }
@@ -78,10 +78,11 @@ func (sh *shell) contractCommand() *cobra.Command {
 func (sh *shell) verifyContractCommand() *cobra.Command {
 	seller, buyer := "", ""
 	cmd := &cobra.Command{
-		Use: "verify FILE|CONTRACT", Short: "Check the signatures of a contract, and that its documents agree; a file needs no agent and no broker",
-		Long: "Verify reads a Contract, from a file (kubectl get contract NAME -o yaml; - is standard input) or by its name from your cluster, and\n" +
-			"checks that the seller signed the offer, the buyer an assignment of exactly that, and the seller its acceptance. It prints the\n" +
-			"fingerprints of the two keys: whose they are, their admins say (bourse status). Name them to have them checked.",
+		Use: "verify FILE|CONTRACT", Short: "Check the signatures of a contract, and that its documents match",
+		Long: "Verify reads a Contract from a file (kubectl get contract NAME -o yaml; - is standard input), or by its name from your cluster.\n" +
+			"A file needs no agent and no broker. Verify checks that the seller signed the offer, that the buyer signed an assignment\n" +
+			"that names this offer, and that the seller signed the acceptance of that assignment. It prints the fingerprints of the two\n" +
+			"keys. Ask the two admins for theirs (bourse status), and give them with --seller and --buyer.",
 		Example: "  bourse contract verify contract.yaml --seller SHA256:... --buyer SHA256:...\n  bourse contract verify r-4f2a",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -99,7 +100,7 @@ func (sh *shell) verifyContractCommand() *cobra.Command {
 					return err
 				}
 				if is := public.Fingerprint().String(); key.demanded != "" && is != key.demanded {
-					return api.Errorf(api.CodeBadSignature, "the %s's key is %s, not %s", key.who, is, key.demanded).Fix("somebody else signed it: do not rely on it")
+					return api.Errorf(api.CodeBadSignature, "the %s's key is %s, not %s", key.who, is, key.demanded).Fix("another key signed this contract: do not rely on it")
 				}
 				fmt.Fprintf(sh.progress, "%s signed by %s\n", key.who, public.Fingerprint())
 			}
@@ -111,12 +112,12 @@ func (sh *shell) verifyContractCommand() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&seller, "seller", "", "fingerprint that the seller's key must have")
-	cmd.Flags().StringVar(&buyer, "buyer", "", "fingerprint that the buyer's key must have")
+	cmd.Flags().StringVar(&seller, "seller", "", "expected fingerprint of the seller's key")
+	cmd.Flags().StringVar(&buyer, "buyer", "", "expected fingerprint of the buyer's key")
 	return cmd
 }
 
-// maxContract bounds what is read of a file.
+// maxContract is how many bytes of a file are read at most.
 const maxContract = 1 << 20
 
 func (sh *shell) readContract(cmd *cobra.Command, name string) (api.ContractSpec, error) {
@@ -130,7 +131,7 @@ func (sh *shell) readContract(cmd *cobra.Command, name string) (api.ContractSpec
 				return d.Payload.Spec, nil
 			}
 		}
-		return api.ContractSpec{}, api.Errorf(api.CodeNotFound, "no contract %q here, and no file of that name", name).Fix("see: bourse contracts -A")
+		return api.ContractSpec{}, api.Errorf(api.CodeNotFound, "your cluster has no contract %q, and there is no file of that name", name).Fix("see: bourse contracts -A")
 	}
 	data, err := readLimited(name, maxContract)
 	if err != nil {
@@ -139,7 +140,7 @@ func (sh *shell) readContract(cmd *cobra.Command, name string) (api.ContractSpec
 	var object api.Contract
 	if err := yaml.UnmarshalStrict(data, &object); err != nil || object.Spec.Assignment == "" {
 		if yaml.UnmarshalStrict(data, &object.Spec) != nil || object.Spec.Assignment == "" {
-			return api.ContractSpec{}, api.Invalid("FILE", "%s holds no Contract", name).Fix("write it with: kubectl get contract NAME -o yaml")
+			return api.ContractSpec{}, api.Invalid("FILE", "%s does not contain a Contract", name).Fix("write it with: kubectl get contract NAME -o yaml")
 		}
 	}
 	return object.Spec, nil
@@ -148,12 +149,12 @@ func (sh *shell) readContract(cmd *cobra.Command, name string) (api.ContractSpec
 func (sh *shell) usageCommand() *cobra.Command {
 	asCSV := false
 	cmd := &cobra.Command{
-		Use: "usage", GroupID: "use", Short: "What contracts have come to so far, and what of them is used", Args: cobra.NoArgs,
-		Long: "Usage lists every contract of your cluster, also those that are over: what it has come to by now (reserved x time x the price of the\n" +
-			"day on which it was bought), what it comes to in all, and what its pods request where a namespace is its alone.",
+		Use: "usage", GroupID: "use", Short: "Show the cost of each contract so far, and its use", Args: cobra.NoArgs,
+		Long: "Usage lists every contract of your cluster, also those that have ended. DUE is the cost so far: reserved x time x the price at\n" +
+			"the time of the purchase. IN ALL is the cost to the end. USED is what its pods request, for namespaces that only it uses.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if asCSV && cmd.Flags().Changed("output") {
-				return api.Invalid("--csv", "is a form of its own").Fix("leave --output out")
+				return api.Invalid("--csv", "cannot be combined with --output").Fix("leave --output out")
 			}
 			items, self, err := sh.deals(cmd)
 			if err != nil {
@@ -186,6 +187,6 @@ func (sh *shell) usageCommand() *cobra.Command {
 			return sh.table(rows)
 		},
 	}
-	cmd.Flags().BoolVar(&asCSV, "csv", false, "as comma-separated values, for a spreadsheet")
+	cmd.Flags().BoolVar(&asCSV, "csv", false, "print comma-separated values, for a spreadsheet")
 	return cmd
 }

@@ -27,9 +27,9 @@ func (sh *shell) demoCommand() *cobra.Command {
 	var still bool
 	var log logFlags
 	cmd := &cobra.Command{
-		Use: "demo", GroupID: "run", Short: "Run a federation of five simulated clusters to play with", Args: cobra.NoArgs,
-		Long: "A real broker (journal, TLS, keys) and five real agents run in this process, over simulated clusters. The commands\n" +
-			"of `bourse` in another terminal act for the people of the cluster rome. Ctrl-C ends it and leaves nothing.",
+		Use: "demo", GroupID: "run", Short: "Run a demo federation of five simulated clusters", Args: cobra.NoArgs,
+		Long: "A real broker (journal, TLS, keys) and five real agents run in this process, over simulated clusters. In another terminal,\n" +
+			"the commands of bourse act for the cluster rome. Ctrl-C ends the demo and removes its files.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			logger := slog.New(slog.DiscardHandler)
 			if cmd.Flags().Changed("log-level") {
@@ -42,13 +42,13 @@ func (sh *shell) demoCommand() *cobra.Command {
 			return sh.demo(cmd.Context(), lasts, still, logger)
 		},
 	}
-	cmd.Flags().DurationVar(&lasts, "for", 0, "end by itself when it has run for this long (default: at Ctrl-C)")
-	cmd.Flags().BoolVar(&still, "still", false, "nothing happens in the clusters by itself; else pods come and go each second, and nodes fail now and then")
+	cmd.Flags().DurationVar(&lasts, "for", 0, "how long the demo runs (default: until Ctrl-C)")
+	cmd.Flags().BoolVar(&still, "still", false, "simulate no events; without it, pods come and go each second, and nodes fail from time to time")
 	log.add(cmd.Flags())
 	return cmd
 }
 
-// demoMembers are rome, for whose people the commands act, and four providers, one of which does not show itself to rome.
+// demoMembers are rome, for which the commands act, and four providers. One of them is not visible to rome.
 func demoMembers(socket string) []*federation.Member {
 	share := func(terms api.Terms, percentage int32, labels map[string]string) *api.Sharing {
 		return &api.Sharing{Terms: terms, Labels: labels, Pools: []api.PoolPolicy{{Name: api.GeneralPool, Percentage: &percentage}}}
@@ -92,8 +92,8 @@ func demoResources(pairs ...string) api.Resources {
 func (sh *shell) demo(ctx context.Context, lasts time.Duration, still bool, log *slog.Logger) error {
 	if c, err := net.Dial("unix", agentSocket()); err == nil {
 		_ = c.Close()
-		return api.Errorf(api.CodeConflict, "an agent is served at %s already", agentSocket()).
-			Fix("end it first, such as another demo; or set XDG_RUNTIME_DIR to another folder")
+		return api.Errorf(api.CodeConflict, "an agent already listens at %s", agentSocket()).
+			Fix("stop it first (another demo, for instance), or set XDG_RUNTIME_DIR to another folder")
 	}
 	dir, err := os.MkdirTemp("", "bourse-demo-")
 	if err != nil {
@@ -115,7 +115,7 @@ func (sh *shell) demo(ctx context.Context, lasts time.Duration, still bool, log 
 	}
 	_ = os.Remove(filepath.Dir(agentSocket())) // only if nobody else uses it
 	if ctx.Err() != nil {
-		fmt.Fprintln(sh.progress, "\nthe demo ended; nothing is left of it")
+		fmt.Fprintln(sh.progress, "\nthe demo ended; its files are removed")
 		return nil
 	}
 	return err
@@ -159,7 +159,7 @@ func (sh *shell) play(ctx context.Context, f *federation.Federation, still bool)
 	return sh.market(ctx, f)
 }
 
-// String is the command that a wish stands for.
+// String returns the command with these flags.
 func (w *wish) String() string {
 	s := "bourse reserve --name " + w.name
 	for _, flag := range [][2]string{{"cpu", w.cpu}, {"memory", w.memory}, {"gpu", w.gpu}} {
@@ -178,7 +178,7 @@ func (w *wish) String() string {
 
 const demoIntroduction = `
 A broker runs at %s, with agents in the clusters rome, milan, paris, austin and
-geneva. In another terminal, as the people of rome:
+geneva. In another terminal, as a user of rome:
 
     bourse clusters
     bourse reserve --cpu 4 --memory 8Gi --where 'region == "eu"' --for 1h
@@ -191,7 +191,7 @@ geneva. In another terminal, as the people of rome:
     bourse release RESERVATION
 `
 
-// market shows the market until ctx ends: on a terminal always anew, else now and then.
+// market shows the market until ctx ends: each second on a terminal, else every 15 seconds.
 func (sh *shell) market(ctx context.Context, f *federation.Federation) error {
 	every, clear := 15*time.Second, ""
 	if onTerminal(sh.out) {
@@ -219,7 +219,7 @@ func (sh *shell) market(ctx context.Context, f *federation.Federation) error {
 	}
 }
 
-// pause waits, and says whether ctx ended meanwhile.
+// pause waits, and reports whether ctx ended.
 func pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():

@@ -16,10 +16,11 @@ func (sh *shell) doctorCommand() *cobra.Command {
 	var preflight bool
 	var kubeconfig, liqoNamespace string
 	cmd := &cobra.Command{
-		Use: "doctor", GroupID: "use", Short: "Look for whatever is wrong with this cluster, and say how to fix it", Args: cobra.NoArgs,
-		Long: "The doctor looks at Liqo, the policies that protect a lender, the keys of others, the peerings, the clocks, the certificate and\n" +
-			"the broker. With --preflight it looks at a cluster in which nothing of Bourse is installed, through a kubeconfig. It changes\n" +
-			"nothing. It exits with 5 if something that was asked for does not work. What each code means: docs/reference/problems.md",
+		Use: "doctor", GroupID: "use", Short: "Find the problems of this cluster, with a fix for each", Args: cobra.NoArgs,
+		Long: "The doctor checks Liqo, the admission policies that protect a provider, the keys of other clusters, the peerings, the clocks,\n" +
+			"the certificates and the broker. It changes nothing. With --preflight it checks a cluster through a kubeconfig, before\n" +
+			"anything of Bourse is installed. The exit code is 5 if there is an Error: something that you asked for does not work.\n" +
+			"docs/reference/problems.md explains each code.",
 		Example: "  bourse doctor\n  bourse doctor --preflight --kubeconfig ~/.kube/config",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			diagnose := sh.diagnose
@@ -32,7 +33,7 @@ func (sh *shell) doctorCommand() *cobra.Command {
 					return agent.Preflight(ctx, config, liqoNamespace)
 				}
 			} else if cmd.Flags().Changed("kubeconfig") {
-				return api.Invalid("--kubeconfig", "is only read with --preflight").Fix("add --preflight, or say --server for the agent's listener")
+				return api.Invalid("--kubeconfig", "needs --preflight").Fix("add --preflight, or use --server for the agent's listener")
 			}
 			d, err := diagnose(cmd.Context())
 			if err != nil {
@@ -41,7 +42,7 @@ func (sh *shell) doctorCommand() *cobra.Command {
 			return sh.showDiagnosis(d)
 		},
 	}
-	cmd.Flags().BoolVar(&preflight, "preflight", false, "look through a kubeconfig, before anything is installed")
+	cmd.Flags().BoolVar(&preflight, "preflight", false, "check a cluster through a kubeconfig, before anything is installed")
 	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig for --preflight (default: KUBECONFIG, else ~/.kube/config)")
 	cmd.Flags().StringVar(&liqoNamespace, "liqo-namespace", "liqo", "namespace of Liqo, for --preflight")
 	return cmd
@@ -69,11 +70,11 @@ func (sh *shell) showDiagnosis(d api.Diagnosis) error {
 			}
 		}
 		if len(d.Problems) == 0 {
-			fmt.Fprintln(sh.out, "All is well.")
+			fmt.Fprintln(sh.out, "No problems found.")
 		}
 	}
 	if health.Worst(d.Problems) == api.SeverityError {
-		return api.Errorf(api.CodeConflict, "something that was asked for does not work").Fix("what each code means: docs/reference/problems.md")
+		return api.Errorf(api.CodeConflict, "something that you asked for does not work").Fix("each code is explained in docs/reference/problems.md")
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// dryRun explains what reserve would do.
+// dryRun explains what reserve would do, and prints the objects.
 func (sh *shell) dryRun(ctx context.Context, c *client.Client, w *wish, r api.Request, e api.Evaluation) error {
 	if sh.output == "json" || sh.output == "yaml" {
 		return sh.encode(e)
@@ -43,7 +43,7 @@ func (sh *shell) dryRun(ctx context.Context, c *client.Client, w *wish, r api.Re
 	}
 	explain(sh.out, e.Decision)
 	if len(e.Decision.Top) == 0 {
-		return api.Errorf(api.CodeNoCandidate, "no cluster can serve it now")
+		return api.Errorf(api.CodeNoCandidate, "no cluster can serve the request now")
 	}
 	status, err := c.Status(ctx)
 	if err != nil {
@@ -51,7 +51,7 @@ func (sh *shell) dryRun(ctx context.Context, c *client.Client, w *wish, r api.Re
 	}
 	part, err := market.Need("resources", r.Resources)
 	if n := int64(e.Decision.Parts); err == nil && n > 1 {
-		fmt.Fprintf(sh.out, "of the %d parts, the objects of the first:\n", n)
+		fmt.Fprintf(sh.out, "the request has %d parts; these are the objects of the first one:\n", n)
 		for i := range part {
 			part[i].Value = (part[i].Value + n - 1) / n
 		}
@@ -60,7 +60,7 @@ func (sh *shell) dryRun(ctx context.Context, c *client.Client, w *wish, r api.Re
 	return sh.objects(w, r, r.Resources, status.Cluster, e.Decision.Top[0].Cluster)
 }
 
-// purchaseText says what would be bought.
+// purchaseText describes what would be bought.
 func purchaseText(b api.Bought) string {
 	text := fmt.Sprintf("buys %d of %s", b.Units, b.Plan)
 	if b.Cost == "" {
@@ -72,7 +72,7 @@ func purchaseText(b api.Bought) string {
 // points writes parts per million as a number up to 100.
 func points(ppm int64) string { return fmt.Sprintf("%.1f", float64(ppm)/10_000) }
 
-// objects prints each object that reserve would make, on both sides.
+// objects prints each object that reserve would create, on both sides.
 func (sh *shell) objects(w *wish, r api.Request, part api.Resources, consumer, provider string) error {
 	pool := r.Pool
 	if pool == "" {
@@ -124,7 +124,7 @@ func (sh *shell) objects(w *wish, r api.Request, part api.Resources, consumer, p
 	})
 }
 
-// liqoObjects prints what both agents would make of Liqo's objects, where both clusters have Liqo.
+// liqoObjects prints the Liqo objects that both agents would create if both clusters have Liqo.
 func (sh *shell) liqoObjects(r plan.Reservation) error {
 	scheme := scheme.New()
 	for _, step := range plan.Objects(r) {
@@ -142,7 +142,7 @@ func (sh *shell) liqoObjects(r plan.Reservation) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(sh.out, "---\n# in %s, %s, where both have Liqo\n%s", step.Cluster, step.By, data)
+		fmt.Fprintf(sh.out, "---\n# in %s, %s, if both clusters have Liqo\n%s", step.Cluster, step.By, data)
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ import (
 
 func (sh *shell) auditCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "audit CLUSTER", GroupID: "use", Short: "List all that another cluster can do in yours, and what runs there for it",
+		Use: "audit CLUSTER", GroupID: "use", Short: "List everything that another cluster can do in yours, and what it runs there",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(clusterNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := sh.person()
@@ -41,9 +41,9 @@ func (sh *shell) auditCommand() *cobra.Command {
 func (sh *shell) evictCommand() *cobra.Command {
 	yes := false
 	cmd := &cobra.Command{
-		Use: "evict CLUSTER", GroupID: "use", Short: "End all that another cluster has reserved in yours",
-		Long: "Lists what will end, asks, and ends it: the other cluster is told and may move its pods for a while; what stays is\n" +
-			"deleted. It works without the broker. To keep the cluster out, change the SharingPolicy as well.",
+		Use: "evict CLUSTER", GroupID: "use", Short: "End all reservations of another cluster in yours",
+		Long: "Evict lists what will end, asks, and ends it. The other cluster is notified and has some time to move its pods; the rest is\n" +
+			"deleted. It works without the broker. To keep the cluster out, run bourse suspend or change the SharingPolicy as well.",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(clusterNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := sh.person()
@@ -56,7 +56,7 @@ func (sh *shell) evictCommand() *cobra.Command {
 			}
 			writeAudit(sh.progress, a)
 			if !yes && !agrees(cmd.InOrStdin(), sh.progress, "Evict "+args[0]+"? Its pods here will be deleted, and its volumes with them.") {
-				return api.Errorf(api.CodeInvalid, "nothing was changed").Fix("say yes, or --yes")
+				return api.Errorf(api.CodeInvalid, "nothing was changed").Fix("answer yes, or use --yes")
 			}
 			e, err := c.Evict(cmd.Context(), args[0])
 			if err != nil {
@@ -65,7 +65,7 @@ func (sh *shell) evictCommand() *cobra.Command {
 			for _, id := range e.Reservations {
 				fmt.Fprintln(sh.out, id)
 			}
-			fmt.Fprintf(sh.progress, "%d reservations are ending; see how far it is: bourse audit %s\n", len(e.Reservations), args[0])
+			fmt.Fprintf(sh.progress, "%d reservations are ending. To follow: bourse audit %s\n", len(e.Reservations), args[0])
 			return nil
 		},
 	}
@@ -73,7 +73,7 @@ func (sh *shell) evictCommand() *cobra.Command {
 	return cmd
 }
 
-// agrees asks a question that only a yes answers.
+// agrees asks a question. It returns true only for yes.
 func agrees(in io.Reader, out io.Writer, question string) bool {
 	fmt.Fprintf(out, "%s [y/N] ", question)
 	line, _ := bufio.NewReader(in).ReadString('\n')

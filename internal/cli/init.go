@@ -23,7 +23,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// start is what an admin answers before the first start of an agent, by flags or to questions.
+// start holds an admin's answers before the first start of an agent, from flags or from questions.
 type start struct {
 	kubeconfig, namespace, image string
 	clusterID, token, brokerURL  string
@@ -38,11 +38,11 @@ type start struct {
 func (sh *shell) initCommand() *cobra.Command {
 	s := &start{}
 	cmd := &cobra.Command{
-		Use: "init", GroupID: "run", Short: "Make a cluster a member: ask what its agent must know, and start it", Args: cobra.NoArgs,
-		Long: "Init asks what the agent of a cluster must be told: how the cluster is named, with which token it joins a broker, what it shares\n" +
-			"and with whom. Every question has a flag; what a flag answers is not asked. Then it prints the objects (a Secret with the token, the\n" +
-			"SharingPolicy, the agent's Deployment), and applies them if you say yes. Without a terminal nothing is asked, and without --yes\n" +
-			"nothing is applied. Without an answer nothing is shared. It can be repeated: what it says replaces what it said before.",
+		Use: "init", GroupID: "run", Short: "Install the agent in a cluster: ask for its settings and start it", Args: cobra.NoArgs,
+		Long: "Init asks for the agent's settings: the cluster's name, the join token, what the cluster shares and with whom. Every question\n" +
+			"has a flag; init does not ask what a flag answers. Then it prints the objects (a Secret with the token, the SharingPolicy, the\n" +
+			"agent's Deployment) and applies them if you answer yes. Without a terminal it asks nothing, and without --yes it applies\n" +
+			"nothing. By default the cluster shares nothing. You can run init again: new settings replace the old ones.",
 		Example: "  bourse init\n  bourse init --join TOKEN --share 50 --cap nvidia.com/gpu=2 --visible-to rome,oslo --yes\n  bourse init --join TOKEN --without-liqo --dry-run > agent.yaml",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if s.dryRun && s.yes {
@@ -63,33 +63,33 @@ func (sh *shell) initCommand() *cobra.Command {
 	return cmd
 }
 
-// flags are one for each question, and how it is all done.
+// flags returns a flag for each question, and those for the installation itself.
 func (s *start) flags() *pflag.FlagSet {
 	f := pflag.NewFlagSet("init", pflag.ContinueOnError)
 	f.StringVar(&s.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster's admin (default: KUBECONFIG, else ~/.kube/config)")
 	f.StringVar(&s.namespace, "namespace", api.Namespace, "namespace of the agent")
 	f.StringVar(&s.image, "image", install.DefaultImage, "image of the agent")
-	f.BoolVar(&s.withoutLiqo, "without-liqo", false, "do not wait for Liqo: the cluster is named by --cluster-id, else by the UID of kube-system")
+	f.BoolVar(&s.withoutLiqo, "without-liqo", false, "do not wait for Liqo; without --cluster-id, the UID of kube-system names the cluster")
 	f.StringVar(&s.clusterID, "cluster-id", "", "name of the cluster (default: Liqo's cluster ID)")
-	f.StringVar(&s.token, "join", os.Getenv("BOURSE_JOIN"), "join token of the broker's operator (also BOURSE_JOIN); empty: the cluster has joined before")
-	f.StringVar(&s.brokerURL, "broker-url", "", "where the broker is, https://HOST:PORT (default: as the token says)")
-	f.IntVar(&s.share, "share", 0, "percentage of what its nodes can allocate that others may reserve, 0 to 100; 0: nothing is shared, and no SharingPolicy is made")
-	f.StringToStringVar(&s.caps, "cap", nil, "the most of a resource that is shared: NAME=AMOUNT, may be repeated")
-	f.StringSliceVar(&s.visibleTo, "visible-to", nil, "clusters to which this one is shown (default: every member)")
-	f.StringVar(&s.allow, "allow", "", "who may reserve what: a CEL expression, such as 'consumer.region == \"eu\"' (default: whoever sees it)")
-	f.StringVar(&s.connector, "connector-url", "", "URL at which clusters that know this one deal with it without a broker (default: they do not)")
-	f.BoolVar(&s.dryRun, "dry-run", false, "print the objects, apply nothing")
-	f.BoolVar(&s.yes, "yes", false, "ask nothing, and apply")
+	f.StringVar(&s.token, "join", os.Getenv("BOURSE_JOIN"), "join token of the broker's operator (also BOURSE_JOIN); empty if the cluster has already joined")
+	f.StringVar(&s.brokerURL, "broker-url", "", "URL of the broker, https://HOST:PORT (default: the one in the token)")
+	f.IntVar(&s.share, "share", 0, "percentage of the nodes' allocatable resources that others may reserve, 0 to 100; 0: share nothing, and create no SharingPolicy")
+	f.StringToStringVar(&s.caps, "cap", nil, "upper bound for a shared resource: NAME=AMOUNT, may be repeated")
+	f.StringSliceVar(&s.visibleTo, "visible-to", nil, "clusters that may see this one (default: every member)")
+	f.StringVar(&s.allow, "allow", "", "CEL expression over consumer and request that a reservation must satisfy, such as 'consumer.region == \"eu\"' (default: none)")
+	f.StringVar(&s.connector, "connector-url", "", "URL of the connector, where clusters that know this one deal with it without a broker (default: no connector)")
+	f.BoolVar(&s.dryRun, "dry-run", false, "print the objects and apply nothing")
+	f.BoolVar(&s.yes, "yes", false, "ask nothing and apply the objects")
 	return f
 }
 
-// terminal says whether somebody sits there.
+// terminal reports whether in is a terminal.
 func terminal(in io.Reader) bool {
 	file, ok := in.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// ask asks for what no flag answers, each question until the answer can be. The end of the input is an error: nothing is guessed.
+// ask asks each question that no flag answers, until the answer is valid. The end of the input is an error: ask guesses nothing.
 func (s *start) ask(in *bufio.Reader, out io.Writer, given *pflag.FlagSet) error {
 	for _, q := range []struct {
 		flag, question string
@@ -97,14 +97,14 @@ func (s *start) ask(in *bufio.Reader, out io.Writer, given *pflag.FlagSet) error
 		answer         func(string) error
 	}{
 		{"without-liqo", "Does this cluster run Liqo? [Y/n]", nil, s.answerLiqo},
-		{"cluster-id", "How is it named in the federation? (empty: by Liqo's cluster ID, or by itself)", nil, func(text string) error { s.clusterID = text; return s.checkName() }},
-		{"join", "The join token of the broker's operator? (empty: it has joined before)", nil, func(text string) error { s.token = text; return s.checkToken() }},
-		{"broker-url", "Where is the broker? (empty: as the token says)", func() bool { return s.token == "" }, func(text string) error { s.brokerURL = text; return nil }},
-		{"share", "How much of its nodes may others reserve, in percent? (empty: nothing)", nil, s.answerShare},
-		{"cap", "At most how much of single resources, such as cpu=16,memory=64Gi? (empty: no such bound)", s.sharesNothing, s.answerCaps},
-		{"visible-to", "To which clusters is it shown, such as rome,oslo? (empty: every member)", s.sharesNothing, func(text string) error { s.visibleTo = list(text); return s.check() }},
-		{"allow", "Who may reserve, as a CEL expression over consumer and request? (empty: whoever sees it)", s.sharesNothing, func(text string) error { s.allow = text; return s.check() }},
-		{"connector-url", "At which URL do others reach it while the broker is away? (empty: not at all)", nil, func(text string) error { s.connector = text; return s.checkConnector() }},
+		{"cluster-id", "What is its name in the federation? (empty: Liqo's cluster ID, or without Liqo a name made of the UID of kube-system)", nil, func(text string) error { s.clusterID = text; return s.checkName() }},
+		{"join", "What is the join token of the broker's operator? (empty: the cluster has already joined)", nil, func(text string) error { s.token = text; return s.checkToken() }},
+		{"broker-url", "What is the URL of the broker? (empty: the one in the token)", func() bool { return s.token == "" }, func(text string) error { s.brokerURL = text; return nil }},
+		{"share", "How many percent of its nodes may others reserve? (empty: nothing)", nil, s.answerShare},
+		{"cap", "Which upper bounds for single resources, such as cpu=16,memory=64Gi? (empty: none)", s.sharesNothing, s.answerCaps},
+		{"visible-to", "Which clusters may see it, such as rome,oslo? (empty: every member)", s.sharesNothing, func(text string) error { s.visibleTo = list(text); return s.check() }},
+		{"allow", "Which CEL expression over consumer and request must a reservation satisfy? (empty: none)", s.sharesNothing, func(text string) error { s.allow = text; return s.check() }},
+		{"connector-url", "At which URL can others reach it while the broker is away? (empty: none)", nil, func(text string) error { s.connector = text; return s.checkConnector() }},
 	} {
 		if given.Changed(q.flag) || q.moot != nil && q.moot() {
 			continue
@@ -114,7 +114,7 @@ func (s *start) ask(in *bufio.Reader, out io.Writer, given *pflag.FlagSet) error
 			line, err := in.ReadString('\n')
 			if err != nil {
 				fmt.Fprintln(out)
-				return api.Errorf(api.CodeInvalid, "--%s has no answer; nothing was changed", q.flag).Fix("answer, or give the flag")
+				return api.Errorf(api.CodeInvalid, "--%s has no answer; nothing was changed", q.flag).Fix("answer the question, or give the flag")
 			}
 			wrong := q.answer(strings.TrimSpace(line))
 			if wrong == nil {
@@ -184,7 +184,7 @@ func (s *start) checkToken() error {
 		return nil
 	}
 	if _, err := join.ParseToken(s.token); err != nil {
-		return api.Invalid("--join", "%s", err).Fix("paste what the operator's `bourse broker token` printed, whole")
+		return api.Invalid("--join", "%s", err).Fix("paste the whole output of the operator's `bourse broker token create`")
 	}
 	return nil
 }
@@ -196,7 +196,7 @@ func (s *start) checkConnector() error {
 	return nil
 }
 
-// check says what of the answers so far cannot be.
+// check reports the first answer that is not valid.
 func (s *start) check() error {
 	for _, err := range []error{s.checkName(), s.checkToken(), s.checkConnector()} {
 		if err != nil {
@@ -215,14 +215,14 @@ func (s *start) check() error {
 	return agent.CheckSharing(sharing)
 }
 
-// sharing is the SharingPolicy that the answers come to; nil: none.
+// sharing makes the SharingPolicy from the answers. It is nil if nothing is shared.
 func (s *start) sharing() (*api.Sharing, error) {
 	if s.share < 0 || s.share > 100 {
 		return nil, api.Invalid("--share", "%d is not a percentage", s.share).Fix("give 0 to 100")
 	}
 	if s.share == 0 {
 		if len(s.caps) > 0 || len(s.visibleTo) > 0 || s.allow != "" {
-			return nil, api.Invalid("--share", "nothing is shared, so nobody can have it").Fix("say how much: --share 50")
+			return nil, api.Invalid("--share", "nothing is shared, but --cap, --visible-to or --allow is given").Fix("say how much to share: --share 50")
 		}
 		return nil, nil
 	}
@@ -234,7 +234,7 @@ func (s *start) sharing() (*api.Sharing, error) {
 	return &api.Sharing{Terms: api.Terms{VisibleTo: api.Audience{Clusters: s.visibleTo}, Allow: s.allow}, Pools: []api.PoolPolicy{pool}}, nil
 }
 
-// installation is what the answers come to.
+// installation makes the installation from the answers.
 func (s *start) installation() (install.Installation, error) {
 	if err := s.check(); err != nil {
 		return install.Installation{}, err
@@ -255,7 +255,7 @@ func (s *start) installation() (install.Installation, error) {
 	return i, nil
 }
 
-// start prints what the answers come to, and applies it if that is wanted.
+// start prints the objects, and applies them if the admin agrees.
 func (sh *shell) start(ctx context.Context, s *start, agreed func(string) bool) error {
 	i, err := s.installation()
 	if err != nil {
@@ -284,12 +284,12 @@ func (sh *shell) start(ctx context.Context, s *start, agreed func(string) bool) 
 	case s.dryRun:
 		return nil
 	case config == nil || !s.yes && !agreed("Apply this to the cluster at "+config.Host+"?"):
-		fmt.Fprintln(sh.progress, "Nothing was applied. To apply it: bourse init ... --yes, or bourse init ... --dry-run | kubectl apply -f -")
+		fmt.Fprintln(sh.progress, "Nothing was applied. To apply the objects: bourse init ... --yes, or bourse init ... --dry-run | kubectl apply -f -")
 		return nil
 	}
 	if err := i.Apply(ctx, config, func(done string) { fmt.Fprintln(sh.progress, done) }); err != nil {
 		return err
 	}
-	fmt.Fprintf(sh.progress, "The agent starts. See: kubectl -n %s rollout status deployment bourse-agent; kubectl get sharingpolicy\n", s.namespace)
+	fmt.Fprintf(sh.progress, "The agent is starting. See: kubectl -n %s rollout status deployment bourse-agent; kubectl get sharingpolicy\n", s.namespace)
 	return nil
 }

@@ -25,32 +25,32 @@ import (
 	objects "github.com/bourse-dev/bourse/internal/transport/kubernetes"
 )
 
-// transportFlags say how an agent reaches its broker.
+// transportFlags are the flags for how an agent reaches its broker.
 type transportFlags struct{ transport, kubeconfig, namespace string }
 
 func (t *transportFlags) add(f *pflag.FlagSet) {
-	f.StringVar(&t.transport, "broker-transport", "", "how the broker is reached: http, or kubernetes: through objects in the broker's own cluster (docs/kubernetes.md) (default: http, and kubernetes with --broker-kubeconfig)")
-	f.StringVar(&t.kubeconfig, "broker-kubeconfig", "", "kubeconfig for the broker's cluster, which its operator made: bourse broker kubeconfig CLUSTER")
-	f.StringVar(&t.namespace, "broker-namespace", "", "namespace of this cluster's objects there (default: the one that the kubeconfig names)")
+	f.StringVar(&t.transport, "broker-transport", "", "how to reach the broker: http, or kubernetes (through objects in the broker's own cluster, docs/kubernetes.md) (default: kubernetes with --broker-kubeconfig, else http)")
+	f.StringVar(&t.kubeconfig, "broker-kubeconfig", "", "kubeconfig for the broker's cluster, from its operator: bourse broker kubeconfig CLUSTER")
+	f.StringVar(&t.namespace, "broker-namespace", "", "namespace of this cluster's objects there (default: the one in the kubeconfig)")
 }
 
 // read checks the flags. Errors: Invalid with the flag.
 func (t *transportFlags) read(o *agent.Options) (err error) {
 	switch {
 	case t.transport != "" && t.transport != "http" && t.transport != "kubernetes":
-		return api.Invalid("--broker-transport", "%.40q is none", t.transport).Fix("use http or kubernetes")
+		return api.Invalid("--broker-transport", "%.40q is not a transport", t.transport).Fix("use http or kubernetes")
 	case t.transport == "http" && t.kubeconfig != "":
-		return api.Invalid("--broker-kubeconfig", "the broker is reached by http").Fix("leave it out, or give --broker-transport kubernetes")
+		return api.Invalid("--broker-kubeconfig", "--broker-transport is http").Fix("leave it out, or give --broker-transport kubernetes")
 	case t.transport == "kubernetes" && t.kubeconfig == "":
-		return api.Invalid("--broker-kubeconfig", "is empty").Fix("with --broker-transport kubernetes, name the file that the broker's operator made: bourse broker kubeconfig CLUSTER")
+		return api.Invalid("--broker-kubeconfig", "is missing").Fix("with --broker-transport kubernetes, name the file from the broker's operator: bourse broker kubeconfig CLUSTER")
 	case t.kubeconfig == "" && t.namespace != "":
-		return api.Invalid("--broker-namespace", "the broker is reached by http").Fix("leave it out, or give --broker-kubeconfig, too")
+		return api.Invalid("--broker-namespace", "there is no --broker-kubeconfig").Fix("leave it out, or also give --broker-kubeconfig")
 	case t.kubeconfig == "":
 		return nil
 	case o.Join != "":
-		return api.Invalid("--join", "with --broker-kubeconfig there is nothing to join").Fix("leave out --join and BOURSE_JOIN: the kubeconfig says which cluster this is")
+		return api.Invalid("--join", "with --broker-kubeconfig there is nothing to join").Fix("leave out --join and BOURSE_JOIN: the kubeconfig identifies the cluster")
 	case o.BrokerURL != "" || o.CertDir != "":
-		return api.Invalid("--broker-kubeconfig", "it does not go with --broker-url and --broker-cert-path").Fix("say one way to the broker")
+		return api.Invalid("--broker-kubeconfig", "cannot be combined with --broker-url and --broker-cert-path").Fix("give one way to the broker")
 	}
 	o.Objects, err = objects.ReadAccess(t.kubeconfig, t.namespace)
 	return err
@@ -62,13 +62,14 @@ func (sh *shell) kubeconfigCommand() *cobra.Command {
 	var kubeconfig, server string
 	var ttl time.Duration
 	cmd := &cobra.Command{
-		Use: "kubeconfig CLUSTER", Short: "Print a kubeconfig by which a cluster reaches this broker through objects", Args: cobra.ExactArgs(1),
-		Long: "For agents with --broker-transport kubernetes. It makes the cluster's namespace in the broker's own cluster, binds it to the cluster\n" +
-			"ID, and prints a kubeconfig with a token that can do there what ClusterRole " + objects.Account + " (config/kubernetes) says, and nothing\n" +
-			"elsewhere. For a member that is approved, the broker has made all but the token: then the right to create one there is enough.\n" +
-			"It acts with your kubeconfig, not through the broker. Whoever has what is printed is that cluster to the broker: hand it\n" +
-			"over in private, and compare the fingerprint before you approve it. To renew, run it again before the token ends, and replace the\n" +
-			"agent's file: the agent reads it again by itself. bourse broker revoke and remove end all its tokens.",
+		Use: "kubeconfig CLUSTER", Short: "Print a kubeconfig with which a cluster reaches this broker through objects", Args: cobra.ExactArgs(1),
+		Long: "For agents with --broker-transport kubernetes. The command creates the cluster's namespace in the broker's own cluster and\n" +
+			"binds it to the cluster ID. It prints a kubeconfig with a token. The token has the rights of ClusterRole " + objects.Account + "\n" +
+			"(config/kubernetes) in that namespace, and no rights elsewhere. For an approved member the broker has created everything but\n" +
+			"the token: then you only need the right to create tokens there. The command uses your kubeconfig, not the broker.\n\n" +
+			"Anyone who has the printed kubeconfig can act as that cluster at the broker. Hand it over in private, and compare the\n" +
+			"fingerprint before you approve the cluster. To renew, run the command again before the token ends and replace the agent's\n" +
+			"file; the agent reads it again by itself. bourse broker revoke and remove end all tokens of a cluster.",
 		Example: "  bourse broker kubeconfig rome --ttl 168h > rome.kubeconfig",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := market.ValidCluster("CLUSTER", args[0]); err != nil {
@@ -96,14 +97,14 @@ func (sh *shell) kubeconfigCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(sh.progress, "Good until %s, for cluster %s: bourse agent --broker-kubeconfig FILE\n", token.ExpirationTimestamp.UTC().Format(time.RFC3339), args[0])
+			fmt.Fprintf(sh.progress, "Valid until %s, for cluster %s: bourse agent --broker-kubeconfig FILE\n", token.ExpirationTimestamp.UTC().Format(time.RFC3339), args[0])
 			_, err = sh.out.Write(text)
 			return err
 		},
 	}
 	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of an admin of the broker's own cluster (default: KUBECONFIG, else the pod's own service account)")
-	cmd.Flags().StringVar(&server, "api-server", "", "URL at which the member reaches that cluster's API server (default: as your kubeconfig says)")
-	cmd.Flags().DurationVar(&ttl, "ttl", 7*24*time.Hour, "how long the token can be used; the API server may make it less")
+	cmd.Flags().StringVar(&server, "api-server", "", "URL of that cluster's API server for the member (default: the one in your kubeconfig)")
+	cmd.Flags().DurationVar(&ttl, "ttl", 7*24*time.Hour, "how long the token is valid; the API server may shorten it")
 	return cmd
 }
 
@@ -111,7 +112,7 @@ func (sh *shell) kubeconfigCommand() *cobra.Command {
 // account. Errors: NotFound without config/kubernetes, Conflict where the namespace is another's, Unavailable.
 func memberToken(ctx context.Context, c client.Client, cluster string, ttl time.Duration) (authenticationv1.TokenRequestStatus, error) {
 	if err := c.Get(ctx, client.ObjectKey{Name: objects.Account}, &rbacv1.ClusterRole{}); apierrors.IsNotFound(err) {
-		return authenticationv1.TokenRequestStatus{}, api.Errorf(api.CodeNotFound, "the broker's cluster has no ClusterRole %s: a token would be worth nothing", objects.Account).Fix("kubectl apply -k config/kubernetes")
+		return authenticationv1.TokenRequestStatus{}, api.Errorf(api.CodeNotFound, "the broker's cluster has no ClusterRole %s: a token would have no rights", objects.Account).Fix("kubectl apply -k config/kubernetes")
 	}
 	unbound := serve.Bind(ctx, c, cluster)
 	if unbound != nil && !apierrors.IsForbidden(unbound) {
@@ -124,21 +125,21 @@ func memberToken(ctx context.Context, c client.Client, cluster string, ttl time.
 		return request.Status, nil
 	case unbound != nil && apierrors.IsNotFound(err): // whoever may only make tokens depends on the broker for the rest
 		return authenticationv1.TokenRequestStatus{}, api.Errorf(api.CodeUnavailable, "%s", unbound).
-			Fix("act as an admin of the broker's cluster: --kubeconfig; or approve %s first, if it has asked to join: the broker binds its members", cluster)
+			Fix("use the kubeconfig of an admin of the broker's cluster: --kubeconfig; or approve %s first, if it asked to join: the broker binds its members", cluster)
 	default:
 		return authenticationv1.TokenRequestStatus{}, asAdmin(err)
 	}
 }
 
-// asAdmin is an error of the broker's cluster, with the remedy unless it has one.
+// asAdmin returns an error of the broker's cluster with a remedy, unless it already has one.
 func asAdmin(err error) error {
 	if _, ours := errors.AsType[*api.Error](err); ours {
 		return err
 	}
-	return api.Errorf(api.CodeUnavailable, "%s", err).Fix("act as an admin of the broker's cluster: --kubeconfig")
+	return api.Errorf(api.CodeUnavailable, "%s", err).Fix("use the kubeconfig of an admin of the broker's cluster: --kubeconfig")
 }
 
-// memberKubeconfig is a kubeconfig with nothing of its maker's but how the API server is reached.
+// memberKubeconfig makes a kubeconfig. From config it takes only the API server's address and CA.
 func memberKubeconfig(cluster string, config *rest.Config, token string) ([]byte, error) {
 	if err := rest.LoadTLSFiles(config); err != nil {
 		return nil, err

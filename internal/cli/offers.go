@@ -26,18 +26,18 @@ type ownOffer = api.Envelope[api.OwnOffer]
 
 func (sh *shell) offerCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "offer", GroupID: "use", Short: "Sell what your cluster shares",
-		Long: "An offer is an object, kind Offer, in the agent's namespace: these commands write it, and so may kubectl or GitOps. The agent signs it\n" +
-			"with the cluster's key and publishes it. What is sold stays sold when its offer changes or goes.",
+		Use: "offer", GroupID: "use", Short: "Manage the offers of your cluster",
+		Long: "An offer is an object (kind Offer) in the agent's namespace. These commands write it; kubectl and GitOps can write it too.\n" +
+			"The agent signs it with the cluster's key and publishes it. Existing contracts stay when their offer changes or ends.",
 	}
 	cmd.AddCommand(sh.offerListCommand(), sh.offerCreateCommand(), sh.offerEditCommand(), sh.offerDraftCommand("publish", "Put an offer on sale", false),
-		sh.offerDraftCommand("unpublish", "Take an offer off sale, and keep it as a draft; what is sold stays sold", true), sh.offerDeleteCommand())
+		sh.offerDraftCommand("unpublish", "Take an offer off sale and keep it as a draft; existing contracts stay", true), sh.offerDeleteCommand())
 	return cmd
 }
 
 func (sh *shell) offerListCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List what your cluster sells", Args: cobra.NoArgs,
+		Use: "list", Aliases: []string{"ls"}, Short: "List the offers of your cluster", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := sh.person()
 			if err != nil {
@@ -53,7 +53,7 @@ func (sh *shell) offerListCommand() *cobra.Command {
 }
 
 func (sh *shell) showOwnOffers(items []ownOffer) error {
-	return show(sh, items, "Your cluster sells nothing. Begin with: bourse offer create NAME --plan small:cpu=2,memory=4Gi,price=0.10EUR/hour",
+	return show(sh, items, "Your cluster sells nothing. Create an offer: bourse offer create NAME --plan small:cpu=2,memory=4Gi,price=0.10EUR/hour",
 		column[api.OwnOffer]{"OFFER", false, func(o ownOffer) string { return o.ID }},
 		column[api.OwnOffer]{"ON SALE", false, func(o ownOffer) string { return onSale(o.Payload) }},
 		column[api.OwnOffer]{"TYPE", false, func(o ownOffer) string { return o.Payload.Spec.Type }},
@@ -82,7 +82,7 @@ func (sh *shell) showOwnOffers(items []ownOffer) error {
 	)
 }
 
-// onSale says in a word how an offer stands.
+// onSale says in one word whether an offer is on sale.
 func onSale(o api.OwnOffer) string {
 	switch c := meta.FindStatusCondition(o.Status.Conditions, api.ConditionReady); {
 	case c == nil:
@@ -98,9 +98,10 @@ func (sh *shell) offerCreateCommand() *cobra.Command {
 	file, plans, within := "", []string(nil), time.Duration(0)
 	spec := api.OfferSpec{}
 	cmd := &cobra.Command{
-		Use: "create NAME", Short: "Make an offer, from flags or from a file",
-		Long: "A plan is written NAME:KEY=VALUE,... with any resources of a unit (cpu=2, memory=4Gi, nvidia.com/gpu=1) and price=0.35EUR/hour,\n" +
-			"quantity=5, units=1-8, min=1h, max=720h, pool=general, notice=10m, dedicated=true. Without a price it is free.",
+		Use: "create NAME", Short: "Create an offer, from flags or from a file",
+		Long: "Write a plan as NAME:KEY=VALUE,... with the resources of one unit (cpu=2, memory=4Gi, nvidia.com/gpu=1) and any of\n" +
+			"price=0.35EUR/hour, quantity=5, units=1-8, min=1h, max=720h, pool=general, notice=10m, dedicated=true. A plan without a\n" +
+			"price is free.",
 		Example: "  bourse offer create web --type compute --plan small:cpu=2,memory=4Gi,price=0.10EUR/hour,quantity=5\n  bourse offer create web -f offer.yaml",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -123,36 +124,36 @@ func (sh *shell) offerCreateCommand() *cobra.Command {
 			}
 			switch {
 			case file != "" && len(plans) > 0:
-				return api.Invalid("--file", "and --plan exclude each other").Fix("write the plans into the file")
+				return api.Invalid("--file", "cannot be combined with --plan").Fix("write the plans into the file")
 			case file != "":
 				for _, flag := range []string{"type", "description", "label", "accept", "to", "draft"} {
 					if cmd.Flags().Changed(flag) {
-						return api.Invalid("--"+flag, "says what the file says").Fix("write it into the file")
+						return api.Invalid("--"+flag, "cannot be combined with --file").Fix("write it into the file")
 					}
 				}
 				if spec, err = readOffer(file); err != nil {
 					return err
 				}
 			case len(plans) == 0:
-				return api.Invalid("--plan", "an offer needs a plan").Fix("say for example --plan small:cpu=2,memory=4Gi,price=0.10EUR/hour, or give a file: -f")
+				return api.Invalid("--plan", "an offer needs a plan").Fix("give for example --plan small:cpu=2,memory=4Gi,price=0.10EUR/hour, or a file: -f")
 			}
 			return sh.putOffer(cmd.Context(), c, args[0], spec)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&file, "file", "f", "", "a file with an Offer, or its spec, as YAML; - is standard input")
-	f.StringVar(&spec.Type, "type", "", "a word that buyers search by, such as compute, gpu or storage")
-	f.StringVar(&spec.Description, "description", "", "what people read")
-	f.StringToStringVar(&spec.Labels, "label", nil, "NAME=VALUE that buyers search by, may be repeated")
+	f.StringVarP(&file, "file", "f", "", "file with an Offer or its spec, as YAML; - is standard input")
+	f.StringVar(&spec.Type, "type", "", "type that buyers can search for, such as compute, gpu or storage")
+	f.StringVar(&spec.Description, "description", "", "description for buyers")
+	f.StringToStringVar(&spec.Labels, "label", nil, "label that buyers can search for: NAME=VALUE, may be repeated")
 	f.StringVar(&spec.Accept, "accept", "", "CEL expression over consumer and request that must be true for a sale")
-	f.DurationVar(&within, "approve-within", 0, "you approve each sale (bourse approve), and buyers wait so long for that, for example 8h")
-	f.StringSliceVar(&spec.VisibleTo.Clusters, "to", nil, "the only clusters to which it is shown")
-	f.StringArrayVar(&plans, "plan", nil, "a plan, may be repeated: NAME:cpu=2,memory=4Gi,price=0.10EUR/hour,quantity=5")
-	f.BoolVar(&spec.Draft, "draft", false, "do not put it on sale yet")
+	f.DurationVar(&within, "approve-within", 0, "require your approval of each sale (bourse approve), within this time, such as 8h")
+	f.StringSliceVar(&spec.VisibleTo.Clusters, "to", nil, "the only clusters that may see the offer (default: all that may see this cluster)")
+	f.StringArrayVar(&plans, "plan", nil, "plan, such as small:cpu=2,memory=4Gi,price=0.10EUR/hour,quantity=5; may be repeated")
+	f.BoolVar(&spec.Draft, "draft", false, "do not put the offer on sale yet")
 	return cmd
 }
 
-// putOffer writes an offer, and waits a moment for what becomes of it.
+// putOffer writes an offer, and waits for the agent's answer, with a time limit.
 func (sh *shell) putOffer(ctx context.Context, c *client.Client, name string, spec api.OfferSpec) error {
 	made, err := c.PutOffer(ctx, name, spec)
 	if err != nil {
@@ -167,7 +168,7 @@ func (sh *shell) putOffer(ctx context.Context, c *client.Client, name string, sp
 		return err
 	}
 	if said == nil {
-		fmt.Fprintf(sh.progress, "offer %s is written; its agent has not said yet what becomes of it\n", name)
+		fmt.Fprintf(sh.progress, "offer %s is written; the agent has not published it yet\n", name)
 	} else {
 		fmt.Fprintf(sh.progress, "offer %s: %s\n", name, said.Message)
 	}
@@ -193,7 +194,7 @@ func ownOfferNames(ctx context.Context, c *client.Client) ([]string, error) {
 func (sh *shell) offerEditCommand() *cobra.Command {
 	file := ""
 	cmd := &cobra.Command{
-		Use: "edit NAME", Short: "Change an offer, in your editor ($EDITOR) or from a file; what is sold keeps its terms",
+		Use: "edit NAME", Short: "Change an offer, in your editor ($EDITOR) or from a file; existing contracts keep their terms",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(ownOfferNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return sh.changeOffer(cmd.Context(), args[0], func(spec *api.OfferSpec) (err error) {
@@ -205,11 +206,11 @@ func (sh *shell) offerEditCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVarP(&file, "file", "f", "", "a file with an Offer, or its spec, as YAML; - is standard input")
+	cmd.Flags().StringVarP(&file, "file", "f", "", "file with an Offer or its spec, as YAML; - is standard input")
 	return cmd
 }
 
-// editOffer lets a person edit an offer. What cannot be read is kept, for another try.
+// editOffer opens an offer in the user's editor. It keeps a file that it cannot read, for another try.
 func editOffer(ctx context.Context, spec *api.OfferSpec) error {
 	words := strings.Fields(os.Getenv("EDITOR"))
 	if len(words) == 0 {
@@ -235,12 +236,12 @@ func editOffer(ctx context.Context, spec *api.OfferSpec) error {
 		return err
 	}
 	if *spec, err = readOffer(f.Name()); err != nil {
-		return fmt.Errorf("%w; what you wrote is kept in %s: mend it, then give it with -f", err, f.Name())
+		return fmt.Errorf("%w; your text is in %s: correct it, then use -f", err, f.Name())
 	}
 	return os.Remove(f.Name())
 }
 
-// changeOffer writes an offer of one's own as change makes it.
+// changeOffer applies change to an offer of this cluster, and writes it.
 func (sh *shell) changeOffer(ctx context.Context, name string, change func(*api.OfferSpec) error) error {
 	c, err := sh.person()
 	if err != nil {
@@ -270,7 +271,7 @@ func (sh *shell) offerDraftCommand(use, short string, draft bool) *cobra.Command
 
 func (sh *shell) offerDeleteCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "delete NAME...", Short: "Delete offers: they are off sale; what is sold stays sold", Args: cobra.MinimumNArgs(1), ValidArgsFunction: sh.complete(ownOfferNames),
+		Use: "delete NAME...", Short: "Delete offers; existing contracts stay", Args: cobra.MinimumNArgs(1), ValidArgsFunction: sh.complete(ownOfferNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := sh.person()
 			if err != nil {
@@ -297,13 +298,13 @@ func readOffer(file string) (api.OfferSpec, error) {
 	if yaml.Unmarshal(data, &kind) == nil && kind.Kind != "" {
 		var object api.Offer
 		if err := yaml.UnmarshalStrict(data, &object); err != nil {
-			return api.OfferSpec{}, api.Invalid("FILE", "%s holds no Offer: %s", file, err)
+			return api.OfferSpec{}, api.Invalid("FILE", "%s does not contain an Offer: %s", file, err)
 		}
 		return object.Spec, nil
 	}
 	var spec api.OfferSpec
 	if err := yaml.UnmarshalStrict(data, &spec); err != nil {
-		return spec, api.Invalid("FILE", "%s holds no offer: %s", file, err)
+		return spec, api.Invalid("FILE", "%s does not contain an offer: %s", file, err)
 	}
 	return spec, nil
 }

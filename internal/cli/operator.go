@@ -15,10 +15,10 @@ import (
 func (sh *shell) operatorCommand() *cobra.Command {
 	var name string
 	cmd := &cobra.Command{
-		Use: "operator [FOLDER]", Short: "End all operators' certificates, and write a new one into FOLDER", Args: cobra.MaximumNArgs(1),
-		Long: "Operator ends the certificates of all operators, because one was stolen, and writes a new one (tls.crt, tls.key, ca.crt) into\n" +
-			"FOLDER, over what is there. It works by the broker's local socket alone. Without FOLDER it only ends them: so where the\n" +
-			"broker has no CA of its own (--tls-cert-dir), and another CA issues the next one.",
+		Use: "operator [FOLDER]", Short: "End the certificates of all operators, and write a new one into FOLDER", Args: cobra.MaximumNArgs(1),
+		Long: "Use this command after the theft of an operator's certificate. It ends the certificates of all operators and writes a new one\n" +
+			"(tls.crt, tls.key, ca.crt) into FOLDER; it overwrites these files. It works only through the broker's local socket. Without\n" +
+			"FOLDER it writes no new certificate: use that if the broker has no CA of its own (--tls-cert-dir).",
 		Example: "  bourse broker operator /var/lib/bourse/operator",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := sh.operator()
@@ -43,15 +43,15 @@ func (sh *shell) operatorCommand() *cobra.Command {
 					return err
 				}
 			}
-			_, err = fmt.Fprintf(sh.out, "Operators' certificates that were issued before %s have ended.\n", made.From.Format(time.RFC3339))
+			_, err = fmt.Fprintf(sh.out, "The operators' certificates issued before %s have ended.\n", made.From.Format(time.RFC3339))
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&name, "name", "admin", "the operator's name, which the broker's log shows")
+	cmd.Flags().StringVar(&name, "name", "admin", "name of the operator in the broker's log")
 	return cmd
 }
 
-// writeOperator writes a certificate as the broker's own folder has it.
+// writeOperator writes a certificate into a folder with the same layout as the broker's own.
 func writeOperator(dir string, key []byte, made api.OperatorCertificateCreated) error {
 	for _, file := range []struct{ name, data string }{{"tls.key", string(key)}, {"ca.crt", made.CA}, {"tls.crt", made.Certificate}} {
 		if err := atomicfile.Write(filepath.Join(dir, file.name), []byte(file.data)); err != nil {

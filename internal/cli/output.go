@@ -23,7 +23,7 @@ type column[T any] struct {
 	cell  func(api.Envelope[T]) string
 }
 
-// show writes items in the form that -o asks for. empty is what a table of nothing says.
+// show writes items in the format of -o. It prints empty in place of an empty table.
 func show[T any](sh *shell, items []api.Envelope[T], empty string, columns ...column[T]) error {
 	switch sh.output {
 	case "json", "yaml":
@@ -83,7 +83,7 @@ func writeTable(out io.Writer, rows [][]string) error {
 	return w.Flush()
 }
 
-// amount writes one resource as people read it.
+// amount returns one resource in a readable form.
 func amount(r api.Resources, name string) string {
 	q, ok := r[resourceName(name)]
 	if !ok {
@@ -92,7 +92,7 @@ func amount(r api.Resources, name string) string {
 	return human(q, name)
 }
 
-// human writes a quantity as people read it: large CPUs with one decimal, bytes rounded down to
+// human returns a quantity in a readable form: large CPUs with one decimal, bytes rounded down to
 // the largest unit that leaves a readable number.
 func human(q resource.Quantity, name string) string {
 	if name == "cpu" && q.MilliValue()%1000 != 0 && q.MilliValue() > 10_000 {
@@ -116,7 +116,7 @@ func human(q resource.Quantity, name string) string {
 	return fmt.Sprintf("%s%d", sign, v)
 }
 
-// until writes how far away a time is, as kubectl writes an age.
+// until returns how far away a time is, in kubectl's format for ages.
 func until(t metav1.Time) string {
 	if t.IsZero() {
 		return ""

@@ -12,9 +12,9 @@ import (
 
 func (sh *shell) reclaimCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "reclaim CONTRACT...", GroupID: "use", Short: "Take back what your cluster sold, after the notice that its plan has",
-		Long: "A plan with a notice (spot) lets its seller take a contract back before its end. The buyer is told at once, and the contract ends when\n" +
-			"the notice is over, on both sides. A plan without one lasts to its end: what ends before is a breach (bourse evict).",
+		Use: "reclaim CONTRACT...", GroupID: "use", Short: "Take back sold contracts, with the notice of their plans",
+		Long: "If a plan has a notice (spot), its seller can take a contract back before its end. The buyer is notified at once. The contract\n" +
+			"ends after the notice, on both sides. This cannot be undone. Without a notice, ending a contract early is a breach (bourse evict).",
 		Args: cobra.MinimumNArgs(1), ValidArgsFunction: sh.complete(dealNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := sh.person()

@@ -33,13 +33,13 @@ func (sh *shell) reservationsCommand() *cobra.Command {
 			return sh.showReservations(items)
 		},
 	}
-	cmd.Flags().BoolVarP(&all, "all", "A", false, "also those that are over")
+	cmd.Flags().BoolVarP(&all, "all", "A", false, "also reservations that have ended")
 	return cmd
 }
 
 func (sh *shell) showReservations(items []client.Reservation) error {
 	type R = client.Reservation
-	return show(sh, items, "No reservation. Make one: bourse reserve --cpu 4 --memory 8Gi",
+	return show(sh, items, "No reservation. Create one: bourse reserve --cpu 4 --memory 8Gi",
 		column[api.Reservation]{"RESERVATION", false, func(r R) string { return r.ID }},
 		column[api.Reservation]{"STATE", false, func(r R) string { return string(r.Payload.State) }},
 		column[api.Reservation]{"CONSUMER", false, func(r R) string { return r.Payload.Consumer }},
@@ -63,16 +63,17 @@ func (sh *shell) showReservations(items []client.Reservation) error {
 	)
 }
 
-// place says where in the queue a reservation is, and for how long: "number 2, waits for 5m0s"; empty: it does not wait.
+// place returns the place of a reservation in the queue and its waiting time: "number 2, waiting for 5m0s". It is empty if the reservation
+// does not wait.
 func place(p api.Reservation) string {
 	if p.State != api.Pending || p.Waiting == nil {
 		return ""
 	}
 	age := time.Since(p.Waiting.Since.Time).Round(time.Second)
 	if p.Waiting.Position == 0 {
-		return fmt.Sprintf("waits for %s", age)
+		return fmt.Sprintf("waiting for %s", age)
 	}
-	return fmt.Sprintf("number %d, waits for %s", p.Waiting.Position, age)
+	return fmt.Sprintf("number %d, waiting for %s", p.Waiting.Position, age)
 }
 
 func sizes(r api.Resources) string {
@@ -98,7 +99,7 @@ func (sh *shell) whyCommand() *cobra.Command {
 			}
 			d := r.Payload.Decision
 			if d == nil {
-				return api.Errorf(api.CodeNotFound, "reservation %s has no explanation for this cluster", args[0]).Fix("only its consumer may read why")
+				return api.Errorf(api.CodeNotFound, "this cluster has no explanation for reservation %s", args[0]).Fix("only the consumer can read the explanation")
 			}
 			if sh.output == "json" || sh.output == "yaml" {
 				return sh.encode(d)
@@ -110,12 +111,12 @@ func (sh *shell) whyCommand() *cobra.Command {
 			}
 			fmt.Fprintln(sh.out, reasonOf(p))
 			if w := p.Waiting; w != nil && p.State == api.Pending {
-				fmt.Fprintf(sh.out, "%s, with priority %d, until %s at the latest\n", place(p), w.Priority, w.Until.Format(time.RFC3339))
+				fmt.Fprintf(sh.out, "%s, with priority %d, at the latest until %s\n", place(p), w.Priority, w.Until.Format(time.RFC3339))
 			} else if w != nil && w.Since.Before(&p.Created) {
 				fmt.Fprintf(sh.out, "it waited for %s\n", p.Created.Sub(w.Since.Time).Round(time.Second))
 			}
 			if len(p.Group) > 0 {
-				fmt.Fprintf(sh.out, "it is one of %d parts of a request, which end together: %s\n", len(p.Group), strings.Join(p.Group, ", "))
+				fmt.Fprintf(sh.out, "it is one of %d parts of a request; releasing one releases all: %s\n", len(p.Group), strings.Join(p.Group, ", "))
 			}
 			explain(sh.out, *d)
 			for _, t := range p.Tried {
@@ -136,14 +137,14 @@ func reasonOf(p api.Reservation) string {
 	return " (" + string(p.Reason) + ": " + p.Message + ")"
 }
 
-// explain writes a decision in words; the numbers add up.
+// explain writes a decision as text. The numbers add up.
 func explain(out io.Writer, d api.Decision) {
 	if d.Parts > 1 {
-		fmt.Fprintf(out, "in %d equal parts, on as many clusters; of each part:\n", d.Parts)
+		fmt.Fprintf(out, "in %d equal parts, each on another cluster; for each part:\n", d.Parts)
 	}
 	fmt.Fprintf(out, "%d clusters considered, %d qualify\n", d.Considered, d.Candidates)
 	if d.Hidden > 0 {
-		fmt.Fprintf(out, "  %d do not show themselves to you\n", d.Hidden)
+		fmt.Fprintf(out, "  %d are not visible to you\n", d.Hidden)
 	}
 	for _, e := range d.Eliminated {
 		fmt.Fprintf(out, "  %d eliminated by %s (%s)\n", e.Count, e.Filter, e.Reason)
@@ -169,7 +170,7 @@ func explain(out io.Writer, d api.Decision) {
 
 func (sh *shell) releaseCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "release RESERVATION...", GroupID: "use", Short: "Release reservations: their ResourceRequests are deleted",
+		Use: "release RESERVATION...", GroupID: "use", Short: "Release reservations, and delete their ResourceRequests",
 		Args: cobra.MinimumNArgs(1), ValidArgsFunction: sh.complete(reservationNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := sh.person()
@@ -190,7 +191,7 @@ func (sh *shell) releaseCommand() *cobra.Command {
 func (sh *shell) confirmCommand() *cobra.Command {
 	namespace := ""
 	cmd := &cobra.Command{
-		Use: "confirm REQUEST", GroupID: "use", Short: "Confirm a reservation that was made with --confirm and is held", Args: cobra.ExactArgs(1),
+		Use: "confirm REQUEST", GroupID: "use", Short: "Confirm a held reservation that was made with --confirm", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := sh.person()
 			if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/money"
 )
 
-// wish is what the flags of reserve say.
+// wish holds the flags of reserve.
 type wish struct {
 	cpu, memory, gpu              string
 	resources, properties         map[string]string
@@ -38,11 +38,11 @@ func (sh *shell) reserveCommand() *cobra.Command {
 	w := &wish{}
 	cmd := &cobra.Command{
 		Use: "reserve", GroupID: "use", Short: "Reserve resources of another cluster",
-		Long: "Reserve makes a ResourceRequest in your cluster and waits until both clusters are bound.\n" +
-			"With --wait it waits in the broker's queue where no cluster can serve it now, by priority, then age; also after\n" +
-			"this command was interrupted.\n" +
-			"With --dry-run it says which clusters were considered, what eliminated each, the scores, the choice, and\n" +
-			"which objects would be made; nothing is made.",
+		Long: "Reserve creates a ResourceRequest in your cluster and waits until both clusters are bound.\n" +
+			"With --wait, a request that no cluster can serve now waits in the broker's queue, by priority, then age. It keeps\n" +
+			"waiting when you interrupt this command.\n" +
+			"With --dry-run it creates nothing. It prints the clusters considered, what eliminated each, the scores, the choice,\n" +
+			"and the objects that it would create.",
 		Example: "  bourse reserve --cpu 4 --memory 8Gi --where 'region == \"eu\"' --for 1h\n" +
 			"  bourse reserve --resource nvidia.com/gpu=2 --where '\"NVIDIA-A100\" in gpus' --dry-run\n" +
 			"  bourse reserve --cpu 64 --wait 2h --priority 10\n" +
@@ -52,17 +52,17 @@ func (sh *shell) reserveCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	w.amountFlags(f)
-	f.StringToStringVar(&w.podShape, "pod-shape", nil, "the largest pod that is to run there, such as cpu=4,memory=16Gi: some node must have that much free")
-	f.DurationVar(&w.duration, "for", 0, "how long (default "+api.DefaultDuration+")")
+	f.StringToStringVar(&w.podShape, "pod-shape", nil, "largest pod that will run there, such as cpu=4,memory=16Gi; one node must have that much free")
+	f.DurationVar(&w.duration, "for", 0, "how long the reservation lasts (default "+api.DefaultDuration+")")
 	f.StringVar(&w.pool, "pool", "", "pool of the provider (default "+api.GeneralPool+")")
 	f.StringVar(&w.where, "where", "", "CEL expression over the provider's properties, such as 'region == \"eu\" && uptime >= 0.99'")
 	f.StringToStringVar(&w.properties, "property", nil, "label that the provider must have: NAME=VALUE, may be repeated")
-	f.StringVar(&w.target, "target", "", "the only cluster considered")
-	f.StringSliceVar(&w.exclude, "exclude", nil, "clusters not considered")
-	f.StringSliceVar(&w.prefer, "prefer", nil, "clusters preferred, best first")
-	f.StringVar(&w.strategy, "strategy", "", "balance (default), pack, reliable or, with --max-price, cheap")
-	f.StringVar(&w.maxPrice, "max-price", "", "also buy, of those who lend by offers only: the most that all of it may cost, such as 3EUR/hour (default: what is lent alone)")
-	f.Int32Var(&w.split, "split", 0, "on how many clusters at most, in equal parts, all or none (default: on one)")
+	f.StringVar(&w.target, "target", "", "the only provider to consider")
+	f.StringSliceVar(&w.exclude, "exclude", nil, "providers not to consider")
+	f.StringSliceVar(&w.prefer, "prefer", nil, "providers to prefer, best first")
+	f.StringVar(&w.strategy, "strategy", "", "how to choose: balance (default), pack, reliable, or with --max-price cheap")
+	f.StringVar(&w.maxPrice, "max-price", "", "also consider providers that lend only by offers, up to this price for all of it, such as 3EUR/hour (default: do not buy)")
+	f.Int32Var(&w.split, "split", 0, "largest number of clusters, with equal parts; all parts are reserved or none (default: one cluster)")
 	w.useFlags(f)
 	_ = cmd.RegisterFlagCompletionFunc("target", sh.complete(clusterNames))
 	_ = cmd.RegisterFlagCompletionFunc("exclude", sh.complete(clusterNames))
@@ -70,23 +70,23 @@ func (sh *shell) reserveCommand() *cobra.Command {
 	return cmd
 }
 
-// useFlags are the flags that say what is done here with what is got, and how.
+// useFlags adds the flags for the request itself, and for the use of the reservation in this cluster.
 func (w *wish) useFlags(f *pflag.FlagSet) {
-	f.StringSliceVar(&w.offload, "offload", nil, "namespaces whose pods may run there: the request's own, or labelled "+api.RequestsFromLabel)
-	f.StringToStringVar(&w.reflect, "reflect", nil, "what besides pods goes to the provider: secrets, configMaps or services = All, AllowList or None (default secrets=AllowList, the others All)")
-	f.StringVar(&w.data, "data", "", "of offloaded namespaces that have volumes at a provider: Stay there (default), or Move without them")
-	f.StringVar(&w.network, "network", "", "wireguard: pods here and there reach each other through Liqo's network; none (default)")
-	f.DurationVar(&w.wait, "wait", 0, "how long to wait where no cluster can serve it now, such as 2h (default: it is Rejected at once)")
-	f.Int32Var(&w.priority, "priority", 0, "of those that wait the higher ones are served first: -100 to 100")
+	f.StringSliceVar(&w.offload, "offload", nil, "namespaces whose pods may run there: the request's own, or those with the label "+api.RequestsFromLabel)
+	f.StringToStringVar(&w.reflect, "reflect", nil, "what Liqo copies to the provider besides pods: secrets, configMaps or services = All, AllowList or None (default secrets=AllowList, the others All)")
+	f.StringVar(&w.data, "data", "", "for offloaded namespaces with volumes at a provider: Stay (default: no other provider), or Move (the volumes stay behind)")
+	f.StringVar(&w.network, "network", "", "wireguard: pods of both clusters reach each other through Liqo's network; none (default)")
+	f.DurationVar(&w.wait, "wait", 0, "how long to wait if no cluster can serve the request now, such as 2h (default: the request is Rejected at once)")
+	f.Int32Var(&w.priority, "priority", 0, "priority among waiting requests, -100 to 100; the highest is served first")
 	f.StringVarP(&w.namespace, "namespace", "n", "default", "namespace of the ResourceRequest")
-	f.StringVar(&w.name, "name", "", "name of the ResourceRequest (default: made up)")
-	f.StringVar(&w.broker, "broker", "", "which broker is asked, of bourse brokers (default: the first that is enabled and reached)")
-	f.BoolVar(&w.confirm, "confirm", false, "hold only, until `bourse confirm`")
-	f.BoolVar(&w.dryRun, "dry-run", false, "decide and explain, make nothing")
+	f.StringVar(&w.name, "name", "", "name of the ResourceRequest (default: generated)")
+	f.StringVar(&w.broker, "broker", "", "broker to ask, one of bourse brokers (default: the first that is enabled and answers)")
+	f.BoolVar(&w.confirm, "confirm", false, "only hold the capacity, until bourse confirm")
+	f.BoolVar(&w.dryRun, "dry-run", false, "decide and explain, but create nothing")
 	w.waitFlags(f)
 }
 
-// amountFlags are the flags that name amounts.
+// amountFlags adds the flags for amounts.
 func (w *wish) amountFlags(f *pflag.FlagSet) {
 	f.StringVar(&w.cpu, "cpu", "", "CPUs, such as 4 or 500m")
 	f.StringVar(&w.memory, "memory", "", "memory, such as 8Gi")
@@ -94,13 +94,13 @@ func (w *wish) amountFlags(f *pflag.FlagSet) {
 	f.StringToStringVar(&w.resources, "resource", nil, "any resource: NAME=AMOUNT, may be repeated")
 }
 
-// waitFlags are the flags that say how long to wait for an answer.
+// waitFlags adds the flags for how long to wait for an answer.
 func (w *wish) waitFlags(f *pflag.FlagSet) {
-	f.BoolVar(&w.noWait, "no-wait", false, "return once the request is made")
-	f.DurationVar(&w.timeout, "timeout", 6*time.Minute, "how long to wait until both clusters are bound, once one can serve it")
+	f.BoolVar(&w.noWait, "no-wait", false, "return as soon as the request is created")
+	f.DurationVar(&w.timeout, "timeout", 6*time.Minute, "how long to wait until both clusters are bound, once a cluster can serve the request")
 }
 
-// request puts the flags into a request. Errors: Invalid with the flag.
+// request makes a request from the flags. Errors: Invalid with the flag.
 func (w *wish) request() (api.Request, error) {
 	r := api.Request{
 		Resources: api.Resources{}, Pool: w.pool, Where: w.where, Properties: w.properties, Target: w.target,
@@ -122,19 +122,19 @@ func (w *wish) request() (api.Request, error) {
 		return r, err
 	}
 	if len(r.Resources) == 0 {
-		return r, api.Invalid("--cpu", "nothing is asked for").Fix("ask for something: --cpu 4 --memory 8Gi")
+		return r, api.Invalid("--cpu", "nothing is asked for").Fix("give an amount: --cpu 4 --memory 8Gi")
 	}
 	return r, nil
 }
 
-// queue puts into a request what the flags say of waiting.
+// queue sets how long a request waits, and its priority.
 func (w *wish) queue(r *api.Request) {
 	if r.Priority = w.priority; w.wait != 0 {
 		r.Wait = &metav1.Duration{Duration: w.wait}
 	}
 }
 
-// ceiling reads what --max-price says; nil if nothing. Errors: Invalid with the flag.
+// ceiling reads --max-price. It is nil if the flag is empty. Errors: Invalid with the flag.
 func ceiling(text string) (*api.Price, error) {
 	if text == "" {
 		return nil, nil
@@ -142,7 +142,7 @@ func ceiling(text string) (*api.Price, error) {
 	return money.Read("--max-price", text)
 }
 
-// amounts reads what a flag says of resources by name; nil if nothing. Errors: Invalid with the flag.
+// amounts reads the resources of a flag, by name. It is nil if there are none. Errors: Invalid with the flag.
 func amounts(flag string, texts map[string]string) (api.Resources, error) {
 	var out api.Resources
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
@@ -158,7 +158,7 @@ func amounts(flag string, texts map[string]string) (api.Resources, error) {
 	return out, nil
 }
 
-// into writes the amounts that the flags say. Errors: Invalid with the flag.
+// into adds the amounts of the flags to all. Errors: Invalid with the flag.
 func (w *wish) into(all api.Resources) error {
 	for _, ask := range w.amounts() {
 		q, err := resource.ParseQuantity(ask.amount)
@@ -170,7 +170,7 @@ func (w *wish) into(all api.Resources) error {
 	return nil
 }
 
-// offloading is what the flags say of namespaces; nil if nothing.
+// offloading makes the Offload from the flags. It is nil if no namespace is named.
 func (w *wish) offloading() (*api.Offload, error) {
 	if len(w.offload) == 0 {
 		if len(w.reflect) > 0 {
@@ -180,7 +180,7 @@ func (w *wish) offloading() (*api.Offload, error) {
 	}
 	o := &api.Offload{Namespaces: w.offload, Data: api.DataPolicy(w.data)}
 	if o.Data != "" && o.Data != api.DataStay && o.Data != api.DataMove {
-		return nil, api.Invalid("--data", "%.40q is not known", w.data).Fix("say Stay or Move")
+		return nil, api.Invalid("--data", "%.40q is not a policy", w.data).Fix("use Stay or Move")
 	}
 	for kind, policy := range w.reflect {
 		if o.Reflect == nil {
@@ -188,14 +188,14 @@ func (w *wish) offloading() (*api.Offload, error) {
 		}
 		to, known := map[string]*api.ReflectPolicy{"secrets": &o.Reflect.Secrets, "configMaps": &o.Reflect.ConfigMaps, "services": &o.Reflect.Services}[kind]
 		if !known || !slices.Contains([]api.ReflectPolicy{api.ReflectAll, api.ReflectAllowList, api.ReflectNone}, api.ReflectPolicy(policy)) {
-			return nil, api.Invalid("--reflect", "%s=%s is not known", kind, policy).Fix("say secrets, configMaps or services = All, AllowList or None")
+			return nil, api.Invalid("--reflect", "%s=%s is not a policy", kind, policy).Fix("use secrets, configMaps or services = All, AllowList or None")
 		}
 		*to = api.ReflectPolicy(policy)
 	}
 	return o, nil
 }
 
-// asked is what one flag asks of one resource.
+// asked is the amount of one resource in one flag.
 type asked struct{ flag, resource, amount string }
 
 func (w *wish) amounts() (out []asked) {
@@ -222,7 +222,7 @@ func (sh *shell) reserve(ctx context.Context, w *wish) error {
 	return sh.place(ctx, c, w, r)
 }
 
-// place makes the ResourceRequest of a request, and waits for what becomes of it.
+// place creates the ResourceRequest of a request, and follows it.
 func (sh *shell) place(ctx context.Context, c *client.Client, w *wish, r api.Request) error {
 	offload, err := w.offloading()
 	if err != nil {
@@ -233,7 +233,7 @@ func (sh *shell) place(ctx context.Context, c *client.Client, w *wish, r api.Req
 	switch {
 	case err == nil && w.dryRun:
 		return sh.dryRun(ctx, c, w, r, e)
-	case w.dryRun, hopeless(api.CodeOf(err)): // nothing is made that can never be answered; a broker that is away now may answer later
+	case w.dryRun, hopeless(api.CodeOf(err)): // a request that can never be served is not created; a broker that is away may answer later
 		return err
 	}
 	made, err := c.MakeRequest(ctx, create)
@@ -260,11 +260,11 @@ func (sh *shell) place(ctx context.Context, c *client.Client, w *wish, r api.Req
 	}
 }
 
-// hopeless says that no later moment makes a request valid.
+// hopeless reports whether a request can never become valid.
 func hopeless(code api.Code) bool { return code == api.CodeInvalid || code == api.CodeTooLarge }
 
-// done says whether there is nothing more to wait for: it is bound, or Active where it is to be used, or over, or
-// waits for a person, here or at the provider.
+// done reports whether there is nothing more to wait for. The request is bound, or Active if it is to be used, or over. Or it waits for a
+// user here or for an admin at the provider.
 func (w *wish) done(r client.RequestStatus) bool {
 	switch r.Payload.Status.State {
 	case "", api.Pending:
@@ -280,7 +280,7 @@ func (w *wish) done(r client.RequestStatus) bool {
 	return r.Payload.Status.State != api.Releasing
 }
 
-// follow tells of each step of a request until there is nothing more to wait for.
+// follow prints each step of a request until done.
 func (sh *shell) follow(ctx context.Context, c *client.Client, made client.RequestStatus, done func(client.RequestStatus) bool) (client.RequestStatus, error) {
 	namespace, name, _ := strings.Cut(made.ID, "/")
 	said, told := "", map[string]string{}
@@ -311,15 +311,15 @@ func (sh *shell) follow(ctx context.Context, c *client.Client, made client.Reque
 		case <-time.After(100 * time.Millisecond):
 		case <-ctx.Done():
 			return now, api.Errorf(api.CodeUnavailable, "request %s is not done yet: %s", made.ID, said).
-				Fix("it goes on by itself; see: kubectl -n %s get resourcerequest %s", namespace, name)
+				Fix("the agent continues; see: kubectl -n %s get resourcerequest %s", namespace, name)
 		}
 	}
 }
 
-// steps are those in which what is reserved comes to be used.
+// steps are the conditions on the way from Reserved to running pods.
 var steps = []string{api.ConditionPeered, api.ConditionGranted, api.ConditionNodeReady, api.ConditionOffloaded}
 
-// step is what there is to say of one; nothing where nothing is known.
+// step describes a step. It is empty if nothing is known.
 func step(c *metav1.Condition) string {
 	switch {
 	case c == nil:
@@ -342,9 +342,9 @@ func (sh *shell) showRequest(r client.RequestStatus) error {
 	return err
 }
 
-// rejected makes the error of a request that no cluster can serve, with the explanation.
+// rejected returns the error for a request that no cluster can serve, with the explanation.
 func (sh *shell) rejected(ctx context.Context, c *client.Client, id string) error {
-	e := api.Errorf(api.CodeNoCandidate, "no cluster can serve it (reservation %s)", id)
+	e := api.Errorf(api.CodeNoCandidate, "no cluster can serve the request (reservation %s)", id)
 	if r, err := c.Reservation(ctx, id); err == nil {
 		e.Decision = r.Payload.Decision
 	}

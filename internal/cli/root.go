@@ -38,7 +38,7 @@ func Main(args []string, out, progress io.Writer) int {
 	return 1
 }
 
-// shell is what every command shares.
+// shell holds what every command shares.
 type shell struct {
 	out, progress io.Writer
 	server        string
@@ -52,14 +52,15 @@ func Root(out, progress io.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "bourse",
 		Short: "A resource broker for Liqo federations",
-		Long: "Bourse lets Kubernetes clusters that run Liqo find each other, agree on resources, and be held to the agreement.\n" +
+		Long: "Bourse is a resource broker for Kubernetes clusters that run Liqo. Clusters find each other, agree on resources,\n" +
+			"and are held to the agreement.\n" +
 			"Start with: bourse demo",
 		SilenceUsage: true, SilenceErrors: true, PersistentPreRunE: sh.checkForm,
 	}
 	root.SetOut(out)
 	root.SetErr(progress)
 	root.PersistentFlags().StringVar(&sh.server, "server", os.Getenv("BOURSE_SERVER"), "agent or broker to talk to: https://HOST:PORT or unix:///SOCKET (also BOURSE_SERVER)")
-	root.PersistentFlags().StringVarP(&sh.output, "output", "o", "table", "form of the answer: table, wide, json, yaml or name")
+	root.PersistentFlags().StringVarP(&sh.output, "output", "o", "table", "output format: table, wide, json, yaml or name")
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(forms, cobra.ShellCompDirectiveNoFileComp))
 	root.AddGroup(&cobra.Group{ID: "use", Title: "Use resources of other clusters:"}, &cobra.Group{ID: "run", Title: "Run a federation:"})
 	root.AddCommand(
@@ -81,8 +82,7 @@ func (sh *shell) versionCommand() *cobra.Command {
 	}}
 }
 
-// RuntimeDir is where this user's agents and brokers put their sockets by default: a folder that
-// nobody else can write to.
+// RuntimeDir is the default folder for the sockets of this user's agents and brokers. Nobody else can write to it.
 func RuntimeDir() string {
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
 		return filepath.Join(dir, "bourse")
@@ -96,7 +96,7 @@ func RuntimeDir() string {
 func agentSocket() string  { return filepath.Join(RuntimeDir(), "agent.sock") }
 func brokerSocket() string { return filepath.Join(RuntimeDir(), "broker.sock") }
 
-// complete offers what list finds as completions of the first argument.
+// complete completes the first argument with the names that list returns.
 func (sh *shell) complete(list func(context.Context, *client.Client) ([]string, error)) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		c, err := sh.person()

@@ -20,9 +20,9 @@ import (
 
 func (sh *shell) rootCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "root", GroupID: "run", Short: "Confirm the keys of a federation's clusters by one key that is kept offline",
-		Long: "Instead of each admin confirming each other's cluster, somebody whom all trust signs which key a cluster has. Agents that\n" +
-			"start with --trust-root believe that; a cluster shows it by --endorsement.",
+		Use: "root", GroupID: "run", Short: "Confirm the keys of a federation's clusters with one key that is kept offline",
+		Long: "Without a root, every admin confirms the key of every other cluster. With a root, one trusted person signs which key each\n" +
+			"cluster has. Agents with --trust-root trust these endorsements. A cluster shows its own with --endorsement.",
 	}
 	cmd.AddCommand(sh.rootCreateCommand(), sh.rootEndorseCommand())
 	return cmd
@@ -30,10 +30,10 @@ func (sh *shell) rootCommand() *cobra.Command {
 
 func (sh *shell) rootCreateCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "create FILE", Short: "Make a root's key in a file, and print what agents need to trust it", Args: cobra.ExactArgs(1),
+		Use: "create FILE", Short: "Create a root's key in a file, and print its public key", Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if _, err := os.Lstat(args[0]); !errors.Is(err, fs.ErrNotExist) {
-				return api.Errorf(api.CodeConflict, "%s is there already", args[0]).Fix("name another file: a root's key is not replaced")
+				return api.Errorf(api.CodeConflict, "%s already exists", args[0]).Fix("name another file: the key of a root is not replaced")
 			}
 			key, err := clusterkey.New(rand.Reader)
 			if err != nil {
@@ -46,7 +46,7 @@ func (sh *shell) rootCreateCommand() *cobra.Command {
 			if err := atomicfile.Write(args[0], text); err != nil {
 				return err
 			}
-			fmt.Fprintf(sh.progress, "%s holds the root's key: keep it offline. Agents trust it with --trust-root:\n", args[0])
+			fmt.Fprintf(sh.progress, "%s contains the root's private key: keep it offline. Agents trust it with --trust-root:\n", args[0])
 			_, err = fmt.Fprintln(sh.out, key.Public())
 			return err
 		},
@@ -57,22 +57,22 @@ func (sh *shell) rootEndorseCommand() *cobra.Command {
 	var file string
 	var lasts time.Duration
 	cmd := &cobra.Command{
-		Use: "endorse CLUSTER FINGERPRINT", Short: "Sign that a cluster has a key, and print the endorsement", Args: cobra.ExactArgs(2),
+		Use: "endorse CLUSTER FINGERPRINT", Short: "Sign which key a cluster has, and print the endorsement", Args: cobra.ExactArgs(2),
 		Example: "  bourse root endorse --key root.pem milan SHA256:... > milan.endorsement",
 		RunE: func(_ *cobra.Command, args []string) error {
 			if err := market.ValidCluster("CLUSTER", args[0]); err != nil {
 				return err
 			}
 			if _, err := identity.ParseFingerprint(args[1]); err != nil {
-				return api.Invalid("FINGERPRINT", "%s", err).Fix("copy what `bourse status` says at %s", args[0])
+				return api.Invalid("FINGERPRINT", "%s", err).Fix("copy the fingerprint that `bourse status` prints at %s", args[0])
 			}
 			text, err := os.ReadFile(file)
 			if err != nil {
-				return api.Invalid("--key", "%s", err).Fix("name the file that `bourse root create` made")
+				return api.Invalid("--key", "%s", err).Fix("name the file that `bourse root create` wrote")
 			}
 			key, err := clusterkey.ParsePEM(text)
 			if err != nil {
-				return api.Invalid("--key", "%s", err).Fix("name the file that `bourse root create` made")
+				return api.Invalid("--key", "%s", err).Fix("name the file that `bourse root create` wrote")
 			}
 			now := time.Now().UTC().Truncate(time.Second)
 			document, err := key.Sign(api.DocumentEndorsement, api.Endorsement{
@@ -85,8 +85,8 @@ func (sh *shell) rootEndorseCommand() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&file, "key", "", "file with the root's key")
-	cmd.Flags().DurationVar(&lasts, "for", 365*24*time.Hour, "how long it counts")
+	cmd.Flags().StringVar(&file, "key", "", "file with the root's private key")
+	cmd.Flags().DurationVar(&lasts, "for", 365*24*time.Hour, "how long the endorsement is valid")
 	_ = cmd.MarkFlagRequired("key")
 	return cmd
 }

@@ -147,8 +147,8 @@ func TestHelp(t *testing.T) {
 		if code := Main(append(path, "--help"), &out, &progress); code != 0 || progress.Len() > 0 {
 			t.Errorf("%s --help: exit code %d: %s", c.CommandPath(), code, progress.String())
 		}
-		for _, want := range []string{c.UseLine(), "--help", c.Short[:20]} {
-			if !strings.Contains(out.String(), want) && !(want == c.Short[:20] && c.Long != "") {
+		for _, want := range []string{c.UseLine(), "--help", c.Short} {
+			if !strings.Contains(out.String(), want) && !(want == c.Short && c.Long != "") {
 				t.Errorf("%s --help does not say %q:\n%s", c.CommandPath(), want, out.String())
 			}
 		}

@@ -18,11 +18,11 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// storeFlags say where a broker keeps its market.
+// storeFlags are the flags for where a broker stores its market.
 type storeFlags struct{ dir, store string }
 
 func (s *storeFlags) addStore(f *pflag.FlagSet) {
-	f.StringVar(&s.store, "store", "", "where the market is kept: sqlite, a file in --dir, or postgres://USER@HOST/DATABASE (also BOURSE_STORE, which ps does not show; default: sqlite)")
+	f.StringVar(&s.store, "store", "", "where to store the market: sqlite (a file in --dir), or postgres://USER@HOST/DATABASE (also BOURSE_STORE, which ps does not show; default: sqlite)")
 }
 
 func (s *storeFlags) add(f *pflag.FlagSet) {
@@ -41,11 +41,11 @@ func (s *storeFlags) open() (broker.Store, error) {
 func (sh *shell) backupCommand() *cobra.Command {
 	var place storeFlags
 	cmd := &cobra.Command{
-		Use: "backup FILE", Short: "Back up a broker, also while it runs", Args: cobra.ExactArgs(1),
-		Long: "What a broker must not lose is written to FILE (- is standard output): its whole market at one point of time, and the CA\n" +
-			"by which its members know it. FILE holds the CA's key: whoever can read it can pose as any member. It is made readable\n" +
-			"by its owner only. The running broker is asked by its socket; with --dir or --store what it left behind is read instead,\n" +
-			"and with PostgreSQL that may be done while it runs.",
+		Use: "backup FILE", Short: "Back up a broker; it may be running", Args: cobra.ExactArgs(1),
+		Long: "Backup writes everything that a broker must not lose to FILE (- is standard output): the whole market at one point in time,\n" +
+			"and the CA that its members trust. FILE contains the CA's private key: anyone who reads it can impersonate any member.\n" +
+			"Only its owner can read the file. The command asks the running broker through its socket. With --dir or --store it reads\n" +
+			"the stored market instead; with PostgreSQL the broker may be running meanwhile.",
 		Example: "  bourse broker backup /backup/bourse-$(date +%F)\n" +
 			"  bourse broker backup - | age -r KEY > bourse.age\n" +
 			"  bourse broker backup --dir /var/lib/bourse bourse.backup",
@@ -60,7 +60,7 @@ func (sh *shell) backupCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			backup, state, err := broker.DecodeBackup(data) // one that cannot be restored is none
+			backup, state, err := broker.DecodeBackup(data) // a backup that cannot be restored is worth nothing
 			if err != nil {
 				return api.Errorf(api.CodeInternal, "the backup is not usable: %s", err).Fix("check the store: bourse broker verify")
 			}
@@ -74,7 +74,7 @@ func (sh *shell) backupCommand() *cobra.Command {
 			}
 			fmt.Fprintf(sh.progress, "backed up: %d reservations of %d members, at %v\n", reservationsIn(state), len(state.Members()), backup.Head)
 			if len(backup.CA) == 0 {
-				fmt.Fprintln(sh.progress, "There is no CA in it: the broker's folder has none. Keep what is in its --tls-cert-dir, or name its --dir.")
+				fmt.Fprintln(sh.progress, "The backup contains no CA, because the broker's folder has none. Back up its --tls-cert-dir, or give its --dir.")
 			}
 			return nil
 		},
@@ -98,7 +98,7 @@ func (s *storeFlags) backup(ctx context.Context) ([]byte, error) {
 
 func (sh *shell) askBackup(ctx context.Context) ([]byte, error) {
 	if strings.HasPrefix(sh.server, "https://") || strings.HasPrefix(sh.server, "http://") {
-		return nil, api.Invalid("--server", "a backup holds the CA's key, which crosses no network").Fix("run it on the broker's machine")
+		return nil, api.Invalid("--server", "a backup contains the CA's private key, which must not cross a network").Fix("run the command on the broker's machine")
 	}
 	c, err := sh.operator()
 	if err != nil {
@@ -112,13 +112,12 @@ func (sh *shell) askBackup(ctx context.Context) ([]byte, error) {
 func (sh *shell) restoreCommand() *cobra.Command {
 	var place storeFlags
 	cmd := &cobra.Command{
-		Use: "restore FILE", Short: "Make a new broker of a backup", Args: cobra.ExactArgs(1),
-		Long: "The market of a backup is put into a store that holds nothing yet, of any kind, and the CA into --dir. What was\n" +
-			"acknowledged after the backup is not in it, so the market goes on as a new lineage: agents see that and say what\n" +
-			"they hold, which counts, though the broker does not know it. They tear nothing down. The broker that the backup is of\n" +
-			"must be stopped for good.\n\n" +
-			"Members that you suspended, revoked or removed after the backup are members again: the command lists the members, and\n" +
-			"you revoke those again. Join tokens that nobody had used at the time of the backup are void.",
+		Use: "restore FILE", Short: "Restore a backup as a new broker", Args: cobra.ExactArgs(1),
+		Long: "Restore writes the market of a backup into an empty store of either kind, and the CA into --dir. The backup lacks what was\n" +
+			"acknowledged after it, so the market begins a new lineage. Agents notice the new lineage and report everything they hold.\n" +
+			"The broker counts it, and no reservation ends. Stop the original broker for good before you restore.\n\n" +
+			"Members that you suspended, revoked or removed after the backup are members again. The command lists the members; suspend,\n" +
+			"revoke or remove those again. Join tokens that nobody had used at the time of the backup are void.",
 		Example: "  bourse broker restore /backup/bourse-2026-11-21 --dir /var/lib/bourse\n" +
 			"  bourse broker restore bourse.backup --dir /var/lib/bourse --store postgres://bourse@db.example.org/bourse",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -146,7 +145,7 @@ func (sh *shell) restoreCommand() *cobra.Command {
 
 const sinceForm = "2006-01-02 15:04:05 MST"
 
-// showResumed says what an operator has to do again after history was lost.
+// showResumed lists what an operator must repeat after history was lost.
 func (sh *shell) showResumed(r broker.Resumed) error {
 	since := r.Since.UTC().Format(sinceForm)
 	if r.Void > 0 {
@@ -162,7 +161,7 @@ func (sh *shell) showResumed(r broker.Resumed) error {
 	if err := sh.table(rows); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(sh.out, "suspend, revoke or remove again those that you suspended, revoked or removed after that: bourse broker revoke CLUSTER")
+	_, err := fmt.Fprintln(sh.out, "suspend, revoke or remove again the members that you suspended, revoked or removed after that: bourse broker revoke CLUSTER")
 	return err
 }
 
@@ -188,7 +187,7 @@ func readBackup(file string) (*broker.Backup, *market.State, error) {
 	return backup, state, nil
 }
 
-// verified is what verify says.
+// verified is the result of verify.
 type verified struct {
 	Lineage      string       `json:"lineage"`
 	Revision     uint64       `json:"revision"`
@@ -201,10 +200,10 @@ type verified struct {
 func (sh *shell) verifyCommand() *cobra.Command {
 	var place storeFlags
 	cmd := &cobra.Command{
-		Use: "verify [FILE]", Short: "Verify what a broker keeps, or a backup", Args: cobra.MaximumNArgs(1),
-		Long: "Reads the whole journal, or the backup FILE, recomputes its hash chain, makes a market of it and checks that its books\n" +
-			"agree with themselves. Nothing is changed. A file in --dir can be verified while its broker is stopped; PostgreSQL at\n" +
-			"any time. The exit code is not 0 where something is damaged.",
+		Use: "verify [FILE]", Short: "Verify a broker's journal, or a backup", Args: cobra.MaximumNArgs(1),
+		Long: "Verify reads the whole journal or the backup FILE, recomputes its hash chain, and rebuilds the market. It checks that the\n" +
+			"sums match the reservations. It changes nothing. You can verify a file in --dir while its broker is stopped, and PostgreSQL\n" +
+			"at any time. The exit code is not 0 if something is damaged.",
 		Example: "  bourse broker verify --dir /var/lib/bourse\n" +
 			"  bourse broker verify --store postgres://bourse@db.example.org/bourse\n" +
 			"  bourse broker verify /backup/bourse-2026-11-21",
@@ -214,7 +213,7 @@ func (sh *shell) verifyCommand() *cobra.Command {
 				return err
 			}
 			if wrong := state.Imbalance(); wrong > 0 {
-				return api.Errorf(api.CodeInternal, "the books of %d pools do not agree with their reservations", wrong).Fix("report it; restore a backup that verifies")
+				return api.Errorf(api.CodeInternal, "the sums of %d pools do not match their reservations", wrong).Fix("report it; restore a backup that verifies")
 			}
 			v := verified{head.Lineage, head.Revision, head.Hash, len(state.Members()), len(state.Tokens()), reservationsIn(state)}
 			if sh.output == "json" || sh.output == "yaml" {
@@ -248,11 +247,11 @@ func (s *storeFlags) read(ctx context.Context, args []string) (*market.State, jo
 func (sh *shell) journalCommand() *cobra.Command {
 	var place storeFlags
 	accept := &cobra.Command{
-		Use: "accept-loss", Short: "Go on from a journal that was put back or damaged, as a new lineage", Args: cobra.NoArgs,
-		Long: "A broker refuses a journal that is not the one it last wrote: something that it acknowledged may be missing.\n" +
-			"When there is no better copy, accept-loss makes what is there the truth, as a new lineage, so that agents can tell.\n" +
-			"The broker must be stopped. As after a restore, join tokens that nobody had used are void, and the members are listed:\n" +
-			"revoke again those that you revoked after what is there. If it is interrupted, run it again before the broker starts.",
+		Use: "accept-loss", Short: "Accept an older or damaged journal, as a new lineage", Args: cobra.NoArgs,
+		Long: "A broker refuses a journal that is not the one it last wrote: something that it acknowledged may be missing. Use accept-loss\n" +
+			"if there is no better copy. The journal then begins a new lineage, so that agents notice. Stop the broker first. As after a\n" +
+			"restore, unused join tokens are void, and the command lists the members: revoke again those that you revoked after the last\n" +
+			"entry of this journal. If the command is interrupted, run it again before you start the broker.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			store, err := place.open()
 			if err != nil {
@@ -268,7 +267,7 @@ func (sh *shell) journalCommand() *cobra.Command {
 		},
 	}
 	place.add(accept.Flags())
-	cmd := &cobra.Command{Use: "journal", Short: "Care for the broker's journal"}
+	cmd := &cobra.Command{Use: "journal", Short: "Repair the broker's journal"}
 	cmd.AddCommand(accept)
 	return cmd
 }

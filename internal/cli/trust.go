@@ -14,11 +14,11 @@ import (
 func (sh *shell) trustCommand() *cobra.Command {
 	forget := false
 	cmd := &cobra.Command{
-		Use: "trust [CLUSTER FINGERPRINT]", GroupID: "use", Short: "Say which key a cluster has, or list what is known of keys",
-		Long: "Each cluster has a key of its own, by which it signs what it agrees to. At the first contact yours believes the broker\n" +
-			"which key another has; any later change is KeyChanged, and nothing is agreed with that cluster any more. Confirm a key to\n" +
-			"not depend on the broker: ask the other cluster's admin, on a way that is not the broker's, what `bourse status` says\n" +
-			"there, and say it here. With `trust: pinned` in the SharingPolicy only confirmed keys are believed.",
+		Use: "trust [CLUSTER FINGERPRINT]", GroupID: "use", Short: "Confirm the key of another cluster, or list all keys",
+		Long: "Each cluster signs what it agrees to with its own key. At the first contact your cluster believes the broker which key another\n" +
+			"cluster has, and pins it. Any later change is KeyChanged: nothing new is agreed with that cluster. To not depend on the\n" +
+			"broker, confirm the key: ask the other admin for the fingerprint (bourse status) over another channel than the broker, and\n" +
+			"give it here. With `trust: pinned` in the SharingPolicy, only confirmed keys are trusted.",
 		Example: "  bourse trust\n  bourse trust milan SHA256:...\n  bourse trust milan --forget",
 		Args:    cobra.MaximumNArgs(2),
 		ValidArgsFunction: sh.complete(func(ctx context.Context, c *client.Client) ([]string, error) {
@@ -38,7 +38,7 @@ func (sh *shell) trustCommand() *cobra.Command {
 				}
 				return sh.showPeers(all)
 			case len(args) == 1 && !forget, len(args) == 2 && forget:
-				return api.Errorf(api.CodeInvalid, "a cluster and either its fingerprint or --forget").Fix("usage: bourse trust CLUSTER FINGERPRINT")
+				return api.Errorf(api.CodeInvalid, "the command needs a cluster, and either its fingerprint or --forget").Fix("usage: bourse trust CLUSTER FINGERPRINT")
 			}
 			fingerprint := ""
 			if len(args) == 2 {
@@ -51,11 +51,11 @@ func (sh *shell) trustCommand() *cobra.Command {
 			return sh.awaitPeer(cmd.Context(), c, one)
 		},
 	}
-	cmd.Flags().BoolVar(&forget, "forget", false, "take back what was said of the cluster; the key that is pinned stays so")
+	cmd.Flags().BoolVar(&forget, "forget", false, "withdraw your confirmation; the pinned key stays pinned")
 	return cmd
 }
 
-// awaitPeer waits a while until the agent has taken in what was said of a cluster, and shows it.
+// awaitPeer waits until the agent has read the change of a Peer, with a time limit, and shows the Peer.
 func (sh *shell) awaitPeer(ctx context.Context, c *client.Client, said api.Envelope[api.KnownPeer]) error {
 	now, err := await(ctx, said, c.Peers, func(now api.Envelope[api.KnownPeer]) bool {
 		return observed(now.Payload.Status.Conditions, api.ConditionTrusted, said.Revision) != nil
@@ -68,7 +68,7 @@ func (sh *shell) awaitPeer(ctx context.Context, c *client.Client, said api.Envel
 
 func (sh *shell) showPeers(items []api.Envelope[api.KnownPeer]) error {
 	type peer = api.Envelope[api.KnownPeer]
-	return show(sh, items, "No other cluster was met yet, and the key of none was confirmed.",
+	return show(sh, items, "Your cluster knows no other cluster yet, and has confirmed no key.",
 		column[api.KnownPeer]{"CLUSTER", false, func(p peer) string { return p.ID }},
 		column[api.KnownPeer]{"PINNED", false, func(p peer) string { return p.Payload.Status.Fingerprint }},
 		column[api.KnownPeer]{"TRUSTED", false, func(p peer) string {

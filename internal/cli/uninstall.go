@@ -15,10 +15,9 @@ func (sh *shell) uninstallCommand() *cobra.Command {
 	yes := false
 	cmd := &cobra.Command{
 		Use: "uninstall", GroupID: "run", Short: "Remove Bourse from a member cluster", Args: cobra.NoArgs,
-		Long: "Removes the agent, its rights, its policies and its kinds, with the rights of an admin's kubeconfig. With --keep-peerings\n" +
-			"what this cluster borrows goes on: Liqo's objects stay as if they had been made by hand. Who borrows here is to be evicted before,\n" +
-			"because our policies go, too. Without it, everything has to be released before.\n" +
-			"It can be repeated.",
+		Long: "Uninstall removes the agent, its permissions, its policies and its CRDs. It needs the kubeconfig of an admin. Release\n" +
+			"everything first. With --keep-peerings, you keep what this cluster borrows: Liqo's objects stay, as if you had made them by\n" +
+			"hand. Evict the clusters that borrow here first, because the admission policies are removed. You can run uninstall again.",
 		Example: "  bourse uninstall --dry-run\n  bourse uninstall --keep-peerings --yes",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config, err := kubernetes(kubeconfig)
@@ -26,7 +25,7 @@ func (sh *shell) uninstallCommand() *cobra.Command {
 				return err
 			}
 			if !yes && !r.DryRun && !agrees(cmd.InOrStdin(), sh.progress, "Remove Bourse from the cluster at "+config.Host+"?") {
-				return api.Errorf(api.CodeInvalid, "nothing was changed").Fix("say yes, or --yes; --dry-run lists what would be removed")
+				return api.Errorf(api.CodeInvalid, "nothing was changed").Fix("answer yes, or use --yes; --dry-run lists what would be removed")
 			}
 			return install.Uninstall(cmd.Context(), config, r)
 		},
@@ -35,7 +34,7 @@ func (sh *shell) uninstallCommand() *cobra.Command {
 	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the cluster's admin (default: KUBECONFIG, else ~/.kube/config)")
 	f.StringVar(&r.Namespace, "namespace", api.Namespace, "namespace of the agent")
 	f.StringVar(&r.LiqoNamespace, "liqo-namespace", "liqo", "namespace of Liqo")
-	f.BoolVar(&r.KeepPeerings, "keep-peerings", false, "leave what runs to Liqo")
+	f.BoolVar(&r.KeepPeerings, "keep-peerings", false, "keep what this cluster borrows, under Liqo alone")
 	f.BoolVar(&r.DryRun, "dry-run", false, "list what would be removed")
 	f.BoolVar(&yes, "yes", false, "do not ask")
 	return cmd

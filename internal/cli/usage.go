@@ -12,11 +12,11 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// forms are what -o can ask for.
+// forms are the output formats of -o.
 var forms = []string{"table", "wide", "json", "yaml", "name"}
 
-// strict makes whatever is wrong with a command line an error as all others are: with the flag, the value, a remedy,
-// and the exit code of bad input. A command that only has others under it shows its help.
+// strict turns every mistake on a command line into an error like all others: with the flag, the value, a remedy,
+// and the exit code of bad input. A command that only has subcommands shows its help.
 func strict(cmd *cobra.Command) {
 	cmd.SetFlagErrorFunc(badFlag)
 	if cmd.RunE == nil {
@@ -33,7 +33,7 @@ func strict(cmd *cobra.Command) {
 		}
 		wrong := "an argument is missing"
 		if len(given) > 0 {
-			wrong = fmt.Sprintf("%q is too much", given[len(given)-1])
+			wrong = fmt.Sprintf("unexpected argument %q", given[len(given)-1])
 		}
 		return api.Errorf(api.CodeInvalid, "%s", wrong).Fix("usage: %s", cmd.UseLine())
 	}
@@ -48,10 +48,10 @@ func noSuchCommand(cmd *cobra.Command, name string) error {
 	if alike := cmd.SuggestionsFor(name); len(alike) > 0 {
 		remedy = "did you mean " + strings.Join(alike, " or ") + "? " + remedy
 	}
-	return api.Errorf(api.CodeInvalid, "%q is no command of %s", name, cmd.CommandPath()).Fix("%s", remedy)
+	return api.Errorf(api.CodeInvalid, "%q is not a command of %s", name, cmd.CommandPath()).Fix("%s", remedy)
 }
 
-// badFlag makes our error of what the flag library says.
+// badFlag turns an error of the flag library into ours.
 func badFlag(cmd *cobra.Command, err error) error {
 	e := api.Errorf(api.CodeInvalid, "%s", err)
 	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
@@ -62,7 +62,7 @@ func badFlag(cmd *cobra.Command, err error) error {
 	return e.Fix("see: %s --help", cmd.CommandPath())
 }
 
-// kindOf says in words what a flag takes.
+// kindOf describes the values that a flag takes.
 func kindOf(f *pflag.Flag) string {
 	switch f.Value.Type() {
 	case "duration":
@@ -76,10 +76,10 @@ func kindOf(f *pflag.Flag) string {
 	}
 }
 
-// checkForm refuses an -o that no command knows.
+// checkForm refuses an unknown -o.
 func (sh *shell) checkForm(*cobra.Command, []string) error {
 	if !slices.Contains(forms, sh.output) {
-		return api.Invalid("--output", "%q is not a form", sh.output).Fix("choose %s", strings.Join(forms, ", "))
+		return api.Invalid("--output", "%q is not an output format", sh.output).Fix("choose %s", strings.Join(forms, ", "))
 	}
 	return nil
 }

@@ -144,7 +144,7 @@ func kubeconfigBy(t *testing.T, c *lab.Cluster, by, cluster string) string {
 		if code := cli.Main([]string{"broker", "kubeconfig", cluster, "--kubeconfig", by, "--ttl", "1h"}, &out, &said); code != 0 {
 			t.Fatalf("exit code %d: %s", code, said.String())
 		}
-		if strings.Contains(out.String(), "client-key") || !strings.Contains(said.String(), "Good until ") {
+		if strings.Contains(out.String(), "client-key") || !strings.Contains(said.String(), "Valid until ") {
 			t.Errorf("it printed %s\n%s", out.String(), said.String())
 		}
 		if err := os.WriteFile(file, out.Bytes(), 0o600); err != nil {
