@@ -10,6 +10,7 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/catalogcache"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/health"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -61,6 +62,7 @@ func (*metrics) Describe(out chan<- *prometheus.Desc) {
 		out <- d
 	}
 	unheard.Describe(out)
+	catalogcache.Unkept.Describe(out)
 }
 
 // Collect implements prometheus.Collector.
@@ -104,6 +106,7 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 		}
 	}
 	unheard.Collect(out)
+	catalogcache.Unkept.Collect(out)
 	gauge(overstayed, float64(m.late.count()))
 	over := false
 	if l := m.market.View().Listing(m.cluster); l != nil {

@@ -407,6 +407,9 @@ func (n *guest) Read(into []byte) (int, error) {
 	}
 	count, err := n.Conn.Read(into)
 	n.heard += count
+	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
+		refused("slow_introductions")
+	}
 	return count, err
 }
 

@@ -122,8 +122,10 @@ func (m *mail) post(at address, document string, expires time.Time) error {
 	for m.bytes+next.bytes() > maxMail {
 		most := m.largest()
 		if own := m.senders[at.from]; own != nil && own.bytes >= m.senders[most].bytes {
+			refused("handshake_messages")
 			return api.Errorf(api.CodeUnavailable, "cluster %s has said more to others than this broker can pass on", at.from).Fix("try again")
 		}
+		refused("handshake_messages")
 		m.drop(m.oldest(most))
 	}
 	m.keep(at, next)

@@ -20,8 +20,18 @@ var turnedAway = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "bourse_server_refused_total", Help: "What was refused, or ended, because a peer holds too much open, calls too often or is too slow.",
 }, []string{"reason"})
 
+// reasons are the labels of turnedAway. The table of bounds in docs/broker.md has each.
+var reasons = []string{
+	"body_memory", "calls", "connections", "connections_of_caller", "handshake_messages", "handshakes", "idle_connections", "large_bodies",
+	"long_introductions", "rate", "rate_of_refused", "rate_of_renewals", "slow_bodies", "slow_introductions", "slow_readers", "slow_strangers",
+	"strangers", "subscriptions", "watches",
+}
+
 // Metrics are what the listeners of this process count.
 func Metrics() []prometheus.Collector {
+	for _, reason := range reasons {
+		turnedAway.WithLabelValues(reason) // it is 0 until something is counted
+	}
 	all := []prometheus.Collector{turnedAway}
 	for what, n := range map[string]*atomic.Int64{"connections": &openConnections, "calls": &openCalls, "watches": &openWatches} {
 		all = append(all, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -32,6 +42,9 @@ func Metrics() []prometheus.Collector {
 }
 
 func refused(reason string) { turnedAway.WithLabelValues(reason).Inc() }
+
+// CountRefused counts what an interface beside the API refused, or ended, for a bound: the reason is a label of bourse_server_refused_total.
+func CountRefused(reason string) { refused(reason) }
 
 // largeBody is from how many bytes on a body is large.
 const largeBody = 64 << 10

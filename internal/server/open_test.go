@@ -7,12 +7,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/server"
@@ -333,5 +339,41 @@ func TestConnectionsOfOneMember(t *testing.T) {
 	}
 	if _, err := milan.Clusters(t.Context()); err != nil {
 		t.Errorf("another member: %v", err)
+	}
+}
+
+// Each reason for which something is refused or ended is in the table of bounds of docs/broker.md, and no other.
+func TestEachBoundIsDocumented(t *testing.T) {
+	docs, err := os.ReadFile("../../docs/broker.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(docs), "| what | bound | beyond it | `reason` |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	documented := map[string]bool{}
+	for line := range strings.Lines(table) {
+		cells := strings.Split(strings.TrimSpace(line), "|")
+		for _, found := range regexp.MustCompile("`([a-z_]+)`").FindAllStringSubmatch(cells[max(0, len(cells)-2)], -1) {
+			documented[found[1]] = true
+		}
+	}
+	counted := map[string]bool{}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(server.Metrics()...)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			for _, label := range metric.GetLabel() {
+				if label.GetName() == "reason" {
+					counted[label.GetValue()] = true
+				}
+			}
+		}
+	}
+	if !maps.Equal(counted, documented) {
+		t.Errorf("the code counts\n  %q\nand docs/broker.md has\n  %q", slices.Sorted(maps.Keys(counted)), slices.Sorted(maps.Keys(documented)))
 	}
 }

@@ -5,11 +5,17 @@ import (
 	"math"
 	"unsafe"
 
+	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/decoded"
 )
+
+// Unkept counts the offers that a copy does not keep because a broker or connector shows more than its bound.
+var Unkept = prometheus.NewCounter(prometheus.CounterOpts{
+	Name: "bourse_agent_unkept_offers_total", Help: "Offers that a broker or connector showed beyond what the copy of the catalog keeps.",
+})
 
 // listing is an offer as the catalog shows it.
 type listing = api.Envelope[api.Listing]
@@ -91,6 +97,7 @@ func (o *offerCopy) add(list []listing, s *api.Stall, most int) []listing {
 		size := memoryOf(&l)
 		if o.bytes+size > most {
 			o.less = true
+			Unkept.Inc()
 			continue
 		}
 		if o.sizes == nil {

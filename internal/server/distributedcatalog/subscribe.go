@@ -17,6 +17,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/server"
 )
 
 const (
@@ -144,6 +145,7 @@ func (s *subscribers) leave(who string) {
 func (s *subscribers) serve(w http.ResponseWriter, r *http.Request, who string, f feed) {
 	together := s.enter(who)
 	if together == nil {
+		server.CountRefused("subscriptions")
 		why, status := failed(api.Errorf(api.CodeTooManyRequests, "%s has %d subscriptions", who, maxSubscribers).Fix("close one"))
 		answerJSON(w, status, why)
 		return

@@ -133,6 +133,7 @@ func (d *desk) look(ctx context.Context) error {
 		wrong = api.Errorf(api.CodeForbidden, "cluster %s may not speak for %.80q", d.cluster, spec.ClusterID).At("spec.clusterID").Fix("speak for %s", d.cluster)
 	}
 	if wrong == nil && len(spec.Calls) > 4*kubernetes.MaxCalls {
+		server.CountRefused("calls")
 		wrong = api.Errorf(api.CodeTooLarge, "%d calls at a time", len(spec.Calls)).At("spec.calls").Fix("make at most %d", kubernetes.MaxCalls)
 	}
 	if wrong != nil {

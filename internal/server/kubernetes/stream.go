@@ -12,6 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/bourse-dev/bourse/internal/server"
 	"github.com/bourse-dev/bourse/internal/transport/kubernetes"
 )
 
@@ -84,7 +85,10 @@ func (s *stream) await() error {
 	const most = held - kubernetes.MaxPiece
 	if len(s.rest) > most && !s.unread {
 		s.wake()
-		enough := time.AfterFunc(s.slow, s.close)
+		enough := time.AfterFunc(s.slow, func() {
+			server.CountRefused("slow_readers")
+			s.close()
+		})
 		defer enough.Stop()
 		for len(s.rest) > most && !s.unread {
 			s.room.Wait()
