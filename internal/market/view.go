@@ -97,16 +97,10 @@ func (v *View) Len() int { return v.size }
 // At returns the listing in a slot.
 func (v *View) At(slot int) *Listing { return v.chunks[uint(slot)/chunkSize][uint(slot)%chunkSize] }
 
-// Chunk is so many listings, by slot; those beyond Len are nil. One that two views share is the same in both.
-type Chunk = [chunkSize]*Listing
-
-// Chunks are the listings, in the order of their slots.
-func (v *View) Chunks() []*Chunk { return v.chunks }
-
 // Changed calls do with the slot of each listing that is not the same in an older view of the same market.
 func (v *View) Changed(since *View, do func(slot int)) {
 	for i, chunk := range v.chunks {
-		var old *Chunk
+		var old *[chunkSize]*Listing
 		if i < len(since.chunks) {
 			old = since.chunks[i]
 		}

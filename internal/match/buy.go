@@ -14,7 +14,12 @@ type Offered struct {
 // Shown says whether an offer is on show to the member with that card: it is its own, or the
 // seller's terms and the offer's own audience include it, and it has not ended. Whether something is left of it is another question.
 func (o Offered) Shown(to *api.Card, now market.Time) bool {
-	return o.Cluster == to.Cluster || shownTo(o.Listing) != toNobody && Visible(o.Measured.Terms, to) && o.offerShown(to, now)
+	return o.Cluster == to.Cluster || showsOffers(o.Listing, to) && o.offerShown(to, now)
+}
+
+// showsOffers reports whether a seller shows its offers to another member, with that card, as far as the seller's terms say.
+func showsOffers(l *market.Listing, to *api.Card) bool {
+	return len(l.Offers) > 0 && l.Active() && l.Member.Card != nil && l.Measured != nil && Visible(l.Measured.Terms, to)
 }
 
 func (o Offered) offerShown(to *api.Card, now market.Time) bool {

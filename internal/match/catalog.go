@@ -29,27 +29,17 @@ type FoundPlan struct {
 // their order. The same view, search and time find the same.
 func (e *Engine) Catalog(v *market.View, to *api.Card, q api.CatalogQuery, now market.Time, most int) []Found {
 	s := search{
-		CatalogQuery: q, wanted: WantedBy(q, now.Go()), rates: money.RatesFor(now.Go(), cmp.Or(q.For, time.Hour)), to: to, slot: -1, now: now, most: min(most, maxFound),
+		CatalogQuery: q, wanted: WantedBy(q, now.Go()), rates: money.RatesFor(now.Go(), cmp.Or(q.For, time.Hour)), to: to, now: now, most: min(most, maxFound),
 	}
 	s.Text, s.GPU = strings.ToLower(s.Text), strings.ToLower(s.GPU)
-	if s.Text != "" {
-		grams := gramsOf(s.Text)
-		s.text = &grams
-	}
-	if l := v.Listing(to.Cluster); l != nil {
-		s.slot = l.Slot
-	}
 	if q.Seller != "" {
 		if l := v.Listing(q.Seller); l != nil {
-			alone := shelve(&market.Chunk{l}, nil)
-			s.look(alone, 0)
+			s.searchSeller(l)
 		}
 		return s.found()
 	}
-	for _, shelf := range e.shelved(v) {
-		for i := range shelf.chunk {
-			s.look(shelf, i)
-		}
+	for slot := range v.Len() {
+		s.searchSeller(v.At(slot))
 	}
 	return s.found()
 }
@@ -62,9 +52,7 @@ type search struct {
 	api.CatalogQuery
 	wanted Wanted
 	rates  money.Rates
-	text   *grams // nil: any
 	to     *api.Card
-	slot   int // of to, -1 if the view does not have it
 	now    market.Time
 	most   int
 	hits   []hit
@@ -78,23 +66,19 @@ type hit struct {
 	nanos    int64
 }
 
-// look looks through the offers of a seller. What is cheap to know, and rules out most, comes first.
-func (s *search) look(in *shelf, i int) {
-	l := in.chunk[i]
-	own := l != nil && l.Slot == s.slot
+// searchSeller adds the offers of a seller that the query asks for. Checks that are cheap and rule out most sellers come first.
+func (s *search) searchSeller(l *market.Listing) {
+	own := l.Cluster == s.to.Cluster
 	switch {
-	case in.shown[i] == toNobody && !own, s.Available && s.now >= in.fresh[i], s.Region != "" && in.region[i] != s.Region,
-		s.GPU != "" && !hasGPU(in.gpus[i], s.GPU), s.text != nil && !s.text.in(&in.grams[i]):
+	case len(l.Offers) == 0, !own && !showsOffers(l, s.to), s.Uptime > 0 && l.Uptime < s.Uptime, s.Region != "" && regionOf(l) != s.Region:
 		return
-	case s.full && s.tooDear(&in.least[i]), !own && s.now >= in.fresh[i] && s.faded(l), s.Uptime > 0 && l.Uptime < s.Uptime:
-		return
-	case in.shown[i] == toSome && !own && !Visible(l.Measured.Terms, s.to):
+	case !l.Fresh(s.now) && (s.Available || !own && s.faded(l)), s.GPU != "" && !hasGPU(l, s.GPU):
 		return
 	}
 	for _, o := range l.Offers {
 		h := hit{Offered: Offered{l, o}}
 		if s.full && s.Sort != api.ByPrice && !s.before(&h) {
-			return // and so would those be that follow
+			return // nor do those that follow
 		}
 		if s.Type != "" && o.Signed.Offer.Type != s.Type || s.Text != "" && !strings.Contains(o.Text, s.Text) || !own && !h.offerShown(s.to, s.now) {
 			continue
@@ -105,20 +89,15 @@ func (s *search) look(in *shelf, i int) {
 	}
 }
 
+// hasGPU reports whether the name of one of the seller's GPUs contains a text in lower case.
+func hasGPU(l *market.Listing, text string) bool {
+	return l.Member != nil && l.Member.Card != nil && slices.ContainsFunc(l.Member.Card.Properties.GPUs, func(name string) bool {
+		return strings.Contains(strings.ToLower(name), text)
+	})
+}
+
 // before says whether an offer comes before the last one that is of interest.
 func (s *search) before(h *hit) bool { return s.compare(h, &s.hits[s.most-1]) < 0 }
-
-// tooDear says whether none of a seller's plans can come before the last one that is of interest.
-func (s *search) tooDear(p *least) bool {
-	if s.Sort != api.ByPrice || p.mixed {
-		return false
-	}
-	last := &s.hits[s.most-1]
-	if p.Currency == last.currency {
-		return p.Nanos(1, s.rates) > last.nanos
-	}
-	return p.Currency > last.currency
-}
 
 func (s *search) add(h hit) {
 	if s.hits = append(s.hits, h); len(s.hits) == 2*s.most {
@@ -145,7 +124,7 @@ func (s *search) compare(a, b *hit) int {
 	case api.ByPrice: // free ones first, then currency by currency
 		by = cmp.Or(strings.Compare(a.currency, b.currency), cmp.Compare(a.nanos, b.nanos))
 	case api.ByRegion:
-		by = strings.Compare(a.region(), b.region())
+		by = strings.Compare(regionOf(a.Listing), regionOf(b.Listing))
 	case api.ByUptime:
 		by = cmp.Compare(b.Uptime, a.Uptime)
 	}
@@ -155,11 +134,11 @@ func (s *search) compare(a, b *hit) int {
 	return cmp.Or(by, strings.Compare(a.Signed.Name, b.Signed.Name))
 }
 
-func (h *hit) region() string {
-	if h.Member == nil || h.Member.Card == nil {
+func regionOf(l *market.Listing) string {
+	if l.Member == nil || l.Member.Card == nil {
 		return ""
 	}
-	return h.Member.Card.Properties.Region
+	return l.Member.Card.Properties.Region
 }
 
 // sold says whether the search is about any plan of the offer, and makes the price that of the cheapest: of those in its first

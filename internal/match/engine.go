@@ -2,7 +2,6 @@ package match
 
 import (
 	"math/bits"
-	"sync/atomic"
 
 	"k8s.io/utils/lru"
 
@@ -23,7 +22,6 @@ const (
 type Engine struct {
 	where, allow *language
 	kinds        *lru.Cache // books of candidates
-	shelves      atomic.Pointer[[]*shelf]
 }
 
 // New makes an engine. One serves one market, because what it remembers is by slot.

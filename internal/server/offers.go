@@ -92,7 +92,11 @@ func (s *Server) catalog(ctx context.Context, in *CatalogSearch) (*body[page[api
 		}
 	}
 	now := s.Exchange.Now()
-	found := s.Engine.Catalog(s.Exchange.View(), card, query, now, from+in.Limit+1)
+	view := s.Exchange.View()
+	if query.Seller == "" {
+		s.limits.chargeWork(CallerOf(ctx), view.Len())
+	}
+	found := s.Engine.Catalog(view, card, query, now, from+in.Limit+1)
 	found = found[min(from, len(found)):]
 	list := page[api.Listing]{after: func(sent int) string { return fmt.Sprintf("%08d", from+sent) }}
 	for i := range found[:min(len(found), in.Limit)] {

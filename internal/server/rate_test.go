@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/server/servertest"
 )
 
@@ -125,5 +126,39 @@ func TestACardCountsAsCalls(t *testing.T) {
 	}
 	if most := 2*rate/each + int(time.Since(begin).Seconds()*rate/each) + 2; put < 2 || put > most {
 		t.Errorf("%d cards went through, want %d at most", put, most)
+	}
+}
+
+// A search of the catalog looks through all members, which count in the same way. A search of one seller is one call.
+func TestSearchesCountAsCalls(t *testing.T) {
+	const rate, members = 500, 10_000
+	f := servertest.Start(t, servertest.Options{Rate: rate})
+	oslo := f.Join("oslo")
+	for i := range members {
+		if _, err := f.Exchange.Do(t.Context(), market.Enroll{Cluster: fmt.Sprint("cluster-", i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	search := func(q api.CatalogQuery) error {
+		_, err := oslo.Catalog(t.Context(), q)
+		return err
+	}
+	for n := range 100 {
+		if err := search(api.CatalogQuery{Seller: "oslo"}); err != nil {
+			t.Fatalf("search %d of one seller: %v", n, err)
+		}
+	}
+	begin, searched := time.Now(), 0
+	for ; searched < rate; searched++ {
+		err := search(api.CatalogQuery{})
+		if api.CodeOf(err) == api.CodeTooManyRequests {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if most := 2*rate/(members/1000) + int(time.Since(begin).Seconds()*rate/(members/1000)) + 2; searched < 2 || searched > most {
+		t.Errorf("%d searches among %d members went through, want %d at most", searched, members, most)
 	}
 }
