@@ -16,6 +16,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
+	"time"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
@@ -112,6 +114,29 @@ func Change(ctx context.Context, c client.Client, list client.ObjectList, change
 		}
 	}
 	return nil
+}
+
+// touched is when an object was last touched.
+const touched = api.Group + "/touched"
+
+// Touch changes an object so that its controllers look at it again: each time that a while has passed, first since a moment. It returns
+// how long until the next time. An object that has gone is no error.
+func Touch(ctx context.Context, c client.Client, o client.Object, since time.Time, every time.Duration) (wait time.Duration, err error) {
+	if last, err := time.Parse(time.RFC3339, o.GetAnnotations()[touched]); err == nil && last.After(since) {
+		since = last
+	}
+	now := time.Now()
+	if left := every - now.Sub(since); left > 0 {
+		return left, nil
+	}
+	before := o.DeepCopyObject().(client.Object)
+	annotations := maps.Clone(o.GetAnnotations())
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[touched] = now.UTC().Format(time.RFC3339)
+	o.SetAnnotations(annotations)
+	return every, client.IgnoreNotFound(c.Patch(ctx, o, client.MergeFrom(before)))
 }
 
 // Ours says whether we made an object.

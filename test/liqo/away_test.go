@@ -8,9 +8,11 @@ import (
 	"testing"
 	"time"
 
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/test/lab"
 )
 
@@ -68,6 +70,38 @@ func TestTheProvidersAPIServerIsAway(t *testing.T) {
 		t.Errorf("the pods were %v, are %v", before, after)
 	}
 	held.release()
+	a.release()
+	w.nothingLeft(t, w.rome, w.milan)
+}
+
+// Liqo's controller manager looks at a slice only when its generation changes: one that took the place of another of the same name while
+// it did not watch has no answer, as this one has when its status is emptied. The agent has Liqo look again.
+func TestASliceThatLiqoOverlooked(t *testing.T) {
+	w := start(t)
+	a := w.ask(t, w.rome, w.milan, "overlooked", amounts("1", "1Gi"))
+	a.becomes(api.Active)
+	var slice authv1beta1.ResourceSlice
+	at := kube.ObjectKey{Namespace: "liqo-tenant-rome", Name: market.SliceName("rome", "milan", api.GeneralPool)}
+	if err := w.milan.Objects.Get(t.Context(), at, &slice); err != nil {
+		t.Fatal(err)
+	}
+	before := slice.DeepCopy()
+	slice.Status = authv1beta1.ResourceSliceStatus{}
+	if err := w.milan.Objects.Status().Patch(t.Context(), &slice, kube.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "Liqo answers it", func(ctx context.Context) error {
+		if err := w.milan.Objects.Get(ctx, at, &slice); err != nil {
+			return err
+		}
+		for _, c := range slice.Status.Conditions {
+			if c.Type == authv1beta1.ResourceSliceConditionTypeAuthentication && c.Status == authv1beta1.ResourceSliceConditionAccepted {
+				return nil
+			}
+		}
+		return fmt.Errorf("its conditions are %+v", slice.Status.Conditions)
+	})
+	w.granted(t, w.rome, w.milan, "1")
 	a.release()
 	w.nothingLeft(t, w.rome, w.milan)
 }

@@ -26,7 +26,7 @@ func TestPodsThatRunOnAreCounted(t *testing.T) {
 	a := w.ask(t, w.rome, w.milan, "runs-on", amounts("1", "1Gi"))
 	a.becomes(api.Active)
 	kubelet := w.as(t, w.rome, w.milan, "kubeconfig-resourceslice-"+market.SliceName("rome", "milan", api.GeneralPool))
-	long := int64(100) // Kubernetes looks at a namespace again after half of it
+	long := int64(3600) // as long as the policy lets it be; left alone, Kubernetes looks at its namespace again after half of it
 	pod := func(name string) *offv1beta1.ShadowPod {
 		return &offv1beta1.ShadowPod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "runs-on-rome", Name: name, Annotations: map[string]string{"lab.bourse.dev/ignores": "SIGTERM"},

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
@@ -74,8 +75,12 @@ func (g *Granter) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Res
 	if err != nil || consumer == "" {
 		return ctrl.Result{}, err
 	}
-	if condition(&slice, authv1beta1.ResourceSliceConditionTypeAuthentication) != authv1beta1.ResourceSliceConditionAccepted {
-		return ctrl.Result{}, nil // Liqo writes that first: its change brings us here again
+	switch condition(&slice, authv1beta1.ResourceSliceConditionTypeAuthentication) { // Liqo writes that first: its change brings us here again
+	case authv1beta1.ResourceSliceConditionAccepted:
+	case "":
+		return g.remind(ctx, &slice, consumer)
+	default:
+		return ctrl.Result{}, nil
 	}
 	hold, err := g.holds(ctx, slice.Namespace, consumer)
 	if err != nil || hold.drained {
@@ -108,12 +113,11 @@ type hold struct {
 
 // holds says whether the consumer's Tenant lets it negotiate, and whether an admin does: what ends is taken back all the same.
 func (g *Granter) holds(ctx context.Context, namespace, consumer string) (hold, error) {
-	var tenants authv1beta1.TenantList
-	if err := g.List(ctx, &tenants, client.InNamespace(namespace)); err != nil {
+	tenant, err := g.tenant(ctx, namespace, consumer)
+	if err != nil {
 		return hold{}, err
 	}
-	i := slices.IndexFunc(tenants.Items, func(t authv1beta1.Tenant) bool { return string(t.Spec.ClusterID) == consumer })
-	if i < 0 || tenants.Items[i].Spec.TenantCondition == authv1beta1.TenantConditionDrained {
+	if tenant == nil || tenant.Spec.TenantCondition == authv1beta1.TenantConditionDrained {
 		return hold{drained: true}, nil
 	}
 	why, err := g.Suspended(ctx, consumer)
@@ -122,10 +126,39 @@ func (g *Granter) holds(ctx context.Context, namespace, consumer string) (hold, 
 		return hold{}, err
 	case why != "":
 		return hold{reason: ReasonSuspended, message: why}, nil
-	case tenants.Items[i].Spec.TenantCondition == authv1beta1.TenantConditionCordoned:
+	case tenant.Spec.TenantCondition == authv1beta1.TenantConditionCordoned:
 		return hold{reason: ReasonCordoned, message: "the Tenant of " + consumer + " is cordoned: it gets nothing more"}, nil
 	}
 	return hold{}, nil
+}
+
+// tenant is the Tenant of a consumer; nil if there is none.
+func (g *Granter) tenant(ctx context.Context, namespace, consumer string) (*authv1beta1.Tenant, error) {
+	var list authv1beta1.TenantList
+	if err := g.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+		return nil, err
+	}
+	for i := range list.Items {
+		if string(list.Items[i].Spec.ClusterID) == consumer {
+			return &list.Items[i], nil
+		}
+	}
+	return nil, nil
+}
+
+// answers is how long Liqo has to answer a slice until it is made to look again.
+const answers = 10 * time.Second
+
+// remind makes Liqo look at a slice that it has not answered. Liqo v1.2 looks at a slice when its generation changes: one that took the place
+// of another of the same name while Liqo did not watch has that of the other, and no answer for ever. When a Tenant changes, Liqo looks at
+// all its slices.
+func (g *Granter) remind(ctx context.Context, slice *authv1beta1.ResourceSlice, consumer string) (ctrl.Result, error) {
+	tenant, err := g.tenant(ctx, slice.Namespace, consumer)
+	if err != nil || tenant == nil || !liqo.Ours(tenant) || len(slice.Spec.CSR) == 0 {
+		return ctrl.Result{}, err
+	}
+	wait, err := liqo.Touch(ctx, g.Client, tenant, slice.CreationTimestamp.Time, answers)
+	return ctrl.Result{RequeueAfter: wait}, err
 }
 
 func condition(s *authv1beta1.ResourceSlice, kind authv1beta1.ResourceSliceConditionType) authv1beta1.ResourceSliceConditionStatus {

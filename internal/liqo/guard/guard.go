@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"time"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	"github.com/liqotech/liqo/pkg/consts"
@@ -59,8 +60,11 @@ func (g *Guard) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 	if err := g.Get(ctx, client.ObjectKey{Name: request.Name}, &ns); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if ns.DeletionTimestamp != nil || !Mapped(&ns) {
+	if !Mapped(&ns) {
 		return ctrl.Result{}, nil
+	}
+	if ns.DeletionTimestamp != nil {
+		return g.hasten(ctx, &ns)
 	}
 	if brokered, err := g.brokered(ctx, liqo.Peer(&ns)); err != nil || !brokered {
 		return ctrl.Result{}, err
@@ -86,6 +90,19 @@ func (g *Guard) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 	before := ns.DeepCopy()
 	maps.Copy(ns.Labels, labels)
 	return ctrl.Result{}, client.IgnoreNotFound(g.Patch(ctx, &ns, client.MergeFrom(before)))
+}
+
+// soon is how often Kubernetes is made to look at a namespace that goes.
+const soon = 15 * time.Second
+
+// hasten makes Kubernetes look again at a namespace that goes. Left alone, it does so after half of the longest grace that a pod had there:
+// of a consumer that can be half an hour, however soon its pods have ended.
+func (g *Guard) hasten(ctx context.Context, ns *corev1.Namespace) (ctrl.Result, error) {
+	if ns.Labels[Label] != "true" {
+		return ctrl.Result{}, nil
+	}
+	wait, err := liqo.Touch(ctx, g.Client, ns, ns.DeletionTimestamp.Time, soon)
+	return ctrl.Result{RequeueAfter: wait}, err
 }
 
 // Objects are what guards a namespace of this name and peer. reached are the addresses of the peer's own pods, where there is
