@@ -392,6 +392,9 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	d := a.newDoctor(cluster, m, ledgers, reach, open, more, catalog, sharing, here)
 	group.Go(func() error { return d.run(ctx, shown.health) })
 	group.Go(func() error { return advertiser.Run(ctx) })
+	if halves.peerings != nil {
+		group.Go(func() error { return halves.peerings.lend.followUse(ctx) })
+	}
 	group.Go(func() error { offers.LookAtAll(ctx); return nil })
 	group.Go(func() error { return follow.run(ctx) })
 	group.Go(func() error { return direct.run(ctx) })

@@ -43,7 +43,6 @@ type lend struct {
 	proofs    map[string]proof // that the policies deny, for each consumer
 	isOpen    map[string]bool  // the peerings that are
 	listed    map[string]told
-	exceeds   map[string]time.Time // since when an account's pods use more than is reserved, by its user
 	late      *overstaying
 }
 
@@ -229,19 +228,13 @@ func (l *lend) serve(ctx context.Context, peer string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	all, err := l.accounts(ctx, peer)
+	if err != nil {
+		return "", err
+	}
 	for _, pool := range pools {
 		slice := market.SliceName(peer, l.cluster, pool)
-		a, err := l.account(ctx, peer, slice)
-		if err != nil {
-			return "", err
-		}
-		more, err := l.takeMore(ctx, peer, slice, a)
-		if err != nil {
-			return "", err
-		}
-		if more {
-			return "pods use more than " + peer + " has reserved", nil
-		}
+		a := all[grant.User(slice, peer)]
 		rest := a.owed()
 		for _, part := range a.givenUp() {
 			if rest.Fits(l.used(peer, slice).Only(part.Size)) {
@@ -254,39 +247,6 @@ func (l *lend) serve(ctx context.Context, peer string) (string, error) {
 		}
 	}
 	return "", nil
-}
-
-// takeMore takes back what the pods of an account use beyond what is reserved and what has just ended, and says whether there was any.
-// An honest consumer's own scheduler counts a pod until it has ended here, so pods that are deleted already have no more time then. Others
-// have the graces from when they were seen.
-func (l *lend) takeMore(ctx context.Context, consumer, slice string, a account) (bool, error) {
-	if len(a.bound) == 0 { // what ends last is taken back when it is freed
-		return false, nil
-	}
-	user, now, sum := grant.User(slice, consumer), l.market.Now().Go(), a.owed()
-	for _, part := range slices.Concat(a.ending, a.givenUp()) {
-		if now.Sub(part.Changed.Go()) < l.graces.shrink+2*l.graces.excess {
-			sum = sum.Plus(part.Size)
-		}
-	}
-	keep, used := grant.Grant(sum.Resources()), l.used(consumer, slice)
-	most, err := market.Have("granted", keep)
-	if err != nil {
-		return false, err
-	}
-	if most.Fits(used.Only(most)) {
-		delete(l.exceeds, user)
-		return false, nil
-	}
-	if l.exceeds[user].IsZero() {
-		l.exceeds[user] = now
-	}
-	excess := grant.Excess{User: user, Keep: keep, OnlyEnding: now.Sub(l.exceeds[user]) < l.graces.shrink+l.graces.excess}
-	n, err := excess.TakeBack(ctx, l.reader, l.Client, now)
-	if n > 0 {
-		l.log.Warn("pods used more than was lent: deleted", "consumer", consumer, "slice", slice, "pods", n)
-	}
-	return true, err
 }
 
 // overdue says whether pods may no longer use what ends.
@@ -328,20 +288,31 @@ func (a account) givenUp() (parts []*market.Reservation) {
 	return parts
 }
 
-// account reads the account whose slice has this name.
-func (l *lend) account(ctx context.Context, consumer, slice string) (a account, err error) {
-	err = l.market.Read(ctx, func(s *market.State) {
+// accounts reads the accounts that have something here, by the users of their slices: those of one consumer, or of all.
+func (l *lend) accounts(ctx context.Context, consumer string) (map[string]account, error) {
+	all := map[string]account{}
+	err := l.market.Read(ctx, func(s *market.State) {
 		for _, r := range s.Of(l.cluster, 0) {
-			switch {
-			case r.Provider != l.cluster || r.Consumer != consumer || r.Slice() != slice:
-			case r.Bound():
+			if r.Provider != l.cluster || consumer != "" && r.Consumer != consumer || !r.Bound() && r.State != api.Releasing {
+				continue
+			}
+			user := grant.User(r.Slice(), r.Consumer)
+			a := all[user]
+			if r.Bound() {
 				a.bound = append(a.bound, r)
-			case r.State == api.Releasing:
+			} else {
 				a.ending = append(a.ending, r)
 			}
+			all[user] = a
 		}
 	})
-	return a, err
+	return all, err
+}
+
+// account reads the account whose slice has this name.
+func (l *lend) account(ctx context.Context, consumer, slice string) (account, error) {
+	all, err := l.accounts(ctx, consumer)
+	return all[grant.User(slice, consumer)], err
 }
 
 // used is what the pods of an account request.
@@ -377,7 +348,7 @@ func (l *lend) takeBack(ctx context.Context, ours *market.Reservation, rest mark
 	maps.Copy(keep, rest.Resources())
 	excess := grant.Excess{User: grant.User(ours.Slice(), ours.Consumer), Keep: keep, Patience: l.graces.excess}
 	n, err := excess.TakeBack(ctx, l.reader, l.Client, l.market.Now().Go())
-	if n > 0 {
+	if takenBack.WithLabelValues("overstay").Add(float64(n)); n > 0 {
 		l.log.Warn("pods stayed longer than what they were lent: deleted", "consumer", ours.Consumer, "reservation", ours.ID, "pods", n)
 	}
 	return err
@@ -397,18 +368,12 @@ func (l *lend) storage(ctx context.Context, consumer string) (total int64, err e
 
 // granted is what a consumer is granted in all pools together.
 func (l *lend) granted(ctx context.Context, consumer string) (api.Resources, error) {
-	accounts := map[string]account{}
-	if err := l.market.Read(ctx, func(s *market.State) {
-		for _, r := range s.Of(l.cluster, 0) {
-			if r.Provider == l.cluster && r.Consumer == consumer && r.Bound() {
-				accounts[r.Slice()] = account{bound: append(accounts[r.Slice()].bound, r)}
-			}
-		}
-	}); err != nil {
+	all, err := l.accounts(ctx, consumer)
+	if err != nil {
 		return nil, err
 	}
 	sum := api.Resources{corev1.ResourceCPU: resource.Quantity{}, corev1.ResourceMemory: resource.Quantity{}, corev1.ResourcePods: resource.Quantity{}}
-	for _, a := range accounts {
+	for _, a := range all {
 		for name, amount := range grant.Grant(a.owed().Resources()) {
 			total := sum[name]
 			total.Add(amount)

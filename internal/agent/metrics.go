@@ -28,6 +28,10 @@ var (
 	unheard      = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "bourse_agent_unheard_reservations_total", Help: "Reservations that a broker or connector spoke of beyond what is kept, or that do not concern this cluster.",
 	}, []string{"broker"})
+	takenBack = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "bourse_agent_pods_taken_back_total",
+		Help: "Deletions of consumers' pods here, by cause: they used more than was reserved (overuse), or stayed after the graces of what had ended (overstay). A pod that is then killed counts twice.",
+	}, []string{"cause"})
 	overcommit = prometheus.NewDesc("bourse_agent_overcommitted", "Whether more is reserved of this cluster than it has.", nil, nil)
 )
 
@@ -63,6 +67,7 @@ func (*metrics) Describe(out chan<- *prometheus.Desc) {
 	}
 	unheard.Describe(out)
 	catalogcache.Unkept.Describe(out)
+	takenBack.Describe(out)
 }
 
 // Collect implements prometheus.Collector.
@@ -107,6 +112,7 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	}
 	unheard.Collect(out)
 	catalogcache.Unkept.Collect(out)
+	takenBack.Collect(out)
 	gauge(overstayed, float64(m.late.count()))
 	over := false
 	if l := m.market.View().Listing(m.cluster); l != nil {

@@ -50,8 +50,8 @@ type Inventory struct {
 	client  kubernetes.Interface
 	options Options
 
-	changed chan struct{}
-	synced  chan struct{}
+	changed, useChanged chan struct{}
+	synced              chan struct{}
 
 	mu             sync.Mutex
 	nodes          *kept[node]
@@ -59,6 +59,7 @@ type Inventory struct {
 	storageClasses *kept[struct{}]
 	unsynced       int                // kinds of which nothing is known yet
 	usage          map[string]byOwner // what pods request, by node
+	owners         byOwner            // and by who made them
 	kubernetes     string             // version of the API server
 }
 
@@ -80,6 +81,9 @@ func New(client kubernetes.Interface, options Options) *Inventory {
 		synced:   make(chan struct{}),
 		unsynced: 3,
 		usage:    map[string]byOwner{},
+		owners:   byOwner{},
+
+		useChanged: make(chan struct{}, 1),
 	}
 	i.nodes = keep(i, &corev1.Node{}, nodeOf, i.nodeMoved)
 	i.pods = keep(i, &corev1.Pod{}, i.podOf, i.podMoved)
@@ -112,10 +116,15 @@ func (i *Inventory) Synced() <-chan struct{} { return i.synced }
 // it is received is one signal. A heartbeat of a node is no change. It is for one receiver.
 func (i *Inventory) Changed() <-chan struct{} { return i.changed }
 
+// UseChanged receives, as Changed does, when [Inventory.Used] changed of any owner.
+func (i *Inventory) UseChanged() <-chan struct{} { return i.useChanged }
+
 // signal says that a measurement can have changed.
-func (i *Inventory) signal() {
+func (i *Inventory) signal() { nudge(i.changed) }
+
+func nudge(c chan struct{}) {
 	select {
-	case i.changed <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }

@@ -42,13 +42,7 @@ func (i *Inventory) Measure(pools []api.PoolPolicy) Measured {
 func (i *Inventory) Used(owner string) api.Resources {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	sums := totals{}
-	for _, usage := range i.usage {
-		if used, any := usage[owner]; any {
-			sums.addAll(used)
-		}
-	}
-	return sums.resources()
+	return i.owners[owner].resources()
 }
 
 // UsedByNamespace is what the pods of an owner request, or else those on a node, by their namespaces. It looks at every pod.

@@ -44,25 +44,34 @@ func (i *Inventory) podOf(obj any) (pod, bool) {
 // podMoved keeps the sums current. It costs what the pod requests.
 func (i *Inventory) podMoved(key string, from, to *pod) {
 	if from != nil {
-		node, owner := from.node.Value(), from.owner.Value()
-		used := i.usage[node].of(owner)
-		used.take(from.requests)
-		// Each pod has its "pods" in there, so empty totals are no pods.
-		if len(used) == 0 {
-			delete(i.usage[node], owner)
-		}
+		node := from.node.Value()
+		i.usage[node].drop(from)
 		if len(i.usage[node]) == 0 {
 			delete(i.usage, node)
 		}
+		i.owners.drop(from)
 	}
 	if to != nil {
-		node, owner := to.node.Value(), to.owner.Value()
+		node := to.node.Value()
 		if i.usage[node] == nil {
 			i.usage[node] = byOwner{}
 		}
-		i.usage[node].of(owner).add(to.requests)
+		i.usage[node].of(to.owner.Value()).add(to.requests)
+		i.owners.of(to.owner.Value()).add(to.requests)
 		if slices.ContainsFunc(to.requests, func(a amount) bool { return a.n >= absurd }) {
 			i.options.Logger.Warn("a pod requests more than any node has; it counts as the most there is", "pod", key, "node", node)
 		}
+	}
+	if from != nil && from.owner.Value() != "" || to != nil && to.owner.Value() != "" {
+		nudge(i.useChanged)
+	}
+}
+
+// drop takes out a pod.
+func (b byOwner) drop(p *pod) {
+	owner := p.owner.Value()
+	// Each pod has its "pods" in there, so empty totals are no pods.
+	if b.of(owner).take(p.requests); len(b[owner]) == 0 {
+		delete(b, owner)
 	}
 }

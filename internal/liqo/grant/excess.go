@@ -20,8 +20,6 @@ type Excess struct {
 	User string
 	// Keep is what they may request together. A resource that it does not name is not looked at.
 	Keep api.Resources
-	// OnlyEnding leaves pods alone that nobody has deleted.
-	OnlyEnding bool
 	// Patience is how long a deleted pod has to end, however long its own grace is. Then it is killed.
 	Patience time.Duration
 }
@@ -60,7 +58,7 @@ func (e Excess) TakeBack(ctx context.Context, r client.Reader, w client.Writer, 
 		switch p := pod[key]; {
 		case excess.First:
 			did, err = e.end(ctx, w, p, now)
-		case !e.OnlyEnding:
+		default:
 			did, err = true, w.Delete(ctx, shadow[key], client.Preconditions{UID: &shadow[key].UID})
 		}
 		if client.IgnoreNotFound(err) != nil {

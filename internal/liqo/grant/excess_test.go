@@ -45,15 +45,13 @@ func TestTakeBack(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		keep     string
-		only     bool
 		patience time.Duration
 		want     string
 	}{
-		"all of it fits":           {"5", false, 0, ""},
-		"what is deleted, at once": {"2", true, 0, "Pod deleted 1, Pod long-deleted 1, Pod orphan 1"},
-		"what has had its time":    {"2", false, 30 * time.Second, "Pod long-deleted 1, Pod orphan"},
-		"nothing else, if so said": {"0", true, 0, "Pod deleted 1, Pod long-deleted 1, Pod orphan 1"},
-		"nothing is left":          {"0", false, 30 * time.Second, "Pod long-deleted 1, Pod orphan, ShadowPod stays, ShadowPod waits"},
+		"all of it fits":           {"5", 0, ""},
+		"what is deleted, at once": {"2", 0, "Pod deleted 1, Pod long-deleted 1, Pod orphan 1"},
+		"what has had its time":    {"2", 30 * time.Second, "Pod long-deleted 1, Pod orphan"},
+		"nothing is left":          {"0", 30 * time.Second, "Pod long-deleted 1, Pod orphan, ShadowPod stays, ShadowPod waits"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var did []string
@@ -69,7 +67,7 @@ func TestTakeBack(t *testing.T) {
 					return nil
 				},
 			}).Build()
-			e := Excess{User: "u", Keep: api.Resources{"cpu": resource.MustParse(c.keep)}, OnlyEnding: c.only, Patience: c.patience}
+			e := Excess{User: "u", Keep: api.Resources{"cpu": resource.MustParse(c.keep)}, Patience: c.patience}
 			n, err := e.TakeBack(t.Context(), w, w, now)
 			slices.Sort(did)
 			if got := strings.Join(did, ", "); err != nil || got != c.want || n != len(did) {

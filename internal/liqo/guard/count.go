@@ -23,8 +23,8 @@ const (
 // that is 600 Secrets and 600 ConfigMaps, of 1 MiB at most, 600 ShadowEndpointSlices and 3,000 ShadowPods, of which those that have ended count, too.
 const shares = 3
 
-// count makes the quota of a namespace count what its consumer was granted, as Kubernetes counts pods: with all init containers, and until
-// they have ended. Liqo counts neither. What is counted in all namespaces together is what the others leave.
+// count makes the quota of a namespace count what its consumer was granted, as Kubernetes counts pods: until they have ended.
+// Liqo counts them until their deletion begins. What is counted in all namespaces together is what the others leave.
 func (g *Guard) count(ctx context.Context, ns *corev1.Namespace, q *corev1.ResourceQuota) error {
 	granted, err := g.Granted(ctx, liqo.Peer(ns))
 	if err != nil {

@@ -1,0 +1,91 @@
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	"github.com/liqotech/liqo/pkg/consts"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubernetes "k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/scheme"
+	"github.com/bourse-dev/bourse/internal/inventory"
+	"github.com/bourse-dev/bourse/internal/liqo/grant"
+	"github.com/bourse-dev/bourse/internal/transport/transporttest"
+)
+
+// Each of two namespaces lets in what is reserved for both together. What came last is taken back because it came: no grace passes here,
+// and nobody looks at the peering. What fits stays.
+func TestOveruseIsTakenBackAtOnce(t *testing.T) {
+	rome, milan := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan")
+	b := newBrokersOf(t, milan)
+	d := transporttest.NewDeal(rome, milan, "r-1", "1", b.market.Now().Go())
+	d.Signed()
+	ours := b.hears(b.own, d.Reserved(""))
+	if ours == nil || !ours.Bound() {
+		t.Fatalf("it is %+v", ours)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 2)
+	cluster := kubernetes.NewClientset()
+	inv := inventory.New(cluster, inventory.Options{Owner: func(m *metav1.ObjectMeta) string { return m.Labels[consts.CreatorLabelKey] }})
+	go func() { ended <- inv.Run(ctx) }()
+	<-inv.Synced()
+	peering := &api.Peering{ObjectMeta: metav1.ObjectMeta{Namespace: "bourse", Name: "rome.consumer"}}
+	c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(peering).Build()
+	recorder := events.NewFakeRecorder(100)
+	l := &lend{Client: c, reader: c, cluster: "milan", namespace: "bourse", market: b.market, inventory: inv, graces: graces{time.Hour, time.Hour}, late: &overstaying{events: recorder}, log: slog.New(slog.DiscardHandler)}
+	counted := testutil.ToFloat64(takenBack.WithLabelValues("overuse"))
+	go func() { ended <- l.followUse(ctx) }()
+	t.Cleanup(func() { cancel(); <-ended; <-ended })
+
+	begun := time.Now().Add(-time.Hour)
+	runs := func(namespace, cpu string, age time.Duration) *offv1beta1.ShadowPod {
+		t.Helper()
+		meta := metav1.ObjectMeta{Namespace: namespace, Name: "p", UID: "u", CreationTimestamp: metav1.NewTime(begun.Add(age)),
+			Labels: map[string]string{consts.CreatorLabelKey: grant.User(ours.Slice(), "rome"), consts.ManagedByLabelKey: consts.ManagedByShadowPodValue}}
+		spec := corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse(cpu)}}}}}
+		shadow, pod := &offv1beta1.ShadowPod{ObjectMeta: meta, Spec: offv1beta1.ShadowPodSpec{Pod: spec}}, &corev1.Pod{ObjectMeta: meta, Spec: spec}
+		for _, o := range []client.Object{shadow, pod.DeepCopy()} {
+			if err := c.Create(ctx, o); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := cluster.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		return shadow
+	}
+	gone := func(s *offv1beta1.ShadowPod) bool {
+		return apierrors.IsNotFound(c.Get(ctx, client.ObjectKeyFromObject(s), s))
+	}
+	first := runs("one", "700m", 0)
+	second := runs("two", "300m", time.Minute)
+	third := runs("three", "200m", 2*time.Minute)
+	for patience := time.Now().Add(time.Minute); !gone(third); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(patience) {
+			t.Fatal("what came last is not taken back")
+		}
+	}
+	if gone(first) || gone(second) {
+		t.Error("what fits is taken back")
+	}
+	if event := <-recorder.Events; !strings.HasPrefix(event, "Warning PodsTakenBack pods of rome") {
+		t.Errorf("told is %q", event)
+	}
+	if now := testutil.ToFloat64(takenBack.WithLabelValues("overuse")); now <= counted {
+		t.Errorf("the metric is %g, was %g", now, counted)
+	}
+}
