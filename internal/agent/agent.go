@@ -299,7 +299,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	group.Go(func() error { return addresses.Run(ctx) })
 	open := &feeds{}
 	everywhere := stalls{broker, open, shop}
-	shown := &picture{a.mgr.GetClient(), a.Namespace}
+	shown := &picture{Client: a.mgr.GetClient(), namespace: a.Namespace, log: log}
 	advertiser := &provider.Advertiser{
 		Cluster: cluster, Key: m.Key(), Market: ledger, Inventory: inv, Brokers: everywhere.all, Log: log, Connector: a.ConnectorURL,
 		Sharing: sharing.current.Load, Changed: sharing.changed, Interval: a.Interval,

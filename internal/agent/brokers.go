@@ -224,9 +224,8 @@ func (b *brokers) show(ctx context.Context, object *api.Broker) error {
 	if equality.Semantic.DeepEqual(object.Status, *status) {
 		return nil
 	}
-	before := object.DeepCopy()
 	object.Status = *status
-	return client.IgnoreNotFound(b.Status().Patch(ctx, object, client.MergeFrom(before)))
+	return kubeobject.SoleStatus(b.Client).Apply(ctx, object)
 }
 
 // describe says how a broker stands, and returns its feed if it is dealt with.

@@ -16,6 +16,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/debounce"
 	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/liqo/network"
 	"github.com/bourse-dev/bourse/internal/liqo/peering"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -309,10 +310,9 @@ func (p *peerings) show(ctx context.Context, object *api.Peering, next api.Peeri
 	if equality.Semantic.DeepEqual(object.Status, next) {
 		return nil
 	}
-	before := object.DeepCopy()
 	object.Status = next
-	if err := p.Status().Patch(ctx, object, client.MergeFrom(before)); err != nil {
-		return client.IgnoreNotFound(err)
+	if err := kubeobject.SoleStatus(p.Client).Apply(ctx, object); err != nil {
+		return err
 	}
 	tell(object)
 	tellMore(object)

@@ -16,6 +16,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/trust"
 )
@@ -129,10 +130,9 @@ func (p *peers) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 	if equality.Semantic.DeepEqual(object.Status, *next) {
 		return ctrl.Result{}, nil
 	}
-	before := object.DeepCopy()
 	object.Status = *next
-	if err := p.Status().Patch(ctx, object, client.MergeFrom(before)); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+	if err := kubeobject.SoleStatus(p.Client).Apply(ctx, object); err != nil {
+		return ctrl.Result{}, err
 	}
 	tell(object)
 	tellMore(object)

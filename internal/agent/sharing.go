@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/match"
 )
@@ -46,7 +47,6 @@ func (p *policy) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result, e
 		sharing = nil
 	}
 	p.set(sharing)
-	before := object.DeepCopy()
 	changed := meta.SetStatusCondition(&object.Status.Conditions, condition)
 	changed = meta.RemoveStatusCondition(&object.Status.Conditions, formerPluginCondition) || changed
 	if ignored := ignoredCondition(&object); ignored != nil {
@@ -57,7 +57,7 @@ func (p *policy) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result, e
 	if !changed {
 		return ctrl.Result{}, nil
 	}
-	return ctrl.Result{}, client.IgnoreNotFound(p.Status().Patch(ctx, &object, client.MergeFrom(before)))
+	return ctrl.Result{}, kubeobject.SoleStatus(p.Client).Apply(ctx, &object)
 }
 
 // CheckSharing reports which field of a SharingPolicy its agent would not accept. Errors: Invalid

@@ -18,6 +18,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/trust"
 )
@@ -328,10 +329,9 @@ func (r *Requests) update(ctx context.Context, object *api.ResourceRequest, stat
 		return nil
 	}
 	said := object.Status.State != status.State || object.Status.Message != status.Message
-	before := object.DeepCopy()
 	object.Status = status
-	if err := r.Status().Patch(ctx, object, client.MergeFrom(before)); err != nil {
-		return client.IgnoreNotFound(err)
+	if err := kubeobject.SoleStatus(r.Client).Apply(ctx, object); err != nil {
+		return err
 	}
 	if said {
 		r.Events.Eventf(object, nil, kind, reason, "Reserve", "%.1000s", status.Message) // the API server takes 1024 bytes

@@ -15,6 +15,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/trust"
 )
@@ -46,12 +47,12 @@ func (b *Book) Show(ctx context.Context, namespace string, r *market.Reservation
 	if err != nil {
 		return err
 	}
-	before := object.DeepCopy()
+	before := object.Status.DeepCopy()
 	show(&object.Status, r, object.Generation)
-	if equality.Semantic.DeepEqual(before.Status, object.Status) {
+	if equality.Semantic.DeepEqual(*before, object.Status) {
 		return nil
 	}
-	return b.Status().Patch(ctx, object, client.MergeFrom(before))
+	return kubeobject.SoleStatus(b.Client).Apply(ctx, object)
 }
 
 // signer is the key, of those that a cluster has and had, by which it signed a document; empty if by none.

@@ -15,6 +15,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/match"
 	"github.com/bourse-dev/bourse/internal/transport"
@@ -159,7 +160,6 @@ func (o *Offers) show(ctx context.Context, object *api.Offer, offer *market.Offe
 	if equality.Semantic.DeepEqual(object.Status, *status) {
 		return nil
 	}
-	before := object.DeepCopy()
 	object.Status = *status
-	return client.IgnoreNotFound(o.Status().Patch(ctx, object, client.MergeFrom(before)))
+	return kubeobject.SoleStatus(o.Client).Apply(ctx, object)
 }

@@ -1,0 +1,67 @@
+package kubeobject
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+)
+
+// Status writes the status of objects by server-side apply. A kind may have several writers, each with a
+// field manager of its own. What one writer no longer says goes away, and what another says stays.
+// The cluster needs CRDs as new as the writer: an API server refuses to apply a field that a CRD lacks.
+type Status struct {
+	Client client.Client
+	// Manager is the field manager.
+	Manager string
+	// Sole says that nothing else writes the status of this kind. Then Apply also removes fields that this
+	// writer never applied, such as those of a version that wrote by updates: apply alone leaves them.
+	Sole bool
+}
+
+// SoleStatus returns the sole writer of the statuses that the agent writes.
+func SoleStatus(c client.Client) Status {
+	return Status{Client: c, Manager: "bourse-agent", Sole: true}
+}
+
+// Apply stores the status of o as all that this writer says of the object. It does nothing where the object
+// is gone. Errors: those of the API server.
+func (s Status) Apply(ctx context.Context, o client.Object) error {
+	stored, err := s.configuration(o)
+	if err != nil {
+		return err
+	}
+	wanted := stored.Object["status"]
+	err = s.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(stored), client.FieldOwner(s.Manager), client.ForceOwnership)
+	if err != nil || !s.Sole || equality.Semantic.DeepEqual(stored.Object["status"], wanted) {
+		return client.IgnoreNotFound(err)
+	}
+	exact := stored.DeepCopy()
+	exact.Object["status"] = wanted
+	patch := client.MergeFromWithOptions(stored, client.MergeFromWithOptimisticLock{})
+	return client.IgnoreNotFound(s.Client.Status().Patch(ctx, exact, patch, client.FieldOwner(s.Manager)))
+}
+
+// configuration returns what Apply sends: the identity of an object and its status.
+func (s Status) configuration(o client.Object) (*unstructured.Unstructured, error) {
+	kind, err := apiutil.GVKForObject(o, s.Client.Scheme())
+	if err != nil {
+		return nil, err
+	}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		return nil, err
+	}
+	status, _ := fields["status"].(map[string]any)
+	if status == nil {
+		status = map[string]any{}
+	}
+	out := &unstructured.Unstructured{Object: map[string]any{"status": status}}
+	out.SetGroupVersionKind(kind)
+	out.SetNamespace(o.GetNamespace())
+	out.SetName(o.GetName())
+	return out, nil
+}
