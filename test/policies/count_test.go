@@ -88,11 +88,12 @@ func TestInitContainersAreCounted(t *testing.T) {
 	})
 }
 
-// A pod goes with its ShadowPod: Liqo counts it no more, and refuses what Kubernetes would write into a ShadowPod that is deleted otherwise.
-func TestNoPodIsOrphaned(t *testing.T) {
+// What Kubernetes or Liqo made for an object goes with it: of a pod without its ShadowPod Liqo counts nothing, of EndpointSlices without their Service
+// no quota does, and Liqo refuses what Kubernetes would write into a ShadowPod that is deleted otherwise.
+func TestNothingIsOrphaned(t *testing.T) {
 	w := start(t)
 	c := w.mustAs(t, kubeletOf("rome", user))
-	for _, resource := range []string{"shadowpods", "shadowendpointslices"} {
+	for _, resource := range []string{"shadowpods", "shadowendpointslices", "services"} {
 		o := honest(resource, "orphans")
 		if err := c.Create(t.Context(), o); err != nil {
 			t.Fatal(err)
@@ -102,7 +103,7 @@ func TestNoPodIsOrphaned(t *testing.T) {
 			kube.PropagationPolicy(metav1.DeletePropagationOrphan), kube.PropagationPolicy(metav1.DeletePropagationForeground),
 			&kube.DeleteOptions{Raw: &metav1.DeleteOptions{OrphanDependents: &orphan}},
 		} {
-			if err := c.Delete(t.Context(), o, how); !isPolicy(err) {
+			if err := c.Delete(t.Context(), o, how); !isRefusal(err, "in the background") {
 				t.Errorf("%s: a deletion by %+v is let in: %v", resource, how, err)
 			}
 		}

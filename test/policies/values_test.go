@@ -16,125 +16,129 @@ import (
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// wrong are the values that a field that is let in may not have, by what is done: of pods, and of the kinds that Kubernetes has itself.
+// wrong are the values that a field that is let in may not have, of each kind, by what is done and the words of the rule that refuses it.
 var wrong = map[string]map[string]func(kube.Object){
 	"shadowpods": onPods(map[string]func(*corev1.PodSpec){
-		"the node's network":        func(s *corev1.PodSpec) { s.HostNetwork = true },
-		"the node's processes":      func(s *corev1.PodSpec) { s.HostPID = true },
-		"the node's IPC":            func(s *corev1.PodSpec) { s.HostIPC = true },
-		"a node":                    func(s *corev1.PodSpec) { s.NodeName = "n" },
-		"a priority class":          func(s *corev1.PodSpec) { s.PriorityClassName = "system-node-critical" },
-		"a ServiceAccount":          func(s *corev1.PodSpec) { s.ServiceAccountName = "admin" },
-		"the virtual node's class":  func(s *corev1.PodSpec) { s.RuntimeClassName = new("liqo") },
-		"a runtime class not lent":  func(s *corev1.PodSpec) { s.RuntimeClassName = new("kata") },
-		"an address in a probe":     func(s *corev1.PodSpec) { s.Containers[0].ReadinessProbe.HTTPGet.Host = "169.254.169.254" },
-		"an address in a tcp probe": func(s *corev1.PodSpec) { s.Containers[0].StartupProbe.TCPSocket.Host = "10.0.0.1" },
-		"an address in a hook": func(s *corev1.PodSpec) {
+		"the node's network → may not share the namespaces":     func(s *corev1.PodSpec) { s.HostNetwork = true },
+		"the node's processes → may not share the namespaces":   func(s *corev1.PodSpec) { s.HostPID = true },
+		"the node's IPC → may not share the namespaces":         func(s *corev1.PodSpec) { s.HostIPC = true },
+		"a node → may not choose its node":                      func(s *corev1.PodSpec) { s.NodeName = "n" },
+		"a priority class → may not choose its node":            func(s *corev1.PodSpec) { s.PriorityClassName = "system-node-critical" },
+		"a ServiceAccount → may not choose its node":            func(s *corev1.PodSpec) { s.ServiceAccountName = "admin" },
+		"the virtual node's class → may choose a runtime class": func(s *corev1.PodSpec) { s.RuntimeClassName = new("liqo") },
+		"a runtime class not lent → may choose a runtime class": func(s *corev1.PodSpec) { s.RuntimeClassName = new("kata") },
+		"an address in a probe → it names no host":              func(s *corev1.PodSpec) { s.Containers[0].ReadinessProbe.HTTPGet.Host = "169.254.169.254" },
+		"an address in a tcp probe → it names no host":          func(s *corev1.PodSpec) { s.Containers[0].StartupProbe.TCPSocket.Host = "10.0.0.1" },
+		"an address in a hook → it names no host": func(s *corev1.PodSpec) {
 			s.Containers[0].Lifecycle.PostStart = &corev1.LifecycleHandler{HTTPGet: &corev1.HTTPGetAction{Host: "10.0.0.1"}}
 		},
-		"an address in another hook": func(s *corev1.PodSpec) {
+		"an address in another hook → it names no host": func(s *corev1.PodSpec) {
 			s.InitContainers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{TCPSocket: &corev1.TCPSocketAction{Host: "10.0.0.1"}}}
 		},
-		"privilege": func(s *corev1.PodSpec) { s.InitContainers[0].SecurityContext.Privileged = new(true) },
-		"a capability": func(s *corev1.PodSpec) {
+		"privilege → may not be privileged": func(s *corev1.PodSpec) { s.InitContainers[0].SecurityContext.Privileged = new(true) },
+		"a capability → may not be privileged": func(s *corev1.PodSpec) {
 			s.Containers[0].SecurityContext.Capabilities.Add = []corev1.Capability{"NET_ADMIN"}
 		},
-		"no seccomp": func(s *corev1.PodSpec) {
+		"no seccomp → may not be less than the baseline": func(s *corev1.PodSpec) {
 			s.Containers[0].SecurityContext.SeccompProfile.Type = corev1.SeccompProfileTypeUnconfined
 		},
-		"no seccomp of the pod": func(s *corev1.PodSpec) {
+		"no seccomp of the pod → may not be less than the baseline": func(s *corev1.PodSpec) {
 			s.SecurityContext.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeUnconfined}
 		},
-		"no AppArmor": func(s *corev1.PodSpec) {
+		"no AppArmor → may not be less than the baseline": func(s *corev1.PodSpec) {
 			s.SecurityContext.AppArmorProfile = &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined}
 		},
-		"a type of SELinux": func(s *corev1.PodSpec) { s.SecurityContext.SELinuxOptions = &corev1.SELinuxOptions{Type: "spc_t"} },
-		"a host process": func(s *corev1.PodSpec) {
+		"a type of SELinux → may not be less than the baseline": func(s *corev1.PodSpec) { s.SecurityContext.SELinuxOptions = &corev1.SELinuxOptions{Type: "spc_t"} },
+		"a host process → may not be less than the baseline": func(s *corev1.PodSpec) {
 			s.SecurityContext.WindowsOptions = &corev1.WindowsSecurityContextOptions{HostProcess: new(true)}
 		},
-		"a sysctl of the node": func(s *corev1.PodSpec) {
+		"a sysctl of the node → may not be less than the baseline": func(s *corev1.PodSpec) {
 			s.SecurityContext.Sysctls = []corev1.Sysctl{{Name: "kernel.msgmax", Value: "1"}}
 		},
-		"a port of the node": func(s *corev1.PodSpec) { s.Containers[0].Ports[0].HostPort = 80 },
-		"a toleration":       func(s *corev1.PodSpec) { s.Tolerations[0].Key = "node.kubernetes.io/unschedulable" },
-		"all tolerations":    func(s *corev1.PodSpec) { s.Tolerations[0].Key = "" },
-		"a sidecar":          func(s *corev1.PodSpec) { s.InitContainers[0].RestartPolicy = new(corev1.ContainerRestartPolicyAlways) },
-		"no requests":        func(s *corev1.PodSpec) { s.InitContainers[0].Resources.Requests = nil },
-		"an endless end":     func(s *corev1.PodSpec) { s.TerminationGracePeriodSeconds = new(int64(3601)) },
-		"a negative end":     func(s *corev1.PodSpec) { s.TerminationGracePeriodSeconds = new(int64(-1)) },
-		"next to no cpu":     func(s *corev1.PodSpec) { s.Containers[0].Resources.Requests = requests("1n", "1Mi") },
-		"next to no memory":  func(s *corev1.PodSpec) { s.Containers[0].Resources.Requests = requests("1m", "1") },
-		"a class not lent":   func(s *corev1.PodSpec) { ephemeral(s).StorageClassName = new("local") },
-		"no class":           func(s *corev1.PodSpec) { ephemeral(s).StorageClassName = nil },
-		"an empty class":     func(s *corev1.PodSpec) { ephemeral(s).StorageClassName = new("") },
-		"a required distance from others' pods": func(s *corev1.PodSpec) {
+		"a port of the node → may not take a port":  func(s *corev1.PodSpec) { s.Containers[0].Ports[0].HostPort = 80 },
+		"a toleration → may tolerate":               func(s *corev1.PodSpec) { s.Tolerations[0].Key = "node.kubernetes.io/unschedulable" },
+		"all tolerations → may tolerate":            func(s *corev1.PodSpec) { s.Tolerations[0].Key = "" },
+		"a sidecar → may not have sidecars":         func(s *corev1.PodSpec) { s.InitContainers[0].RestartPolicy = new(corev1.ContainerRestartPolicyAlways) },
+		"no requests → must request cpu and memory": func(s *corev1.PodSpec) { s.InitContainers[0].Resources.Requests = nil },
+		"an endless end → at most an hour":          func(s *corev1.PodSpec) { s.TerminationGracePeriodSeconds = new(int64(3601)) },
+		"a negative end → at most an hour":          func(s *corev1.PodSpec) { s.TerminationGracePeriodSeconds = new(int64(-1)) },
+		"next to no cpu → at least 1m of cpu":       func(s *corev1.PodSpec) { s.Containers[0].Resources.Requests = requests("1n", "1Mi") },
+		"next to no memory → at least 1m of cpu":    func(s *corev1.PodSpec) { s.Containers[0].Resources.Requests = requests("1m", "1") },
+		"a class not lent → an ephemeral volume":    func(s *corev1.PodSpec) { ephemeral(s).StorageClassName = new("local") },
+		"no class → an ephemeral volume":            func(s *corev1.PodSpec) { ephemeral(s).StorageClassName = nil },
+		"an empty class → an ephemeral volume":      func(s *corev1.PodSpec) { ephemeral(s).StorageClassName = new("") },
+		"a required distance from others' pods → may keep away": func(s *corev1.PodSpec) {
 			s.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution = []corev1.PodAffinityTerm{{TopologyKey: "a", NamespaceSelector: &metav1.LabelSelector{}}}
 		},
-		"a token for another audience":   func(s *corev1.PodSpec) { token(s).Audience = "sts.cloud.example" },
-		"a folder beside what is let in": func(s *corev1.PodSpec) { s.Volumes[0].NFS = &corev1.NFSVolumeSource{Server: "10.0.0.1", Path: "/"} },
+		"a token for another audience → names no audience": func(s *corev1.PodSpec) { token(s).Audience = "sts.cloud.example" },
+		"a folder beside what is let in → may mount":       func(s *corev1.PodSpec) { s.Volumes[0].NFS = &corev1.NFSVolumeSource{Server: "10.0.0.1", Path: "/"} },
 	}),
 	"services": {
-		"a load balancer's groups": annotated("cloud.google.com/neg", `{"exposed_ports":{"80":{}}}`),
-		"an external address":      func(o kube.Object) { o.(*corev1.Service).Spec.ExternalIPs = []string{"10.0.0.1"} },
-		"an address of a load balancer": func(o kube.Object) {
+		"a load balancer's groups → on which a controller could act": annotated("cloud.google.com/neg", `{"exposed_ports":{"80":{}}}`),
+		"an external address → no externalIPs":                       func(o kube.Object) { o.(*corev1.Service).Spec.ExternalIPs = []string{"10.0.0.1"} },
+		"an address of a load balancer → no externalIPs": func(o kube.Object) {
 			s := o.(*corev1.Service)
 			s.Spec.Type, s.Spec.LoadBalancerIP = corev1.ServiceTypeLoadBalancer, "10.0.0.1"
 		},
-		"a name in the provider's DNS": func(o kube.Object) {
+		"a name in the provider's DNS → on which a controller could act": func(o kube.Object) {
 			o.SetAnnotations(with(o.GetAnnotations(), "external-dns.alpha.kubernetes.io/hostname", "www.oslo.example"))
 		},
-		"a load balancer of a cloud": func(o kube.Object) {
+		"a load balancer of a cloud → on which a controller could act": func(o kube.Object) {
 			o.SetAnnotations(with(o.GetAnnotations(), "service.beta.kubernetes.io/aws-load-balancer-internal", "true"))
 		},
-		"another cluster's origin": func(o kube.Object) { o.SetLabels(with(o.GetLabels(), "offloading.liqo.io/origin", "milan")) },
+		"another cluster's origin → comes from its own cluster": func(o kube.Object) { o.SetLabels(with(o.GetLabels(), "offloading.liqo.io/origin", "milan")) },
 	},
-	"ingresses": {"a controller's configuration": func(o kube.Object) {
+	"ingresses": {"a controller's configuration → on which a controller could act": func(o kube.Object) {
 		o.SetAnnotations(with(o.GetAnnotations(), "nginx.ingress.kubernetes.io/configuration-snippet", "x"))
 	}},
 	"secrets": {
-		"a token of an account": func(o kube.Object) {
+		"a token of an account → is not of a type": func(o kube.Object) {
 			o.(*corev1.Secret).Type = corev1.SecretTypeServiceAccountToken
 			o.SetAnnotations(with(o.GetAnnotations(), corev1.ServiceAccountNameKey, "default"))
 		},
-		"a type of Kubernetes": func(o kube.Object) { o.(*corev1.Secret).Type = "kubernetes.io/x" },
-		"a machine's plan":     func(o kube.Object) { o.(*corev1.Secret).Type = "rke.cattle.io/machine-plan" },
-		"a token of a node":    func(o kube.Object) { o.(*corev1.Secret).Type = corev1.SecretTypeBootstrapToken },
+		"a type of Kubernetes → is not of a type": func(o kube.Object) { o.(*corev1.Secret).Type = "kubernetes.io/x" },
+		"a machine's plan → is not of a type":     func(o kube.Object) { o.(*corev1.Secret).Type = "rke.cattle.io/machine-plan" },
+		"a token of a node → is not of a type":    func(o kube.Object) { o.(*corev1.Secret).Type = corev1.SecretTypeBootstrapToken },
 	},
 	"persistentvolumeclaims": onClaims(map[string]func(*corev1.PersistentVolumeClaim){
-		"a volume":   func(p *corev1.PersistentVolumeClaim) { p.Spec.VolumeName = "oslos-own" },
-		"a selector": func(p *corev1.PersistentVolumeClaim) { p.Spec.Selector = &metav1.LabelSelector{} },
-		"a source": func(p *corev1.PersistentVolumeClaim) {
+		"a volume → may not name its volume":     func(p *corev1.PersistentVolumeClaim) { p.Spec.VolumeName = "oslos-own" },
+		"a selector → names no selector, source": func(p *corev1.PersistentVolumeClaim) { p.Spec.Selector = &metav1.LabelSelector{} },
+		"a source → names no selector, source": func(p *corev1.PersistentVolumeClaim) {
 			p.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "x"}
 		},
-		"a class not lent": func(p *corev1.PersistentVolumeClaim) { p.Spec.StorageClassName = new("local") },
-		"an empty class":   func(p *corev1.PersistentVolumeClaim) { p.Spec.StorageClassName = new("") },
-		"no class":         func(p *corev1.PersistentVolumeClaim) { p.Spec.StorageClassName = nil },
-		"a class by its old name": func(p *corev1.PersistentVolumeClaim) {
+		"a class not lent → names a storage class that its pool lends": func(p *corev1.PersistentVolumeClaim) { p.Spec.StorageClassName = new("local") },
+		"an empty class → names a storage class that its pool lends":   func(p *corev1.PersistentVolumeClaim) { p.Spec.StorageClassName = new("") },
+		"no class → names a storage class that its pool lends":         func(p *corev1.PersistentVolumeClaim) { p.Spec.StorageClassName = nil },
+		"a class by its old name → that Kubernetes reads as its class": func(p *corev1.PersistentVolumeClaim) {
 			p.Annotations = with(p.Annotations, corev1.BetaStorageClassAnnotation, "local")
 		},
-		"a node": func(p *corev1.PersistentVolumeClaim) {
+		"a node → that Kubernetes reads as its class": func(p *corev1.PersistentVolumeClaim) {
 			p.Annotations = with(p.Annotations, "volume.kubernetes.io/selected-node", "n")
 		},
-		"a folder of a server": annotate[*corev1.PersistentVolumeClaim]("nfs.io/storage-path", "../milan"),
-		"a clone":              annotate[*corev1.PersistentVolumeClaim]("k8s.io/CloneRequest", "milan/data"),
-		"an import":            annotate[*corev1.PersistentVolumeClaim]("cdi.kubevirt.io/storage.import.endpoint", "http://169.254.169.254/"),
-		"that it is bound": func(p *corev1.PersistentVolumeClaim) {
+		"a folder of a server → on which a controller could act": annotate[*corev1.PersistentVolumeClaim]("nfs.io/storage-path", "../milan"),
+		"a clone → on which a controller could act":              annotate[*corev1.PersistentVolumeClaim]("k8s.io/CloneRequest", "milan/data"),
+		"an import → on which a controller could act":            annotate[*corev1.PersistentVolumeClaim]("cdi.kubevirt.io/storage.import.endpoint", "http://169.254.169.254/"),
+		"that it is bound → that Kubernetes reads as its class": func(p *corev1.PersistentVolumeClaim) {
 			p.Annotations = with(p.Annotations, "pv.kubernetes.io/bind-completed", "yes")
 		},
 	}),
 	"shadowendpointslices": {
-		"a node": func(o kube.Object) {
+		"a node → are on no node": func(o kube.Object) {
 			o.(*offv1beta1.ShadowEndpointSlice).Spec.Template.Endpoints[0].NodeName = new("oslo-1")
 		},
-		"another cluster's network":    func(o kube.Object) { o.SetLabels(with(o.GetLabels(), "offloading.liqo.io/origin", "milan")) },
-		"addresses that are another's": annotated("liqo.io/direct-connections-data", `{"clusterAddresses":{"milan":["10.1.0.7"]}}`),
+		"another cluster's network → comes from its own cluster": func(o kube.Object) { o.SetLabels(with(o.GetLabels(), "offloading.liqo.io/origin", "milan")) },
+		"addresses that are another's → of Liqo's annotations":   annotated("liqo.io/direct-connections-data", `{"clusterAddresses":{"milan":["10.1.0.7"]}}`),
 	},
-	"renews": {"one Renew more": func(o kube.Object) { o.SetName("more") }},
+	"configmaps": {
+		"a finalizer of claims, which nobody takes off here → finalizers": func(o kube.Object) { o.SetFinalizers([]string{"kubernetes.io/pvc-protection"}) },
+		"more than there may be → " + tooLarge:                            func(o kube.Object) { inAnnotation(o, 200<<10); growing["configmaps"]["data"](o, 400<<10) },
+	},
+	"renews": {"one Renew more → has one Renew": func(o kube.Object) { o.SetName("more") }},
 	"namespacemaps": {
-		"a namespace of another": func(o kube.Object) { o.(*offv1beta1.NamespaceMap).Spec.DesiredMapping["x"] = "demo-milan" },
-		"a tenant's namespace":   func(o kube.Object) { o.(*offv1beta1.NamespaceMap).Spec.DesiredMapping["x"] = "liqo-tenant-new-rome" },
-		"one map more":           func(o kube.Object) { o.SetName("more") },
-		"one of Kubernetes":      func(o kube.Object) { o.(*offv1beta1.NamespaceMap).Spec.DesiredMapping["x"] = "kube-rome" },
+		"a namespace of another → are named NAMESPACE-CONSUMER":         func(o kube.Object) { o.(*offv1beta1.NamespaceMap).Spec.DesiredMapping["x"] = "demo-milan" },
+		"a tenant's namespace → are not named like those of Kubernetes": func(o kube.Object) { o.(*offv1beta1.NamespaceMap).Spec.DesiredMapping["x"] = "liqo-tenant-new-rome" },
+		"one map more → has one NamespaceMap":                           func(o kube.Object) { o.SetName("more") },
+		"one of Kubernetes → are not named like those of Kubernetes":    func(o kube.Object) { o.(*offv1beta1.NamespaceMap).Spec.DesiredMapping["x"] = "kube-rome" },
 	},
 }
 
@@ -149,7 +153,7 @@ var actsAtNodes = map[string]string{
 
 func init() {
 	for key, value := range actsAtNodes {
-		wrong["shadowpods"]["annotation "+key] = annotated(key, value)
+		wrong["shadowpods"]["annotation "+key+" → act at its node"] = annotated(key, value)
 	}
 }
 
@@ -272,17 +276,18 @@ func accountFor(resource string) account {
 	return kubeletOf("rome", user)
 }
 
-// Each value that a field may not have is refused.
+// Each value that a field may not have is refused, by the rule that is there for it.
 func TestValues(t *testing.T) {
 	w := start(t)
 	for resource, all := range wrong {
 		c := w.mustAs(t, accountFor(resource))
 		for what, change := range all {
+			what, says, _ := strings.Cut(what, " → ")
 			t.Run(resource+"/"+what, func(t *testing.T) {
 				o := honest(resource, "wrong")
 				change(o)
 				err := c.Create(t.Context(), o, kube.DryRunAll)
-				if !isPolicy(err) {
+				if !isRefusal(err, says) {
 					t.Errorf("it is let in: %v", err)
 				}
 			})
@@ -301,7 +306,7 @@ func TestAClaimNamesItsVolumeLater(t *testing.T) {
 	defer w.remove(t, o)
 	before := o.DeepCopy()
 	o.Spec.VolumeName = "oslos-own"
-	if err := c.Patch(t.Context(), o, kube.MergeFrom(before)); !isPolicy(err) {
+	if err := c.Patch(t.Context(), o, kube.MergeFrom(before)); !isRefusal(err, "may not name its volume") {
 		t.Errorf("it is let in: %v", err)
 	}
 	// What Kubernetes itself wrote there stays, and does not keep Liqo from writing.
