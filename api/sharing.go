@@ -130,9 +130,12 @@ type NamespacePolicy struct {
 	// RequireLimits refuses pods of which a container has no limits of cpu and memory. Default false.
 	// +optional
 	RequireLimits bool `json:"requireLimits,omitempty"`
-	// Quota bounds, in each namespace, what no reservation counts. Default: no load balancers, node ports and
-	// ingresses, 100 services, 20 persistentvolumeclaims of 200Gi together (of none where a pool lends storage), 200 Secrets, 200 ConfigMaps, 1000 pods; what is
-	// named here replaces or joins these ("requests.storage", or "fast.storageclass.storage.k8s.io/requests.storage").
+	// Quota bounds, in each namespace, what no reservation counts: by the keys and units of a ResourceQuota of Kubernetes, objects as a number, storage in bytes. Default:
+	// "services.loadbalancers", "services.nodeports" and "count/ingresses.networking.k8s.io" 0; "services" 100; "persistentvolumeclaims" 20; "requests.storage"
+	// 200Gi of all of them together (0 where a pool lends storage: it is then what is reserved); "count/secrets" and "count/configmaps" 200; "pods" 1000;
+	// "count/shadowpods.offloading.liqo.io" 1000; "count/shadowendpointslices.offloading.liqo.io" 200. All namespaces of a consumer together have at
+	// most three times as many Secrets, ConfigMaps, ShadowPods and ShadowEndpointSlices. What is named here replaces or joins these, also
+	// "fast.storageclass.storage.k8s.io/requests.storage". Of what is granted ("requests.cpu" and the like, "pods") the quota is never more.
 	// +optional
 	Quota Resources `json:"quota,omitempty"`
 	// Network says whom pods reach. Default Isolated.
