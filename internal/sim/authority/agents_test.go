@@ -133,6 +133,13 @@ func gated(until api.State, show func(c *cast, d *transporttest.Deal, by *transp
 	}
 }
 
+// accepted is what a broker shows as reserved, with this acceptance.
+func accepted(d *transporttest.Deal, acceptance string) *transport.Reservation {
+	theirs := d.Reserved(acceptance)
+	theirs.Payload.Acceptance = acceptance
+	return theirs
+}
+
 // newer is a longer assignment of a contract that is bound, as somebody signs it.
 func newer(c *cast, d *transporttest.Deal, by *transporttest.Party, now time.Time) (api.Assignment, string) {
 	a := c.rome.Assignment(*d.Shown())
@@ -174,11 +181,13 @@ var atTheGate = map[string]func(*testing.T, *cast, int) string{
 	}),
 	"change": gated(api.Reserved, func(c *cast, d *transporttest.Deal, by *transporttest.Party, now time.Time) *transport.Reservation {
 		_, document := newer(c, d, by, now)
-		return d.Changing("2", document)
+		theirs := d.Changing("2", document)
+		theirs.Payload.Change.Assignment = document
+		return theirs
 	}),
 	"acceptance, shown again": gated("", func(c *cast, d *transporttest.Deal, by *transporttest.Party, _ time.Time) *transport.Reservation {
 		d.Signed()
-		return d.Reserved(sign(by, c.milan, api.DocumentAcceptance, c.milan.Acceptance(*d.Shown())))
+		return accepted(d, sign(by, c.milan, api.DocumentAcceptance, c.milan.Acceptance(*d.Shown())))
 	}),
 	"end": gated(api.Reserved, func(c *cast, d *transporttest.Deal, by *transporttest.Party, _ time.Time) *transport.Reservation {
 		t := d.Shown().Payload
@@ -207,7 +216,7 @@ var atTheGate = map[string]func(*testing.T, *cast, int) string{
 		return theirs
 	}),
 	"state of what is accepted and not yet bound": gated(api.Held, func(_ *cast, d *transporttest.Deal, by *transporttest.Party, _ time.Time) *transport.Reservation {
-		if by != nil {
+		if signs(by) {
 			return nil // it is the broker's own word: nobody else says it
 		}
 		return d.Over(api.Failed, api.ReasonNotAccepted)
@@ -302,7 +311,7 @@ var atTheConsumer = map[string]func(*testing.T, *cast, int) string{
 		return theirs
 	}),
 	"acceptance": borrowed(api.Held, func(c *cast, d *transporttest.Deal, by *transporttest.Party, _ time.Time) *transport.Reservation {
-		return d.Reserved(sign(by, c.milan, api.DocumentAcceptance, c.milan.Acceptance(*d.Shown())))
+		return accepted(d, sign(by, c.milan, api.DocumentAcceptance, c.milan.Acceptance(*d.Shown())))
 	}),
 	"end": borrowed(api.Reserved, func(c *cast, d *transporttest.Deal, by *transporttest.Party, _ time.Time) *transport.Reservation {
 		t := d.Shown().Payload

@@ -56,8 +56,10 @@ func TestWhoseWordCountsForWhat(t *testing.T) {
 			t.Parallel()
 			got := make([]string, len(signers))
 			for i := range signers {
-				c := newCast(t)
-				got[i] = try(t, c, i)
+				got[i] = try(t, newCast(t), i)
+			}
+			if without := try(t, newCast(t), len(signers)); without != got[len(signers)-1] {
+				t.Errorf("an unsigned document changes %q, and none at all %q", got[len(signers)-1], without)
 			}
 			if !slices.Equal(got, cells) {
 				t.Errorf("the table says\n  %s\nand the code\n  %s", strings.Join(cells, " | "), strings.Join(got, " | "))
@@ -113,15 +115,25 @@ func newCast(t *testing.T) *cast {
 	return c
 }
 
-// signer is whose word it is in a column; nil: nobody's.
+// absent is in the place of a signer where there is no document at all. It is tried as nobody's other word.
+var absent = &transporttest.Party{}
+
+// signer is whose word it is in a column; nil: nobody's; absent: there is none.
 func (c *cast) signer(column int) *transporttest.Party {
-	return []*transporttest.Party{c.rome, c.formerRome, c.milan, c.formerMilan, c.oslo, c.stranger, nil}[column]
+	return []*transporttest.Party{c.rome, c.formerRome, c.milan, c.formerMilan, c.oslo, c.stranger, nil, absent}[column]
 }
+
+// signs says whether somebody signs.
+func signs(by *transporttest.Party) bool { return by != nil && by != absent }
 
 // sign signs as one of them. By nobody it is what the honest signer would sign, without a signature.
 func sign(by, honest *transporttest.Party, kind string, payload any) string {
-	if by != nil {
+	switch by {
+	case absent:
+		return ""
+	default:
 		return by.Sign(kind, payload)
+	case nil:
 	}
 	document := honest.Sign(kind, payload)
 	return document[:strings.LastIndex(document, ".")+1]
@@ -129,14 +141,14 @@ func sign(by, honest *transporttest.Party, kind string, payload any) string {
 
 // id is the cluster that a signer is, or claims to be.
 func id(by, honest *transporttest.Party) string {
-	if by == nil {
+	if !signs(by) {
 		return honest.ID
 	}
 	return by.ID
 }
 
 func fingerprint(by, honest *transporttest.Party) string {
-	if by == nil {
+	if !signs(by) {
 		by = honest
 	}
 	return by.Key.Public().Fingerprint().String()
@@ -169,7 +181,7 @@ func legacyOf(cluster, by *transporttest.Party) string { return card(cluster, by
 
 func card(cluster, by *transporttest.Party, legacy bool) string {
 	key := cluster.Key.Public()
-	if by != nil {
+	if signs(by) {
 		key = by.Key.Public()
 	}
 	return sign(by, cluster, api.DocumentCard, api.Card{Cluster: cluster.ID, Key: key.String(), Number: time.Now().UnixMicro() + 1,
@@ -182,7 +194,7 @@ func successorOf(t *testing.T, cluster, by *transporttest.Party) string {
 	next := *cluster
 	next.Key = transporttest.NewParty(t, cluster.ID).Key
 	signer := cluster
-	if by != nil {
+	if signs(by) {
 		signer = by
 	}
 	word, err := trust.Rotate(signer.Key, next.Key.Public(), cluster.ID, time.Now())
@@ -192,7 +204,9 @@ func successorOf(t *testing.T, cluster, by *transporttest.Party) string {
 	if by == nil {
 		word = word[:strings.LastIndex(word, ".")+1]
 	}
-	next.Rotations = append(slices.Clip(cluster.Rotations), word)
+	if by != absent {
+		next.Rotations = append(slices.Clip(cluster.Rotations), word)
+	}
 	return next.Card(api.Properties{Region: "eu"})
 }
 

@@ -207,7 +207,7 @@ func (b *books) renews(by, subject *transporttest.Party) func(context.Context, *
 		b.t.Fatal(err)
 	}
 	shown := subject
-	if by != nil {
+	if signs(by) {
 		shown = by
 	}
 	renewal := join.Renewal{Cluster: subject.ID, Key: shown.Key.Public(), Rotations: shown.Rotations, Request: sign(by, subject, join.RenewalKind, join.RenewalRequest{

@@ -1,0 +1,181 @@
+package agent
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/transport"
+	"github.com/bourse-dev/bourse/internal/transport/transporttest"
+)
+
+// senders are the columns of the table "Whose word counts, by who sends it" of THREAT_MODEL.md.
+var senders = []string{"the broker where it was made", "another broker", "its own connector", "another cluster's connector"}
+
+func (b *brokersOf) sender(column int) *feed {
+	return []*feed{b.main, b.other, b.own, b.seller}[column]
+}
+
+// atProvider has milan's agent hear of a reservation of rome's, which the main broker made, and returns what a sender's word then changes.
+// bound says how far it is: nil is nothing yet, false is accepted, true is bound.
+func atProvider(t *testing.T, by int, bound *bool, shows func(rome, milan *transporttest.Party, d *transporttest.Deal) *transport.Reservation) string {
+	rome, milan := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan")
+	b := newBrokersOf(t, milan)
+	d := transporttest.NewDeal(rome, milan, "r-1", "2", b.market.Now().Go())
+	var before *market.Reservation
+	if bound != nil {
+		if *bound {
+			b.mainAsked.OnAccept = func(_, acceptance string) (transport.Reservation, error) { return *d.Reserved(acceptance), nil }
+		}
+		before = b.hears(b.main, d.Signed())
+	}
+	theirs := shows(rome, milan, d)
+	for _, broker := range []*transporttest.Broker{b.mainAsked, b.otherAsked, b.ownAsked} {
+		broker.OnAccept = func(_, acceptance string) (transport.Reservation, error) {
+			if d.Shown().Payload.Change.Pending() {
+				return *d.Changed(acceptance), nil
+			}
+			return transport.Reservation{}, transporttest.Away
+		}
+	}
+	return b.effect(before, by, theirs)
+}
+
+// atConsumer has rome's agent hear of a reservation of its own at oslo, in the same way.
+func atConsumer(t *testing.T, by int, bound bool, shows func(rome, oslo *transporttest.Party, d *transporttest.Deal) *transport.Reservation) string {
+	rome, oslo := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "oslo")
+	b := newBrokersOf(t, rome)
+	if _, err := b.market.Do(t.Context(), market.Enroll{Cluster: "oslo", Key: oslo.Key.Public().String()}); err != nil {
+		t.Fatal(err)
+	}
+	d := transporttest.NewDeal(rome, oslo, "r-1", "2", b.market.Now().Go())
+	shown := d.Signed()
+	size, err := market.Need("", transporttest.CPU("2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	note := market.Note{Reservation: &market.Reservation{ID: "r-1", State: api.Held, Consumer: "rome", Provider: "oslo", Pool: api.GeneralPool, Size: size,
+		Generation: 1, Assignment: shown.Payload.Assignment, HeldUntil: market.At(shown.Payload.HeldUntil.Time), Until: market.At(shown.Payload.Until.Time)}}
+	if _, err := b.market.Do(t.Context(), note); err != nil {
+		t.Fatal(err)
+	}
+	before, err := b.ours(t.Context(), "r-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bound {
+		if before = b.hears(b.main, d.Reserved("")); before.State != api.Reserved {
+			t.Fatalf("it is %s", before.State)
+		}
+	}
+	return b.effect(before, by, shows(rome, oslo, d))
+}
+
+// effect says in the table's words what the word of a sender changes in the Ledger.
+func (b *brokersOf) effect(before *market.Reservation, by int, theirs *transport.Reservation) string {
+	after := b.hears(b.sender(by), theirs)
+	switch {
+	case before == nil && after == nil:
+	case before == nil:
+		return "takes it in"
+	case before.State != after.State && (after.State == api.Releasing || after.State.Over()):
+		return "ends it"
+	case before.State != after.State:
+		return "binds it"
+	case before.Generation != after.Generation:
+		return "changes it"
+	case before.Acceptance != after.Acceptance || before.Via != after.Via:
+		return "something else"
+	}
+	return "—"
+}
+
+// A reservation has one broker, whose word counts for what no party signed. Each cell of the table is tried, also the empty ones.
+func TestWhoseWordCountsBySender(t *testing.T) {
+	type parties = *transporttest.Party
+	yes, no := true, false
+	tries := map[string]func(*testing.T, int) string{
+		"provider: a new assignment": func(t *testing.T, by int) string {
+			return atProvider(t, by, nil, func(_, _ parties, d *transporttest.Deal) *transport.Reservation { return d.Signed() })
+		},
+		"provider: that an acceptance is recorded": func(t *testing.T, by int) string {
+			return atProvider(t, by, &no, func(_, _ parties, d *transporttest.Deal) *transport.Reservation {
+				return d.Reserved("")
+			})
+		},
+		"provider: that what is accepted failed": func(t *testing.T, by int) string {
+			return atProvider(t, by, &no, func(_, _ parties, d *transporttest.Deal) *transport.Reservation {
+				return d.Over(api.Failed, api.ReasonNotAccepted)
+			})
+		},
+		"provider: a signed change": func(t *testing.T, by int) string {
+			return atProvider(t, by, &yes, func(_, _ parties, d *transporttest.Deal) *transport.Reservation { return d.Changing("1", "") })
+		},
+		"provider: an end that the consumer signed": func(t *testing.T, by int) string {
+			return atProvider(t, by, &yes, func(rome, _ parties, d *transporttest.Deal) *transport.Reservation {
+				return d.Ending(rome, api.ReasonReleased)
+			})
+		},
+		"provider: that it is over, unsigned": func(t *testing.T, by int) string {
+			return atProvider(t, by, &yes, func(_, _ parties, d *transporttest.Deal) *transport.Reservation {
+				return d.Over(api.Released, api.ReasonReleased)
+			})
+		},
+		"consumer: the provider's acceptance": func(t *testing.T, by int) string {
+			return atConsumer(t, by, false, func(_, _ parties, d *transporttest.Deal) *transport.Reservation { return d.Reserved("") })
+		},
+		"consumer: that what it signed failed": func(t *testing.T, by int) string {
+			return atConsumer(t, by, false, func(_, _ parties, d *transporttest.Deal) *transport.Reservation {
+				return d.Over(api.Failed, api.ReasonNotAccepted)
+			})
+		},
+		"consumer: an end that the provider signed": func(t *testing.T, by int) string {
+			return atConsumer(t, by, true, func(_, oslo parties, d *transporttest.Deal) *transport.Reservation {
+				return d.Ending(oslo, api.ReasonRevokedByProvider)
+			})
+		},
+		"consumer: that it is over, unsigned": func(t *testing.T, by int) string {
+			return atConsumer(t, by, true, func(_, _ parties, d *transporttest.Deal) *transport.Reservation {
+				return d.Over(api.Released, api.ReasonReleased)
+			})
+		},
+	}
+	text, err := os.ReadFile("../../THREAT_MODEL.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, found := strings.Cut(string(text), "| "+strings.Join(append([]string{"what an agent hears"}, senders...), " | ")+" |\n")
+	if !found {
+		t.Fatal("THREAT_MODEL.md has no such table")
+	}
+	table, _, _ = strings.Cut(table, "\n\n")
+	rows := map[string][]string{}
+	for line := range strings.Lines(table) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		if !strings.HasPrefix(cells[0], "--") {
+			rows[cells[0]] = cells[1:]
+		}
+	}
+	for what, try := range tries {
+		t.Run(what, func(t *testing.T) {
+			var got []string
+			for by := range senders {
+				got = append(got, try(t, by))
+			}
+			if !slices.Equal(got, rows[what]) {
+				t.Errorf("the table says\n  %s\nand the code\n  %s", strings.Join(rows[what], " | "), strings.Join(got, " | "))
+			}
+		})
+	}
+	for what := range rows {
+		if tries[what] == nil {
+			t.Errorf("THREAT_MODEL.md has %q, which nothing here tries", what)
+		}
+	}
+}
