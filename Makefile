@@ -36,6 +36,8 @@ test: daemons ## Run every test, also those on real API servers
 	@$(MAKE) --no-print-directory check
 	@echo "== tests beside the code, with the race detector where there is a C compiler" >&2
 	$(GO) test $(RACE) -timeout 20m ./api/... ./client/... ./cmd/... ./internal/... ./test/arch/...
+	@echo "== tests of large Ledgers, without the race detector" >&2
+	$(GO) test -timeout 20m ./internal/exchange
 	@echo "== tests on real API servers, and of the real binary" >&2
 	$(GO) test -timeout 60m -p 1 ./test/lab/... ./test/e2e/... ./test/liqo/... ./test/policies/... ./test/robustness/...
 RACE = $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v gcc >/dev/null && echo -race)

@@ -80,8 +80,8 @@ func (c *counting) Write(data []byte) (int, error) {
 }
 
 // foldDue says whether enough has happened since the last snapshot. Each writes the whole market: so in a journal that says its size the
-// events must also take a quarter of what the snapshot takes. Where space is scarce a small part of that is enough: when nothing new is
-// taken in, few events come.
+// events must also take a quarter of what the snapshot takes. Where space is scarce a small part of that is enough, and any event after
+// foldRest: when nothing new is taken in, few events come, and a short one may say that much is forgotten.
 func (x *Exchange) foldDue() bool {
 	every := x.options.SnapshotEvery
 	if every == 0 {
@@ -92,14 +92,18 @@ func (x *Exchange) foldDue() bool {
 	case size.Space == 0:
 		return enough || x.tail.due()
 	case size.Use() >= Crowded*3/4:
-		return x.head.Revision > x.snapshot && size.Tail >= size.Snapshot/32 && !x.clock.now.Before(x.foldNext)
+		next := x.foldNext
+		if size.Tail < size.Snapshot/32 {
+			next = next.Add(foldRest)
+		}
+		return x.head.Revision > x.snapshot && !x.clock.now.Before(next)
 	default:
 		return enough && size.Tail >= size.Snapshot/4
 	}
 }
 
-// foldPause is how long a journal with little space is not folded after that failed.
-const foldPause = 5 * time.Second
+// A journal with little space is not folded again for foldPause after that failed, and for foldRest if little was written since.
+const foldPause, foldRest = 5 * time.Second, time.Minute
 
 // Crowded is the share of its space from which on a journal takes nothing new, so that what is known can always end, be free and be
 // forgotten.
@@ -155,8 +159,9 @@ func (x *Exchange) fold(ctx context.Context) {
 func (x *Exchange) folded(err error) {
 	x.folding = nil
 	x.foldedAt = x.head.Revision // try again only after as much has happened once more
+	x.foldNext = x.clock.now
 	if err != nil {
-		x.foldNext = x.clock.now.Add(foldPause)
+		x.foldNext = x.foldNext.Add(foldPause)
 		x.tail.retry = x.tail.bytes + foldBytes
 		x.log.Warn("snapshot of the market not stored", "error", err)
 		return

@@ -25,8 +25,8 @@ func TestManyEndInOneSecond(t *testing.T) {
 	for _, away := range []bool{false, true} {
 		for _, many := range []int{400, 900, 5000} {
 			t.Run(fmt.Sprintf("%d, away %v", many, away), func(t *testing.T) {
-				if many > 900 && testing.Short() {
-					t.Skip("it takes a while")
+				if many > 400 {
+					takesLong(t)
 				}
 				g := newGate(t)
 				g.must(g.pinning("rome"))
@@ -92,10 +92,14 @@ func TestLedgerThatCameToAStop(t *testing.T) {
 // nothing of what it released comes back: of the older ones the gate only knows up to when they could be accepted.
 func TestReleasedEarlyAgainAndAgain(t *testing.T) {
 	g := newGate(t)
+	each := 1500
+	if raced {
+		each = 400
+	}
 	released := map[string]market.Time{}
 	var last int64
 	for round := range 4 {
-		ids := numbered(fmt.Sprint("round-", round), 0, 1500)
+		ids := numbered(fmt.Sprint("round-", round), 0, each)
 		g.binds("rome", 300*day, ids...)
 		g.must(g.admission(fmt.Sprint("paris-", round), "paris", 300*day))
 		for _, r := range g.in(api.Reserved) {
@@ -113,7 +117,7 @@ func TestReleasedEarlyAgainAndAgain(t *testing.T) {
 		}
 		last = g.foldsAll("oslo", fmt.Sprint("fold-", round)).Snapshot
 	}
-	if most := int64(56 << 10); last > most || len(released) != 4*1500 {
+	if most := int64(56 << 10); last > most || len(released) != 4*each {
 		t.Errorf("after %d were released early, its snapshot takes %d bytes, want at most %d", len(released), last, most)
 	}
 	shown := g.admission("new", "rome", time.Hour)
@@ -157,6 +161,7 @@ func TestReleasedEarlyAgainAndAgain(t *testing.T) {
 
 // No consumer takes the whole Ledger: of each the gate remembers so many reservations, with those that ended within the last hour.
 func TestReservationsOfOneConsumer(t *testing.T) {
+	takesLong(t)
 	g := newGate(t)
 	g.binds("rome", 300*day, numbered("r", 0, 5000)...)
 	more := g.admission("more", "rome", time.Hour)
@@ -173,6 +178,7 @@ func TestReservationsOfOneConsumer(t *testing.T) {
 // Long before a Ledger is full its agent takes in nothing new: neither reservations nor changes of them, nor clusters. What it knows is
 // committed, ends, is freed and is forgotten, all at once, and then there is space again.
 func TestNothingNewInACrowdedLedger(t *testing.T) {
+	takesLong(t)
 	g := newGate(t)
 	if err := g.stop(); err != nil {
 		t.Fatal(err)
@@ -220,7 +226,7 @@ func TestNothingNewInACrowdedLedger(t *testing.T) {
 	for range 50 {
 		g.look()
 	}
-	g.folds()
+	g.hasSpace()
 	g.binds("rome", time.Hour, "next")
 	g.must(g.pinning("paris"))
 }
@@ -307,6 +313,7 @@ func TestAFullLedgerIsTriedLessAndLess(t *testing.T) {
 
 // What unpacks to a lot fills a Ledger, too, however small it is packed.
 func TestWhatPacksWellFillsALedger(t *testing.T) {
+	takesLong(t)
 	g := newGate(t)
 	for i := 0; g.Size().Use() < exchange.Crowded && i < 6000; i += 50 {
 		g.all(numbered("r", i, i+50), func(id string) {
@@ -346,9 +353,7 @@ func TestOneConsumerKeepsNobodyOut(t *testing.T) {
 	for i := 0; refused == 0 && i < 5000; i += 50 {
 		g.all(numbered("r", i, i+50), func(id string) {
 			c := g.admission(id, "rome", time.Hour)
-			noise := make([]byte, 6<<10)
-			_, _ = rand.Read(noise)
-			c.Document = base64.RawURLEncoding.EncodeToString(noise)
+			c.Document = noise(6 << 10)
 			_, err := g.Do(t.Context(), c)
 			g.mu.Lock()
 			defer g.mu.Unlock()
@@ -378,7 +383,42 @@ func TestOneConsumerKeepsNobodyOut(t *testing.T) {
 	for range 100 {
 		g.look()
 	}
+	g.hasSpace()
 	g.binds("rome", time.Hour, "later")
+}
+
+// Much is forgotten by a short event. A crowded Ledger takes in something new after it, although nothing else happens.
+func TestForgottenByOneShortEvent(t *testing.T) {
+	g := newGate(t)
+	if err := g.stop(); err != nil {
+		t.Fatal(err)
+	}
+	g.parts = 3 // a Ledger that is soon full
+	g.start(t)
+	for i := 0; g.Size().Use() < exchange.Crowded; i++ {
+		c := g.admission(fmt.Sprint("r-", i), []string{"rome", "oslo", "paris"}[i%3], time.Hour)
+		c.Document = noise(30 << 10)
+		g.must(c)
+		g.folds()
+	}
+	g.fails(api.CodeLedgerFull, g.admission("more", "rome", time.Hour))
+	g.clock.pass(2*time.Hour, 2*time.Hour) // they were never committed, and lapse
+	g.look()
+	g.hasSpace()
+	g.clock.pass(2*time.Hour, 2*time.Hour)
+	g.look()
+	g.hasSpace()
+	if count := g.count(); len(count) != 0 {
+		t.Errorf("hours later there are %v", count)
+	}
+	g.binds("rome", time.Hour, "next")
+}
+
+// noise is a text of as many bytes that does not pack.
+func noise(bytes int) string {
+	random := make([]byte, bytes)
+	_, _ = rand.Read(random)
+	return base64.RawURLEncoding.EncodeToString(random)
 }
 
 // The books of a connector are a Ledger, too: requests of one known cluster leave space for those of others.

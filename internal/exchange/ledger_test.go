@@ -15,7 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/json"
+	testtracker "k8s.io/client-go/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -50,7 +52,8 @@ type gate struct {
 func newLedgers() client.WithWatch {
 	scheme := runtime.NewScheme()
 	scheme.AddKnownTypeWithName(ledgerKind, &unstructured.Unstructured{})
-	return fake.NewClientBuilder().WithScheme(scheme).Build()
+	tracker := testtracker.NewObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder()) // not the default: it looks at each field
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjectTracker(tracker).Build()
 }
 
 // agentOptions are those of an agent's Ledger.
@@ -173,6 +176,25 @@ func (g *gate) folds() {
 		if g.look(); time.Since(begin) > time.Minute {
 			g.t.Fatalf("it is not folded: %+v", g.Size())
 		}
+	}
+}
+
+// hasSpace waits until a Ledger whose reservations were forgotten takes in something new, while nothing happens but that minutes pass.
+func (g *gate) hasSpace() {
+	g.t.Helper()
+	for begin := time.Now(); g.Size().Use() >= exchange.Crowded*3/4; time.Sleep(time.Millisecond) {
+		g.clock.pass(time.Minute, time.Minute)
+		if g.look(); time.Since(begin) > time.Minute {
+			g.t.Fatalf("it has no space: %+v", g.Size())
+		}
+	}
+}
+
+// takesLong skips a test that takes minutes under the race detector. make test runs all of them without it.
+func takesLong(t *testing.T) {
+	t.Helper()
+	if raced || testing.Short() {
+		t.Skip("it takes long")
 	}
 }
 

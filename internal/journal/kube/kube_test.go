@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	testtracker "k8s.io/client-go/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -59,7 +61,8 @@ func TestMain(m *testing.M) {
 func newCluster() client.WithWatch {
 	scheme := runtime.NewScheme()
 	scheme.AddKnownTypeWithName(kind, &unstructured.Unstructured{})
-	return fake.NewClientBuilder().WithScheme(scheme).Build()
+	tracker := testtracker.NewObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder()) // not the default: it looks at each field
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjectTracker(tracker).Build()
 }
 
 // agent returns a journal whose requests go through funcs.

@@ -24,7 +24,7 @@ func TestAQuotaOnceItIsInParts(t *testing.T) {
 		random.Read(data)
 		return data
 	}
-	head, state := load(t, j).Head, noise(2<<20)
+	head, state := load(t, j).Head, noise(1<<20)
 	step := func(i int) {
 		t.Helper()
 		var err error
@@ -41,7 +41,7 @@ func TestAQuotaOnceItIsInParts(t *testing.T) {
 		step(i)
 	}
 	quota = true
-	for i := range 64 {
+	for i := range 32 {
 		step(i)
 	}
 	if again := load(t, agent(t, cluster, interceptor.Funcs{})); again.Head != head {
@@ -58,10 +58,10 @@ func TestAQuotaBeforeItIsInParts(t *testing.T) {
 		}
 		return c.Create(ctx, o, opts...)
 	}})
-	state := make([]byte, 400<<10)
+	state := make([]byte, 200<<10)
 	rand.NewChaCha8([32]byte{}).Read(state)
 	head := load(t, j).Head
-	for i := range 100 {
+	for i := range 40 {
 		var err error
 		if head, err = j.Append(t.Context(), head, [][]byte{state[i : i+20<<10]}); err != nil {
 			t.Fatalf("append %d: %v", i, err)

@@ -47,7 +47,7 @@ func TestBytesWrittenForAnAppend(t *testing.T) {
 		t.Fatal(err)
 	}
 	written.Store(0)
-	const appends = 400
+	const appends = 200
 	for range appends {
 		var err error
 		if head, err = j.Append(t.Context(), head, [][]byte{noise(1000)}); err != nil {
@@ -75,7 +75,7 @@ func TestBytesWrittenInFiveMinutes(t *testing.T) {
 		}
 		head, state := load(t, j).Head, noise(2<<20)
 		begin, appends, event := time.Now(), 0, noise(2000)
-		for time.Since(begin) < 20*time.Second {
+		for time.Since(begin) < 10*time.Second {
 			var err error
 			if head, err = j.Append(t.Context(), head, [][]byte{event}); err != nil {
 				t.Fatal(err)
