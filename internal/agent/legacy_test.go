@@ -1,8 +1,6 @@
 package agent
 
 import (
-	"context"
-	"log/slog"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,7 +10,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/exchange"
-	"github.com/bourse-dev/bourse/internal/journal/memory"
+	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
 )
@@ -24,14 +22,7 @@ func TestPeeringsWithALegacyCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	x, err := exchange.Open(ctx, memory.New(), exchange.Options{Self: "milan", Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- x.Run(ctx) }()
-	t.Cleanup(func() { stop(); <-ended })
+	ctx, x := t.Context(), exchangetest.Open(t, nil, exchange.Options{Self: "milan"})
 	p := &peerings{Client: c, cluster: "milan", namespace: "default", market: x, poke: make(chan event.GenericEvent, 10), lend: &lend{}}
 	for _, pin := range []market.Pin{{Cluster: "cluster-1", Key: "the broker's", Legacy: true}, {Cluster: "rome", Key: "rome's"}} {
 		if _, err := x.Do(ctx, pin); err != nil {

@@ -9,31 +9,17 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
-	"github.com/bourse-dev/bourse/internal/journal/memory"
+	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
 	"github.com/bourse-dev/bourse/internal/liqo/peering"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
-// newLedger is rome's, in memory, until the test ends.
-func newLedger(t *testing.T, log *slog.Logger) *exchange.Exchange {
-	t.Helper()
-	ctx, stop := context.WithCancel(context.Background())
-	ledger, err := exchange.Open(ctx, memory.New(), exchange.Options{Self: "rome", Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- ledger.Run(ctx) }()
-	t.Cleanup(func() { stop(); <-ended })
-	return ledger
-}
-
 // Whatever the broker passes on: only what a pinned key signed, for this cluster, now, is heard.
 func TestLetters(t *testing.T) {
 	ctx, log := t.Context(), slog.New(slog.NewTextHandler(io.Discard, nil))
-	ledger := newLedger(t, log)
+	ledger := exchangetest.Open(t, nil, exchange.Options{Self: "rome"})
 	rome, milan, oslo, stranger := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan"), transporttest.NewParty(t, "oslo"), transporttest.NewParty(t, "milan")
 	for _, p := range []*transporttest.Party{milan, oslo} {
 		if _, err := ledger.Do(ctx, market.Pin{Cluster: p.ID, Key: p.Key.Public().String()}); err != nil {
@@ -101,7 +87,7 @@ func TestLetters(t *testing.T) {
 // What comes by two ways, or again, is heard once.
 func TestLettersComeByEveryWay(t *testing.T) {
 	ctx, log := t.Context(), slog.New(slog.DiscardHandler)
-	ledger := newLedger(t, log)
+	ledger := exchangetest.Open(t, nil, exchange.Options{Self: "rome"})
 	rome, milan := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan")
 	if _, err := ledger.Do(ctx, market.Pin{Cluster: "milan", Key: milan.Key.Public().String()}); err != nil {
 		t.Fatal(err)
@@ -204,7 +190,7 @@ func (c *counting) Progress(context.Context, string, api.State) (r transport.Res
 // when it is asked: the two do not keep each other busy.
 func TestOpenPeeringsAreQuiet(t *testing.T) {
 	ctx, log := t.Context(), slog.New(slog.NewTextHandler(io.Discard, nil))
-	ledger := newLedger(t, log)
+	ledger := exchangetest.Open(t, nil, exchange.Options{Self: "rome"})
 	rome, milan := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan")
 	if _, err := ledger.Do(ctx, market.Pin{Cluster: "milan", Key: milan.Key.Public().String()}); err != nil {
 		t.Fatal(err)

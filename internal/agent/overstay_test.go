@@ -1,8 +1,6 @@
 package agent
 
 import (
-	"context"
-	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -17,7 +15,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/exchange"
-	"github.com/bourse-dev/bourse/internal/journal/memory"
+	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
 )
@@ -25,14 +23,7 @@ import (
 // Pods that stay beyond the grace after their reservation has ended are told of in a condition, in one Event and in the metric; once they
 // are gone, in neither. What stays within the grace, and what ends properly, is no news.
 func TestOverstaying(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	x, err := exchange.Open(ctx, memory.New(), exchange.Options{Self: "milan", Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- x.Run(ctx) }()
-	t.Cleanup(func() { cancel(); <-ended })
+	ctx, x := t.Context(), exchangetest.Open(t, nil, exchange.Options{Self: "milan"})
 	k := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{
 		{GroupVersion: api.GroupVersion, Kind: "ProviderInstruction", Resource: "providerinstructions", Namespaced: true, Status: true},
 	}})

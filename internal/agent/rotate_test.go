@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
@@ -18,7 +20,7 @@ import (
 // key that this cluster had.
 func TestLettersAfterARotation(t *testing.T) {
 	ctx, log := t.Context(), slog.New(slog.NewTextHandler(io.Discard, nil))
-	ledger := newLedger(t, log)
+	ledger := exchangetest.Open(t, nil, exchange.Options{Self: "rome"})
 	rome, milan := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan")
 	deal := transporttest.NewDeal(rome, milan, "r-1", "2", ledger.Now().Go())
 	if _, _, err := (trust.Demand{}).Meet(ctx, ledger, milan.Card(api.Properties{}), "milan"); err != nil {

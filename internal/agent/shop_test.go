@@ -11,8 +11,8 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
-	"github.com/bourse-dev/bourse/internal/journal/memory"
 	"github.com/bourse-dev/bourse/internal/match"
 	"github.com/bourse-dev/bourse/internal/server"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
@@ -23,31 +23,8 @@ import (
 func TestAConnectorEndsCallsByAFormerKey(t *testing.T) {
 	rome, milan := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan")
 	log := slog.New(slog.DiscardHandler)
-	serving, stop := context.WithCancel(context.Background())
-	var ended []chan error
-	run := func(f func(context.Context) error) {
-		over := make(chan error, 1)
-		ended = append(ended, over)
-		go func() { over <- f(serving) }()
-	}
-	t.Cleanup(func() {
-		stop()
-		for _, over := range ended {
-			if err := <-over; err != nil {
-				t.Error(err)
-			}
-		}
-	})
-	open := func() *exchange.Exchange {
-		x, err := exchange.Open(t.Context(), memory.New(), exchange.Options{Self: "rome", Log: log})
-		if err != nil {
-			t.Fatal(err)
-		}
-		run(x.Run)
-		return x
-	}
+	open := func() *exchange.Exchange { return exchangetest.Open(t, nil, exchange.Options{Self: "rome"}) }
 	s := &shop{cluster: "rome", key: rome.Key, ledger: open(), market: open(), log: log}
-	t.Cleanup(s.market.EndWatches)
 	meet := func(p *transporttest.Party) {
 		t.Helper()
 		if _, _, err := (trust.Demand{}).Meet(t.Context(), s.ledger, p.Card(api.Properties{}), p.ID); err != nil {
@@ -64,8 +41,17 @@ func TestAConnectorEndsCallsByAFormerKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(func(ctx context.Context) error {
-		return server.ServeTLS(ctx, l, config, s.server.For(s.caller(ctx)), server.Bounds{})
+	serving, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() {
+		served <- server.ServeTLS(serving, l, config, s.server.For(s.caller(serving)), server.Bounds{})
+	}()
+	t.Cleanup(func() {
+		s.market.EndWatches()
+		stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
 	})
 	own := func(string) []clusterkey.PublicKey { return []clusterkey.PublicKey{rome.Key.Public()} }
 	call, err := milan.Key.ClientTLS("milan", "rome", own)

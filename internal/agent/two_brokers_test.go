@@ -13,7 +13,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/consumer"
 	"github.com/bourse-dev/bourse/internal/exchange"
-	"github.com/bourse-dev/bourse/internal/journal/memory"
+	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/match"
 	"github.com/bourse-dev/bourse/internal/provider"
@@ -32,14 +32,7 @@ type brokersOf struct {
 
 func newBrokersOf(t *testing.T, self *transporttest.Party) *brokersOf {
 	t.Helper()
-	ctx, stop := context.WithCancel(context.Background())
-	ledger, err := exchange.Open(ctx, memory.New(), exchange.Options{Self: self.ID, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- ledger.Run(ctx) }()
-	t.Cleanup(func() { stop(); <-ended })
+	ctx, ledger := t.Context(), exchangetest.Open(t, nil, exchange.Options{Self: self.ID})
 	measured, err := market.Measure(transporttest.Measurement(1, "8"))
 	if err == nil {
 		err = ledger.Observe(ctx, self.ID, measured, true)

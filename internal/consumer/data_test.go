@@ -3,8 +3,6 @@ package consumer
 import (
 	"context"
 	"errors"
-	"io"
-	"log/slog"
 	"slices"
 	"testing"
 
@@ -14,7 +12,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
-	"github.com/bourse-dev/bourse/internal/journal/memory"
+	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
@@ -43,14 +41,7 @@ func claim(node string, phase corev1.PersistentVolumeClaimPhase) corev1.Persiste
 
 // A request sticks to whoever has volumes of the namespaces that it offloads, unless it says that they may stay behind.
 func TestDataStays(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	x, err := exchange.Open(ctx, memory.New(), exchange.Options{Self: "rome", Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Resume: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- x.Run(ctx) }()
-	t.Cleanup(func() { cancel(); <-ended })
+	ctx, x := t.Context(), exchangetest.Open(t, nil, exchange.Options{Self: "rome", Resume: true})
 	for _, name := range []string{"milan", "oslo"} {
 		if _, err := x.Do(ctx, market.Pin{Cluster: name, Key: "k-" + name}); err != nil {
 			t.Fatal(err)

@@ -13,8 +13,8 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/consumer"
 	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
-	"github.com/bourse-dev/bourse/internal/journal/memory"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
@@ -43,19 +43,7 @@ func newBorrower(t testing.TB) *borrower {
 // again is an agent with an empty Ledger: of a new cluster, or of one that lost it.
 func again(t testing.TB, rome, milan *transporttest.Party, clock *transporttest.Clock) *borrower {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	x, err := exchange.Open(ctx, memory.New(), exchange.Options{Self: rome.ID, Clock: clock, Log: silent, Resume: true, TickEvery: time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- x.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
+	x := exchangetest.Open(t, nil, exchange.Options{Self: rome.ID, Clock: clock, Resume: true, TickEvery: time.Millisecond})
 	broker := &transporttest.Broker{}
 	return &borrower{
 		rome: rome, milan: milan, broker: broker, clock: clock, t: t,

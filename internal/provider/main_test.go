@@ -12,6 +12,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
 	"github.com/bourse-dev/bourse/internal/journal"
 	"github.com/bourse-dev/bourse/internal/journal/memory"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -45,19 +46,7 @@ func newGate(t testing.TB, cpu string) *gate {
 // open opens a gate over a journal: of a new cluster, or of one that starts again.
 func open(t testing.TB, j journal.Journal, rome, milan *transporttest.Party, clock *transporttest.Clock, cpu string) *gate {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	x, err := exchange.Open(ctx, j, exchange.Options{Self: milan.ID, Clock: clock, Log: silent, Resume: true, TickEvery: time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- x.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
+	x := exchangetest.Open(t, j, exchange.Options{Self: milan.ID, Clock: clock, Resume: true, TickEvery: time.Millisecond})
 	broker := &transporttest.Broker{}
 	g := &gate{rome: rome, milan: milan, broker: broker, clock: clock, t: t, Gate: &provider.Gate{
 		Cluster: milan.ID, Key: milan.Key, Market: x, Engine: match.New(), Broker: broker, Log: silent,

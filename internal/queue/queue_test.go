@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"testing"
@@ -12,7 +11,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
-	"github.com/bourse-dev/bourse/internal/journal/memory"
+	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/match"
 )
@@ -21,14 +20,7 @@ import (
 // finds nothing costs no more than its budget.
 func TestALongQueue(t *testing.T) {
 	const waiting, clusters = 3000, 200
-	ctx, cancel := context.WithCancel(t.Context())
-	x, err := exchange.Open(ctx, memory.New(), exchange.Options{Log: slog.New(slog.DiscardHandler), TickEvery: time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- x.Run(ctx) }()
-	t.Cleanup(func() { cancel(); <-ended })
+	ctx, x := t.Context(), exchangetest.Open(t, nil, exchange.Options{TickEvery: time.Millisecond})
 	number := int64(0)
 	advertise := func(cluster, cpu string) {
 		number++

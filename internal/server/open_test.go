@@ -3,7 +3,6 @@ package server_test
 import (
 	"bufio"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -26,20 +25,6 @@ import (
 )
 
 const prefix = "/apis/bourse.dev/v1alpha1"
-
-// dial opens a connection as a member does, with little room for what it does not read.
-func dial(t *testing.T, f *servertest.Federation, by *http.Client) net.Conn {
-	t.Helper()
-	raw, err := net.Dial("tcp", strings.TrimPrefix(f.URL, "https://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { raw.Close() })
-	_ = raw.(*net.TCPConn).SetReadBuffer(4 << 10)
-	config := by.Transport.(*http.Transport).TLSClientConfig.Clone()
-	config.ServerName = "127.0.0.1"
-	return tls.Client(raw, config)
-}
 
 func ask(t *testing.T, c net.Conn, text string) {
 	t.Helper()
@@ -133,7 +118,7 @@ func TestSlowReaders(t *testing.T) {
 	rome := f.Join("rome")
 	many := strings.Repeat("GET /openapi.json HTTP/1.1\r\nHost: broker\r\n\r\n", 300)
 	for range 8 {
-		ask(t, dial(t, f, rome.HTTP), many)
+		ask(t, f.Dial(rome.HTTP), many)
 	}
 	for begun := time.Now(); server.OpenCalls.Load() == 0; time.Sleep(time.Millisecond) {
 		if time.Since(begun) > 5*time.Second {
@@ -145,7 +130,7 @@ func TestSlowReaders(t *testing.T) {
 			t.Fatalf("%d calls wait for who does not read", server.OpenCalls.Load())
 		}
 	}
-	c := dial(t, f, rome.HTTP)
+	c := f.Dial(rome.HTTP)
 	ask(t, c, "GET /openapi.json HTTP/1.1\r\nHost: broker\r\nConnection: close\r\n\r\n")
 	answer, err := http.ReadResponse(bufio.NewReader(slowly{c, slow / 10}), nil)
 	if err != nil {
@@ -174,7 +159,7 @@ func TestSlowBodies(t *testing.T) {
 	f := servertest.Start(t, servertest.Options{Bounds: server.Bounds{Slow: slow}})
 	rome := f.Join("rome")
 	for name, path := range map[string]string{"read": prefix + "/evaluations", "not read": prefix + "/nothing"} {
-		c := dial(t, f, rome.HTTP)
+		c := f.Dial(rome.HTTP)
 		ask(t, c, "POST "+path+" HTTP/1.1\r\nHost: broker\r\nContent-Type: application/json\r\nContent-Length: 60000\r\n\r\n{")
 		begun := time.Now()
 		ends(t, c, 10*time.Second)
@@ -182,7 +167,7 @@ func TestSlowBodies(t *testing.T) {
 			t.Errorf("a body that does not come, %s: its connection lasted %s", name, took)
 		}
 	}
-	c := dial(t, f, rome.HTTP)
+	c := f.Dial(rome.HTTP)
 	body := `{` + strings.Repeat(" ", 60_000) + `"request":{"resources":{"cpu":"1"}}}`
 	ask(t, c, fmt.Sprintf("POST %s/evaluations HTTP/1.1\r\nHost: broker\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", prefix, len(body)))
 	for rest := body; rest != ""; time.Sleep(slow / 4) {
@@ -215,7 +200,7 @@ func TestCallsInHand(t *testing.T) {
 			rome, milan := f.Join("rome"), f.Join("milan")
 			begin := fmt.Sprintf("PUT %s/clusters/rome/advertisement HTTP/1.1\r\nHost: broker\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", prefix, c.length)
 			refused := func() bool {
-				again := dial(t, f, rome.HTTP)
+				again := f.Dial(rome.HTTP)
 				ask(t, again, begin+strings.Repeat(" ", c.length))
 				answer, err := http.ReadResponse(bufio.NewReader(again), nil)
 				if err != nil {
@@ -236,7 +221,7 @@ func TestCallsInHand(t *testing.T) {
 			}
 			var holding []net.Conn
 			for range 2 {
-				c := dial(t, f, rome.HTTP)
+				c := f.Dial(rome.HTTP)
 				ask(t, c, begin)
 				holding = append(holding, c)
 			}
@@ -317,7 +302,7 @@ func TestConnectionsOfOneMember(t *testing.T) {
 	}
 	var first net.Conn
 	for i := range 3 * may {
-		c := dial(t, f, rome.HTTP)
+		c := f.Dial(rome.HTTP)
 		if got := status(c); got != http.StatusOK {
 			t.Errorf("connection %d: %d", i, got)
 		}
@@ -327,10 +312,10 @@ func TestConnectionsOfOneMember(t *testing.T) {
 	}
 	ends(t, first, 10*time.Second)
 	for range may {
-		ask(t, dial(t, f, rome.HTTP), "PUT "+prefix+"/clusters/rome/advertisement HTTP/1.1\r\nHost: broker\r\nContent-Length: 1000\r\n\r\n")
+		ask(t, f.Dial(rome.HTTP), "PUT "+prefix+"/clusters/rome/advertisement HTTP/1.1\r\nHost: broker\r\nContent-Length: 1000\r\n\r\n")
 	}
 	for deadline := time.Now().Add(8 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		if status(dial(t, f, rome.HTTP)) == http.StatusTooManyRequests {
+		if status(f.Dial(rome.HTTP)) == http.StatusTooManyRequests {
 			break
 		}
 		if time.Now().After(deadline) {

@@ -21,7 +21,7 @@ func TestRefusedCallsCount(t *testing.T) {
 		t.Fatal(err)
 	}
 	for who, hc := range map[string]*http.Client{"a stranger": f.StrangerHTTP(), "a revoked member": rome.HTTP} {
-		c := dial(t, f, hc)
+		c := f.Dial(hc)
 		ask(t, c, strings.Repeat("GET "+prefix+"/clusters HTTP/1.1\r\nHost: broker\r\n\r\n", 20))
 		r := bufio.NewReader(c)
 		answers := 0

@@ -2,8 +2,6 @@ package trust_test
 
 import (
 	"context"
-	"io"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -14,8 +12,8 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
-	"github.com/bourse-dev/bourse/internal/journal/memory"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 	"github.com/bourse-dev/bourse/internal/trust"
@@ -26,14 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // books are rome's, to pin keys in.
 func books(t *testing.T) *exchange.Exchange {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	x, err := exchange.Open(ctx, memory.New(), exchange.Options{Self: "rome", Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- x.Run(ctx) }()
-	t.Cleanup(func() { cancel(); <-ended })
+	x := exchangetest.Open(t, nil, exchange.Options{Self: "rome"})
 	return x
 }
 

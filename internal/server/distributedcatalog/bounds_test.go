@@ -3,7 +3,6 @@ package distributedcatalog_test
 import (
 	"bufio"
 	"context"
-	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -26,19 +25,6 @@ func catalogOf(t *testing.T, o servertest.Options) *servertest.Federation {
 		return distributedcatalog.Broker(ctx, members, distributedcatalog.BrokerOptions{URL: f.URL, Server: f.Server, Log: servertest.Silent()})
 	}
 	return servertest.Start(t, o)
-}
-
-func dial(t *testing.T, f *servertest.Federation, by *http.Client) net.Conn {
-	t.Helper()
-	raw, err := net.Dial("tcp", strings.TrimPrefix(f.URL, "https://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { raw.Close() })
-	_ = raw.(*net.TCPConn).SetReadBuffer(4 << 10)
-	config := by.Transport.(*http.Transport).TLSClientConfig.Clone()
-	config.ServerName = "127.0.0.1"
-	return tls.Client(raw, config)
 }
 
 // A member's subscription is no stranger's connection: it stays where strangers crowd.
@@ -81,7 +67,7 @@ func TestCatalogsInHand(t *testing.T) {
 		}
 	}
 	for range 2 {
-		if _, err := io.WriteString(dial(t, f, rome.HTTP), strings.Repeat("GET /catalog HTTP/1.1\r\nHost: b\r\n\r\n", 100)); err != nil {
+		if _, err := io.WriteString(f.Dial(rome.HTTP), strings.Repeat("GET /catalog HTTP/1.1\r\nHost: b\r\n\r\n", 100)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -109,7 +95,7 @@ func TestCatalogsInHand(t *testing.T) {
 func TestCatalogCallsCount(t *testing.T) {
 	f := catalogOf(t, servertest.Options{Rate: 20})
 	rome := f.Join("rome")
-	c := dial(t, f, rome.HTTP)
+	c := f.Dial(rome.HTTP)
 	if _, err := io.WriteString(c, strings.Repeat("GET /offer/nobody_x HTTP/1.1\r\nHost: b\r\n\r\n", 60)); err != nil {
 		t.Fatal(err)
 	}

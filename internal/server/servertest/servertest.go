@@ -18,6 +18,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -144,6 +145,17 @@ func (f *Federation) HTTP(config *tls.Config) *http.Client {
 	transport := &http.Transport{TLSClientConfig: config, MaxIdleConnsPerHost: 64}
 	f.t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport}
+}
+
+// Dial opens a TLS connection as a client does, with little memory for what it does not read. It is closed with the test.
+func (f *Federation) Dial(by *http.Client) net.Conn {
+	f.t.Helper()
+	raw := must(net.Dial("tcp", strings.TrimPrefix(f.URL, "https://")))(f.t)
+	f.t.Cleanup(func() { raw.Close() })
+	_ = raw.(*net.TCPConn).SetReadBuffer(4 << 10)
+	config := by.Transport.(*http.Transport).TLSClientConfig.Clone()
+	config.ServerName = "127.0.0.1"
+	return tls.Client(raw, config)
 }
 
 // must turns an error of a preparation into the end of the test.

@@ -12,7 +12,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/consumer"
 	"github.com/bourse-dev/bourse/internal/exchange"
-	"github.com/bourse-dev/bourse/internal/journal/memory"
+	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/match"
 	"github.com/bourse-dev/bourse/internal/provider"
@@ -26,19 +26,7 @@ var silent = slog.New(slog.NewTextHandler(io.Discard, nil))
 // ledger is the Ledger of an agent, which knows the keys that the two have now.
 func ledger(t *testing.T, c *cast, self string) *exchange.Exchange {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	x, err := exchange.Open(ctx, memory.New(), exchange.Options{Self: self, Log: silent, Resume: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- x.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
+	x := exchangetest.Open(t, nil, exchange.Options{Self: self, Resume: true})
 	c.meet(t, x)
 	return x
 }
