@@ -2,6 +2,7 @@
 SHELL := bash
 GO ?= go
 CRDGEN = $(GO) tool -modfile=tools/go.mod controller-gen
+VALE = $(GO) tool -modfile=tools/go.mod vale
 
 # The pattern of a quantity in a CRD allows exponents that take hours to read: two digits are enough.
 SHORT_EXPONENTS = sed -i 's/(\[eE\](\\+|-)?((\[0-9\]+(\\.\[0-9\]\*)?)|(\\.\[0-9\]+)))/([eE](\\+|-)?[0-9]{1,2})/'
@@ -71,3 +72,8 @@ check: ## Fail when something generated is stale (OpenAPI and the reference have
 	@cmp config/liqo/policies.yaml internal/liqo/posture/policies.yaml || { echo "the embedded policies are stale: run make generate and commit"; exit 1; }
 	@$(GO) vet ./...
 	@test -z "$$(gofmt -l api client cmd internal test)" || { echo "not gofmt-ed:"; gofmt -l api client cmd internal test; exit 1; }
+	@$(MAKE) --no-print-directory prose
+
+.PHONY: prose
+prose: ## Check the words of the docs: the rules are in .vale/styles/Bourse. Needs a C compiler
+	@if command -v gcc >/dev/null; then $(VALE) --output=line .; else echo "the words are not checked: vale needs a C compiler" >&2; fi

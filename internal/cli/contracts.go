@@ -81,7 +81,7 @@ func (sh *shell) verifyContractCommand() *cobra.Command {
 		Use: "verify FILE|CONTRACT", Short: "Check the signatures of a contract, and that its documents match",
 		Long: "Verify reads a Contract from a file (kubectl get contract NAME -o yaml; - is standard input), or by its name from your cluster.\n" +
 			"A file needs no agent and no broker. Verify checks that the seller signed the offer, that the buyer signed an assignment\n" +
-			"that names this offer, and that the seller signed the acceptance of that assignment. It prints the fingerprints of the two\n" +
+			"that names it, and that the seller signed the acceptance. It prints the fingerprints of the two\n" +
 			"keys. Ask the two admins for theirs (bourse status), and give them with --seller and --buyer.",
 		Example: "  bourse contract verify contract.yaml --seller SHA256:... --buyer SHA256:...\n  bourse contract verify r-4f2a",
 		Args:    cobra.ExactArgs(1),

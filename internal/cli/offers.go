@@ -99,9 +99,9 @@ func (sh *shell) offerCreateCommand() *cobra.Command {
 	spec := api.OfferSpec{}
 	cmd := &cobra.Command{
 		Use: "create NAME", Short: "Create an offer, from flags or from a file",
-		Long: "Write a plan as NAME:KEY=VALUE,... with the resources of one unit (cpu=2, memory=4Gi, nvidia.com/gpu=1) and any of\n" +
-			"price=0.35EUR/hour, quantity=5, units=1-8, min=1h, max=720h, pool=general, notice=10m, dedicated=true. A plan without a\n" +
-			"price is free.",
+		Long: "Write a plan as NAME:KEY=VALUE,... with the resources of one unit: cpu=2, memory=4Gi, nvidia.com/gpu=1. Optional keys are\n" +
+			"price=0.35EUR/hour, quantity=5, units=1-8, min=1h, max=720h, pool=general, notice=10m, dedicated=true.\n" +
+			"A plan without a price is free.",
 		Example: "  bourse offer create web --type compute --plan small:cpu=2,memory=4Gi,price=0.10EUR/hour,quantity=5\n  bourse offer create web -f offer.yaml",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -42,8 +42,8 @@ func (sh *shell) backupCommand() *cobra.Command {
 	var place storeFlags
 	cmd := &cobra.Command{
 		Use: "backup FILE", Short: "Back up a broker; it may be running", Args: cobra.ExactArgs(1),
-		Long: "Backup writes everything that a broker must not lose to FILE (- is standard output): the whole market at one point in time,\n" +
-			"and the CA that its members trust. FILE contains the CA's private key: anyone who reads it can impersonate any member.\n" +
+		Long: "Backup writes everything that a broker must not lose to FILE (- is standard output). That is the whole market at one point in\n" +
+			"time, and the CA that its members trust. FILE contains the CA's private key: anyone who reads it can impersonate any member.\n" +
 			"Only its owner can read the file. The command asks the running broker through its socket. With --dir or --store it reads\n" +
 			"the stored market instead; with PostgreSQL the broker may be running meanwhile.",
 		Example: "  bourse broker backup /backup/bourse-$(date +%F)\n" +
@@ -250,7 +250,7 @@ func (sh *shell) journalCommand() *cobra.Command {
 		Use: "accept-loss", Short: "Accept an older or damaged journal, as a new lineage", Args: cobra.NoArgs,
 		Long: "A broker refuses a journal that is not the one it last wrote: something that it acknowledged may be missing. Use accept-loss\n" +
 			"if there is no better copy. The journal then begins a new lineage, so that agents notice. Stop the broker first. As after a\n" +
-			"restore, unused join tokens are void, and the command lists the members: revoke again those that you revoked after the last\n" +
+			"restore, unused join tokens are void, and the command lists the members. Revoke again those that you revoked after the last\n" +
 			"entry of this journal. If the command is interrupted, run it again before you start the broker.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			store, err := place.open()

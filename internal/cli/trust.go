@@ -17,7 +17,7 @@ func (sh *shell) trustCommand() *cobra.Command {
 		Use: "trust [CLUSTER FINGERPRINT]", GroupID: "use", Short: "Confirm the key of another cluster, or list all keys",
 		Long: "Each cluster signs what it agrees to with its own key. At the first contact your cluster believes the broker which key another\n" +
 			"cluster has, and pins it. Any later change is KeyChanged: nothing new is agreed with that cluster. To not depend on the\n" +
-			"broker, confirm the key: ask the other admin for the fingerprint (bourse status) over another channel than the broker, and\n" +
+			"broker, confirm the key. Ask the other admin for the fingerprint (bourse status) over another channel than the broker. Then\n" +
 			"give it here. With `trust: pinned` in the SharingPolicy, only confirmed keys are trusted.",
 		Example: "  bourse trust\n  bourse trust milan SHA256:...\n  bourse trust milan --forget",
 		Args:    cobra.MaximumNArgs(2),
