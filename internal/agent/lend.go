@@ -44,6 +44,7 @@ type lend struct {
 	isOpen    map[string]bool  // the peerings that are
 	listed    map[string]told
 	late      *overstaying
+	tried     map[string]tried // accounts of which nothing more can be taken back, by their user
 }
 
 // graces are how long pods may stay that a reservation no longer covers.

@@ -52,6 +52,9 @@ func (a *agent) register(cluster string, x *exchange.Exchange) (unregister func(
 	for _, one := range server.Metrics() {
 		_ = ctrlmetrics.Registry.Register(one) // there already, where the agent starts again
 	}
+	for _, cause := range []string{"overuse", "overstay"} {
+		takenBack.WithLabelValues(cause) // 0 is shown, too: the first one counts
+	}
 	own := &metrics{cluster, x, a.link, &a.doctor, &a.late}
 	err = ctrlmetrics.Registry.Register(own)
 	if _, again := errors.AsType[prometheus.AlreadyRegisteredError](err); again {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -17,6 +18,13 @@ import (
 
 // atLeast is the time between two looks at what pods use, however often it changes.
 const atLeast = time.Second
+
+// tried is what an account used when all that was too much had been killed before, and was still there: its node may be away. Until
+// that changes it is looked at less often, because each look lists pods.
+type tried struct {
+	used market.Amounts
+	at   time.Time
+}
 
 // followUse takes back what pods use beyond what is reserved, as soon as it changes and at most once a second, until ctx ends.
 func (l *lend) followUse(ctx context.Context) error {
@@ -46,6 +54,7 @@ func (l *lend) followUse(ctx context.Context) error {
 // takeMore looks at all accounts, and says whether it took pods back.
 func (l *lend) takeMore(ctx context.Context) (taken bool, err error) {
 	all, err := l.accounts(ctx, "")
+	maps.DeleteFunc(l.tried, func(user string, _ tried) bool { _, there := all[user]; return !there })
 	for user, a := range all {
 		n, failed := l.fit(ctx, user, a)
 		taken, err = taken || n > 0, errors.Join(err, failed)
@@ -73,9 +82,16 @@ func (l *lend) fit(ctx context.Context, user string, a account) (int, error) {
 	}
 	used, err := market.Have("used", l.inventory.Used(user))
 	if err != nil || most.Fits(used.Only(most)) {
+		delete(l.tried, user)
 		return 0, err
 	}
+	if last := l.tried[user]; slices.Equal(last.used, used) && now.Sub(last.at) < later {
+		return 0, nil
+	}
 	n, err := grant.Excess{User: user, Keep: keep}.TakeBack(ctx, l.reader, l.Client, now)
+	if n == 0 && err == nil {
+		l.tried[user] = tried{used, now}
+	}
 	if n > 0 {
 		one := slices.Concat(a.bound, a.ending)[0]
 		l.tell(ctx, one.Consumer, one.Slice(), n)

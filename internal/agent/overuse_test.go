@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
@@ -43,13 +46,20 @@ func TestOveruseIsTakenBackAtOnce(t *testing.T) {
 	inv := inventory.New(cluster, inventory.Options{Owner: func(m *metav1.ObjectMeta) string { return m.Labels[consts.CreatorLabelKey] }})
 	go func() { ended <- inv.Run(ctx) }()
 	<-inv.Synced()
+	var lists atomic.Int32
 	peering := &api.Peering{ObjectMeta: metav1.ObjectMeta{Namespace: "bourse", Name: "rome.consumer"}}
-	c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(peering).Build()
+	c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(peering).WithInterceptorFuncs(interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, how ...client.ListOption) error {
+			lists.Add(1)
+			return c.List(ctx, list, how...)
+		},
+	}).Build()
 	recorder := events.NewFakeRecorder(100)
-	l := &lend{Client: c, reader: c, cluster: "milan", namespace: "bourse", market: b.market, inventory: inv, graces: graces{time.Hour, time.Hour}, late: &overstaying{events: recorder}, log: slog.New(slog.DiscardHandler)}
+	l := &lend{Client: c, reader: c, cluster: "milan", namespace: "bourse", market: b.market, inventory: inv, graces: graces{time.Hour, time.Hour}, late: &overstaying{events: recorder}, tried: map[string]tried{}, log: slog.New(slog.DiscardHandler)}
 	counted := testutil.ToFloat64(takenBack.WithLabelValues("overuse"))
 	go func() { ended <- l.followUse(ctx) }()
-	t.Cleanup(func() { cancel(); <-ended; <-ended })
+	stop := sync.OnceFunc(func() { cancel(); <-ended; <-ended })
+	t.Cleanup(stop)
 
 	begun := time.Now().Add(-time.Hour)
 	runs := func(namespace, cpu string, age time.Duration) *offv1beta1.ShadowPod {
@@ -87,5 +97,17 @@ func TestOveruseIsTakenBackAtOnce(t *testing.T) {
 	}
 	if now := testutil.ToFloat64(takenBack.WithLabelValues("overuse")); now <= counted {
 		t.Errorf("the metric is %g, was %g", now, counted)
+	}
+
+	// Where all was killed that is too much, and is still there, pods are not listed at each look.
+	stop()
+	for range 3 { // the pod may still have to be killed
+		if _, err := l.takeMore(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := lists.Load()
+	if taken, err := l.takeMore(t.Context()); taken || err != nil || lists.Load() != before {
+		t.Errorf("taken %v, %v, with %d lists more", taken, err, lists.Load()-before)
 	}
 }

@@ -3,6 +3,8 @@ package liqo
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -68,7 +70,13 @@ func TestMoreThanIsReservedIsTakenBack(t *testing.T) {
 		}
 		return fmt.Errorf("of %d events none tells it", len(events.Items))
 	})
-	tellsOfIt(t, `bourse_agent_pods_taken_back_total{cause="overuse"}`)
+	counted := func(line string) bool {
+		n, found := strings.CutPrefix(line, `bourse_agent_pods_taken_back_total{cause="overuse"} `)
+		return found && n != "0"
+	}
+	if !slices.ContainsFunc(metricsOfParis(t), counted) {
+		t.Error("the metric counts nothing")
+	}
 	if err := w.paris.Objects.Get(t.Context(), at, &after); err != nil || after.UID != before.UID || after.DeletionTimestamp != nil {
 		t.Errorf("the other pod is %s, was %s, deleted at %v, %v", after.UID, before.UID, after.DeletionTimestamp, err)
 	}
