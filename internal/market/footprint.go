@@ -13,6 +13,9 @@ const (
 	changeBytes   = 256
 	saleBytes     = 48
 	documentBytes = 1536 // an assignment and its acceptance, besides what is reserved
+	accountBytes  = 512  // of an advertisement, with what the market reckons from it
+	listedBytes   = 192  // a commitment that is listed
+	soldBytes     = 256  // what it says that is sold
 )
 
 // footprint is about how many bytes of memory a reservation takes, with the documents that it still needs to be bound: a consumer's
@@ -37,6 +40,18 @@ func footprint(r *Reservation) int64 {
 		n += amounts(r.Shrunk.By)
 	}
 	return int64(n)
+}
+
+// footprint is about how many bytes of memory an account of an advertisement takes.
+func (a *MeasuredAccount) footprint() int {
+	n := accountBytes + amounts(a.Used)
+	for id, size := range a.Commitments {
+		n += listedBytes + len(id) + amounts(size)
+	}
+	for id, u := range a.Sold {
+		n += soldBytes + len(id) + len(u.Of.Offer) + len(u.Of.Plan)
+	}
+	return n
 }
 
 func asked(r *api.Request) int {

@@ -51,11 +51,13 @@ type Units struct {
 
 const (
 	maxPools = 16
-	// maxAccounts and maxCommitments are of all pools together.
-	maxAccounts    = 10_000
-	maxCommitments = 100_000
+	// maxAccounts is of all pools together.
+	maxAccounts = 10_000
 	// maxSold is of how many different plans the commitments may be.
 	maxSold = api.MaxOffers * api.MaxPlans
+	// maxMeasured is about how many bytes of memory the accounts of an advertisement may take (see footprint): those of 10,000 reservations of a
+	// few resources take 5 MiB.
+	maxMeasured = 12 << 20
 )
 
 // Measure takes in an advertisement. Errors: Invalid with the field.
@@ -221,24 +223,27 @@ func measureAccount(field string, a api.AccountUse) (out *MeasuredAccount, err e
 	return out, nil
 }
 
-// bounded refuses more than a market has to look through for one advertisement.
+// bounded refuses more than a market has to look through and to keep for one advertisement.
 func (m *Measured) bounded() error {
-	accounts, commitments, sold := 0, 0, map[plan]struct{}{}
+	accounts, commitments, bytes, sold := 0, 0, 0, map[plan]struct{}{}
 	for _, p := range m.Pools {
 		accounts += len(p.Accounts)
-		for _, a := range p.Accounts {
+		for consumer, a := range p.Accounts {
 			commitments += len(a.Commitments)
+			bytes += a.footprint() + len(consumer)
 			for _, u := range a.Sold {
 				sold[u.Of] = struct{}{}
 			}
 		}
 	}
 	switch {
-	case accounts > maxAccounts || commitments > maxCommitments:
-		return api.Invalid("pools", "%d accounts with %d commitments", accounts, commitments).
-			Fix("advertise at most %d accounts with %d commitments in all pools together", maxAccounts, maxCommitments)
+	case accounts > maxAccounts:
+		return api.Invalid("pools", "%d accounts", accounts).Fix("advertise at most %d in all pools together", maxAccounts)
 	case len(sold) > maxSold:
 		return api.Invalid("pools", "commitments of %d different plans", len(sold)).Fix("a seller has at most %d plans", maxSold)
+	case bytes > maxMeasured:
+		return api.Invalid("pools", "%d accounts with %d commitments take about %d bytes of memory", accounts, commitments, bytes).
+			Fix("advertise what takes at most %d: release or evict reservations", maxMeasured)
 	}
 	return nil
 }
@@ -291,11 +296,13 @@ func (m *Measured) Change(d api.MeasurementDelta) (*Measured, error) {
 		return next, nil
 	}
 	next.Pools = maps.Clone(m.Pools)
+	accountsChange := false
 	for name, change := range d.Pools {
 		if change == nil {
 			delete(next.Pools, name)
 			continue
 		}
+		accountsChange = accountsChange || len(change.Accounts) > 0
 		known, ok := m.Pools[name]
 		if !ok {
 			if err := validName("pools", name); err != nil {
@@ -311,8 +318,10 @@ func (m *Measured) Change(d api.MeasurementDelta) (*Measured, error) {
 	if len(next.Pools) > maxPools {
 		return nil, api.Invalid("pools", "%d pools", len(next.Pools)).Fix("advertise at most %d", maxPools)
 	}
-	if err := next.bounded(); err != nil {
-		return nil, err
+	if accountsChange {
+		if err := next.bounded(); err != nil {
+			return nil, err
+		}
 	}
 	return next, nil
 }

@@ -1,9 +1,13 @@
 package market_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"runtime"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -124,4 +128,85 @@ func TestAuditOfListedSales(t *testing.T) {
 	if n := d.state.Imbalance(); n != 0 {
 		t.Errorf("%d differ", n)
 	}
+}
+
+// listing is the JSON of an advertisement of n commitments by so many consumers, each of these resources, as sold of a plan or not.
+func listing(n, consumers int, size api.Resources, isSold bool) []byte {
+	accounts := map[string]api.AccountUse{}
+	for i := range consumers {
+		accounts[fmt.Sprintf("consumer-%d", i)] = api.AccountUse{Commitments: map[string]api.Resources{}, Sold: map[string]api.SoldUnits{}}
+	}
+	for i := range n {
+		a, id := accounts[fmt.Sprintf("consumer-%d", i%consumers)], fmt.Sprintf("r-%d", i)
+		if a.Commitments[id] = size; isSold {
+			a.Sold[id] = api.SoldUnits{Offer: "o", Plan: "p", Units: 1}
+		}
+	}
+	data, err := json.Marshal(measurement(map[string]api.Pool{"general": {Accounts: accounts}}))
+	if err != nil {
+		panic(err)
+	}
+	return data
+}
+
+// Whatever it consists of, an advertisement that a market takes keeps less than 24 MiB of it. One of 10,000 reservations is taken.
+func TestBytesOfAnAdvertisement(t *testing.T) {
+	measure := func(data []byte) (*market.Measured, error) {
+		var m api.Measurement
+		if err := json.Unmarshal(data, &m); err != nil {
+			t.Fatal(err)
+		}
+		return market.Measure(m)
+	}
+	few := resources("cpu", "2", "memory", "4Gi", "pods", "10", "ephemeral-storage", "20Gi")
+	if _, err := measure(listing(10_000, 100, few, true)); err != nil {
+		t.Errorf("an honest provider: %v", err)
+	}
+	many := api.Resources{}
+	for i := range 60 {
+		many[corev1.ResourceName(fmt.Sprintf("r%02d", i))] = resource.MustParse("1")
+	}
+	for name, of := range map[string]func(n int) []byte{
+		"commitments":                     func(n int) []byte { return listing(n, 1, resources("cpu", "1"), false) },
+		"commitments that are sold":       func(n int) []byte { return listing(n, 1, resources("cpu", "1"), true) },
+		"commitments of nothing":          func(n int) []byte { return listing(n, 1, nil, true) },
+		"commitments of many resources":   func(n int) []byte { return listing(n, 1, many, false) },
+		"accounts with a commitment each": func(n int) []byte { return listing(n, n, resources("cpu", "1"), true) },
+		"accounts":                        func(n int) []byte { return listing(0, n, nil, false) },
+	} {
+		n, data := 4000, of(4000)
+		for { // as many as are taken, but for a quarter
+			more := of(n * 5 / 4)
+			if _, err := measure(more); err != nil || len(more) > 8<<20 {
+				break
+			}
+			n, data = n*5/4, more
+		}
+		before := alive()
+		s := market.New("")
+		m, err := measure(data)
+		if err == nil {
+			err = s.Observe("rome", m, noon, true)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		m = nil
+		kept := alive() - before
+		runtime.KeepAlive(s)
+		runtime.KeepAlive(data)
+		t.Logf("%d %s: %d KiB of JSON, %d KiB kept", n, name, len(data)>>10, kept>>10)
+		if kept > 24<<20 {
+			t.Errorf("%d %s keep %d MiB", n, name, kept>>20)
+		}
+	}
+}
+
+// alive is how many bytes of the heap are in use.
+func alive() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }

@@ -41,7 +41,7 @@ type Options struct {
 	// Bounds are what one caller may hold open.
 	Bounds Bounds
 	// BodyMemory is how much memory the large bodies of all calls in hand may take together once they are decoded, by estimate, in bytes.
-	// Default 128 MiB: the largest advertisement that the market takes needs about 100 MiB.
+	// Default 128 MiB: the largest advertisement that the market takes needs about 30 MiB.
 	BodyMemory int64
 	// Caps are the most that one consumer may have. Default: no bound.
 	Caps market.Caps
