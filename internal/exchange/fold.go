@@ -12,7 +12,7 @@ import (
 
 const (
 	snapshotEvery = 20_000
-	// foldBytes is from how many bytes of events on, since the last snapshot, a journal is folded that has no bound of its own: as many as the
+	// foldBytes is from how many bytes of events on, since the last snapshot, a journal is folded that has no bound of its own: twice what the
 	// snapshot takes, but not fewer than foldBytes. Of more than maxFoldBytes it is enough that they are a quarter of the snapshot.
 	// Events can be large, and each fold writes the whole market: the more it takes, the rarer it is.
 	foldBytes, maxFoldBytes = 64 << 20, 256 << 20
@@ -30,7 +30,7 @@ type tail struct {
 
 // due says whether they take so much that the journal is to be folded.
 func (t tail) due() bool {
-	return t.bytes >= max(foldBytes, min(t.snapshot, maxFoldBytes), t.snapshot/4, t.retry)
+	return t.bytes >= max(foldBytes, min(2*t.snapshot, maxFoldBytes), t.snapshot/4, t.retry)
 }
 
 // startFold begins to encode and store a snapshot beside the market, when enough has happened since the last.
