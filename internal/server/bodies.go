@@ -115,8 +115,8 @@ func checkShape(data []byte) error {
 // flowing serves calls whose bodies come slowly as long as they come, and ends those that do not come.
 func flowing(h http.Handler, b Bounds) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength != 0 {
-			body := &flowingBody{ReadCloser: r.Body, control: http.NewResponseController(w), until: time.Now().Add(b.Slow)}
+		if control, ok := w.(deadline); ok && r.ContentLength != 0 {
+			body := &flowingBody{ReadCloser: r.Body, control: control, until: time.Now().Add(b.Slow)}
 			_ = body.control.SetReadDeadline(body.until) // also of what nobody reads: net/http does
 			with := *r
 			with.Body = body
@@ -126,10 +126,13 @@ func flowing(h http.Handler, b Bounds) http.Handler {
 	})
 }
 
+// deadline is what net/http's answers have: until when to read what was sent.
+type deadline interface{ SetReadDeadline(time.Time) error }
+
 // flowingBody is a body that has to come.
 type flowingBody struct {
 	io.ReadCloser
-	control *http.ResponseController
+	control deadline
 	until   time.Time
 }
 

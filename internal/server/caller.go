@@ -45,8 +45,30 @@ type callerKey struct{}
 
 // CallerOf returns who makes the call.
 func CallerOf(ctx context.Context) Caller {
-	c, _ := ctx.Value(callerKey{}).(Caller)
-	return c
+	if c, known := ctx.Value(callerKey{}).(*Caller); known {
+		return *c
+	}
+	return Caller{}
+}
+
+// call is the context of a call: it says who calls, and as what the call counts.
+type call struct {
+	context.Context
+	caller Caller
+	hand   *inHand // nil: the call counts as its context says
+}
+
+// Value implements context.Context.
+func (c *call) Value(key any) any {
+	switch key.(type) {
+	case callerKey:
+		return &c.caller
+	case inHandKey:
+		if c.hand != nil {
+			return c.hand
+		}
+	}
+	return c.Context.Value(key)
 }
 
 type connectionKey struct{}
@@ -182,7 +204,7 @@ func (s *Server) Bounded(who func(*http.Request) (Caller, error), refuse func(ht
 			// that sends no body would else keep out all clusters there. The body is short, and the gate bounds connections. The next call costs
 			// a handshake.
 			w.Header().Set("Connection", "close")
-			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
+			next.ServeHTTP(w, r.WithContext(&call{Context: r.Context(), caller: c}))
 			return
 		}
 		key := callerKeyOf(c, r)
@@ -195,18 +217,18 @@ func (s *Server) Bounded(who func(*http.Request) (Caller, error), refuse func(ht
 			}
 			conn.belongs.Store(true)
 		}
-		ctx, let, err := s.held.take(r, key)
+		hand, err := s.held.take(r, key)
 		if err != nil {
 			tooMuch(w, err)
 			return
 		}
-		defer let()
+		defer hand.let()
 		if r.Body != nil && (r.ContentLength < 0 || r.ContentLength >= inOneCall) {
 			body := &counted{ReadCloser: r.Body}
 			r.Body = body
 			defer func() { s.limits.charge(c, r, body.bytes) }()
 		}
-		next.ServeHTTP(w, r.WithContext(context.WithValue(ctx, callerKey{}, c)))
+		next.ServeHTTP(w, r.WithContext(&call{r.Context(), c, hand}))
 	})
 }
 

@@ -401,6 +401,10 @@ func (n *guest) Read(into []byte) (int, error) {
 	if n.begun.Load() {
 		return n.Conn.Read(into)
 	}
+	return n.readIntroduction(into)
+}
+
+func (n *guest) readIntroduction(into []byte) (int, error) {
 	if n.heard > maxIntroduction {
 		refused("long_introductions")
 		return 0, errLongIntroduction

@@ -58,7 +58,10 @@ type held struct {
 	watches map[string][]*watching // by cluster, oldest first
 }
 
-// hands are those of one caller, as long as it has something in them.
+// idleHands is of how many callers the hands are kept when nothing is in them.
+const idleHands = 1024
+
+// hands are those of one caller.
 type hands struct {
 	users        int
 	calls, large *semaphore.Weighted
@@ -76,12 +79,12 @@ type inHand struct {
 	large, over bool
 }
 
-// take has a call of a caller begin, when its turn has come. Let it go afterwards. A call that is made within another counts as one with it.
+// take has a call of a caller begin, when its turn has come. Let it go afterwards. A call that is made within another counts as one with it: nil.
 // Errors: TooManyRequests.
-func (h *held) take(r *http.Request, caller string) (ctx context.Context, let func(), err error) {
-	ctx = r.Context()
+func (h *held) take(r *http.Request, caller string) (*inHand, error) {
+	ctx := r.Context()
 	if ctx.Value(inHandKey{}) != nil {
-		return ctx, func() {}, nil
+		return nil, nil
 	}
 	h.mu.Lock()
 	mine := h.callers[caller]
@@ -97,17 +100,17 @@ func (h *held) take(r *http.Request, caller string) (ctx context.Context, let fu
 	if err := takeTurn(ctx, mine.calls, h.bounds.Patience); err != nil {
 		h.leave(caller, mine)
 		refused("calls")
-		return nil, nil, api.Errorf(api.CodeTooManyRequests, "%s has %d calls in hand", caller, h.bounds.Calls).Fix("wait for answers before calling again")
+		return nil, api.Errorf(api.CodeTooManyRequests, "%s has %d calls in hand", caller, h.bounds.Calls).Fix("wait for answers before calling again")
 	}
 	openCalls.Add(1)
 	call := &inHand{held: h, caller: caller, of: mine}
 	if r.ContentLength < 0 || r.ContentLength > largeBody {
 		if err := call.takeLarge(ctx); err != nil {
 			call.let()
-			return nil, nil, err
+			return nil, err
 		}
 	}
-	return context.WithValue(ctx, inHandKey{}, call), call.let, nil
+	return call, nil
 }
 
 // takeTurn takes one of what there is, or waits for it with patience. A timer is only made where one has to wait: nearly no call has to.
@@ -123,7 +126,7 @@ func takeTurn(ctx context.Context, of *semaphore.Weighted, patience time.Duratio
 func (h *held) leave(caller string, mine *hands) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if mine.users--; mine.users == 0 {
+	if mine.users--; mine.users == 0 && len(h.callers) > idleHands {
 		delete(h.callers, caller)
 	}
 }
@@ -144,8 +147,11 @@ func (c *inHand) takeLarge(ctx context.Context) error {
 	return nil
 }
 
-// let ends a call. To end it again is harmless.
+// let ends a call. To end it again is harmless, and so is to end none.
 func (c *inHand) let() {
+	if c == nil {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.over {
