@@ -122,6 +122,9 @@ func TestAHostileConsumer(t *testing.T) {
 			s.Spec.CSR = bytes.ReplaceAll(w.request(t, w.rome, grant.User(name, "rome"), "rome", "x"), []byte("CERTIFICATE REQUEST"), []byte("X"))
 			return control.Patch(t.Context(), s, kube.MergeFrom(before))
 		}},
+		{"keeps its quota when its slice goes", "in the background", func() error {
+			return control.Delete(t.Context(), slice(), kube.PropagationPolicy(metav1.DeletePropagationOrphan))
+		}},
 		{"speaks for another cluster", "for itself", func() error {
 			s := slice()
 			before := s.DeepCopy()

@@ -3,6 +3,7 @@ package liqo
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -14,7 +15,8 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// What of a namespace goes to the provider is what the request says, and the way to the consumer's API server never does.
+// What of a namespace goes to the provider is what the request says, and the way to the consumer's API server never does. What the provider refuses
+// an Event names, with the words of its policy.
 func TestWhatIsReflected(t *testing.T) {
 	w := start(t)
 	a := w.ask(t, w.rome, w.paris, "reflected", amounts("1", "1Gi"), func(r *api.ResourceRequest) {
@@ -48,6 +50,16 @@ func TestWhatIsReflected(t *testing.T) {
 			t.Errorf("%T %s is at paris: %v", o, o.GetName(), err)
 		}
 	}
+	acts := service("acts")
+	acts.Annotations = map[string]string{"liqo.io/allow-reflection": "true", "external-dns.alpha.kubernetes.io/hostname": "www.paris.example"}
+	w.isRefused(t, a, acts, "on which a controller could act")
+	w.isRefused(t, a, &corev1.Secret{ObjectMeta: named("large"), Data: map[string][]byte{"large": make([]byte, 600<<10)}}, "512 KiB")
+	before := acts.DeepCopy()
+	delete(acts.Annotations, "external-dns.alpha.kubernetes.io/hostname")
+	if err := w.rome.Objects.Patch(t.Context(), acts, kube.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "once it is changed it is at paris", func(ctx context.Context) error { return there(ctx, acts) })
 	var pods corev1.PodList
 	if err := w.paris.Objects.List(t.Context(), &pods, kube.InNamespace("reflected-rome")); err != nil || len(pods.Items) != 1 {
 		t.Fatalf("%d pods are at paris: %v", len(pods.Items), err)
@@ -59,4 +71,24 @@ func TestWhatIsReflected(t *testing.T) {
 	}
 	a.release()
 	w.nothingLeft(t, w.rome, w.paris)
+}
+
+// isRefused demands that Liqo says in an Event on an object why the provider refuses it.
+func (w *world) isRefused(t *testing.T, a *asked, o kube.Object, why string) {
+	t.Helper()
+	if err := a.from.Objects.Create(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, o.GetName()+" is refused, and an Event says so", func(ctx context.Context) error {
+		var events corev1.EventList
+		if err := a.from.Objects.List(ctx, &events, kube.InNamespace(o.GetNamespace()), kube.MatchingFields{"reason": "FailedReflection"}); err != nil {
+			return err
+		}
+		for _, e := range events.Items {
+			if e.InvolvedObject.Name == o.GetName() && strings.Contains(e.Message, why) {
+				return nil
+			}
+		}
+		return fmt.Errorf("%d Events", len(events.Items))
+	})
 }

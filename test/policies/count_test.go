@@ -89,11 +89,12 @@ func TestInitContainersAreCounted(t *testing.T) {
 }
 
 // What Kubernetes or Liqo made for an object goes with it: of a pod without its ShadowPod Liqo counts nothing, of EndpointSlices without their Service
-// no quota does, and Liqo refuses what Kubernetes would write into a ShadowPod that is deleted otherwise.
+// no quota does, and Liqo refuses what Kubernetes would write into a ShadowPod that is deleted otherwise. The Quota of a ResourceSlice that is gone
+// would grant on what no agent could take back.
 func TestNothingIsOrphaned(t *testing.T) {
 	w := start(t)
-	c := w.mustAs(t, kubeletOf("rome", user))
-	for _, resource := range []string{"shadowpods", "shadowendpointslices", "services"} {
+	for _, resource := range []string{"shadowpods", "shadowendpointslices", "services", "resourceslices", "renews", "namespacemaps"} {
+		c := w.mustAs(t, accountFor(resource))
 		o := honest(resource, "orphans")
 		if err := c.Create(t.Context(), o); err != nil {
 			t.Fatal(err)
@@ -105,6 +106,14 @@ func TestNothingIsOrphaned(t *testing.T) {
 		} {
 			if err := c.Delete(t.Context(), o, how); !isRefusal(err, "in the background") {
 				t.Errorf("%s: a deletion by %+v is let in: %v", resource, how, err)
+			}
+			if o.GetNamespace() != tenant { // only there it may delete all at once
+				continue
+			}
+			all := &kube.DeleteAllOfOptions{ListOptions: kube.ListOptions{Namespace: tenant}}
+			how.ApplyToDelete(&all.DeleteOptions)
+			if err := c.DeleteAllOf(t.Context(), o, all); !isRefusal(err, "in the background") {
+				t.Errorf("%s: a deletion of all by %+v is let in: %v", resource, how, err)
 			}
 		}
 		if err := c.Delete(t.Context(), o, kube.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
