@@ -69,8 +69,9 @@ func TestLedgerThatCameToAStop(t *testing.T) {
 	}
 	g.parts = 0 // older versions had one object
 	g.start(t)
-	for i := 0; i < 900; i += 50 {
-		g.binds([]string{"rome", "oslo"}[i/50%2], time.Hour, numbered("r", i, i+50)...)
+	const many = 600 // whose ends take more than the object may
+	for i := 0; i < many; i += 20 {
+		g.binds([]string{"rome", "oslo", "paris"}[i/20%3], time.Hour, numbered("r", i, i+20)...)
 		g.folds()
 	}
 	if err := g.stop(); err != nil {
@@ -82,7 +83,7 @@ func TestLedgerThatCameToAStop(t *testing.T) {
 	for range 100 {
 		g.look()
 	}
-	if count := g.count(); count[api.Releasing] != 900 {
+	if count := g.count(); count[api.Releasing] != many {
 		t.Errorf("after all have ended: %v", count)
 	}
 	g.binds("rome", time.Hour, "next")

@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// MaxSize is the limit of each object as JSON, in bytes: well under the 1.5 MiB that etcd takes.
+	// MaxSize is the limit of the Ledger itself as JSON, in bytes: well under the 1.5 MiB that etcd takes.
 	MaxSize = 900 << 10
 	// MaxState is the limit of a snapshot before it is packed, in bytes.
 	MaxState = 64 << 20
