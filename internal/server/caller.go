@@ -78,7 +78,6 @@ type connection struct {
 	caller  atomic.Pointer[Caller]
 	good    atomic.Pointer[market.Member] // a record by which the certificate never ends before its time
 	belongs atomic.Bool                   // it counts as the caller's
-	lines   *lines
 	guest   *guest
 }
 

@@ -12,6 +12,7 @@ var (
 	ParseToken = parseToken
 	MaxDepth   = maxDepth
 	OpenCalls  = &openCalls
+	OpenWatch  = &openWatches
 )
 
 // As serves every call as one caller's.

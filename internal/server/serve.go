@@ -36,10 +36,10 @@ func ListenSocket(path string) (net.Listener, error) {
 	return l, os.Chmod(path, 0o600)
 }
 
-// grace is how long a listener that ends waits for calls, and then for watches.
+// grace is how long a listener that ends waits for calls and watches.
 const grace = 5 * time.Second
 
-// Serve serves until ctx ends, then lets calls that have begun end. Whoever ends it ends its watches, too. What peers may hold open at the
+// Serve serves until ctx ends, then lets calls that have begun end. End the watches too: they are calls. What peers may hold open at the
 // listener is bounded.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	return serve(ctx, newGate(l, Bounds{}), h, Bounds{})
@@ -51,10 +51,7 @@ func ServeTLS(ctx context.Context, l net.Listener, config *tls.Config, h http.Ha
 }
 
 func serve(ctx context.Context, l net.Listener, h http.Handler, b Bounds) error {
-	lasting, end := context.WithCancel(context.WithoutCancel(ctx))
-	defer end()
-	lines := &lines{lasting: lasting}
-	s := newServer(h, b, lines)
+	s := newServer(h, b)
 	stopped := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(stopped)
@@ -69,21 +66,19 @@ func serve(ctx context.Context, l net.Listener, h http.Handler, b Bounds) error 
 		return err
 	}
 	<-stopped
-	defer time.AfterFunc(grace, end).Stop()
-	lines.open.Wait()
 	return nil
 }
 
 // Bounded is a listener without TLS, and a server for it, within the bounds of [Serve], for who runs it by itself.
 func Bounded(l net.Listener, h http.Handler) (net.Listener, *http.Server) {
-	return newGate(l, Bounds{}), newServer(h, Bounds{}, &lines{lasting: context.Background()})
+	return newGate(l, Bounds{}), newServer(h, Bounds{})
 }
 
-func newServer(h http.Handler, b Bounds, lines *lines) *http.Server {
+func newServer(h http.Handler, b Bounds) *http.Server {
 	s := &http.Server{
 		Handler: flowing(h, b.orDefault()), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: maxWire, IdleTimeout: 2 * time.Minute, ErrorLog: log.New(complaints{}, "", 0),
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			return context.WithValue(ctx, connectionKey{}, &connection{lines: lines, guest: guestOf(c)})
+			return context.WithValue(ctx, connectionKey{}, &connection{guest: guestOf(c)})
 		},
 	}
 	closeUnused(s)

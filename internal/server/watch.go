@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// slow is how long a reader may take for one line.
+	// slow is how long a reader may take for 16 KiB.
 	slow = 10 * time.Second
 )
 
@@ -57,20 +57,22 @@ func (s *Server) watch(ctx context.Context, in *struct {
 	}
 	caller := CallerOf(ctx)
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
-		r, writer := humago.Unwrap(hc)
-		complete := revision == 0 || lineage != w.Lineage || revision > w.Revision
-		err := s.takeOver(writer, r, caller.Until, func(ctx context.Context, l line) {
-			defer w.Close()
-			defer s.held.watch(cluster, func() {
-				w.GiveWay()
-				time.AfterFunc(lastWord, func() { _ = l.conn.Close() })
-			})()
-			stream{s, l, caller, w.Lineage, map[string]api.MemberState{}, window}.run(ctx, w, complete)
-		})
-		if err != nil {
-			w.Close()
-			Refuse(writer, err)
+		defer w.Close()
+		r, answer := humago.Unwrap(hc)
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		if !caller.Until.IsZero() { // a certificate that ended ends what it opened
+			var end context.CancelFunc
+			ctx, end = context.WithDeadline(ctx, caller.Until)
+			defer end()
 		}
+		LetGo(ctx) // watches have a bound of their own
+		defer s.held.watch(cluster, func() {
+			w.GiveWay()
+			time.AfterFunc(lastWord, cancel)
+		})()
+		complete := revision == 0 || lineage != w.Lineage || revision > w.Revision
+		stream{s, newEventWriter(ctx, answer, s.held.bounds.Slow), caller, w.Lineage, map[string]api.MemberState{}, window}.run(ctx, w, complete)
 	}}, nil
 }
 
@@ -93,7 +95,7 @@ func parseToken(text string) (lineage string, revision uint64, err error) {
 // stream is the answer to one watch.
 type stream struct {
 	s *Server
-	line
+	eventWriter
 	caller  Caller
 	lineage string
 	told    map[string]api.MemberState // how far others are members, by cluster
@@ -128,7 +130,7 @@ func (t stream) run(ctx context.Context, w *exchange.Watch, complete bool) {
 		case errors.Is(err, context.DeadlineExceeded):
 			changed = nil
 		case err != nil:
-			_ = t.write([]api.WatchEvent{{Type: api.WatchEnd, Error: ended(err)}})
+			_ = t.send(func(events *events) error { return events.add(api.WatchEvent{Type: api.WatchEnd, Error: ended(err)}) })
 			return
 		default:
 			last = revision

@@ -181,7 +181,7 @@ func connected(ctx context.Context, b *bench) ([]Figure, error) {
 		}
 	}
 	return []Figure{
-		atMost(96, fmt.Sprintf("connected agents, %d, %d of them by two connections: memory (RSS) of the broker for each", agents, calling), (after-before)/1024/float64(agents), "KiB"),
+		atMost(128, fmt.Sprintf("connected agents, %d, %d of them by two connections: memory (RSS) of the broker for each", agents, calling), (after-before)/1024/float64(agents), "KiB"),
 		plain("connected agents, files that a process may have open here", float64(files), ""),
 		plain("connected agents, all of them connect and advertise", took.Seconds(), "s"),
 		plain("connected agents, CPU time of the broker for that", (last - first).Seconds(), "s"),

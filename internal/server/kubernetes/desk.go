@@ -214,7 +214,6 @@ func (d *desk) begin(ctx context.Context, c kubernetes.Call) *job {
 		defer stop()
 		defer j.stream.end()
 		d.rest.ServeHTTP(j.stream, r)
-		j.stream.follow()
 	})
 	return j
 }

@@ -1,10 +1,8 @@
 package kubernetes
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -39,7 +37,6 @@ type stream struct {
 	rest   []byte
 	done   bool
 	unread bool
-	taken  net.Conn // our end of the connection that the answer took over; nil: it did not
 }
 
 func newStream(wake func()) *stream {
@@ -100,45 +97,6 @@ func (s *stream) await() error {
 	return nil
 }
 
-// Hijack implements http.Hijacker: a watch takes its connection over. It is a pipe, from which follow reads the answer.
-func (s *stream) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.unread {
-		return nil, nil, errUnread
-	}
-	ours, theirs := net.Pipe()
-	s.taken = ours
-	return theirs, bufio.NewReadWriter(bufio.NewReader(theirs), bufio.NewWriter(theirs)), nil
-}
-
-// follow reads an answer that took its connection over, to its end.
-func (s *stream) follow() {
-	s.mu.Lock()
-	conn := s.taken
-	s.mu.Unlock()
-	if conn == nil {
-		return
-	}
-	defer conn.Close()
-	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		return
-	}
-	defer answer.Body.Close()
-	s.WriteHeader(answer.StatusCode)
-	piece := make([]byte, 4<<10)
-	for err == nil {
-		var n int
-		if n, err = answer.Body.Read(piece); n > 0 {
-			if _, failed := s.Write(piece[:n]); failed != nil {
-				return
-			}
-			_ = s.FlushError()
-		}
-	}
-}
-
 // FlushError, SetReadDeadline and SetWriteDeadline are for http.ResponseController.
 func (s *stream) FlushError() error {
 	s.mu.Lock()
@@ -159,9 +117,6 @@ func (s *stream) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.unread = true
-	if s.taken != nil {
-		_ = s.taken.Close()
-	}
 	s.room.Broadcast()
 }
 

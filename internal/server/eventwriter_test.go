@@ -1,0 +1,114 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// answerTo serves one answer over HTTP/2, which write writes.
+func answerTo(t *testing.T, write func(eventWriter)) *http.Response {
+	t.Helper()
+	written := make(chan struct{})
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer close(written)
+		write(newEventWriter(r.Context(), w, 300*time.Millisecond))
+	}))
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	t.Cleanup(func() {
+		s.CloseClientConnections()
+		<-written
+		s.Close()
+	})
+	answer, err := s.Client().Get(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { answer.Body.Close() })
+	if answer.ProtoMajor != 2 {
+		t.Fatalf("it is answered by %s", answer.Proto)
+	}
+	return answer
+}
+
+func bookmarks(made *int) func(*events) error {
+	return func(e *events) error {
+		for ; *made < 10_000; *made++ {
+			if err := e.add(api.WatchEvent{Type: api.WatchBookmark, Token: strings.Repeat("a", 1000)}); err != nil {
+				return err
+			}
+		}
+		return e.addLines([]byte(strings.Repeat("a line\n", mostHeld)))
+	}
+}
+
+// A reader that reads gets everything, however long it is, and also after nothing was sent for longer than a reader may be slow.
+func TestALongWatchIsReadWhole(t *testing.T) {
+	answer := answerTo(t, func(w eventWriter) {
+		for range 2 {
+			made := 0
+			if err := w.send(bookmarks(&made)); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(2 * w.slow)
+		}
+	})
+	data, err := io.ReadAll(answer.Body)
+	if lines := strings.Count(string(data), "\n"); err != nil || lines != 2*(10_000+mostHeld) {
+		t.Errorf("%d lines are read, %v", lines, err)
+	}
+}
+
+// A reader that does not read ends its watch, though its connection is well: over HTTP/2 other answers go on. No more events are made than
+// the reader and the machines between may hold.
+func TestAWatchThatIsNotReadEnds(t *testing.T) {
+	made, ended := 0, make(chan error, 1)
+	answerTo(t, func(w eventWriter) { ended <- w.send(bookmarks(&made)) })
+	select {
+	case err := <-ended:
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("it ended with %v", err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("the watch waits for a reader that does not read")
+	}
+	if made >= 10_000 {
+		t.Errorf("%d events are made, and none is read", made)
+	}
+}
+
+// A watch whose context has ended writes nothing more, in the middle of what it has to tell, too.
+func TestAWatchThatEndedWritesNoMore(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	recorder := httptest.NewRecorder()
+	w := newEventWriter(ctx, deadlines{recorder}, time.Minute)
+	err := w.send(func(e *events) error {
+		if err := e.addLines([]byte(strings.Repeat("a line\n", mostHeld))); err != nil {
+			return err
+		}
+		written := recorder.Body.Len()
+		cancel()
+		err := e.addLines([]byte(strings.Repeat("a line\n", mostHeld)))
+		if written == 0 || recorder.Body.Len() > written {
+			t.Errorf("%d bytes are written, %d of them before it ended", recorder.Body.Len(), written)
+		}
+		return err
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+// deadlines is an answer that may take as long as it takes.
+type deadlines struct{ *httptest.ResponseRecorder }
+
+func (deadlines) SetWriteDeadline(time.Time) error { return nil }
