@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -285,8 +286,8 @@ func (d *doctor) ofPeerings(ctx context.Context) (found []api.Problem, err error
 		s := p.Status
 		subject := "cluster " + p.Spec.Cluster
 		if waits := s.State == api.PeeringOpening || s.State == api.PeeringClosing; waits && s.Since != nil && time.Since(s.Since.Time) > stuck {
-			found = append(found, health.PeeringStuck.Of(subject, "see: kubectl -n "+d.namespace+" describe peering "+p.Name, "peering %s has been %s since %s and waits for %s: %s",
-				p.Name, s.State, s.Since.Format(time.RFC3339), s.Step, s.Message))
+			found = append(found, health.PeeringStuck.Of(subject, "see: kubectl -n "+d.namespace+" describe peering "+p.Name, "peering %s has been %s since %s and waits for %s",
+				p.Name, s.State, s.Since.Format(time.RFC3339), cmp.Or(strings.Trim(s.Step+": "+s.Message, ": "), "the other cluster")))
 		}
 		theirs, err := d.broker.Cluster(ctx, p.Spec.Cluster)
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,7 +19,9 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/inventory"
+	"github.com/bourse-dev/bourse/internal/liqo"
 	"github.com/bourse-dev/bourse/internal/liqo/grant"
+	"github.com/bourse-dev/bourse/internal/liqo/guard"
 	"github.com/bourse-dev/bourse/internal/liqo/network"
 	"github.com/bourse-dev/bourse/internal/liqo/peering"
 	"github.com/bourse-dev/bourse/internal/liqo/posture"
@@ -253,6 +256,28 @@ func (l *lend) serve(ctx context.Context, peer string) (string, error) {
 // overdue says whether pods may no longer use what ends.
 func (l *lend) overdue(r *market.Reservation) bool {
 	return l.market.Now().Go().Sub(r.Changed.Go()) >= l.graces.shrink+l.graces.excess
+}
+
+// remains names the namespaces that Liqo mapped for a consumer and that have not gone yet, and what is left in them, in Kubernetes' words.
+func (l *lend) remains(ctx context.Context, consumer string) (string, error) {
+	var list corev1.NamespaceList
+	if err := l.List(ctx, &list, liqo.Of(consumer)); err != nil {
+		return "", err
+	}
+	var all []string
+	for i := range list.Items {
+		ns := &list.Items[i]
+		if !guard.Mapped(ns) {
+			continue
+		}
+		all = append(all, "namespace "+ns.Name+" has not gone")
+		for _, c := range ns.Status.Conditions {
+			if c.Status == corev1.ConditionTrue {
+				all = append(all, c.Message)
+			}
+		}
+	}
+	return strings.Join(all, "; "), nil
 }
 
 func (l *lend) close(ctx context.Context, peer string, force bool) (bool, error) {

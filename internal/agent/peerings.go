@@ -256,10 +256,16 @@ func (p *peerings) leave(ctx context.Context, object *api.Peering) (ctrl.Result,
 			State: api.PeeringLingering, Message: message, Conditions: withNetwork(object, nil),
 		}, false)
 	}
-	if err := p.show(ctx, object, api.PeeringStatus{State: api.PeeringClosing, Conditions: withNetwork(object, nil)}, false); err != nil {
+	force := object.Status.State == api.PeeringClosing && lasts > p.abandon
+	if message = ""; force && role == api.RoleConsumer { // it takes long: say why
+		if message, err = p.lend.remains(ctx, peer); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	if err := p.show(ctx, object, api.PeeringStatus{State: api.PeeringClosing, Message: message, Conditions: withNetwork(object, nil)}, false); err != nil {
 		return ctrl.Result{}, err
 	}
-	done, err := half.close(ctx, peer, time.Since(object.Status.Since.Time) > p.abandon)
+	done, err := half.close(ctx, peer, force)
 	if err != nil {
 		return p.failed(ctx, object, err)
 	}
