@@ -2,15 +2,16 @@ package api
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// MainBroker names the broker that the agent was started with (--join): it is there without a Broker object, which may disable it.
+// MainBroker names the broker that the agent was started with (--join). It exists without a Broker object; such an object
+// can disable it.
 const MainBroker = "main"
 
-// ConditionConnected of a Broker: its watch is open. Reasons where it is not: Disabled, Joining, NotJoined, Unavailable or the code of
-// what it answered.
+// ConditionConnected of a Broker: its watch is open. Reasons if it is not: Disabled, Joining, NotJoined, Unavailable, or
+// the code of the broker's answer.
 const ConditionConnected = "Connected"
 
-// Broker is a broker that this cluster deals with besides the one that its agent was started with, in the agent's namespace. It is
-// never dropped because it is away: people disable it, and delete it. What was agreed through it stays as it is.
+// Broker is a further broker of this cluster, in addition to the one that its agent was started with. It is in the agent's
+// namespace. The agent never drops it because it is away: an admin disables or deletes it. Existing reservations stay.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -27,26 +28,25 @@ type Broker struct {
 	Status            BrokerStatus `json:"status,omitempty"`
 }
 
-// BrokerSpec is what people say of a broker.
+// BrokerSpec is an admin's configuration of a broker.
 type BrokerSpec struct {
-	// Join is a token of the broker's operator. It is used once, and may be taken out then: whoever reads it before can join in this
-	// cluster's name. Not for the broker "main".
+	// Join is a token of the broker's operator. It is used once; remove it after that. Anyone who reads it before can join in
+	// this cluster's name. Not for the broker "main".
 	// +kubebuilder:validation:MaxLength=4096
 	// +optional
 	Join string `json:"join,omitempty"`
-	// URL is where the broker is, https://HOST:PORT. Default: as the token says. Not for the broker "main".
+	// URL is the address of the broker, https://HOST:PORT. Default: the one in the token. Not for the broker "main".
 	// +kubebuilder:validation:MaxLength=512
 	// +optional
 	URL string `json:"url,omitempty"`
-	// Disabled stops all that this cluster says to the broker and hears of it, as if it were away; what is reserved through it goes on.
-	// Default false.
+	// Disabled stops all communication with the broker, as if it were away. Existing reservations stay. Default false.
 	// +optional
 	Disabled bool `json:"disabled,omitempty"`
 }
 
-// BrokerStatus is how a broker stands.
+// BrokerStatus is the state of a broker.
 type BrokerStatus struct {
-	// URL is where it is reached.
+	// URL is the address in use.
 	URL string `json:"url,omitempty"`
 	// Conditions: Connected.
 	// +listType=map
@@ -63,12 +63,12 @@ type BrokerList struct {
 	Items           []Broker `json:"items"`
 }
 
-// KnownBroker is a broker as an agent's listener shows it; its ID is its name. The token is not shown.
+// KnownBroker is a broker as an agent's listener shows it. Its ID is its name. The token is not shown.
 type KnownBroker struct {
 	Spec   BrokerSpec   `json:"spec"`
 	Status BrokerStatus `json:"status"`
-	// LastHeard is when it was last heard; absent: not since the agent started.
+	// LastHeard is when the broker last answered. Absent: not since the agent started.
 	LastHeard metav1.Time `json:"lastHeard,omitzero"`
-	// Reservations is how many that count were made through it.
+	// Reservations is how many counting reservations were made through it.
 	Reservations int `json:"reservations"`
 }

@@ -4,22 +4,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ContractSpec is what both sides signed for a reservation that was made from a plan. With it alone, and the keys of the two,
-// anybody can verify what was agreed: `bourse contract verify`.
+// ContractSpec holds what both sides signed for a reservation from a plan. With it and the two keys, anybody can verify
+// the agreement: `bourse contract verify`.
 type ContractSpec struct {
 	// Reservation is its ID.
 	Reservation string `json:"reservation"`
-	// Offer is the seller's signed offer, Assignment the buyer's signed assignment, which names the offer by its digest, and
-	// Acceptance the seller's signed acceptance, which names the assignment by its digest: three documents (JWS).
+	// Offer is the seller's signed offer. Assignment is the buyer's signed assignment, which names the offer's digest.
+	// Acceptance is the seller's signed acceptance, which names the assignment's digest. All three are JWS.
 	Offer      string `json:"offer"`
 	Assignment string `json:"assignment"`
 	Acceptance string `json:"acceptance"`
-	// SellerKey and BuyerKey are the cluster keys that signed them, in base64url. Whose they are, their fingerprints say.
+	// SellerKey and BuyerKey are the cluster keys that signed them, in base64url. Compare their fingerprints with the admins.
 	SellerKey string `json:"sellerKey,omitempty"`
 	BuyerKey  string `json:"buyerKey,omitempty"`
 }
 
-// ContractTerms are what a contract says, in words that people read.
+// ContractTerms are the terms of a contract in a readable form.
 type ContractTerms struct {
 	Buyer  string `json:"buyer"`
 	Seller string `json:"seller"`
@@ -30,15 +30,16 @@ type ContractTerms struct {
 	// Resources are those of all units.
 	Resources Resources `json:"resources"`
 	Pool      string    `json:"pool"`
-	// Price is that of a unit, as it was when it was bought; absent: free.
+	// Price is the price of one unit at the time of the purchase. Absent: free.
 	Price *Price `json:"price,omitempty"`
-	// Begins and Until are when it does.
+	// Begins and Until are the beginning and the end of the contract.
 	Begins metav1.Time `json:"begins"`
 	Until  metav1.Time `json:"until"`
 }
 
-// Contract is an agreement of this cluster, as buyer or as seller: in the namespace of the request that bought, or in the agent's
-// where it sold. It is written by the agent alone and stays after its end, as a record; deleting it changes nothing else.
+// Contract is an agreement of this cluster, as buyer or as seller. It is in the namespace of the buyer's request, or in
+// the seller's agent namespace. Only the agent writes it. It stays after its end, as a record; deleting it changes nothing
+// else.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -59,21 +60,21 @@ type Contract struct {
 	Status            ContractStatus `json:"status,omitempty"`
 }
 
-// ContractStatus is what the documents say, and what became of it.
+// ContractStatus is the content of the documents, and the state of the contract.
 type ContractStatus struct {
-	// Conditions: Ready says that it is in force, Breached that a side ended it otherwise than the contract lets it.
+	// Conditions: Ready says that the contract is in force, Breached that a side ended it in a way that the contract does not
+	// allow.
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 	State      State              `json:"state,omitempty"`
 	Reason     Reason             `json:"reason,omitempty"`
 	Terms      ContractTerms      `json:"terms,omitzero"`
-	// Ended is when it began to end, if it did.
+	// Ended is when the contract began to end, if it did.
 	Ended *metav1.Time `json:"ended,omitempty"`
-	// Reclaimed is when the seller takes it back before its end, with the notice that the plan has.
+	// Reclaimed is when the contract ends early, because the seller takes it back with the notice of its plan.
 	Reclaimed *metav1.Time `json:"reclaimed,omitempty"`
-	// Cost is what it comes to from its first day to its end, or to Ended, with all that was resized on the way ("12.50 EUR").
-	// Empty: it is free.
+	// Cost is the cost from the beginning to the end, or to Ended, with all resizes ("12.50 EUR"). Empty: it is free.
 	Cost string `json:"cost,omitempty"`
 }
 
@@ -90,15 +91,15 @@ type ContractList struct {
 type Deal struct {
 	Spec   ContractSpec   `json:"spec"`
 	Status ContractStatus `json:"status"`
-	// Due is what it has come to so far ("3.20 EUR"); empty: it is free.
+	// Due is the cost so far ("3.20 EUR"). Empty: it is free.
 	Due string `json:"due,omitempty"`
-	// Used is what the buyer's pods request now of what was bought, where a namespace binds it to this contract.
+	// Used is what the buyer's pods request now, in namespaces that only this contract uses.
 	Used Resources `json:"used,omitempty"`
 }
 
-// Reclaimed is what became of taking a contract back.
+// Reclaimed is the answer to taking a contract back.
 type Reclaimed struct {
-	// At is when it ends.
+	// At is when the contract ends.
 	At metav1.Time `json:"at"`
 }
 

@@ -1,5 +1,5 @@
-// Package api is the language that Bourse's parts and its users speak: every
-// public shape, once.
+// Package api defines every public shape of Bourse, once: objects, REST payloads,
+// signed documents and errors.
 //
 // Each concept has one payload type. REST wraps it in an [Envelope] of id,
 // revision and payload; a custom resource embeds it as its spec or status. So
@@ -42,7 +42,7 @@ func OtherProtocol(code Code, what string, theirs int) *Error {
 	return err.Fix("upgrade this program: the broker first, then the agents")
 }
 
-// Names by which everything of ours is found.
+// Names of our API, routes, namespace and default pool.
 const (
 	// Group and Version name our kinds in Kubernetes and our routes in REST.
 	Group   = "bourse.dev"

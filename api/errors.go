@@ -6,9 +6,8 @@ import (
 	"net/http"
 )
 
-// Code says what went wrong. The list is closed: [Codes] maps each to its HTTP
-// status, its exit code and a title, so that a code means the same in an
-// answer, in a condition's reason and in a script.
+// Code says what went wrong. The list is closed: [Codes] maps each code to its HTTP status, its exit code and a title. So
+// a code means the same in an answer, in a condition's reason and in a script.
 type Code string
 
 const (

@@ -1,6 +1,6 @@
 package api
 
-// Severity is how much a problem matters.
+// Severity says how serious a problem is.
 type Severity string
 
 const (
@@ -9,19 +9,19 @@ const (
 	SeverityInfo    Severity = "Info"    // worth knowing
 )
 
-// Problem is something that a user should know of, as `bourse doctor` shows it.
+// Problem is a problem that `bourse doctor` found.
 type Problem struct {
 	// Code is one of a closed list; docs/reference/problems.md says what each means.
 	Code     string   `json:"code"`
 	Severity Severity `json:"severity"`
-	// Subject is what has the problem: a cluster, an object; empty: this cluster.
+	// Subject is the cluster or object that has the problem. Empty: this cluster.
 	Subject string `json:"subject,omitempty"`
 	Detail  string `json:"detail"`
 	// Remedy is the exact fix.
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// Diagnosis is what a doctor found, worst first. Empty: all is well.
+// Diagnosis is the result of a doctor, worst problem first. Empty: no problem was found.
 type Diagnosis struct {
 	Problems []Problem `json:"problems"`
 }

@@ -15,25 +15,25 @@ const (
 	ConditionGranted = "Granted"
 	// ConditionNodeReady of a ReservationInstruction: its virtual node is Ready.
 	ConditionNodeReady = "NodeReady"
-	// ConditionPodsComply of a ReservationInstruction: no pod waits in its namespaces that a provider would not take.
+	// ConditionPodsComply of a ReservationInstruction: no pod in its namespaces waits because a provider would refuse it.
 	ConditionPodsComply = "PodsComply"
-	// ConditionUpToDate says whether a bound reservation is what its request asks for now.
+	// ConditionUpToDate says whether a bound reservation matches the current spec of its request.
 	ConditionUpToDate = "UpToDate"
-	// ConditionAwaitsApproval of a ProviderInstruction and of the ResourceRequest that it answers: a person at the provider has to approve it.
+	// ConditionAwaitsApproval of a ProviderInstruction, and of its ResourceRequest: an admin of the provider must approve it.
 	ConditionAwaitsApproval = "AwaitsApproval"
-	// ConditionBreached of a Contract: its seller ended it before its time, without the notice that the plan has.
+	// ConditionBreached of a Contract: its seller ended it early, without the notice of its plan.
 	ConditionBreached = "Breached"
-	// ConditionOverstaying of a ProviderInstruction: it has ended, and pods of its consumer still use what it had.
+	// ConditionOverstaying of a ProviderInstruction: it has ended, and pods of its consumer still use its resources.
 	ConditionOverstaying = "Overstaying"
 	// ConditionOffloaded of a ReservationInstruction: its namespaces are offloaded.
 	ConditionOffloaded = "Offloaded"
-	// ConditionIgnoredFields of a SharingPolicy: it has fields that no longer have an effect. Absent where it has none.
+	// ConditionIgnoredFields of a SharingPolicy: it has fields that no longer have an effect. Absent if it has none.
 	ConditionIgnoredFields = "IgnoredFields"
-	// ConditionCovered of a ProviderInstruction: the cluster really has free what it reserved.
+	// ConditionCovered of a ProviderInstruction: the cluster really has the reserved amounts free.
 	ConditionCovered = "Covered"
 )
 
-// ResourceRequest is how a consumer's admin asks for resources. Deleting it releases them.
+// ResourceRequest asks for resources of another cluster. Deleting it releases them.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -48,31 +48,33 @@ const (
 type ResourceRequest struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
-	// Spec may change in its resources, or the units of its purchase, and its duration: the reservation follows, if its provider agrees. Ask anew for anything else.
+	// Spec may change in its resources (or the units of its purchase) and its duration: the reservation follows, if its
+	// provider agrees. For any other change, create another request.
 	// +kubebuilder:validation:XValidation:rule="has(self.pool) == has(oldSelf.pool) && (!has(self.pool) || self.pool == oldSelf.pool) && has(self.where) == has(oldSelf.where) && (!has(self.where) || self.where == oldSelf.where) && has(self.properties) == has(oldSelf.properties) && (!has(self.properties) || self.properties == oldSelf.properties) && has(self.target) == has(oldSelf.target) && (!has(self.target) || self.target == oldSelf.target) && has(self.exclude) == has(oldSelf.exclude) && (!has(self.exclude) || self.exclude == oldSelf.exclude) && has(self.prefer) == has(oldSelf.prefer) && (!has(self.prefer) || self.prefer == oldSelf.prefer) && has(self.strategy) == has(oldSelf.strategy) && (!has(self.strategy) || self.strategy == oldSelf.strategy) && has(self.confirm) == has(oldSelf.confirm) && (!has(self.confirm) || self.confirm == oldSelf.confirm) && has(self.podShape) == has(oldSelf.podShape) && (!has(self.podShape) || self.podShape == oldSelf.podShape) && has(self.wait) == has(oldSelf.wait) && (!has(self.wait) || self.wait == oldSelf.wait) && has(self.priority) == has(oldSelf.priority) && (!has(self.priority) || self.priority == oldSelf.priority) && has(self.split) == has(oldSelf.split) && (!has(self.split) || self.split == oldSelf.split) && has(self.network) == has(oldSelf.network) && (!has(self.network) || self.network == oldSelf.network) && has(self.offload) == has(oldSelf.offload) && (!has(self.offload) || self.offload == oldSelf.offload) && has(self.purchase) == has(oldSelf.purchase) && (!has(self.purchase) || self.purchase.seller == oldSelf.purchase.seller && self.purchase.offer == oldSelf.purchase.offer && self.purchase.plan == oldSelf.purchase.plan && has(self.purchase.digest) == has(oldSelf.purchase.digest) && (!has(self.purchase.digest) || self.purchase.digest == oldSelf.purchase.digest))",message="only the resources, the units and the duration of a request can change: delete it and make another"
 	Spec   ResourceRequestSpec   `json:"spec"`
 	Status ResourceRequestStatus `json:"status,omitempty"`
 }
 
-// ResourceRequestSpec is what is asked of the broker, and what is done here with what it gives.
+// ResourceRequestSpec is the request to the broker, and how this cluster uses the reservation.
 type ResourceRequestSpec struct {
 	Request `json:",inline"`
-	// Offload says which namespaces use it. Empty: the virtual node stands ready for whoever selects it.
+	// Offload says which namespaces use the reservation. Empty: the virtual node is ready for every NamespaceOffloading that
+	// selects it.
 	// +optional
 	Offload *Offload `json:"offload,omitempty"`
-	// Broker names the broker that is asked (bourse brokers). Default: the first that is enabled and reached. What was asked for stays
-	// there.
+	// Broker names the broker to ask (bourse brokers). Default: the first that is enabled and answers. The request stays at
+	// its broker.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	Broker string `json:"broker,omitempty"`
 }
 
-// ResourceRequestStatus is what became of a request.
+// ResourceRequestStatus is the state of a request.
 type ResourceRequestStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// State of the reservation, and its ID at the broker (`bourse why ID`).
+	// State is the state of the reservation, Reservation its ID at the broker (`bourse why ID`).
 	State       State        `json:"state,omitempty"`
 	Reservation string       `json:"reservation,omitempty"`
 	Provider    string       `json:"provider,omitempty"`
@@ -91,7 +93,7 @@ type ResourceRequestList struct {
 
 // Instruction is what an agent must carry out for one reservation.
 type Instruction struct {
-	// Reservation is its ID, Generation the assignment that holds.
+	// Reservation is the reservation's ID, Generation that of the assignment in force.
 	Reservation string `json:"reservation"`
 	Generation  int64  `json:"generation"`
 	Consumer    string `json:"consumer"`
@@ -106,33 +108,34 @@ type Instruction struct {
 	Acceptance string `json:"acceptance,omitempty"`
 }
 
-// InstructionStatus is how far it is carried out.
+// InstructionStatus says how far the agent has carried out an instruction.
 type InstructionStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 	State      State              `json:"state,omitempty"`
 	Reason     Reason             `json:"reason,omitempty"`
-	// Granted is what Liqo is told that the account has, Used what its pods request there, both of the resources that
-	// are reserved. They are the account's: where SharedBy is more than 1, so many reservations share them.
+	// Granted is what Liqo allows for the account, Used what the account's pods request there, both for the reserved
+	// resources. If SharedBy is more than 1, that many reservations share the account and these amounts.
 	Granted  Resources `json:"granted,omitempty"`
 	Used     Resources `json:"used,omitempty"`
 	SharedBy int       `json:"sharedBy,omitempty"`
-	// Namespaces are the same by the namespaces of the pods.
+	// Namespaces are the amounts used, by namespace of the pods.
 	// +listType=map
 	// +listMapKey=name
 	Namespaces []NamespaceUse `json:"namespaces,omitempty"`
 }
 
-// NamespaceUse is what the pods of a namespace request of what is lent.
+// NamespaceUse is what the pods of a namespace request at the provider.
 type NamespaceUse struct {
 	Name string    `json:"name"`
 	Used Resources `json:"used,omitempty"`
-	// Shared says that the namespace is not this reservation's alone: others of the account name it, too, or none does.
+	// Shared says that the namespace does not belong to this reservation alone: other reservations of the account name it,
+	// too, or none does.
 	Shared bool `json:"shared,omitempty"`
 }
 
-// ReservationInstruction is what a consumer's agent carries out, in the namespace of the request.
+// ReservationInstruction is what a consumer's agent carries out. It is in the namespace of the request.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -162,7 +165,7 @@ type ReservationInstructionList struct {
 	Items           []ReservationInstruction `json:"items"`
 }
 
-// ProviderInstruction is what a provider's agent has accepted and carries out: a projection of its Ledger.
+// ProviderInstruction is what a provider's agent accepted and carries out: a projection of its Ledger.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -192,7 +195,7 @@ type ProviderInstructionList struct {
 	Items           []ProviderInstruction `json:"items"`
 }
 
-// SharingPolicy is what this cluster lends, to whom. Only the one named "default" counts.
+// SharingPolicy says what this cluster lends, and to whom. Only the one named "default" counts.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -224,7 +227,7 @@ type SharingPolicyList struct {
 	Items           []SharingPolicy `json:"items"`
 }
 
-// Advertisement is what this cluster measured of itself and tells its broker.
+// Advertisement is what this cluster measured and reports to its broker.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -240,7 +243,7 @@ type Advertisement struct {
 	Status            AdvertisementStatus `json:"status,omitempty"`
 }
 
-// AdvertisementStatus is the newest measurement, with the gate's own reservations taken off.
+// AdvertisementStatus is the newest measurement, less the gate's own reservations.
 type AdvertisementStatus struct {
 	// +listType=map
 	// +listMapKey=type
@@ -259,8 +262,8 @@ type AdvertisementList struct {
 	Items           []Advertisement `json:"items"`
 }
 
-// Ledger is what an agent must not forget: the journal of its market. It is written by the
-// agent alone; editing it stops the agent.
+// Ledger is the journal of an agent's market: what the agent must not forget. Only the agent writes it. Editing it stops
+// the agent.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:categories=bourse
@@ -272,14 +275,13 @@ type Ledger struct {
 	Spec              LedgerSpec `json:"spec,omitempty"`
 }
 
-// LedgerSpec is a hash-chained journal: a snapshot and the batches after it. Hashes are hexadecimal. Of a large one, the snapshot and
-// the older batches lie in further Ledgers, its parts, which hold nothing but Data.
+// LedgerSpec is a hash-chained journal: a snapshot and the batches after it. Hashes are hexadecimal. A large journal keeps
+// its snapshot and older batches in further Ledgers, its parts, which hold nothing but Data.
 type LedgerSpec struct {
 	Format int64 `json:"format,omitempty"`
-	// Write is random and new with each write, so that an agent knows its own.
+	// Write is random, and new with each write. By it an agent recognizes its own write.
 	Write string `json:"write,omitempty"`
-	// Head is where the tail ends, Base where it begins: there the state is what Snapshot (gzip) says.
-	// A part has neither.
+	// Head is where the tail ends. Base is where it begins: Snapshot (gzip) holds the state at Base. A part has neither.
 	// +optional
 	Head LedgerHead `json:"head,omitzero"`
 	// +optional
@@ -288,32 +290,34 @@ type LedgerSpec struct {
 	// Seal is the hash of base and state.
 	Seal string        `json:"seal,omitempty"`
 	Tail []LedgerBatch `json:"tail,omitempty"`
-	// Parts hold the snapshot, in pieces, where Snapshot is empty. Filed hold the batches before Tail.
+	// Parts hold the pieces of the snapshot if Snapshot is empty. Filed hold the batches before Tail.
 	Parts []LedgerPart `json:"parts,omitempty"`
 	Filed []LedgerPart `json:"filed,omitempty"`
-	// Data is what a part holds.
+	// Data is the content of a part.
 	Data []byte `json:"data,omitempty"`
 }
 
-// LedgerPart names a part of a Ledger: the object that is called as the Ledger, with "-" and the number behind it, and what it holds.
+// LedgerPart names a part of a Ledger, and its content. The object's name is that of the Ledger, followed by "-" and the
+// number.
 type LedgerPart struct {
 	Part int64 `json:"part"`
-	// Digest is the SHA-256 of its data, Size how many bytes these are.
+	// Digest is the SHA-256 of its data, Size its length in bytes.
 	Digest string `json:"digest"`
 	Size   int64  `json:"size"`
-	// Revision and Hash say where the batches in it end. A piece of the snapshot has neither.
+	// Revision and Hash say where its batches end. A piece of the snapshot has neither.
 	Revision int64  `json:"revision,omitempty"`
 	Hash     string `json:"hash,omitempty"`
 }
 
-// LedgerHead is a point between two batches: which life of the journal, how many events, and the hash of all of them.
+// LedgerHead is a point between two batches: the lineage of the journal, the number of events, and the hash of all of
+// them.
 type LedgerHead struct {
 	Lineage  string `json:"lineage"`
 	Revision int64  `json:"revision"`
 	Hash     string `json:"hash"`
 }
 
-// LedgerBatch is one batch of events; Revision is that of its last.
+// LedgerBatch is one batch of events. Revision is that of its last event.
 type LedgerBatch struct {
 	Revision int64    `json:"revision"`
 	Events   [][]byte `json:"events"`

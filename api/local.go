@@ -2,12 +2,12 @@ package api
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// AgentStatus is how an agent stands.
+// AgentStatus is the state of an agent.
 type AgentStatus struct {
 	Cluster string `json:"cluster"`
-	// Fingerprint of this cluster's key: what operators and peers compare.
+	// Fingerprint is that of this cluster's key, for operators and peers to compare.
 	Fingerprint string `json:"fingerprint"`
-	// Broker is its URL; Connected says that the watch is open, Problem why it is not.
+	// Broker is its URL. Connected says that the watch is open, Problem why it is not.
 	Broker    string      `json:"broker"`
 	Connected bool        `json:"connected"`
 	LastHeard metav1.Time `json:"lastHeard,omitzero"`
@@ -16,27 +16,27 @@ type AgentStatus struct {
 	Sharing bool `json:"sharing"`
 }
 
-// KeyRotation is the body by which an admin gives a cluster a new key.
+// KeyRotation is the body with which an admin gives a cluster a new key.
 type KeyRotation struct {
-	// From is the fingerprint of the key that is to be succeeded: so a repeat changes nothing.
+	// From is the fingerprint of the key to replace. So a repeated call changes nothing.
 	From string `json:"from" maxLength:"64"`
 }
 
-// KeyRotated is the answer: the agent starts again with the new key.
+// KeyRotated is the answer. The agent restarts with the new key.
 type KeyRotated struct {
 	// Fingerprint is that of the new key.
 	Fingerprint string `json:"fingerprint"`
 }
 
-// RequestCreate is the body by which an agent makes a ResourceRequest.
+// RequestCreate is the body with which an agent creates a ResourceRequest.
 type RequestCreate struct {
-	// Namespace it is made in. Default "default".
+	// Namespace is the namespace of the object. Default "default".
 	Namespace string `json:"namespace,omitempty" maxLength:"63"`
-	// Name of the object; empty: one is made up.
+	// Name is the name of the object. Empty: the agent generates one.
 	Name    string   `json:"name,omitempty" maxLength:"253"`
 	Request Request  `json:"request"`
 	Offload *Offload `json:"offload,omitempty"`
-	// Broker names the broker that is asked. Default: the first that is enabled and reached.
+	// Broker names the broker to ask. Default: the first that is enabled and answers.
 	Broker string `json:"broker,omitempty" maxLength:"63"`
 }
 
@@ -45,48 +45,49 @@ type RequestStatus struct {
 	Request Request               `json:"request"`
 	Offload *Offload              `json:"offload,omitempty"`
 	Status  ResourceRequestStatus `json:"status"`
-	// Steps are the conditions of its ReservationInstruction, where one request is read: how far what it got can be used.
+	// Steps are the conditions of its ReservationInstruction: the progress from Reserved to running pods. Only a read of one
+	// request has them.
 	Steps []metav1.Condition `json:"steps,omitempty"`
 }
 
-// ReservationChange is the body by which an agent edits the ResourceRequest behind a reservation.
+// ReservationChange is the body with which an agent edits the ResourceRequest behind a reservation.
 type ReservationChange struct {
-	// Units is how many units of its plan it is to have; 0: as many as it has.
+	// Units is the new number of units of its plan. 0: no change.
 	Units int64 `json:"units,omitempty" minimum:"0" maximum:"1000000"`
-	// Resources replace those of the same name; 0 takes one away. The others stay.
+	// Resources replace those of the same name. 0 removes one. The others stay.
 	Resources Resources `json:"resources,omitempty"`
-	// For is how long it is to last from now. Empty: as before.
+	// For is the new remaining time, counted from now. Empty: no change.
 	For *metav1.Duration `json:"for,omitempty"`
 }
 
-// Suspension is the body by which a provider's admin suspends a consumer.
+// Suspension is the body with which a provider's admin suspends a consumer.
 type Suspension struct {
-	// Reason is told to the consumer.
+	// Reason is sent to the consumer.
 	Reason string `json:"reason,omitempty" maxLength:"256"`
 }
 
-// Approval is what waits for a person of this cluster to approve it; its ID is the reservation's.
+// Approval is a request that waits for an admin's approval. Its ID is that of the reservation.
 type Approval struct {
 	Consumer   string    `json:"consumer"`
 	Generation int64     `json:"generation"`
 	Resources  Resources `json:"resources"`
 	Pool       string    `json:"pool"`
-	// Offer and Plan are names, Units how many of the plan; empty: it is from no offer.
+	// Offer and Plan are names, Units the number of units. Empty: the request is for no offer.
 	Offer string `json:"offer,omitempty"`
 	Plan  string `json:"plan,omitempty"`
 	Units int64  `json:"units,omitempty"`
-	// Asked is when it came, By until when it waits, Until when it is to end.
+	// Asked is when the request came, By until when it waits, Until when the reservation is to end.
 	Asked metav1.Time `json:"asked"`
 	By    metav1.Time `json:"by"`
 	Until metav1.Time `json:"until"`
 }
 
-// Answer is a person's word on what waits for approval.
+// Answer is an admin's answer to a request that waits for approval.
 type Answer struct {
 	Approve bool `json:"approve"`
-	// Generation is that of what they saw. 0: whatever waits now.
+	// Generation is that of the request that the admin saw. 0: the one that waits now.
 	Generation int64 `json:"generation,omitempty"`
-	// Reason is what the other side reads of a no.
+	// Reason is what the consumer reads after a refusal.
 	Reason string `json:"reason,omitempty" maxLength:"512"`
 }
 

@@ -2,7 +2,7 @@ package api
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// MemberState is how far a cluster is a member.
+// MemberState is the state of a membership.
 type MemberState string
 
 const (
@@ -16,8 +16,8 @@ const (
 // Member is a cluster that asked to join, as its operator sees it.
 type Member struct {
 	State MemberState `json:"state"`
-	// Fingerprint is of its cluster key: compare it with what the cluster's admin reads in
-	// `bourse agent fingerprint` before you approve.
+	// Fingerprint is that of its cluster key. Before you approve, compare it with what the cluster's admin reads in `bourse
+	// agent fingerprint`.
 	Fingerprint string `json:"fingerprint"`
 	// Source is the address it joined from.
 	Source  string      `json:"source,omitempty"`
@@ -25,29 +25,30 @@ type Member struct {
 	Changed metav1.Time `json:"changed,omitzero"`
 	// Fresh says that its lease is alive.
 	Fresh bool `json:"fresh"`
-	// Legacy says that its agent is of the prototypes: the broker signs in its name, by a key that it derives for it.
+	// Legacy says that its agent is a prototype. The broker signs in its name, with a key that it derives for the cluster.
 	Legacy bool `json:"legacy,omitempty"`
-	// Caps are what it may have, where an operator said something of this member.
+	// Caps are this member's own bounds, if an operator set them.
 	Caps *Caps `json:"caps,omitempty"`
 }
 
-// Caps are the most that one consumer may have pending, held and reserved together.
+// Caps are bounds for what one consumer has pending, held and reserved together.
 type Caps struct {
-	// Reservations is how many. Left out, or 0: as many as every member may have.
+	// Reservations is the number of reservations. Absent or 0: the bound for every member.
 	Reservations int64 `json:"reservations,omitempty" minimum:"0"`
-	// Pending is how many of them may wait for capacity at a time. Left out, or 0: as many as of every member.
+	// Pending is how many of them may wait for capacity at the same time. Absent or 0: the bound for every member.
 	Pending int64 `json:"pending,omitempty" minimum:"0"`
-	// Priority is the highest that its requests may have. Left out, or 0: what those of every member may.
+	// Priority is the highest priority of its requests. Absent or 0: the bound for every member.
 	Priority int32 `json:"priority,omitempty" minimum:"-100" maximum:"100"`
-	// Resources are how much. A resource that is not named: as much as every member may have.
+	// Resources are the amounts. For a resource that is not named, the bound for every member holds.
 	Resources Resources `json:"resources,omitempty"`
 }
 
-// ConditionMember of a Peering and of a Peer: the broker says that the cluster is a member. It is the broker's word alone: no cluster signs it.
-// The reason is the state: Active, or where it is not True Suspended, Revoked, Removed, or Pending after it joined anew.
+// ConditionMember of a Peering and of a Peer: the broker says that the cluster is a member. No cluster signs that. The
+// reason is the state: Active, or if it is not True Suspended, Revoked, Removed, or Pending after it joined again.
 const ConditionMember = "Member"
 
-// Standing is how far a cluster is a member, as its broker tells those who have reservations with it.
+// Standing is the state of a cluster's membership. The broker sends it to clusters that have reservations with that
+// cluster.
 //
 // +kubebuilder:object:generate=false
 type Standing struct {
@@ -55,22 +56,22 @@ type Standing struct {
 	State   MemberState `json:"state"`
 }
 
-// Token is a join token as the operator lists it: never its secret.
+// Token is a join token in the operator's list. It never contains the secret.
 type Token struct {
-	// Cluster, if set, is the only cluster that may use it, and is approved by using it.
+	// Cluster, if set, is the only cluster that may use the token. It then needs no approval.
 	Cluster string      `json:"cluster,omitempty"`
 	Expires metav1.Time `json:"expires"`
 	// UsedBy is the cluster that used it.
 	UsedBy string `json:"usedBy,omitempty"`
 }
 
-// TokenCreate is the body that makes a join token.
+// TokenCreate is the body that creates a join token.
 type TokenCreate struct {
 	Cluster string          `json:"cluster,omitempty" maxLength:"63"`
 	TTL     metav1.Duration `json:"ttl,omitempty"`
 }
 
-// TokenCreated is the answer: the one time that the token is shown.
+// TokenCreated is the answer. The token is shown only this once.
 type TokenCreated struct {
 	Token   string      `json:"token"`
 	Expires metav1.Time `json:"expires"`
@@ -84,34 +85,34 @@ type Joined struct {
 	State       MemberState `json:"state"`
 }
 
-// OperatorCertificateCreate is the body by which operators' certificates end, and a new one is made.
+// OperatorCertificateCreate is the body that ends operators' certificates and creates a new one.
 type OperatorCertificateCreate struct {
-	// CSR is a certificate request (DER, base64 in JSON), signed by the new operator's key. Empty: none is made.
+	// CSR is a certificate request (DER, base64 in JSON), signed by the new operator's key. Empty: no certificate is created.
 	CSR []byte `json:"csr,omitempty" maxLength:"8192"`
-	// Name is the operator's, a DNS label, which the broker's log shows. Default: admin.
+	// Name is the operator's name in the broker's log, a DNS label. Default: admin.
 	Name string `json:"name,omitempty" maxLength:"63"`
 }
 
-// OperatorCertificateCreated says which operators' certificates are good from now on.
+// OperatorCertificateCreated says which operators' certificates are valid from now on.
 type OperatorCertificateCreated struct {
-	// From ends all certificates of operators that were issued before.
+	// From is a time: all operators' certificates that were issued before it have ended.
 	From metav1.Time `json:"from"`
-	// Certificate and CA are PEM; empty where none was asked for.
+	// Certificate and CA are PEM. They are empty if no certificate was requested.
 	Certificate string `json:"certificate,omitempty"`
 	CA          string `json:"ca,omitempty"`
 }
 
-// CertificateCreate is the body by which an operator makes the certificate of a cluster whose agent is of the prototypes.
+// CertificateCreate is the body with which an operator signs the certificate of a cluster whose agent is a prototype.
 type CertificateCreate struct {
-	// Request is a certificate request (PEM), signed by the agent's own key. The names that it asks for are ignored.
+	// Request is a certificate request (PEM), signed by the agent's own key. The broker ignores the names in it.
 	Request string `json:"request" maxLength:"16384"`
-	// Duration is how long the certificate lives, up to 8760h. Default 8760h.
+	// Duration is how long the certificate is valid, up to 8760h. Default 8760h.
 	Duration metav1.Duration `json:"duration,omitempty"`
 }
 
 // CertificateCreated is the answer.
 type CertificateCreated struct {
-	// Certificate is the cluster's, followed by the CA's; CA is the latter alone. Both are PEM.
+	// Certificate is the cluster's certificate, followed by the CA's. CA is the latter alone. Both are PEM.
 	Certificate string      `json:"certificate"`
 	CA          string      `json:"ca"`
 	Expires     metav1.Time `json:"expires"`

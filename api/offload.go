@@ -1,10 +1,10 @@
 package api
 
-// Offload says which namespaces' pods may run on what is borrowed. It concerns the consumer's own cluster:
-// the broker is not told.
+// Offload says which namespaces may run pods on a reservation. It concerns only the consumer's own cluster: the broker
+// does not receive it.
 type Offload struct {
-	// Namespaces are offloaded once the virtual node is Ready: the request's own, or such as carry the label
-	// bourse.dev/requests-from with the name of the request's namespace.
+	// Namespaces are offloaded once the virtual node is Ready. They are the request's own namespace, or namespaces whose label
+	// bourse.dev/requests-from names the request's namespace.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=63
@@ -12,21 +12,21 @@ type Offload struct {
 	// Strategy says where pods of these namespaces may run. Default LocalAndRemote.
 	// +optional
 	Strategy OffloadStrategy `json:"strategy,omitempty"`
-	// Others admits that namespaces which are offloaded already, and are not named here, also get the new
-	// provider: their Secrets would go there. Default false: such a request stops (WouldOffloadOthers).
+	// Others allows that namespaces which are already offloaded, and are not named here, also use the new provider: Liqo would
+	// copy their Secrets there. Default false: such a request stops (WouldOffloadOthers).
 	// +optional
 	Others bool `json:"others,omitempty"`
-	// Data says what holds for a namespace that has volumes at a provider already: `Stay`, it gets no other provider; `Move`, it may,
-	// and the volumes stay behind. Default Stay.
+	// Data is the rule for a namespace that has volumes at a provider. `Stay`: it gets no other provider. `Move`: it may, and
+	// the volumes stay behind. Default Stay.
 	// +optional
 	Data DataPolicy `json:"data,omitempty"`
-	// Reflect says what besides pods is copied to the provider.
+	// Reflect says what Liqo copies to the provider besides pods.
 	// +optional
 	Reflect *Reflect `json:"reflect,omitempty"`
 }
 
-// Check says whether the namespaces can be named at a provider. A nil Offload can.
-// Errors: Invalid at offload.namespaces.
+// Check reports whether the namespaces can get a name at a provider. It accepts a nil Offload. Errors: Invalid at
+// offload.namespaces.
 func (o *Offload) Check(cluster string) error {
 	if o == nil {
 		return nil
@@ -39,7 +39,7 @@ func (o *Offload) Check(cluster string) error {
 	return nil
 }
 
-// CheckNamespace says whether a namespace can be named at a provider, where Liqo ends its name with the cluster's.
+// CheckNamespace reports whether a namespace can get a name at a provider. Liqo appends the cluster ID to it there.
 // Errors: Invalid at offload.namespaces.
 func CheckNamespace(name, cluster string) error {
 	if remote := name + "-" + cluster; len(remote) > 63 {
@@ -49,7 +49,7 @@ func CheckNamespace(name, cluster string) error {
 	return nil
 }
 
-// DataPolicy is what becomes of a namespace that has volumes at a provider.
+// DataPolicy is the rule for a namespace that has volumes at a provider.
 //
 // +kubebuilder:validation:Enum=Stay;Move
 type DataPolicy string
@@ -70,9 +70,10 @@ const (
 	OffloadLocalAndRemote OffloadStrategy = "LocalAndRemote"
 )
 
-// Reflect says what of an offloaded namespace is copied to the provider, besides pods.
+// Reflect says what Liqo copies of an offloaded namespace to the provider, besides pods.
 type Reflect struct {
-	// Secrets by default only those with the annotation liqo.io/allow-reflection; the others all.
+	// Secrets are copied by default only with the annotation liqo.io/allow-reflection. ConfigMaps and Services are copied by
+	// default.
 	// +optional
 	Secrets ReflectPolicy `json:"secrets,omitempty"`
 	// +optional
@@ -81,7 +82,7 @@ type Reflect struct {
 	Services ReflectPolicy `json:"services,omitempty"`
 }
 
-// ReflectPolicy is which objects of a kind are copied.
+// ReflectPolicy says which objects of a kind are copied.
 //
 // +kubebuilder:validation:Enum=All;AllowList;None
 type ReflectPolicy string

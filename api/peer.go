@@ -2,22 +2,22 @@ package api
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// ConditionTrusted of a Peer: its key is believed. Reasons: Confirmed (by the admin), Rotated (the key that the admin confirmed
-// signed this one), Endorsed (by a root), FirstUse, Legacy (it has none, and the SharingPolicy takes the broker's word), and where it is not:
-// KeyChanged, KeyUnconfirmed (the SharingPolicy demands more than a first use), NotMet.
+// ConditionTrusted of a Peer: the agent trusts its key. Reasons: Confirmed (by the admin), Rotated (signed by the key that
+// the admin confirmed), Endorsed (by a root), FirstUse, Legacy (it has no key, and the SharingPolicy accepts the broker's
+// word). Reasons if it is not: KeyChanged, KeyUnconfirmed (the SharingPolicy requires more than a first use), NotMet.
 const ConditionTrusted = "Trusted"
 
-// ConditionSuspended of a Peer, of a Peering and, at the consumer, of a ReservationInstruction: the consumer gets nothing more, and what
-// runs goes on. Reasons: Suspended (by the provider's admin, see PeerSpec), and at the consumer also Cordoned (its Tenant is, for
-// another reason). Absent where it is not so.
+// ConditionSuspended of a Peer, of a Peering and, at the consumer, of a ReservationInstruction: the consumer gets nothing
+// more, and running pods stay. Reasons: Suspended (by the provider's admin, see PeerSpec), and at the consumer also
+// Cordoned (its Tenant is, for another reason). Absent otherwise.
 const ConditionSuspended = "Suspended"
 
-// ConditionLegacyAccounting of a Peer: its agent is of the prototypes. It counts a reservation, and once more the pods that use it, so
-// that it offers less than it has; and only people can peer with it. Absent where it is not so.
+// ConditionLegacyAccounting of a Peer: its agent is a prototype. It counts a reservation and also the pods that use it, so
+// the cluster offers less than it has. An admin peers with it by hand. Absent otherwise.
 const ConditionLegacyAccounting = "LegacyAccounting"
 
-// Peer is another cluster as this one knows it, by its cluster ID: which key was pinned, and whether an admin confirmed
-// it. The agent makes one, with an empty spec, of each cluster that it meets; an admin may make it before, in Git.
+// Peer is another cluster as this one knows it, by its cluster ID: the pinned key, and whether an admin confirmed it. The
+// agent creates one, with an empty spec, for each cluster that it meets. An admin may create it before, with GitOps.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -34,26 +34,26 @@ type Peer struct {
 	Status            PeerStatus `json:"status,omitempty"`
 }
 
-// PeerSpec is what the admin says of the cluster.
+// PeerSpec is an admin's configuration of the other cluster.
 type PeerSpec struct {
-	// Fingerprint is that of the cluster's key, as `bourse status` says it there and its admin told you on a way that
-	// is not the broker's. Nothing is agreed with the cluster by another key, unless that key signed it as its successor.
-	// Empty: the first key seen is pinned.
+	// Fingerprint is that of the cluster's key. Get it from the cluster's admin (`bourse status`), over another channel than
+	// the broker. The agent agrees nothing with the cluster under another key, unless this key signed it as its successor.
+	// Empty: the first key is pinned.
 	// +kubebuilder:validation:Pattern=`^(SHA256:[A-Za-z0-9_-]{43})?$`
 	// +optional
 	Fingerprint string `json:"fingerprint,omitempty"`
-	// Suspend takes the cluster's growth here away without ending anything, as `bourse suspend` does: reservations of this
-	// cluster's capacity, larger sizes and later ends are refused, and Liqo lets no new pods of it in; what runs goes on, and
-	// what ends, ends. A peering made by hand is left alone. Default false.
+	// Suspend lends the cluster nothing more, without ending anything, like `bourse suspend`. This cluster refuses its new
+	// reservations, larger sizes and later ends, and Liqo admits none of its new pods. Running pods stay, and reservations end
+	// at their time. Hand-made peerings are not affected. Default false.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
-	// SuspendReason is told to the cluster with it.
+	// SuspendReason is sent to the suspended cluster.
 	// +kubebuilder:validation:MaxLength=256
 	// +optional
 	SuspendReason string `json:"suspendReason,omitempty"`
 }
 
-// PeerStatus is what the agent knows of it.
+// PeerStatus is what the agent knows of the other cluster.
 type PeerStatus struct {
 	// Fingerprint is that of the pinned key.
 	Fingerprint string `json:"fingerprint,omitempty"`

@@ -2,7 +2,7 @@ package api
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// PeeringRole is what the other cluster of a peering is to this one.
+// PeeringRole is the role of the other cluster.
 type PeeringRole string
 
 // Liqo's own words for the two sides.
@@ -11,11 +11,11 @@ const (
 	RoleConsumer PeeringRole = "Consumer" // it borrows from this cluster
 )
 
-// PeeringState is where a peering is in its life.
+// PeeringState is the state of a peering.
 type PeeringState string
 
 const (
-	PeeringOpening   PeeringState = "Opening"   // the handshake goes on
+	PeeringOpening   PeeringState = "Opening"   // the handshake is under way
 	PeeringOpen      PeeringState = "Open"      // Liqo has what it needs
 	PeeringLingering PeeringState = "Lingering" // no reservation uses it; it is kept for a while
 	PeeringClosing   PeeringState = "Closing"   // its objects are being removed
@@ -23,16 +23,16 @@ const (
 
 // Conditions of a Peering, besides Ready and Member.
 const (
-	// ConditionMixedPeering: a peering made by hand stands beside it; Bourse leaves that one alone.
+	// ConditionMixedPeering: there is also a hand-made peering with the same cluster. Bourse does not touch that one.
 	ConditionMixedPeering = "MixedPeering"
 	// ConditionNetworkReady, also of a ReservationInstruction whose request asks for it: the tunnel between the two clusters
-	// is up. Absent where nobody asked for a network.
+	// is up. Absent if no request asks for a network.
 	ConditionNetworkReady = "NetworkReady"
 )
 
-// Peering is one direction of Liqo's relationship with another cluster, as Bourse made it: "milan.provider" where
-// milan lends to this cluster, "milan.consumer" where it borrows. It shows, and remembers, how far it is; how many
-// reservations use it is derived, never counted.
+// Peering is one direction of Liqo's relationship with another cluster, made by Bourse: "milan.provider" if milan lends to
+// this cluster, "milan.consumer" if it borrows. It shows and remembers its progress. The number of reservations that use
+// it is derived, never stored.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -51,26 +51,26 @@ type Peering struct {
 	Status PeeringStatus `json:"status,omitempty"`
 }
 
-// PeeringSpec says with whom, and in which direction.
+// PeeringSpec names the other cluster and the direction.
 type PeeringSpec struct {
 	// Cluster is the ID of the other cluster.
 	// +kubebuilder:validation:MaxLength=63
 	Cluster string `json:"cluster"`
-	// Role is what it is to this cluster.
+	// Role is the role of the other cluster.
 	// +kubebuilder:validation:Enum=Provider;Consumer
 	Role PeeringRole `json:"role"`
 }
 
-// PeeringStatus is how far it is.
+// PeeringStatus is the progress of a peering.
 type PeeringStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 	State      PeeringState       `json:"state,omitempty"`
-	// Step is what is waited for, in a word or two; Message says more.
+	// Step is what the peering waits for, in a word or two. Message says more.
 	Step    string `json:"step,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Since is when it came to its state.
+	// Since is when it entered its state.
 	Since *metav1.Time `json:"since,omitempty"`
 }
 
@@ -83,7 +83,7 @@ type PeeringList struct {
 	Items           []Peering `json:"items"`
 }
 
-// PeeringName is the name of the Peering with a cluster in a role.
+// PeeringName returns the name of the Peering with a cluster in a role.
 func PeeringName(cluster string, role PeeringRole) string {
 	if role == RoleProvider {
 		return cluster + ".provider"

@@ -37,7 +37,7 @@ func (s State) Counts() bool {
 // Over says that nothing follows this state.
 func (s State) Over() bool { return !s.Counts() && s != Pending }
 
-// Reason is why a reservation is in its state, or a provider refused. The list is closed.
+// Reason says why a reservation is in its state, or why a provider refused. The list is closed.
 type Reason string
 
 const (
@@ -66,8 +66,7 @@ const (
 	ReasonMemberRemoved     Reason = "MemberRemoved"        // an operator closed the books of a member that is gone
 )
 
-// Reservation is an assignment with a life. A consumer and a provider see the
-// same one; what concerns only the consumer (Request, Decision, Tried) is empty
+// Reservation is an assignment with a life. Consumer and provider see the same one. Request, Decision and Tried are empty
 // for the provider.
 type Reservation struct {
 	State   State  `json:"state"`
@@ -80,35 +79,35 @@ type Reservation struct {
 	// Slice is the name of the account's ResourceSlice, hence of its virtual node.
 	Slice     string    `json:"slice,omitempty"`
 	Resources Resources `json:"resources"`
-	// Generation is that of the assignment that both sides are, or are to be, bound by.
+	// Generation is that of the assignment in force, or of the one that both sides are about to sign.
 	Generation int64 `json:"generation"`
 
 	Created metav1.Time `json:"created"`
-	// HeldUntil is when the hold ends, Deadline when the way to Reserved does, Until when the reservation does: of one that is
-	// Pending, if it had begun when it was asked for.
+	// HeldUntil is when the hold ends, Deadline when the time to reach Reserved is over, Until when the reservation ends. For
+	// a Pending reservation, Until counts from the request.
 	HeldUntil metav1.Time `json:"heldUntil,omitzero"`
 	Deadline  metav1.Time `json:"deadline,omitzero"`
 	Until     metav1.Time `json:"until,omitzero"`
-	// ApproveBy is until when a person at the provider may approve it: what the consumer signs as the assignment's Expires. Empty:
-	// nobody need approve it, and HeldUntil is.
+	// ApproveBy is the deadline for an admin's approval at the provider: the consumer signs it as the assignment's Expires.
+	// Empty: no approval is needed, and HeldUntil is the deadline.
 	ApproveBy metav1.Time `json:"approveBy,omitzero"`
-	// Waiting is its place in the queue, of one that waits, or did. Its provider does not read it.
+	// Waiting is the place in the queue of a reservation that waits or has waited. The provider does not see it.
 	Waiting *Waiting `json:"waiting,omitempty"`
-	// Change is what it is to become, or last was to become and will not.
+	// Change is the requested change of size or end, or the last one that was refused.
 	Change *Change `json:"change,omitempty"`
 
-	// Group are the IDs of all parts of a request that is split, of which this is one. Only its consumer reads it.
+	// Group are the IDs of all parts of a split request, including this one. Only its consumer sees them.
 	Group []string `json:"group,omitempty"`
 
 	Request  *Request  `json:"request,omitempty"`
 	Decision *Decision `json:"decision,omitempty"`
 	Tried    []Tried   `json:"tried,omitempty"`
 
-	// Sale is the plan that it was made from, Offer the seller's signed offer (JWS) that has the plan; empty: from none.
+	// Sale is the plan of the purchase, Offer the seller's signed offer (JWS) with that plan. Empty: no purchase.
 	Sale  *Sale  `json:"sale,omitempty"`
 	Offer string `json:"offer,omitempty"`
 
-	// Fence orders instructions: an agent that has seen a higher one ignores this.
+	// Fence orders instructions: an agent ignores this one if it has seen a higher fence.
 	Fence Fence `json:"fence"`
 	// ConsumerCard and ProviderCard are the signed cards of the two, as the broker knows them.
 	ConsumerCard string `json:"consumerCard,omitempty"`
@@ -117,37 +116,37 @@ type Reservation struct {
 	Assignment string `json:"assignment,omitempty"`
 	Acceptance string `json:"acceptance,omitempty"`
 	End        string `json:"end,omitempty"`
-	// Reclaim is the seller's signed word (JWS) that it takes the contract back before its end.
+	// Reclaim is the seller's signed statement (JWS) that it takes the contract back early.
 	Reclaim string `json:"reclaim,omitempty"`
 }
 
-// Waiting says how a reservation waits for capacity, or waited.
+// Waiting says how a reservation waits for capacity, or has waited.
 type Waiting struct {
-	// Position is its place among all that wait at the broker, from 1 on; 0 where it is not said: in a watch, and once it no
-	// longer waits.
+	// Position is its place among all waiting requests of the broker, from 1 on. It is 0 in a watch, and once the reservation
+	// no longer waits.
 	Position int `json:"position,omitempty"`
-	// Since is when it was asked for: of those with the same priority the oldest is served first.
+	// Since is the time of the request. Among equal priorities, the oldest is served first.
 	Since metav1.Time `json:"since"`
-	// Until is how long it waits: it is Rejected then.
+	// Until is when it stops waiting. It is then Rejected.
 	Until    metav1.Time `json:"until"`
 	Priority int32       `json:"priority,omitempty"`
 }
 
-// Change is another size or end of a bound reservation, as a newer assignment that its consumer signed.
+// Change is another size or end of a bound reservation: a newer assignment that its consumer signed.
 type Change struct {
 	Generation int64       `json:"generation"`
 	Resources  Resources   `json:"resources"`
 	Until      metav1.Time `json:"until,omitzero"`
-	// HeldUntil is how long the provider's answer is awaited.
+	// HeldUntil is the deadline for the provider's answer.
 	HeldUntil metav1.Time `json:"heldUntil,omitzero"`
 	// Assignment is the signed document (JWS).
 	Assignment string `json:"assignment,omitempty"`
-	// Reason and Message say why it will not be. Empty while the answer is awaited.
+	// Reason and Message say why the provider refused. They are empty while the answer is pending.
 	Reason  Reason `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
 }
 
-// Expires is when the provider's answer must have come: what the consumer signs.
+// Expires returns the deadline for the provider's answer, which the consumer signs.
 func (r *Reservation) Expires() metav1.Time {
 	if r.ApproveBy.IsZero() {
 		return r.HeldUntil
@@ -155,7 +154,7 @@ func (r *Reservation) Expires() metav1.Time {
 	return r.ApproveBy
 }
 
-// Pending says whether a change awaits its answer.
+// Pending reports whether a change waits for its answer.
 func (c *Change) Pending() bool { return c != nil && c.Reason == "" }
 
 // Tried is a provider that was asked and did not accept.
@@ -165,27 +164,27 @@ type Tried struct {
 	Message  string `json:"message,omitempty"`
 }
 
-// Fence is the order of instructions: the broker's lineage, and within it the revision.
+// Fence is the order of instructions: the broker's lineage, and the revision within it.
 type Fence struct {
 	Lineage  string `json:"lineage"`
 	Revision uint64 `json:"revision"`
 }
 
-// Before says whether f was overtaken by o. Between two lineages there is no order.
+// Before reports whether o is newer than f. Fences of two lineages have no order.
 func (f Fence) Before(o Fence) bool { return f.Lineage == o.Lineage && f.Revision < o.Revision }
 
-// ReservationCreate is the body that makes a reservation.
+// ReservationCreate is the body that creates a reservation.
 type ReservationCreate struct {
 	Request Request `json:"request"`
 }
 
-// Agreement is what both parties signed of a reservation that is bound, and the offer that it is from, if it is from one. Either
-// party shows it to a broker that does not know the reservation.
+// Agreement holds what both parties signed for a bound reservation, and the offer if it is a purchase. Either party shows
+// it to a broker that does not know the reservation.
 type Agreement struct {
 	Assignment string `json:"assignment" maxLength:"98304"`
 	Acceptance string `json:"acceptance" maxLength:"98304"`
 	Offer      string `json:"offer,omitempty" maxLength:"98304"`
-	// Vouch is the caller's [Vouch], where a key that it has given up signed its document.
+	// Vouch is the caller's [Vouch], if one of its former keys signed its document.
 	Vouch string `json:"vouch,omitempty" maxLength:"4096"`
 }
 
@@ -194,7 +193,8 @@ type SignedDocument struct {
 	Document string `json:"document" maxLength:"98304"`
 }
 
-// Refusal is a no: a provider's, or the consumer's to a provider that it does not trust or reach. Advertisement, if set, is a fresh one to decide from.
+// Refusal is a no: a provider's to an assignment, or a consumer's to a provider that it does not trust or reach.
+// Advertisement, if set, is a new one on which the broker bases its next decision.
 type Refusal struct {
 	Generation    int64        `json:"generation"`
 	Reason        Reason       `json:"reason"`
@@ -202,8 +202,8 @@ type Refusal struct {
 	Advertisement *Measurement `json:"advertisement,omitempty"`
 }
 
-// Progress is what an agent reports of a reservation: a consumer that its virtual
-// node is Ready (Active), a provider that nothing of it is left (Released).
+// Progress is an agent's report about a reservation. A consumer reports that its virtual node is Ready (Active), a
+// provider that nothing of it is left (Released).
 type Progress struct {
 	State State `json:"state" enum:"Active,Released"`
 }

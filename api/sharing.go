@@ -5,51 +5,52 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Sharing is what a provider's admin decides to lend, to whom. The spec of the
-// SharingPolicy named "default"; without one nothing is shown or shared.
+// Sharing says what a provider's admin lends, and to whom. It is the spec of the SharingPolicy named "default". Without
+// that policy the cluster shows and shares nothing.
 type Sharing struct {
 	// Terms say who may see this cluster and reserve from it.
 	Terms `json:",inline"`
-	// OnRevoke is what becomes of a peering in which a cluster borrows that the broker says is no member any more: `none`,
-	// it goes on; `cordon`, Liqo lets no new pods in; `drain`, Liqo takes the consumer's rights and removes what it has
-	// here. A cluster that is only suspended is cordoned, not drained. It is undone when the cluster is a member again. A
-	// peering made by hand, and one that an admin cordoned or drained, is left alone. Default none: the broker's word
-	// alone ends nothing.
+	// OnRevoke says what happens to the peering of a consumer when the broker says that it is no member any more. `none`:
+	// nothing. `cordon`: Liqo admits none of its new pods. `drain`: Liqo removes the consumer's rights and everything that it
+	// has here. A cluster that is only suspended is cordoned, not drained. The agent undoes it when the cluster is a member
+	// again. It does not touch hand-made peerings, nor peerings that an admin cordoned or drained. Default none: the broker's
+	// word alone ends nothing.
 	// +optional
 	OnRevoke RevokeAction `json:"onRevoke,omitempty"`
-	// Network is the most that consumers may have between their pods and those here: `wireguard`, Liqo's network, if the
-	// agent's --network-gateway says that this cluster takes part, or `none`. Default none. It is asked when a network
-	// begins; one that stands lasts as long as its reservations.
+	// Network is the network that consumers may have between their pods and the pods here. `wireguard`: Liqo's network, if the
+	// agent's --network-gateway allows it. `none`: no network. Default none. The agent checks this when a network begins. A
+	// network that exists lasts as long as its reservations.
 	// +optional
 	Network NetworkMode `json:"network,omitempty"`
-	// APIServerAccess is how consumers reach this cluster's API server, which their Liqo needs: `direct`, at the address that Liqo
-	// here tells them, or `network`, only through the network, by Liqo's own proxy at its end. That takes `network: wireguard`, and
-	// only requests that ask for a network are served. Default direct. It is asked when a peering begins; one that stands stays as
-	// it is.
+	// APIServerAccess says how consumers reach this cluster's API server, which their Liqo needs. `direct`: at the address
+	// that this cluster's Liqo publishes. `network`: only through the network, by Liqo's own proxy at its end. That needs
+	// `network: wireguard`, and only requests with a network are served. Default direct. The agent checks this when a peering
+	// begins. A peering that exists does not change.
 	// +optional
 	APIServerAccess APIServerAccess `json:"apiServerAccess,omitempty"`
-	// ResourcePlugin has no effect. Deprecated: the agent no longer asks resource plugins of Liqo 0.5 to 0.10. A policy that has the
-	// field stays valid, and its condition `IgnoredFields` says so. Set maxPerConsumer, or the pools' percentage, caps and headroom.
+	// ResourcePlugin has no effect. Deprecated: the agent no longer asks resource plugins of Liqo 0.5 to 0.10. A policy with
+	// this field stays valid, and its condition `IgnoredFields` names the field. Set maxPerConsumer, or the pools' percentage,
+	// caps and headroom.
 	// +kubebuilder:validation:MaxLength=259
 	// +optional
 	ResourcePlugin string `json:"resourcePlugin,omitempty"`
-	// Labels become the card's labels, which requests match with `properties`.
+	// Labels appear on the card. Requests match them with `properties`.
 	// +kubebuilder:validation:MaxProperties=32
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
-	// Pools are the kinds of capacity that are shared: each has nodes of its own, and a virtual node of its own at each
-	// consumer. Mostly one, named "general".
+	// Pools are the kinds of capacity that the cluster shares. Each has its own nodes, and its own virtual node at each
+	// consumer. Most clusters have one, named "general".
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
 	Pools []PoolPolicy `json:"pools"`
-	// Namespaces is what holds in the namespaces that Liqo makes here for consumers.
+	// Namespaces sets the rules for the namespaces that Liqo makes here for consumers.
 	// +optional
 	Namespaces *NamespacePolicy `json:"namespaces,omitempty"`
 }
 
-// TrustLevel is how much must be known of another cluster's key.
+// TrustLevel says which keys of other clusters the agent trusts.
 //
 // +kubebuilder:validation:Enum=tofu;pinned;legacy
 type TrustLevel string
@@ -60,7 +61,7 @@ const (
 	TrustLegacy TrustLevel = "legacy" // as tofu, and clusters without a key are taken at the broker's word
 )
 
-// RevokeAction is what a provider does about a consumer that is no member any more.
+// RevokeAction says what a provider does about a consumer that is no member any more.
 //
 // +kubebuilder:validation:Enum=none;cordon;drain
 type RevokeAction string
@@ -71,44 +72,44 @@ const (
 	RevokeDrain  RevokeAction = "drain"
 )
 
-// Terms are who may see a provider and reserve from it. They go to the broker,
-// which filters by them; the provider's own gate evaluates them again.
+// Terms say who may see a provider and reserve from it. The broker filters by them, and the provider's own gate evaluates
+// them again.
 type Terms struct {
-	// Trust says which keys of other clusters are believed, whether they lend or borrow: `tofu`, any that was first seen
-	// and has not changed, `pinned`, only those that an admin confirmed (see Peer), or `legacy`, as tofu, and besides those that the
-	// broker holds for clusters whose agents are of the prototypes and have none: of these, the broker's word is all there is.
-	// Default tofu.
+	// Trust says which keys of other clusters the agent trusts, for lending and for borrowing. `tofu`: trust on first use,
+	// every key that was seen first and has not changed. `pinned`: only keys that an admin confirmed (see Peer). `legacy`: as
+	// tofu, and also keys that the broker holds for clusters whose agents are prototypes without keys. For those clusters only
+	// the broker vouches. Default tofu.
 	// +optional
 	Trust TrustLevel `json:"trust,omitempty"`
-	// VisibleTo says to whom the card is shown. Empty: to every member.
+	// VisibleTo says which members see the card. Empty: every member.
 	// +optional
 	VisibleTo Audience `json:"visibleTo,omitzero"`
-	// Allow is a CEL expression over `consumer` (cluster, region, labels ...) and `request`
-	// (resources in the units of `where`, pool, seconds) that must be true for a
-	// reservation. Default: true.
+	// Allow is a CEL expression over `consumer` (cluster, region, labels ...) and `request` (resources in the units of
+	// `where`, pool, seconds). A reservation needs it to be true. Default: true.
 	// +kubebuilder:validation:MaxLength=2048
 	// +optional
 	Allow string `json:"allow,omitempty"`
-	// OnlyOffers lends nothing but what is bought from this cluster's offers. Default false.
+	// OnlyOffers says that this cluster lends only what consumers buy from its offers. Default false.
 	// +optional
 	OnlyOffers bool `json:"onlyOffers,omitempty"`
-	// ApproveWithin says that a person here approves each reservation that is from no offer (bourse approve), and how long a consumer
-	// waits for that: a minute to 24 h. What waits is held for it. Absent: the agent answers at once. Of what is sold, the Offer says it.
+	// ApproveWithin says that an admin here approves each reservation without an offer (bourse approve), and how long a
+	// consumer waits for that: one minute to 24 h. The capacity is held meanwhile. Absent: the agent answers at once. For
+	// sales, the Offer has its own field.
 	// +optional
 	ApproveWithin *metav1.Duration `json:"approveWithin,omitempty"`
-	// MaxPerReservation is the most that one reservation may take, for the resources it names.
+	// MaxPerReservation is the upper bound for one reservation, for the resources that it names.
 	// +optional
 	MaxPerReservation Resources `json:"maxPerReservation,omitempty"`
-	// MaxPerConsumer is the most that all reservations of one consumer may take together.
+	// MaxPerConsumer is the upper bound for all reservations of one consumer together.
 	// +optional
 	MaxPerConsumer Resources `json:"maxPerConsumer,omitempty"`
-	// MaxDuration is the longest that a reservation may last. Default: no bound of this provider's.
+	// MaxDuration is the longest duration of a reservation. Default: this provider sets no bound.
 	// +optional
 	MaxDuration *metav1.Duration `json:"maxDuration,omitempty"`
 }
 
-// Audience is a set of members: those named and those whose labels match. Both
-// empty is every member.
+// Audience is a set of members: those that are named, and those whose labels match. If both fields are empty, it is every
+// member.
 type Audience struct {
 	// Clusters are cluster IDs.
 	// +kubebuilder:validation:MaxItems=256
@@ -121,13 +122,13 @@ type Audience struct {
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
-// NamespacePolicy is what holds in the namespaces that Liqo makes here for consumers. It cannot be laxer than the
-// admission policies on pods, which keep everyone to Kubernetes' baseline.
+// NamespacePolicy sets the rules for the namespaces that Liqo makes here for consumers. It cannot be laxer than the
+// admission policies on pods, which enforce Kubernetes' baseline standard.
 type NamespacePolicy struct {
 	// PodSecurity is the Pod Security Standard that pods must meet. Default baseline.
 	// +optional
 	PodSecurity PodSecurity `json:"podSecurity,omitempty"`
-	// RequireLimits refuses pods of which a container has no limits of cpu and memory. Default false.
+	// RequireLimits refuses pods that have a container without limits of cpu and memory. Default false.
 	// +optional
 	RequireLimits bool `json:"requireLimits,omitempty"`
 	// Quota bounds, in each namespace, what no reservation counts: by the keys and units of a ResourceQuota of Kubernetes, objects as a number, storage in bytes. Default:
@@ -138,18 +139,19 @@ type NamespacePolicy struct {
 	// "fast.storageclass.storage.k8s.io/requests.storage". Of what is granted ("requests.cpu" and the like, "pods") the quota is never more.
 	// +optional
 	Quota Resources `json:"quota,omitempty"`
-	// Network says whom pods reach. Default Isolated.
+	// Network says what the consumers' pods can reach. Default Isolated.
 	// +optional
 	Network NetworkIsolation `json:"network,omitempty"`
-	// Except are networks that pods do not reach while Network is Isolated, besides private ones: those of the nodes' public addresses, for
-	// instance. Default: none.
+	// Except are networks that pods do not reach while Network is Isolated, in addition to private ones. An example is the
+	// nodes' public addresses. Default: none.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:Format=cidr
 	// +optional
 	Except []string `json:"except,omitempty"`
-	// Annotations are the keys that Services, Ingresses and claims may have besides those on which no controller acts, and pods of those on
-	// which networks and container runtimes act. Controllers of load balancers, DNS, gateways and volumes act on annotations in any
-	// namespace: name only what any consumer may ask of them. Default: none.
+	// Annotations are further annotation keys that consumers may use. On Services, Ingresses and claims, only keys that no
+	// controller acts on are allowed without this field. On pods, keys that networks and container runtimes act on are refused
+	// without it. Controllers of load balancers, DNS, gateways and volumes act on annotations in any namespace: name only what
+	// any consumer may ask of them. Default: none.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=317
 	// +kubebuilder:validation:items:Pattern=`^[^,]+$`
@@ -168,26 +170,27 @@ const (
 	PodSecurityRestricted PodSecurity = "restricted"
 )
 
-// NetworkIsolation is whom pods of consumers reach.
+// NetworkIsolation says what pods of consumers can reach.
 //
 // +kubebuilder:validation:Enum=Isolated;Open
 type NetworkIsolation string
 
 const (
-	// NetworkIsolated: each other, the same consumer's other namespaces, DNS and the internet; not private addresses.
+	// NetworkIsolated: pods reach each other, the same consumer's other namespaces, DNS and the internet. They do not reach
+	// private addresses.
 	NetworkIsolated NetworkIsolation = "Isolated"
-	// NetworkOpen: whatever the cluster lets pods reach.
+	// NetworkOpen: pods reach everything that the cluster lets pods reach.
 	NetworkOpen NetworkIsolation = "Open"
 )
 
-// PoolPolicy is what is shared of the nodes of one pool. The amount shared is
-// the smallest of: Percentage of allocatable, Caps, and allocatable less Headroom.
+// PoolPolicy says what the cluster shares of the nodes of one pool. The shared amount is the smallest of Percentage of
+// allocatable, Caps, and allocatable less Headroom.
 type PoolPolicy struct {
-	// Name is what requests call it; "general" is what they mean that name none.
+	// Name is the name of the pool in requests. A request without a pool means "general".
 	// +kubebuilder:validation:MaxLength=40
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Name string `json:"name"`
-	// NodeSelector picks the pool's nodes by label, and keeps consumers' pods on them. Empty: all.
+	// NodeSelector selects the pool's nodes by label, and keeps consumers' pods on them. Empty: all nodes.
 	// +kubebuilder:validation:MaxProperties=32
 	// +optional
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
@@ -205,7 +208,7 @@ type PoolPolicy struct {
 	// Caps are absolute upper bounds for the resources they name.
 	// +optional
 	Caps Resources `json:"caps,omitempty"`
-	// Headroom is kept back from allocatable for the cluster's own future.
+	// Headroom is kept back from allocatable for the cluster's own growth.
 	// +optional
 	Headroom Resources `json:"headroom,omitempty"`
 	// Resources, if not empty, are the only resources that are shared.
@@ -213,14 +216,16 @@ type PoolPolicy struct {
 	// +kubebuilder:validation:items:MaxLength=316
 	// +optional
 	Resources []string `json:"resources,omitempty"`
-	// Storage is how much of persistent volumes is lent, as the resource "storage": nodes do not tell it, so it is what is left for
-	// others beside this cluster's own. What a consumer reserved of it bounds, as requests.storage, its namespaces here together;
-	// whoever reserved none gets none, unless namespaces.quota says how much each namespace may have. Default: none is lent.
+	// Storage is how much volume storage the pool lends, as the resource "storage". Nodes do not report it, so give the amount
+	// beside what this cluster uses itself. A consumer's reserved storage bounds requests.storage of all its namespaces here
+	// together. A consumer without reserved storage gets none, unless namespaces.quota gives each namespace an amount.
+	// Default: the pool lends none.
 	// +optional
 	Storage *resource.Quantity `json:"storage,omitempty"`
-	// StorageClasses, IngressClasses and LoadBalancerClasses are what consumers' virtual nodes offer besides, by their names in
-	// this cluster; the first of each is the default. Empty: none. Claims of consumers name one of StorageClasses, and no other. How much
-	// they may have is namespaces.quota, which can name a class ("slow.storageclass.storage.k8s.io/requests.storage": "0").
+	// StorageClasses, IngressClasses and LoadBalancerClasses are further classes that consumers' virtual nodes offer, by their
+	// names in this cluster. The first of each is the default. Empty: none. Consumers' claims may name one of StorageClasses,
+	// and no other. The amount is set by namespaces.quota, which can name a class
+	// ("slow.storageclass.storage.k8s.io/requests.storage": "0").
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=253
 	// +optional
@@ -233,14 +238,16 @@ type PoolPolicy struct {
 	// +kubebuilder:validation:items:MaxLength=253
 	// +optional
 	LoadBalancerClasses []string `json:"loadBalancerClasses,omitempty"`
-	// RuntimeClasses are those that pods of consumers may choose. Each can give a pod devices that nothing counts, or tolerations. Empty: none.
+	// RuntimeClasses are the runtime classes that consumers' pods may choose. A runtime class can give a pod tolerations, or
+	// devices that nothing counts. Empty: none.
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=253
 	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	// +optional
 	RuntimeClasses []string `json:"runtimeClasses,omitempty"`
-	// Placeholders has no effect. Deprecated: the agent no longer makes pods that hold what is reserved. A policy that has the
-	// field stays valid, and its condition `IgnoredFields` says so. Reserve nodes by a label and a taint (nodeSelector, tolerateTaints).
+	// Placeholders has no effect. Deprecated: the agent no longer makes pods that hold reserved capacity. A policy with this
+	// field stays valid, and its condition `IgnoredFields` names the field. Reserve nodes with a label and a taint
+	// (nodeSelector, tolerateTaints).
 	// +optional
 	Placeholders *Placeholders `json:"placeholders,omitempty"`
 }
@@ -259,7 +266,7 @@ type Placeholders struct {
 	Image string `json:"image,omitempty"`
 }
 
-// Pool is what is shared of the pool of a name; nil if nothing is.
+// Pool returns the policy of the pool of a name. It is nil if the cluster does not share that pool.
 func (s *Sharing) Pool(name string) *PoolPolicy {
 	if s == nil {
 		return nil
