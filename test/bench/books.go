@@ -44,7 +44,8 @@ type books struct {
 
 // write makes the journal of a broker, and its CA.
 func (b *books) write(ctx context.Context, dir string) (err error) {
-	b.dir, b.now, b.state = dir, market.At(time.Now()), market.New("")
+	// Certificates say to the second when they were issued: no member may have joined later.
+	b.dir, b.now, b.state = dir, market.At(time.Now().Truncate(time.Second)), market.New("")
 	if b.authority, err = tlsid.Open(filepath.Join(dir, "ca"), []string{"127.0.0.1"}, time.Now); err != nil {
 		return err
 	}
