@@ -138,14 +138,23 @@ type flowingBody struct {
 
 // Read implements io.Reader.
 func (b *flowingBody) Read(into []byte) (int, error) {
-	_ = b.control.SetReadDeadline(b.until)
 	n, err := b.ReadCloser.Read(into)
-	b.until = b.until.Add(time.Duration(n) * time.Second / flow)
-	if errors.Is(err, io.EOF) {
-		_ = b.control.SetReadDeadline(time.Time{}) // the connection stays, and net/http listens whether the caller goes
-	}
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
 		refused("slow_bodies")
+	} else if errors.Is(err, io.EOF) {
+		_ = b.control.SetReadDeadline(time.Time{}) // the connection stays, and net/http listens whether the caller goes
+	} else if n > 0 {
+		b.until = b.until.Add(time.Duration(n) * time.Second / flow)
+		_ = b.control.SetReadDeadline(b.until)
 	}
 	return n, err
 }
+
+// ownDeadlines is a call to which the REST framework sets no deadline: those of [flowing] hold.
+type ownDeadlines struct{ humaContext }
+
+// SetReadDeadline implements huma.Context.
+func (ownDeadlines) SetReadDeadline(time.Time) error { return nil }
+
+// Unwrap returns the call itself.
+func (c ownDeadlines) Unwrap() huma.Context { return c.humaContext }

@@ -110,7 +110,9 @@ func newAPI(mux *http.ServeMux) huma.API {
 	registry.RegisterTypeAlias(reflect.TypeFor[resource.Quantity](), reflect.TypeFor[quantity]())
 	registry.RegisterTypeAlias(reflect.TypeFor[metav1.Duration](), reflect.TypeFor[duration]())
 	registry.RegisterTypeAlias(reflect.TypeFor[metav1.Time](), reflect.TypeFor[time.Time]())
-	return humago.New(mux, config)
+	framework := humago.New(mux, config)
+	framework.UseMiddleware(func(c huma.Context, next func(huma.Context)) { next(ownDeadlines{c}) })
+	return framework
 }
 
 // Handle adds a route beside those of the API: who calls is known by [CallerOf]. Call it before serving.
@@ -154,7 +156,7 @@ func newID(prefix string) string {
 func operation(name, method, path, summary string, more ...func(*huma.Operation)) huma.Operation {
 	o := huma.Operation{
 		OperationID: name, Method: method, Path: api.Prefix + path, Summary: summary,
-		MaxBodyBytes: 64 << 10, BodyReadTimeout: 10 * time.Second,
+		MaxBodyBytes: 64 << 10,
 	}
 	for _, f := range more {
 		f(&o)
