@@ -135,7 +135,7 @@ type NamespacePolicy struct {
 	// "services.loadbalancers", "services.nodeports" and "count/ingresses.networking.k8s.io" 0; "services" 100; "persistentvolumeclaims" 20; "requests.storage"
 	// 200Gi of all of them together (0 where a pool lends storage: it is then what is reserved); "count/secrets" and "count/configmaps" 200; "pods" 1000;
 	// "count/shadowpods.offloading.liqo.io" 1000; "count/shadowendpointslices.offloading.liqo.io" 200. All namespaces of a consumer together have at
-	// most three times as many Secrets, ConfigMaps, ShadowPods and ShadowEndpointSlices. What is named here replaces or joins these, also
+	// most three times as many Services, Secrets, ConfigMaps, ShadowPods and ShadowEndpointSlices. What is named here replaces or joins these, also
 	// "fast.storageclass.storage.k8s.io/requests.storage". Of what is granted ("requests.cpu" and the like, "pods") the quota is never more.
 	// +optional
 	Quota Resources `json:"quota,omitempty"`

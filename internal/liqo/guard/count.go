@@ -20,8 +20,11 @@ const (
 )
 
 // shares is how many times the quota of one namespace a consumer may have of what is counted in all its namespaces together. By default
-// that is 600 Secrets and 600 ConfigMaps, of 1 MiB at most, 600 ShadowEndpointSlices and 3,000 ShadowPods, of which those that have ended count, too.
+// that is 300 Services, 600 Secrets, 600 ConfigMaps, 600 ShadowEndpointSlices and 3,000 ShadowPods, of which those that have ended count, too.
 const shares = 3
+
+// shared is what is counted in all namespaces of a consumer together: what fills etcd, or the range of addresses of Services.
+var shared = []corev1.ResourceName{corev1.ResourceServices, countSecrets, countConfigMaps, countEndpointSlices, countShadowPods}
 
 // count makes the quota of a namespace count what its consumer was granted, as Kubernetes counts pods: until they have ended.
 // Liqo counts them until their deletion begins. What is counted in all namespaces together is what the others leave.
@@ -48,7 +51,7 @@ func (g *Guard) count(ctx context.Context, ns *corev1.Namespace, q *corev1.Resou
 			used[what] += amount.Value()
 		}
 	}
-	for _, what := range []corev1.ResourceName{countSecrets, countConfigMaps, countEndpointSlices, countShadowPods} {
+	for _, what := range shared {
 		most := q.Spec.Hard[what]
 		if left := max(0, shares*most.Value()-used[what]); left < most.Value() {
 			q.Spec.Hard[what] = *resource.NewQuantity(left, resource.DecimalSI)

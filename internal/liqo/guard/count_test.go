@@ -37,23 +37,25 @@ func TestCountsAreShared(t *testing.T) {
 	mapped := func(name, consumer string) *corev1.Namespace {
 		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"liqo.io/remote-cluster-id": consumer}}}
 	}
-	uses := func(namespace, secrets string) *corev1.ResourceQuota {
-		return &corev1.ResourceQuota{ObjectMeta: object(namespace), Status: corev1.ResourceQuotaStatus{Used: corev1.ResourceList{countSecrets: resource.MustParse(secrets)}}}
+	uses := func(namespace string, what corev1.ResourceName, amount string) *corev1.ResourceQuota {
+		return &corev1.ResourceQuota{ObjectMeta: object(namespace), Status: corev1.ResourceQuotaStatus{Used: corev1.ResourceList{what: resource.MustParse(amount)}}}
 	}
 	own := mapped("own", "rome")
 	for name, c := range map[string]struct {
+		what           corev1.ResourceName
 		one, two, want string
 	}{
-		"there is enough": {"200", "150", "200"}, "the rest": {"200", "300", "100"}, "nothing is left": {"300", "301", "0"},
+		"there is enough": {countSecrets, "200", "150", "200"}, "the rest": {countSecrets, "200", "300", "100"}, "nothing is left": {countSecrets, "300", "301", "0"},
+		"Services are shared, too": {corev1.ResourceServices, "100", "170", "30"},
 	} {
 		g := &Guard{Client: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(own, mapped("one", "rome"), mapped("two", "rome"), mapped("other", "paris"),
-			uses("own", "199"), uses("one", c.one), uses("two", c.two), uses("other", "999")).Build()}
+			uses("own", c.what, "99"), uses("one", c.what, c.one), uses("two", c.what, c.two), uses("other", c.what, "999")).Build()}
 		g.Granted = func(ctx context.Context, _ string) (api.Resources, error) { return nil, nil }
 		q := quota(own.Name, policyOf(nil))
 		if err := g.count(t.Context(), own, q); err != nil {
 			t.Fatal(err)
 		}
-		if has := q.Spec.Hard[countSecrets]; has.String() != c.want {
+		if has := q.Spec.Hard[c.what]; has.String() != c.want {
 			t.Errorf("%s: %s, want %s", name, has.String(), c.want)
 		}
 		if has := q.Spec.Hard[countShadowPods]; has.String() != "1k" && has.String() != "1000" {
