@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/brokersession"
 	"github.com/bourse-dev/bourse/internal/agent/catalogcache"
 	"github.com/bourse-dev/bourse/internal/agent/enrollment"
 	"github.com/bourse-dev/bourse/internal/agent/peeraddress"
@@ -180,7 +181,7 @@ func run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	a := &agent{Options: o, peerRanges: ranges, mgr: mgr, link: &link{}, gateway: gateway}
+	a := &agent{Options: o, peerRanges: ranges, mgr: mgr, gateway: gateway}
 	if err := a.probe(); err != nil {
 		return err
 	}
@@ -218,7 +219,6 @@ func newManager(o Options) (manager.Manager, error) {
 type agent struct {
 	Options
 	mgr        manager.Manager
-	link       *link
 	gateway    network.Gateway
 	peerRanges []netip.Prefix
 	doctor     atomic.Pointer[doctor]
@@ -255,7 +255,8 @@ func (a *agent) lead(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	unregister, err := a.register(cluster, ledger)
+	main := brokersession.New(brokersession.Options{Cluster: cluster, Key: m.Key(), Broker: transport.NewHTTP(cluster, m.Client()), Lends: true, Switch: m.Switch()})
+	unregister, err := a.register(cluster, main.Connection(), ledger)
 	if err != nil {
 		return err
 	}
@@ -264,7 +265,7 @@ func (a *agent) lead(ctx context.Context) error {
 	group.Go(func() error { return ledger.Run(ctx) })
 	group.Go(func() error { return object.watch(ctx, a.mgr.GetAPIReader(), key, a.Interval) })
 	group.Go(func() error { return m.Run(ctx) })
-	group.Go(func() error { return a.trade(ctx, group, cluster, m, ledger, kubernetesClient, log) })
+	group.Go(func() error { return a.trade(ctx, group, cluster, m, main, ledger, kubernetesClient, log) })
 	return group.Wait()
 }
 
@@ -281,8 +282,8 @@ func (a *agent) findCluster(ctx context.Context) (string, error) {
 }
 
 // trade puts the two halves of the agent together.
-func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string, m *enrollment.Membership, ledger *exchange.Exchange, k kubernetes.Interface, log *slog.Logger) error {
-	broker := transport.NewHTTP(cluster, m.Client())
+func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string, m *enrollment.Membership, main *brokersession.Session, ledger *exchange.Exchange, k kubernetes.Interface, log *slog.Logger) error {
+	broker := main.Broker
 	engine := match.New()
 	sharing := &policy{Client: a.mgr.GetClient(), engine: engine, changed: make(chan struct{}, 1)}
 	inv := inventory.New(k, inventory.Options{Logger: log, Owner: liqo.Creator, Consumer: consumerOf(ledger)})
@@ -297,11 +298,12 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	addresses := peeraddress.New(peeraddress.Options{Allow: a.peerRanges, Kubernetes: k, Log: log})
 	addresses.ReadRanges(ctx)
 	group.Go(func() error { return addresses.Run(ctx) })
-	open := &feeds{}
-	everywhere := stalls{broker, open, shop}
+	open := &brokersession.Sessions{}
+	open.Add(main)
+	outlets := brokersession.Outlets{Broker: broker, Sessions: open, Connector: shop}
 	shown := &picture{Client: a.mgr.GetClient(), namespace: a.Namespace, log: log}
 	advertiser := &provider.Advertiser{
-		Cluster: cluster, Key: m.Key(), Market: ledger, Inventory: inv, Brokers: everywhere.all, Log: log, Connector: a.ConnectorURL,
+		Cluster: cluster, Key: m.Key(), Market: ledger, Inventory: inv, Brokers: outlets.All, Log: log, Connector: a.ConnectorURL,
 		Sharing: sharing.current.Load, Changed: sharing.changed, Interval: a.Interval,
 		Show: shown.show, Endorsement: a.Endorsement, Rotations: m.Rotations(),
 	}
@@ -316,21 +318,19 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 		}
 		demand.Roots = append(demand.Roots, root)
 	}
-	reach := relay{broker, open, ledger}
+	relay := brokersession.Relay{Broker: broker, Sessions: open, Ledger: ledger}
 	gate := &provider.Gate{
 		Cluster: cluster, Key: m.Key(), Former: m.Former(), Market: ledger, Engine: engine, Broker: broker, Log: log, Trust: demand, Fresh: advertiser.Fresh,
 	}
 	borrower := &consumer.Borrower{Cluster: cluster, Key: m.Key(), Market: ledger, Broker: broker, Trust: demand, Answered: &consumer.Answered{}, Log: log}
-	main := &feed{broker: broker, off: m.Switch(), woken: make(chan struct{}, 1), gate: gate, borrower: borrower, link: a.link, says: map[string]*transport.Reservation{}}
-	open.add(main)
 	wishes := make(chan event.GenericEvent, 1024)
 	contracts := &contract.Book{Client: a.mgr.GetClient(), Cluster: cluster, Key: m.Key(), Market: ledger}
-	offers := &provider.Offers{Client: a.mgr.GetClient(), Cluster: cluster, Namespace: a.Namespace, Key: m.Key(), Market: ledger, Engine: engine, Broker: everywhere, Poke: make(chan event.GenericEvent, 1024)}
-	halves := &halves{offers: offers, contracts: contracts,
+	offers := &provider.Offers{Client: a.mgr.GetClient(), Cluster: cluster, Namespace: a.Namespace, Key: m.Key(), Market: ledger, Engine: engine, Broker: outlets, Poke: make(chan event.GenericEvent, 1024)}
+	halves := &halves{gate: gate, borrower: borrower, offers: offers, contracts: contracts,
 		cluster: cluster, reader: a.mgr.GetClient(), sharing: sharing, wishes: wishes, log: log,
 		instructions: &provider.Instructions{Client: a.mgr.GetClient(), Namespace: a.Namespace, Events: a.mgr.GetEventRecorder("bourse-agent")},
 	}
-	post := &letters{cluster: cluster, key: m.Key(), former: m.Former(), market: ledger, broker: reach, trust: demand, log: log, heard: map[string]*api.Handshake{}, said: map[string]said{}}
+	post := &letters{cluster: cluster, key: m.Key(), former: m.Former(), market: ledger, broker: relay, trust: demand, log: log, heard: map[string]*api.Handshake{}, said: map[string]said{}}
 	post.came = func(string, api.PeeringRole) {}
 	here, err := a.findLiqo(ctx, addresses, log)
 	if err != nil {
@@ -343,30 +343,35 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 			return err
 		}
 	}
-	letter := func(document string) { post.receive(ctx, document) }
 	catalog := catalogcache.New(catalogcache.Options{
 		Cluster: cluster, Journal: kube.New(a.mgr.GetClient(), client.ObjectKey{Namespace: a.Namespace, Name: catalogcache.ObjectName}, 0), Log: log,
 	})
 	catalog.Load(ctx)
-	more := &brokers{Client: a.mgr.GetClient(), cluster: cluster, namespace: a.Namespace, market: ledger, member: m, main: main, log: log, ctx: ctx,
-		poke: make(chan event.GenericEvent, 1024), open: map[string]*joined{}, came: func() { sharing.tell(); go offers.LookAtAll(ctx) }}
-	follow := &follower{cluster: cluster, market: ledger, feeds: open, catalogs: catalog, log: log, sync: halves.sync, letter: letter, standing: news.hear, heard: func(from *feed, err error) {
-		if from.link.heard(err) && route.IsBroker(from.via) {
-			sharing.tell() // while it was away it may have forgotten what we have
-			go offers.LookAtAll(ctx)
-		}
-		more.heard(from)
-	}}
-	follow.prepare()
-	more.follow = follow
-	if shop != nil {
-		own := *gate
-		own.Broker, own.Via = shop, cluster
-		open.add(&feed{via: cluster, broker: shop, gate: &own, borrower: borrower, link: &link{}, says: map[string]*transport.Reservation{}})
+	advertiseAgain := func() { // it may have forgotten what this cluster has
+		sharing.tell()
+		go offers.LookAtAll(ctx)
 	}
-	direct := &sellers{addresses: addresses, cluster: cluster, key: m.Key(), market: ledger, follow: follow, main: main, log: log, open: map[string]*seller{}}
-	more.introduce = direct.introduce
-	requests := &consumer.Requests{Client: a.mgr.GetClient(), Borrower: direct.borrower, Market: ledger, Cluster: cluster, Events: a.mgr.GetEventRecorder("bourse-agent"), Forgotten: open.forgot, Passing: debounce.Passing}
+	follow := newFollower(cluster, ledger, open, halves.sync, halves.pass, log)
+	brokersChanged := make(pokes, 1024)
+	watcher := brokersession.NewWatcher(brokersession.WatcherOptions{
+		Catalog: catalog, Reservation: follow.queue.Add, Complete: follow.lookAgain, Standing: news.hear, Log: log,
+		Handshake: func(document string) { post.receive(ctx, document) },
+		Connection: func(s *brokersession.Session, err error) {
+			if s.Connection().Record(err) && route.IsBroker(s.Via) {
+				advertiseAgain()
+			}
+			if route.IsBroker(s.Via) {
+				brokersChanged.look(a.Namespace, s.Name())
+			}
+		},
+	})
+	if shop != nil {
+		open.Add(brokersession.New(brokersession.Options{Via: cluster, Cluster: cluster, Key: m.Key(), Broker: shop, Lends: true}))
+	}
+	direct := &sellers{addresses: addresses, cluster: cluster, key: m.Key(), market: ledger, sessions: open, watcher: watcher, main: borrower, log: log, open: map[string]*seller{}}
+	more := &brokers{Client: a.mgr.GetClient(), cluster: cluster, namespace: a.Namespace, market: ledger, member: m, main: main, sessions: open, watcher: watcher, catalogs: catalog, log: log, ctx: ctx,
+		poke: brokersChanged, open: map[string]*joined{}, came: advertiseAgain, introduce: direct.introduce}
+	requests := &consumer.Requests{Client: a.mgr.GetClient(), Borrower: direct.borrower, Market: ledger, Cluster: cluster, Events: a.mgr.GetEventRecorder("bourse-agent"), Forgotten: open.IsForgotten, Passing: debounce.Passing}
 	if here != nil {
 		requests.Volumes = a.mgr.GetAPIReader()
 	}
@@ -389,7 +394,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	if err := advertiser.Begin(ctx); err != nil {
 		return err
 	}
-	d := a.newDoctor(cluster, m, ledgers, reach, open, more, catalog, sharing, here)
+	d := a.newDoctor(cluster, m, ledgers, relay, main, open, more, catalog, sharing, here)
 	group.Go(func() error { return d.run(ctx, shown.health) })
 	group.Go(func() error { return advertiser.Run(ctx) })
 	if halves.peerings != nil {
@@ -397,12 +402,15 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	}
 	group.Go(func() error { offers.LookAtAll(ctx); return nil })
 	group.Go(func() error { return follow.run(ctx) })
+	for _, session := range open.Open() {
+		group.Go(func() error { watcher.Watch(ctx, session); return nil })
+	}
 	group.Go(func() error { return direct.run(ctx) })
 	group.Go(func() error { return catalog.Run(ctx) })
 	group.Go(func() error { return more.run(ctx) })
 	return a.listen(ctx, &home{
-		Client: a.mgr.GetClient(), cluster: cluster, namespace: a.Namespace, member: m, policy: sharing, ledger: ledger, borrower: borrower, requests: requests, link: a.link, broker: m.URL(), doctor: d, gate: gate, brokers: more,
-	}, away{reach, direct, catalog}, log)
+		Client: a.mgr.GetClient(), cluster: cluster, namespace: a.Namespace, member: m, policy: sharing, ledger: ledger, borrower: borrower, requests: requests, main: main.Connection(), broker: m.URL(), doctor: d, gate: gate, brokers: more,
+	}, away{relay, direct, catalog}, log)
 }
 
 // control starts the controllers of the objects that people write.

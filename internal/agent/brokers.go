@@ -19,6 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/brokersession"
+	"github.com/bourse-dev/bourse/internal/agent/catalogcache"
 	"github.com/bourse-dev/bourse/internal/agent/enrollment"
 	"github.com/bourse-dev/bourse/internal/agent/route"
 	"github.com/bourse-dev/bourse/internal/exchange"
@@ -28,18 +30,20 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport"
 )
 
-// brokers is the controller of Brokers: those that this cluster deals with besides its main one, each a feed like that, with an identity
+// brokers is the controller of Brokers: those that this cluster deals with besides its main one, each with a session like that, with an identity
 // of its own and over the one Ledger. People add, change, disable and remove them; that one is away removes nothing.
 type brokers struct {
 	client.Client
 	cluster, namespace string
 	market             *exchange.Exchange
 	member             *enrollment.Membership // to the main one
-	main               *feed
-	follow             *follower
+	main               *brokersession.Session
+	sessions           *brokersession.Sessions
+	watcher            *brokersession.Watcher
+	catalogs           *catalogcache.Cache
 	log                *slog.Logger
 	// poke names brokers to look at again.
-	poke chan event.GenericEvent
+	poke pokes
 	// came is told when another is dealt with, so that it hears at once what this cluster has and sells.
 	came func()
 	// introduce shows one this cluster's card: without it nobody agrees to anything there.
@@ -53,8 +57,8 @@ type brokers struct {
 
 // joined is a broker that is dealt with, or is being joined.
 type joined struct {
-	*enrollment.Membership       // nil until it is joined
-	feed                   *feed // likewise
+	*enrollment.Membership                        // nil until it is joined
+	session                *brokersession.Session // likewise
 	spec                   api.BrokerSpec
 	err                    error // why it is not joined
 	close                  context.CancelFunc
@@ -72,7 +76,7 @@ func (b *brokers) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result, 
 	case err != nil && !gone:
 		return ctrl.Result{}, err
 	case at.Name == api.MainBroker:
-		b.main.enable(gone || !object.Spec.Disabled)
+		b.main.SetEnabled(gone || !object.Spec.Disabled)
 	case gone:
 		return ctrl.Result{}, b.remove(ctx, at.Name)
 	default:
@@ -102,8 +106,8 @@ func (b *brokers) follows(name string, spec api.BrokerSpec) {
 		b.open[name] = one
 		b.all.Go(func() { b.deal(ctx, name, one, spec) })
 	}
-	if one.spec = spec; one.feed != nil {
-		one.feed.enable(!spec.Disabled)
+	if one.spec = spec; one.session != nil {
+		one.session.SetEnabled(!spec.Disabled)
 	}
 }
 
@@ -114,9 +118,9 @@ func (b *brokers) end(name string) {
 		return
 	}
 	one.close()
-	if one.feed != nil {
-		one.feed.off.Set(false)
-		b.follow.feeds.remove(one.feed)
+	if one.session != nil {
+		one.session.Switch.Set(false)
+		b.sessions.Remove(one.session)
 	}
 	delete(b.open, name)
 }
@@ -126,7 +130,7 @@ func (b *brokers) remove(ctx context.Context, name string) error {
 	b.mu.Lock()
 	b.end(name)
 	b.mu.Unlock()
-	b.follow.catalogs.Forget(route.ToBroker(name))
+	b.catalogs.Forget(route.ToBroker(name))
 	return b.member.StoreFor(name).Drop(ctx)
 }
 
@@ -141,29 +145,28 @@ func (b *brokers) deal(ctx context.Context, name string, one *joined, spec api.B
 		b.mu.Lock()
 		one.err = err
 		b.mu.Unlock()
-		b.look(name)
+		b.poke.look(b.namespace, name)
 		return
 	}
 	broker := transport.NewHTTP(b.cluster, m.Client())
-	gate, borrower := *b.main.gate, *b.main.borrower
-	via := route.ToBroker(name)
-	gate.Broker, gate.Via, borrower.Broker, borrower.Via = broker, via, broker, via
-	f := &feed{via: via, off: m.Switch(), broker: broker, gate: &gate, borrower: &borrower, link: &link{}, says: map[string]*transport.Reservation{}, woken: make(chan struct{}, 1),
-		greet: func(ctx context.Context) error { return b.introduce(ctx, broker) }}
+	s := brokersession.New(brokersession.Options{
+		Via: route.ToBroker(name), Cluster: b.cluster, Key: b.member.Key(), Broker: broker, Lends: true, Switch: m.Switch(),
+		Greet: func(ctx context.Context) error { return b.introduce(ctx, broker) },
+	})
 	b.mu.Lock()
 	if ctx.Err() != nil {
 		b.mu.Unlock()
 		return
 	}
-	one.Membership, one.feed = m, f
-	f.enable(!one.spec.Disabled)
-	b.follow.feeds.add(f)
+	one.Membership, one.session = m, s
+	s.SetEnabled(!one.spec.Disabled)
+	b.sessions.Add(s)
 	b.mu.Unlock()
 	b.came()
-	b.look(name)
+	b.poke.look(b.namespace, name)
 	var both sync.WaitGroup
 	both.Go(func() { _ = m.Run(ctx) })
-	b.follow.followBroker(ctx, f)
+	b.watcher.Watch(ctx, s)
 	both.Wait()
 	m.CloseIdleConnections()
 }
@@ -201,19 +204,14 @@ func checkBroker(name string, spec api.BrokerSpec) error {
 	return nil
 }
 
-// look looks at a broker again.
-func (b *brokers) look(name string) {
-	object := &api.Broker{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: name}}
-	select {
-	case b.poke <- event.GenericEvent{Object: object}:
-	default: // so many wait that it is looked at soon
-	}
-}
+// pokes name objects to be looked at again.
+type pokes chan event.GenericEvent
 
-// heard is told that there is news of the connection to a broker.
-func (b *brokers) heard(f *feed) {
-	if route.IsBroker(f.via) {
-		b.look(f.name())
+// look names one. It does not wait: where so many wait already, it is looked at soon.
+func (p pokes) look(namespace, name string) {
+	select {
+	case p <- event.GenericEvent{Object: &api.Broker{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}}:
+	default:
 	}
 }
 
@@ -228,8 +226,8 @@ func (b *brokers) show(ctx context.Context, object *api.Broker) error {
 	return kubeobject.SoleStatus(b.Client).Apply(ctx, object)
 }
 
-// describe says how a broker stands, and returns its feed if it is dealt with.
-func (b *brokers) describe(name string, spec api.BrokerSpec, generation int64, s *api.BrokerStatus) *feed {
+// describe says how a broker stands, and returns its session if it is dealt with.
+func (b *brokers) describe(name string, spec api.BrokerSpec, generation int64, s *api.BrokerStatus) *brokersession.Session {
 	c := metav1.Condition{Type: api.ConditionConnected, Status: metav1.ConditionFalse, ObservedGeneration: generation}
 	b.mu.Lock()
 	f, one := b.main, b.open[name]
@@ -238,7 +236,7 @@ func (b *brokers) describe(name string, spec api.BrokerSpec, generation int64, s
 	if name != api.MainBroker {
 		f, s.URL = nil, spec.URL
 		if one != nil && one.Membership != nil {
-			f, s.URL = one.feed, one.URL()
+			f, s.URL = one.session, one.URL()
 		}
 		if one != nil {
 			refused = one.err
@@ -247,11 +245,9 @@ func (b *brokers) describe(name string, spec api.BrokerSpec, generation int64, s
 	b.mu.Unlock()
 	err := error(nil)
 	if f != nil {
-		f.link.mu.Lock()
-		err = f.link.err
-		f.link.mu.Unlock()
+		err = f.Connection().State().Err
 	}
-	switch connected := f != nil && f.connected(); {
+	switch connected := f != nil && f.IsConnected(); {
 	case spec.Disabled:
 		c.Reason, c.Message = "Disabled", "people disabled it; what is reserved through it goes on"
 	case f == nil && refused == nil:
@@ -295,13 +291,14 @@ func (b *brokers) known(ctx context.Context) ([]api.Envelope[api.KnownBroker], e
 		k := api.KnownBroker{Spec: o.Spec, Status: *o.Status.DeepCopy(), Reservations: made[o.Name]}
 		k.Spec.Join = ""
 		if f := b.describe(o.Name, o.Spec, o.Generation, &k.Status); f != nil {
-			_, last := f.link.state()
+			state := f.Connection().State()
+			last := state.Last
 			k.LastHeard = metav1.NewTime(last)
 			if last.IsZero() {
 				k.LastHeard = metav1.Time{}
 			}
 			if o.Name == api.MainBroker && o.UID == "" { // nobody keeps since when
-				meta.FindStatusCondition(k.Status.Conditions, api.ConditionConnected).LastTransitionTime = metav1.NewTime(f.link.since())
+				meta.FindStatusCondition(k.Status.Conditions, api.ConditionConnected).LastTransitionTime = metav1.NewTime(state.Turned)
 			}
 		}
 		out[i] = api.Envelope[api.KnownBroker]{ID: o.Name, Revision: uint64(o.Generation), Payload: k}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/brokersession"
 	"github.com/bourse-dev/bourse/internal/agent/catalogcache"
 	"github.com/bourse-dev/bourse/internal/agent/enrollment"
 	"github.com/bourse-dev/bourse/internal/agent/peeraddress"
@@ -39,9 +40,9 @@ type doctor struct {
 	market     *exchange.Exchange
 	ledgers    map[string]*exchange.Exchange // market's and the connector's, by name
 	member     *enrollment.Membership
-	link       *link
+	main       *brokersession.Connection // to the main broker
 	broker     transport.Broker
-	feeds      *feeds
+	sessions   *brokersession.Sessions
 	brokers    *brokers
 	catalogs   *catalogcache.Cache
 	connector  string // where others reach this cluster's; empty: it has none
@@ -66,9 +67,9 @@ const (
 )
 
 // newDoctor makes the doctor of this cluster.
-func (a *agent) newDoctor(cluster string, m *enrollment.Membership, ledgers map[string]*exchange.Exchange, b transport.Broker, open *feeds, more *brokers, catalog *catalogcache.Cache, sharing *policy, here *installed) *doctor {
+func (a *agent) newDoctor(cluster string, m *enrollment.Membership, ledgers map[string]*exchange.Exchange, b transport.Broker, main *brokersession.Session, open *brokersession.Sessions, more *brokers, catalog *catalogcache.Cache, sharing *policy, here *installed) *doctor {
 	c := a.mgr.GetClient()
-	d := &doctor{Client: c, cluster: cluster, namespace: a.Namespace, market: ledgers[LedgerName], ledgers: ledgers, member: m, link: a.link, broker: b, feeds: open, brokers: more, catalogs: catalog, connector: a.ConnectorURL, sharing: sharing, here: here}
+	d := &doctor{Client: c, cluster: cluster, namespace: a.Namespace, market: ledgers[LedgerName], ledgers: ledgers, member: m, main: main.Connection(), broker: b, sessions: open, brokers: more, catalogs: catalog, connector: a.ConnectorURL, sharing: sharing, here: here}
 	if !a.WithoutLiqo {
 		d.inspection = &posture.Inspection{
 			Reader: a.mgr.GetAPIReader(), Lists: c, Writer: c, Prove: true, Namespace: a.Namespace, LiqoNamespace: a.LiqoNamespace,
@@ -132,9 +133,8 @@ func (d *doctor) diagnose(ctx context.Context) []api.Problem {
 }
 
 func (d *doctor) ofBroker() (found []api.Problem) {
-	d.link.mu.Lock()
-	cause, last := d.link.err, d.link.last
-	d.link.mu.Unlock()
+	connection := d.main.State()
+	cause, last := connection.Err, connection.Last
 	if cause != nil && !d.member.Switch().IsOff() {
 		remedy := "check that the broker runs at " + d.member.URL()
 		if e, ok := errors.AsType[*api.Error](cause); ok && e.Remedy != "" {

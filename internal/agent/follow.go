@@ -5,14 +5,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"time"
 
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent/catalogcache"
+	"github.com/bourse-dev/bourse/internal/agent/brokersession"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/provider"
@@ -22,23 +21,18 @@ import (
 // follower brings, reservation by reservation, what the broker says and what the Ledger
 // says to those who act on it: for each change of either, and again, later and later, after an error.
 type follower struct {
-	cluster string
-	market  *exchange.Exchange
-	feeds   *feeds
-	log     *slog.Logger
-	// sync acts on one reservation, as one feed shows it.
-	sync func(ctx context.Context, f *feed, theirs *transport.Reservation, ours *market.Reservation) error
-	// letter is given what another cluster says on the way to a peering.
-	letter func(document string)
-	// standing is given what the broker says of another's membership.
-	standing func(api.Standing)
-	// catalogs keep what each shows of what is sold.
-	catalogs *catalogcache.Cache
-	// heard is told of each success and failure of the connection to a broker.
-	heard func(*feed, error)
+	cluster  string
+	market   *exchange.Exchange
+	sessions *brokersession.Sessions
+	log      *slog.Logger
+	// sync acts on one reservation, as one session shows it. pass takes from a session what counts although its word does not.
+	sync, pass actOn
 
 	queue workqueue.TypedRateLimitingInterface[string]
 }
+
+// actOn acts on one reservation: theirs is what a session says of it, ours what the Ledger says.
+type actOn func(ctx context.Context, s *brokersession.Session, theirs *transport.Reservation, ours *market.Reservation) error
 
 const (
 	workers  = 8
@@ -47,9 +41,9 @@ const (
 	notYet   = time.Second // how soon one looks again whether something is gone
 )
 
-// prepare makes it ready to hear. It comes before run.
-func (f *follower) prepare() {
-	f.queue = workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstTry, lastTry))
+func newFollower(cluster string, market *exchange.Exchange, sessions *brokersession.Sessions, sync, pass actOn, log *slog.Logger) *follower {
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstTry, lastTry))
+	return &follower{cluster: cluster, market: market, sessions: sessions, sync: sync, pass: pass, log: log, queue: queue}
 }
 
 func (f *follower) run(ctx context.Context) error {
@@ -59,9 +53,6 @@ func (f *follower) run(ctx context.Context) error {
 			for f.next(ctx) {
 			}
 		})
-	}
-	for _, feed := range f.feeds.open() {
-		all.Go(func() { f.followBroker(ctx, feed) })
 	}
 	all.Go(func() { f.followLedger(ctx) })
 	<-ctx.Done()
@@ -91,28 +82,28 @@ func (f *follower) next(ctx context.Context) bool {
 	return true
 }
 
-// settle lets each feed that says something of a reservation, and whose word counts for it, act on it, and the first where none does.
+// settle lets each session that says something of a reservation, and whose word counts for it, act on it, and the first where none does.
 // That one cannot be reached does not keep the others waiting.
 func (f *follower) settle(ctx context.Context, id string) (failed error) {
-	all, spoken := f.feeds.open(), false
-	for _, feed := range all {
+	all, spoken := f.sessions.Open(), false
+	for _, session := range all {
 		ours, err := f.ours(ctx, id)
 		if err != nil {
 			return err
 		}
-		if feed.misses(ours) {
-			if err := feed.show(ctx, ours); err != nil && !final(err) {
+		if session.IsMissing(ours) {
+			if err := session.ShowAgreement(ctx, ours); err != nil && !final(err) {
 				failed = err
 			}
 		}
-		theirs := feed.said(id)
+		theirs := session.Shown(id)
 		switch {
 		case theirs == nil:
-		case feed.decides(theirs, ours):
+		case session.Decides(theirs, ours):
 			spoken = true
-			failed = cmp.Or(f.sync(ctx, feed, theirs, ours), failed)
+			failed = cmp.Or(f.sync(ctx, session, theirs, ours), failed)
 		default:
-			failed = cmp.Or(feed.passes(ctx, theirs, ours), failed)
+			failed = cmp.Or(f.pass(ctx, session, theirs, ours), failed)
 		}
 	}
 	ours, err := f.ours(ctx, id)
@@ -136,7 +127,7 @@ func (f *follower) ours(ctx context.Context, id string) (ours *market.Reservatio
 	return ours, err
 }
 
-// lookAgain queues what is bound, ends or waits: a feed has said all that it knows, and may miss some of it.
+// lookAgain queues what is bound, ends or waits: a broker has said all that it knows, and may miss some of it.
 func (f *follower) lookAgain(ctx context.Context) {
 	_ = f.market.Read(ctx, func(s *market.State) {
 		for _, r := range s.Of(f.cluster, 0) {
@@ -145,61 +136,6 @@ func (f *follower) lookAgain(ctx context.Context) {
 			}
 		}
 	})
-}
-
-// followBroker watches a broker for as long as it takes, coming back politely.
-func (f *follower) followBroker(ctx context.Context, from *feed) {
-	token, wait := "", firstTry
-	for ctx.Err() == nil {
-		var err error
-		if from.greet != nil {
-			err = from.greet(ctx)
-		}
-		if err == nil {
-			err = from.broker.WatchCatalog(ctx, token, f.catalogs.Token(from.via), func(e api.WatchEvent) error {
-				f.catalogs.Record(from.via, e)
-				switch e.Type {
-				case api.WatchSnapshot:
-					from.began(e.Complete)
-				case api.WatchReservation:
-					if !from.hear(e.Object) && from.tooMuch() == 1 {
-						f.log.Warn("a broker says more of reservations than is kept, or what does not concern this cluster", "broker", from.name(), "reservation", e.Object.ID)
-					}
-					f.queue.Add(e.Object.ID)
-				case api.WatchHandshake:
-					f.letter(e.Document)
-				case api.WatchStanding:
-					if from.via == "" { // brokers may differ, and to a connector each whom it knows is a member: the main one's word is shown
-						f.standing(*e.Standing)
-					}
-				case api.WatchBookmark:
-					token, wait = e.Token, firstTry
-					f.heard(from, nil)
-					if from.ended() {
-						f.lookAgain(ctx)
-					}
-				}
-				return nil
-			})
-		}
-		if ctx.Err() != nil {
-			return
-		}
-		from.lost()
-		f.catalogs.MarkLost(from.via)
-		f.heard(from, err)
-		if code := api.CodeOf(err); code == api.CodeInvalid {
-			token = ""
-			f.catalogs.DropToken(from.via)
-		}
-		select {
-		case <-time.After(wait/2 + rand.N(wait)): // not all at once after the broker was away
-		case <-from.woken:
-			wait = firstTry
-		case <-ctx.Done():
-		}
-		wait = min(2*wait, 30*time.Second)
-	}
 }
 
 // followLedger syncs what changes in the Ledger, beginning with all that is in it.

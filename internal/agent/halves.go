@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/brokersession"
 	"github.com/bourse-dev/bourse/internal/consumer"
 	"github.com/bourse-dev/bourse/internal/contract"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -18,6 +19,8 @@ import (
 // halves hands each reservation to the half of the agent that it concerns.
 type halves struct {
 	cluster      string
+	gate         *provider.Gate
+	borrower     *consumer.Borrower
 	reader       client.Reader
 	instructions *provider.Instructions
 	offers       *provider.Offers
@@ -28,7 +31,7 @@ type halves struct {
 	log          *slog.Logger
 }
 
-func (h *halves) sync(ctx context.Context, f *feed, theirs *transport.Reservation, ours *market.Reservation) error {
+func (h *halves) sync(ctx context.Context, s *brokersession.Session, theirs *transport.Reservation, ours *market.Reservation) error {
 	if h.peerings != nil && ours != nil {
 		if err := h.peerings.follow(ctx, ours); err != nil {
 			return err
@@ -49,7 +52,7 @@ func (h *halves) sync(ctx context.Context, f *feed, theirs *transport.Reservatio
 				h.offers.Look(ctx, ours.Offer.Signed.Name)
 			}
 		}
-		if err := f.gate.Sync(ctx, theirs, ours); err != nil {
+		if err := h.gate.At(s.Via, s.Broker).Sync(ctx, theirs, ours); err != nil {
 			return err
 		}
 	case ours == nil:
@@ -62,12 +65,40 @@ func (h *halves) sync(ctx context.Context, f *feed, theirs *transport.Reservatio
 		if err != nil {
 			return err
 		}
-		if err := f.borrower.Sync(ctx, theirs, ours, wish); err != nil {
+		if err := h.borrowerAt(s).Sync(ctx, theirs, ours, wish); err != nil {
 			return err
 		}
 	}
 	if theirs != nil && theirs.Payload.State.Over() && (ours == nil || ours.State.Over()) {
-		f.forget(theirs.ID)
+		s.Forget(theirs.ID)
+	}
+	return nil
+}
+
+// borrowerAt returns the borrower for a session. There is none of its own for this cluster's connector, at which it does not borrow.
+func (h *halves) borrowerAt(s *brokersession.Session) *consumer.Borrower {
+	if s.Via == h.cluster {
+		return h.borrower
+	}
+	return h.borrower.At(s.Via, s.Broker)
+}
+
+// pass takes from a session what counts although its word does not: an end that a party signed. It refuses what the broker brings under
+// the ID of another reservation.
+func (h *halves) pass(ctx context.Context, s *brokersession.Session, theirs *transport.Reservation, ours *market.Reservation) error {
+	t := theirs.Payload
+	switch {
+	case ours == nil:
+		return nil
+	case t.State.Over() && ours.State.Over():
+		s.Forget(theirs.ID)
+		return nil
+	case t.End != "" && ours.Provider == h.cluster && s.Lends:
+		return h.gate.At(s.Via, s.Broker).HearEnd(ctx, theirs, ours)
+	case t.End != "" && ours.Consumer == h.cluster:
+		return h.borrowerAt(s).HearEnd(ctx, theirs, ours)
+	case t.State == api.Held && t.Assignment != "" && t.Provider == h.cluster && s.Lends:
+		return h.gate.At(s.Via, s.Broker).RefuseID(ctx, theirs)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/brokersession"
 	"github.com/bourse-dev/bourse/internal/agent/enrollment"
 	"github.com/bourse-dev/bourse/internal/consumer"
 	"github.com/bourse-dev/bourse/internal/exchange"
@@ -36,7 +37,7 @@ type home struct {
 	ledger    *exchange.Exchange
 	borrower  *consumer.Borrower
 	requests  *consumer.Requests
-	link      *link
+	main      *brokersession.Connection
 	broker    string
 	doctor    *doctor
 	gate      *provider.Gate
@@ -47,14 +48,13 @@ var _ server.Home = (*home)(nil)
 
 // Status says who the cluster is and how it stands with its broker.
 func (h *home) Status(context.Context) (api.AgentStatus, error) {
-	h.link.mu.Lock()
-	defer h.link.mu.Unlock()
+	connection := h.main.State()
 	s := api.AgentStatus{
 		Cluster: h.cluster, Fingerprint: h.member.Key().Public().Fingerprint().String(), Broker: h.broker,
-		Connected: h.link.err == nil && !h.link.last.IsZero(), LastHeard: metav1.NewTime(h.link.last), Sharing: h.policy.current.Load() != nil,
+		Connected: connection.Connected, LastHeard: metav1.NewTime(connection.Last), Sharing: h.policy.current.Load() != nil,
 	}
-	if h.link.err != nil {
-		s.Problem = h.link.err.Error()
+	if connection.Err != nil {
+		s.Problem = connection.Err.Error()
 	}
 	return s, nil
 }

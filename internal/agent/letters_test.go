@@ -109,71 +109,6 @@ func TestLettersComeByEveryWay(t *testing.T) {
 	}
 }
 
-// mute takes nothing: it answers with its error, or, without one, not at all.
-type mute struct {
-	transport.Broker
-	err error
-}
-
-func (m mute) Say(ctx context.Context, _, _ string) error {
-	if m.err != nil {
-		return m.err
-	}
-	<-ctx.Done()
-	return ctx.Err()
-}
-
-func (m mute) Progress(context.Context, string, api.State) (r transport.Reservation, err error) {
-	return r, m.err
-}
-
-// What is said goes by whatever way takes it: whether the broker is away, does not answer, or does not know of the peering.
-func TestRelayTakesEveryWay(t *testing.T) {
-	away, unknown := api.Errorf(api.CodeUnavailable, "away"), api.Errorf(api.CodeNotFound, "unknown")
-	for name, c := range map[string]struct {
-		ways []transport.Broker
-		code api.Code // empty: it is said
-	}{
-		"the broker alone":           {[]transport.Broker{&counting{}}, ""},
-		"both":                       {[]transport.Broker{&counting{}, &counting{}}, ""},
-		"the broker is away":         {[]transport.Broker{mute{err: away}, &counting{}}, ""},
-		"the broker does not answer": {[]transport.Broker{mute{}, &counting{}}, ""},
-		"no connector knows of it":   {[]transport.Broker{&counting{}, mute{err: unknown}}, ""},
-		"nobody takes it":            {[]transport.Broker{mute{err: away}, mute{err: unknown}}, api.CodeUnavailable},
-		"the broker alone, and away": {[]transport.Broker{mute{err: away}}, api.CodeUnavailable},
-	} {
-		r := relay{feeds: &feeds{}}
-		for _, way := range c.ways {
-			r.feeds.add(&feed{broker: way})
-		}
-		if err := r.Say(t.Context(), "milan", "x"); err == nil && c.code != "" || err != nil && api.CodeOf(err) != c.code {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-// How far a reservation is goes to who takes it, of those who know it; the error is that of the first, where nobody does.
-func TestRelayTellsWhoKnowsIt(t *testing.T) {
-	refused := api.Errorf(api.CodeSuspended, "member rome is Revoked")
-	for name, c := range map[string]struct {
-		know []transport.Broker
-		code api.Code
-	}{
-		"the broker":                             {[]transport.Broker{&counting{}}, ""},
-		"the broker refuses, the connector not":  {[]transport.Broker{mute{err: refused}, &counting{}}, ""},
-		"the broker refuses, the connector, too": {[]transport.Broker{mute{err: refused}, mute{err: api.Errorf(api.CodeUnavailable, "away")}}, api.CodeSuspended},
-		"nobody knows it":                        {nil, api.CodeNotFound},
-	} {
-		r := relay{Broker: mute{err: api.Errorf(api.CodeNotFound, "unknown")}, feeds: &feeds{}}
-		for _, one := range c.know {
-			r.feeds.add(&feed{broker: one, says: map[string]*transport.Reservation{"r-1": {}}})
-		}
-		if _, err := r.Progress(t.Context(), "r-1", api.Active); err == nil && c.code != "" || err != nil && api.CodeOf(err) != c.code {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
 // counting counts what is said.
 type counting struct {
 	transport.Broker
@@ -181,10 +116,6 @@ type counting struct {
 }
 
 func (c *counting) Say(context.Context, string, string) error { c.said++; return nil }
-
-func (c *counting) Progress(context.Context, string, api.State) (r transport.Reservation, err error) {
-	return r, nil
-}
 
 // Of an open peering each side says something new at once. The consumer says it again when it is time to, and the provider
 // when it is asked: the two do not keep each other busy.

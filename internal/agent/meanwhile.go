@@ -17,7 +17,7 @@ import (
 
 // meanwhile is what people can and cannot do while no broker is reached. Nil while one is.
 func (d *doctor) meanwhile(ctx context.Context) ([]api.Problem, error) {
-	if !d.feeds.away(0) {
+	if !d.sessions.AllLost(0) {
 		return nil, nil
 	}
 	reached, cut := map[string]int{}, map[string]int{} // with whom something is bound, and how often: those with a connector that is known, and the others

@@ -10,6 +10,7 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/brokersession"
 	"github.com/bourse-dev/bourse/internal/agent/catalogcache"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/health"
@@ -25,10 +26,7 @@ var (
 	ledgerUse    = prometheus.NewDesc("bourse_agent_ledger_use_ratio", "How much of its space each Ledger takes. From 0.6 on it takes nothing new in.", []string{"ledger"}, nil)
 	problems     = prometheus.NewDesc("bourse_agent_problems", "What the doctor found when it last looked, by code and severity.", []string{"code", "severity"}, nil)
 	overstayed   = prometheus.NewDesc("bourse_agent_overstaying", "Reservations that have ended here and whose pods stay beyond the grace that they have to leave.", nil, nil)
-	unheard      = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "bourse_agent_unheard_reservations_total", Help: "Reservations that a broker or connector spoke of beyond what is kept, or that do not concern this cluster.",
-	}, []string{"broker"})
-	takenBack = prometheus.NewCounterVec(prometheus.CounterOpts{
+	takenBack    = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "bourse_agent_pods_taken_back_total",
 		Help: "Deletions of consumers' pods here, by cause: they used more than was reserved (overuse), or stayed after the graces of what had ended (overstay). A pod that is then killed counts twice.",
 	}, []string{"cause"})
@@ -39,13 +37,13 @@ var (
 type metrics struct {
 	cluster string
 	market  *exchange.Exchange
-	link    *link
+	main    *brokersession.Connection
 	doctor  *atomic.Pointer[doctor]
 	late    *overstaying
 }
 
 // register shows the agent's metrics where the process shows its own, until unregister.
-func (a *agent) register(cluster string, x *exchange.Exchange) (unregister func(), err error) {
+func (a *agent) register(cluster string, main *brokersession.Connection, x *exchange.Exchange) (unregister func(), err error) {
 	if a.MetricsAddress == "" {
 		return func() {}, nil
 	}
@@ -55,7 +53,7 @@ func (a *agent) register(cluster string, x *exchange.Exchange) (unregister func(
 	for _, cause := range []string{"overuse", "overstay"} {
 		takenBack.WithLabelValues(cause) // 0 is shown, too: the first one counts
 	}
-	own := &metrics{cluster, x, a.link, &a.doctor, &a.late}
+	own := &metrics{cluster, x, main, &a.doctor, &a.late}
 	err = ctrlmetrics.Registry.Register(own)
 	if _, again := errors.AsType[prometheus.AlreadyRegisteredError](err); again {
 		return func() {}, nil
@@ -68,7 +66,7 @@ func (*metrics) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{connected, lastHeard, reservations, imbalance, ledgerUse, overcommit, overstayed, problems} {
 		out <- d
 	}
-	unheard.Describe(out)
+	brokersession.Unheard.Describe(out)
 	catalogcache.Unkept.Describe(out)
 	takenBack.Describe(out)
 }
@@ -78,10 +76,10 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	open, last := m.link.state()
-	gauge(connected, number(open))
-	if !last.IsZero() {
-		gauge(lastHeard, float64(last.Unix()))
+	state := m.main.State()
+	gauge(connected, number(state.Connected))
+	if !state.Last.IsZero() {
+		gauge(lastHeard, float64(state.Last.Unix()))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -113,7 +111,7 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 			gauge(problems, float64(n), kind.Code, string(kind.Severity))
 		}
 	}
-	unheard.Collect(out)
+	brokersession.Unheard.Collect(out)
 	catalogcache.Unkept.Collect(out)
 	takenBack.Collect(out)
 	gauge(overstayed, float64(m.late.count()))

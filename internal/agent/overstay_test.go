@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/brokersession"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
@@ -39,7 +40,7 @@ func TestOverstaying(t *testing.T) {
 	late.events = recorder
 	l := &lend{Client: c, namespace: "default", market: x, graces: graces{shrink: 30 * time.Second, excess: time.Minute}, late: late}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(&metrics{"milan", x, &link{}, &atomic.Pointer[doctor]{}, late})
+	registry.MustRegister(&metrics{"milan", x, brokersession.New(brokersession.Options{}).Connection(), &atomic.Pointer[doctor]{}, late})
 	metric := func() float64 {
 		t.Helper()
 		all, err := registry.Gather()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/brokersession"
 	"github.com/bourse-dev/bourse/internal/agent/catalogcache"
 	"github.com/bourse-dev/bourse/internal/agent/peeraddress"
 	"github.com/bourse-dev/bourse/internal/agent/route"
@@ -18,6 +19,9 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport"
 )
 
+// listing is an offer as the catalog shows it.
+type listing = api.Envelope[api.Listing]
+
 // sellers are the connectors of others that this cluster deals with directly: where something was bought there and lives, and,
 // while the broker is away, of all with whom there is something, so that it can change and end meanwhile.
 type sellers struct {
@@ -25,8 +29,9 @@ type sellers struct {
 	cluster   string
 	key       *clusterkey.Key
 	market    *exchange.Exchange
-	follow    *follower
-	main      *feed
+	sessions  *brokersession.Sessions
+	watcher   *brokersession.Watcher
+	main      *consumer.Borrower // that at the main broker
 	log       *slog.Logger
 
 	mu   sync.Mutex
@@ -37,7 +42,7 @@ type sellers struct {
 
 // seller is an open one.
 type seller struct {
-	*feed
+	*brokersession.Session
 	close context.CancelFunc
 	asked time.Time // when somebody last wanted to buy there
 }
@@ -76,7 +81,7 @@ func (s *sellers) look(ctx context.Context) {
 	needed := map[string]bool{}
 	_ = s.market.Read(ctx, func(m *market.State) {
 		for _, r := range m.Of(s.cluster, 0) {
-			if r.Consumer == s.cluster && r.Provider != "" && r.State.Counts() && (!route.IsBroker(r.Via) || r.Acceptance != "" && s.follow.feeds.lost(r.Via, patience)) {
+			if r.Consumer == s.cluster && r.Provider != "" && r.State.Counts() && (!route.IsBroker(r.Via) || r.Acceptance != "" && s.sessions.IsLost(r.Via, patience)) {
 				needed[r.Provider] = true
 			}
 		}
@@ -86,19 +91,19 @@ func (s *sellers) look(ctx context.Context) {
 	for name, one := range s.open {
 		if !needed[name] && time.Since(one.asked) > time.Minute {
 			one.close()
-			s.follow.feeds.remove(one.feed)
+			s.sessions.Remove(one.Session)
 			delete(s.open, name)
 		}
 	}
 	for name := range needed {
-		if _, err := s.feed(name); err != nil {
+		if _, err := s.session(name); err != nil {
 			s.log.Debug("a seller cannot be dealt with directly", "seller", name, "error", err)
 		}
 	}
 }
 
-// feed is the one of a seller, opened if it is not. The lock is held.
-func (s *sellers) feed(name string) (*seller, error) {
+// session returns the session with a seller, which it opens if it is not open. The lock is held.
+func (s *sellers) session(name string) (*seller, error) {
 	if one := s.open[name]; one != nil {
 		return one, nil
 	}
@@ -109,14 +114,13 @@ func (s *sellers) feed(name string) (*seller, error) {
 	if err != nil {
 		return nil, err
 	}
-	borrower := *s.main.borrower
-	borrower.Broker, borrower.Via = broker, name
 	ctx, cancel := context.WithCancel(s.ctx)
-	one := &seller{close: cancel, feed: &feed{via: name, broker: broker, borrower: &borrower, link: &link{}, says: map[string]*transport.Reservation{},
-		greet: func(ctx context.Context) error { return s.introduce(ctx, broker) }}}
+	one := &seller{close: cancel, Session: brokersession.New(brokersession.Options{
+		Via: name, Cluster: s.cluster, Key: s.key, Broker: broker, Greet: func(ctx context.Context) error { return s.introduce(ctx, broker) },
+	})}
 	s.open[name] = one
-	s.follow.feeds.add(one.feed)
-	s.all.Go(func() { s.follow.followBroker(ctx, one.feed) })
+	s.sessions.Add(one.Session)
+	s.all.Go(func() { s.watcher.Watch(ctx, one.Session) })
 	return one, nil
 }
 
@@ -139,29 +143,29 @@ func (s *sellers) introduce(ctx context.Context, to transport.Broker) error {
 // purchase names. What has been asked for somewhere stays there; but what is bound changes at the seller's connector while that broker is
 // not reached. Errors: Unavailable; Invalid for a name that no broker has.
 func (s *sellers) borrower(ctx context.Context, broker string, r api.Request, ours *market.Reservation) (*consumer.Borrower, error) {
-	at, name := s.follow.feeds.broker(), ""
+	at, name := s.sessions.FirstBroker(), ""
 	switch {
 	case ours != nil && route.IsBroker(ours.Via):
-		at = s.follow.feeds.named(route.BrokerName(ours.Via))
-		if removed := at == nil; removed || ours.Bound() && s.follow.feeds.lost(ours.Via, 0) && s.reaches(ctx, ours.Provider) {
+		at = s.sessions.BrokerNamed(route.BrokerName(ours.Via))
+		if removed := at == nil; removed || ours.Bound() && s.sessions.IsLost(ours.Via, 0) && s.reaches(ctx, ours.Provider) {
 			name = ours.Provider
 		}
 	case ours != nil:
 		name = ours.Via
 	case broker != "":
-		if at = s.follow.feeds.named(broker); at == nil {
+		if at = s.sessions.BrokerNamed(broker); at == nil {
 			return nil, api.Invalid("broker", "there is no broker %.63q here", broker).Fix("name one of: bourse brokers")
 		}
-	case r.Purchase != nil && s.follow.feeds.away(0):
+	case r.Purchase != nil && s.sessions.AllLost(0):
 		name = r.Purchase.Seller
 	case at == nil:
-		return s.main.borrower, nil // all are disabled: it says so
+		return s.main, nil // all are disabled: it says so
 	}
 	if name == "" {
-		return at.borrower, nil
+		return s.main.At(at.Via, at.Broker), nil
 	}
 	s.mu.Lock()
-	one, err := s.feed(name)
+	one, err := s.session(name)
 	if err == nil {
 		one.asked = time.Now()
 	}
@@ -169,7 +173,7 @@ func (s *sellers) borrower(ctx context.Context, broker string, r api.Request, ou
 	if err != nil {
 		return nil, err
 	}
-	return one.feed.borrower, s.introduce(ctx, one.broker)
+	return s.main.At(one.Via, one.Broker), s.introduce(ctx, one.Broker)
 }
 
 // reaches says whether a cluster has a connector that is known here.
@@ -214,7 +218,7 @@ func (s *sellers) shown(ctx context.Context, q api.CatalogQuery) (all []api.Enve
 // away is the broker as the people of this cluster see it. While it is not there, those who sell and are known here show their offers
 // themselves, and of the others the agent's copy says what there was.
 type away struct {
-	relay
+	brokersession.Relay
 	sellers  *sellers
 	catalogs *catalogcache.Cache
 }
@@ -222,17 +226,17 @@ type away struct {
 // Catalog is what all brokers show, each offer once. Of those that are not reached, the copy is shown; where none is, the sellers are
 // asked, too.
 func (a away) Catalog(ctx context.Context, q api.CatalogQuery) ([]listing, error) {
-	asked := a.feeds.brokers()
+	asked := a.Sessions.Brokers()
 	found, failed := make([][]listing, len(asked)), make([]error, len(asked))
 	var all sync.WaitGroup
 	for i, f := range asked {
 		all.Go(func() {
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
-			if f.link.away(0) { // it may be back, and it is not waited for
+			if f.Connection().IsLost(0) { // it may be back, and it is not waited for
 				defer time.AfterFunc(patience, cancel).Stop()
 			}
-			found[i], failed[i] = f.broker.Catalog(ctx, q)
+			found[i], failed[i] = f.Broker.Catalog(ctx, q)
 		})
 	}
 	all.Wait()
@@ -244,7 +248,7 @@ func (a away) Catalog(ctx context.Context, q api.CatalogQuery) ([]listing, error
 			answered++
 			continue
 		}
-		lost = append(lost, f.via)
+		lost = append(lost, f.Via)
 		err = cmp.Or(err, failed[i])
 	}
 	switch {
@@ -267,8 +271,8 @@ func (a away) Catalog(ctx context.Context, q api.CatalogQuery) ([]listing, error
 
 // Offer implements server.Away.
 func (a away) Offer(ctx context.Context, seller, name string) (offer listing, err error) {
-	if asked := a.feeds.brokers(); len(asked) == 1 {
-		if offer, err = asked[0].broker.Offer(ctx, seller, name); err == nil || api.CodeOf(err) != api.CodeUnavailable {
+	if asked := a.Sessions.Brokers(); len(asked) == 1 {
+		if offer, err = asked[0].Broker.Offer(ctx, seller, name); err == nil || api.CodeOf(err) != api.CodeUnavailable {
 			return offer, err
 		}
 	}

@@ -2,15 +2,12 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
-	"runtime"
 	"slices"
-	"strconv"
 	"testing"
-	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/brokersession"
 	"github.com/bourse-dev/bourse/internal/consumer"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
@@ -26,7 +23,7 @@ import (
 type brokersOf struct {
 	*follower
 	t                               *testing.T
-	main, other, own, seller        *feed
+	main, other, own, seller        *brokersession.Session
 	mainAsked, otherAsked, ownAsked *transporttest.Broker
 }
 
@@ -41,31 +38,31 @@ func newBrokersOf(t *testing.T, self *transporttest.Party) *brokersOf {
 		t.Fatal(err)
 	}
 	b := &brokersOf{t: t, mainAsked: &transporttest.Broker{}, otherAsked: &transporttest.Broker{}, ownAsked: &transporttest.Broker{}}
-	make := func(via string, broker transport.Broker) *feed {
-		f := &feed{via: via, broker: broker, link: &link{}, says: map[string]*transport.Reservation{}}
-		f.gate = &provider.Gate{Cluster: self.ID, Key: self.Key, Market: ledger, Engine: match.New(), Broker: broker, Log: slog.New(slog.DiscardHandler), Via: via}
-		f.borrower = &consumer.Borrower{Cluster: self.ID, Key: self.Key, Market: ledger, Broker: broker, Via: via, Answered: &consumer.Answered{}, Log: slog.New(slog.DiscardHandler)}
-		return f
+	log := slog.New(slog.DiscardHandler)
+	open := func(via string, broker transport.Broker, lends bool) *brokersession.Session {
+		return brokersession.New(brokersession.Options{Via: via, Cluster: self.ID, Key: self.Key, Broker: broker, Lends: lends})
 	}
-	b.main, b.other, b.own, b.seller = make("", b.mainAsked), make("broker/north", b.otherAsked), make(self.ID, b.ownAsked), make("oslo", &transporttest.Broker{})
-	b.seller.gate = nil
-	b.follower = &follower{cluster: self.ID, market: ledger, feeds: &feeds{}, log: slog.New(slog.DiscardHandler),
-		sync: func(ctx context.Context, f *feed, theirs *transport.Reservation, ours *market.Reservation) error {
-			if ours != nil && ours.Provider == self.ID || ours == nil && theirs.Payload.Provider == self.ID {
-				return f.gate.Sync(ctx, theirs, ours)
-			}
-			return f.borrower.Sync(ctx, theirs, ours, nil)
-		}}
-	for _, f := range []*feed{b.main, b.own, b.other, b.seller} {
-		b.feeds.add(f)
+	b.main, b.other, b.own, b.seller = open("", b.mainAsked, true), open("broker/north", b.otherAsked, true), open(self.ID, b.ownAsked, true), open("oslo", &transporttest.Broker{}, false)
+	halves := &halves{cluster: self.ID,
+		gate:     &provider.Gate{Cluster: self.ID, Key: self.Key, Market: ledger, Engine: match.New(), Broker: b.mainAsked, Log: log},
+		borrower: &consumer.Borrower{Cluster: self.ID, Key: self.Key, Market: ledger, Broker: b.mainAsked, Answered: &consumer.Answered{}, Log: log}}
+	sync := func(ctx context.Context, s *brokersession.Session, theirs *transport.Reservation, ours *market.Reservation) error {
+		if ours != nil && ours.Provider == self.ID || ours == nil && theirs.Payload.Provider == self.ID {
+			return halves.gate.At(s.Via, s.Broker).Sync(ctx, theirs, ours)
+		}
+		return halves.borrowerAt(s).Sync(ctx, theirs, ours, nil)
+	}
+	b.follower = newFollower(self.ID, ledger, &brokersession.Sessions{}, sync, halves.pass, log)
+	for _, s := range []*brokersession.Session{b.main, b.own, b.other, b.seller} {
+		b.sessions.Add(s)
 	}
 	return b
 }
 
 // hears has one of them say something of a reservation, and returns what the Ledger then says.
-func (b *brokersOf) hears(f *feed, theirs *transport.Reservation) *market.Reservation {
+func (b *brokersOf) hears(s *brokersession.Session, theirs *transport.Reservation) *market.Reservation {
 	b.t.Helper()
-	f.hear(theirs)
+	s.Record(theirs)
 	_ = b.settle(b.t.Context(), theirs.ID)
 	ours, err := b.ours(b.t.Context(), theirs.ID)
 	if err != nil {
@@ -92,7 +89,7 @@ func TestAnotherBrokerDecidesNothing(t *testing.T) {
 		"that it ends, signed by none": func(r *api.Reservation) { r.State, r.End = api.Releasing, "x" },
 		"another generation":           func(r *api.Reservation) { r.Generation = 7 },
 	} {
-		for who, liar := range map[string]func(*brokersOf) *feed{"broker": func(b *brokersOf) *feed { return b.other }, "seller": func(b *brokersOf) *feed { return b.seller }} {
+		for who, liar := range map[string]func(*brokersOf) *brokersession.Session{"broker": func(b *brokersOf) *brokersession.Session { return b.other }, "seller": func(b *brokersOf) *brokersession.Session { return b.seller }} {
 			b := newBrokersOf(t, milan)
 			d := transporttest.NewDeal(rome, milan, "r-1", "2", b.market.Now().Go())
 			before := b.hears(b.main, d.Signed()) // the main broker does not take the acceptance yet
@@ -186,96 +183,12 @@ func TestAnotherBrokerEndsNoRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	failed := func(r *api.Reservation) { r.State = api.Failed }
-	for name, f := range map[string]*feed{"another broker": b.other, "the seller's connector": b.seller} {
+	for name, f := range map[string]*brokersession.Session{"another broker": b.other, "the seller's connector": b.seller} {
 		if ours := b.hears(f, lying(shown, failed)); ours.State != api.Held {
 			t.Errorf("%s made it %s", name, ours.State)
 		}
 	}
 	if ours := b.hears(b.main, lying(shown, failed)); ours.State != api.Failed {
 		t.Errorf("the broker where it was made did not end it: %s", ours.State)
-	}
-}
-
-// What a feed says is bounded: in number, in bytes, and to what concerns this cluster.
-func TestAFeedIsBounded(t *testing.T) {
-	rome, milan := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan")
-	b := newBrokersOf(t, milan)
-	b.seller.hear(transporttest.NewDeal(rome, transporttest.NewParty(t, "bonn"), "not-ours", "1", time.Now()).Shown())
-	if b.seller.said("not-ours") != nil {
-		t.Error("it keeps what is of others")
-	}
-	one := transporttest.NewDeal(rome, milan, "r", "1", time.Now()).Shown()
-	for i := range 3 * maxSaid(b.seller.via) {
-		next := *one
-		next.ID = "r-" + time.Duration(i).String()
-		b.seller.hear(&next)
-	}
-	if n := len(b.seller.says); n > maxSaid(b.seller.via) {
-		t.Errorf("it keeps %d", n)
-	}
-	b.seller.began(true)
-	if b.seller.ended(); b.seller.lacks("r-x") != true {
-		t.Error("after a whole new beginning it is not known what it lacks")
-	}
-	for i := range 1000 {
-		next := *one
-		next.ID, next.Payload.Assignment = "r-"+time.Duration(i).String(), string(make([]byte, 100<<10))
-		b.seller.hear(&next)
-	}
-	if b.seller.bytes > maxSaidBytes(b.seller.via) {
-		t.Errorf("it keeps %d bytes", b.seller.bytes)
-	}
-	if b.seller.lacks("r-x") {
-		t.Error("what it said and was not kept counts as not said")
-	}
-	known := len(b.seller.says)
-	for id := range b.seller.says {
-		b.seller.forget(id)
-	}
-	if known == 0 || b.seller.bytes != 0 {
-		t.Errorf("%d bytes of nothing", b.seller.bytes)
-	}
-}
-
-// What a connector says takes the memory that it may take, also where the JSON of it is short.
-func TestAFeedTakesLittleMemory(t *testing.T) {
-	rome, milan := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan")
-	b := newBrokersOf(t, milan)
-	wide := &api.Request{Properties: map[string]string{}}
-	for i := range 900 {
-		wide.Properties[strconv.Itoa(i)] = ""
-	}
-	one := transporttest.NewDeal(rome, milan, "r", "1", time.Now()).Shown()
-	one.Payload.Request = wide
-	short, err := json.Marshal(one)
-	if err != nil {
-		t.Fatal(err)
-	}
-	heap := func() int64 {
-		var now runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&now)
-		return int64(now.HeapAlloc)
-	}
-	before := heap()
-	for i := range maxSaid(b.seller.via) {
-		next := &transport.Reservation{}
-		if err := json.Unmarshal(short, next); err != nil {
-			t.Fatal(err)
-		}
-		next.ID = strconv.Itoa(i)
-		b.seller.hear(next)
-	}
-	if took := (heap() - before) >> 20; took > 16 || len(b.seller.says) == 0 {
-		t.Errorf("%d reservations of %d bytes take %d MiB", len(b.seller.says), len(short), took)
-	}
-	b.seller.began(true)
-	for i := range maxSaid(b.seller.via) { // as many honest ones as there may be
-		d := transporttest.NewDeal(rome, milan, strconv.Itoa(i), "1", time.Now())
-		d.Signed()
-		honest := *d.Reserved("")
-		if b.seller.hear(&honest); b.seller.said(honest.ID) == nil {
-			t.Fatalf("only %d honest reservations are kept", i)
-		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/brokersession"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
@@ -15,8 +16,8 @@ import (
 // senders are the columns of the table "Whose word counts, by who sends it" of THREAT_MODEL.md.
 var senders = []string{"the broker where it was made", "another broker", "its own connector", "another cluster's connector"}
 
-func (b *brokersOf) sender(column int) *feed {
-	return []*feed{b.main, b.other, b.own, b.seller}[column]
+func (b *brokersOf) sender(column int) *brokersession.Session {
+	return []*brokersession.Session{b.main, b.other, b.own, b.seller}[column]
 }
 
 // atProvider has milan's agent hear of a reservation of rome's, which the main broker made, and returns what a sender's word then changes.

@@ -34,6 +34,13 @@ type Borrower struct {
 	Log      *slog.Logger
 }
 
+// At returns this borrower for the reservations that are made at another broker or connector.
+func (b *Borrower) At(via string, broker transport.Broker) *Borrower {
+	at := *b
+	at.Via, at.Broker = via, broker
+	return &at
+}
+
 // refusals are the errors for which a provider is passed over, and the reason that people read.
 var refusals = map[api.Code]api.Reason{
 	api.CodeKeyChanged:     api.ReasonKeyChanged,

@@ -37,6 +37,13 @@ type Gate struct {
 	Fresh func(context.Context) *api.Measurement
 }
 
+// At returns this gate for the reservations that come by another broker or connector.
+func (g *Gate) At(via string, b transport.Broker) *Gate {
+	at := *g
+	at.Via, at.Broker = via, b
+	return &at
+}
+
 // Sync brings what the broker says of a reservation (theirs, nil if it says nothing) and
 // what the Ledger says (ours, nil if it knows nothing) together. It is called for each
 // change of either, and again after an error; it may be called at any time.

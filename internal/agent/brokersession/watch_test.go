@@ -1,4 +1,4 @@
-package agent
+package brokersession
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent/catalogcache"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
@@ -28,17 +27,24 @@ func (b *absentBroker) WatchCatalog(context.Context, string, string, func(api.Wa
 	return transporttest.Away
 }
 
+// noCatalog keeps nothing.
+type noCatalog struct{}
+
+func (noCatalog) Token(string) string           { return "" }
+func (noCatalog) DropToken(string)              {}
+func (noCatalog) Record(string, api.WatchEvent) {}
+func (noCatalog) MarkLost(string)               {}
+
 // Agents that lose their broker at the same time do not return at the same time.
 func TestAgentsReturnApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const agents = 300
 		ctx, stop := context.WithCancel(t.Context())
 		broker := &absentBroker{}
-		log := slog.New(slog.DiscardHandler)
-		f := &follower{log: log, catalogs: catalogcache.New(catalogcache.Options{Log: log}), heard: func(*feed, error) {}}
+		w := NewWatcher(WatcherOptions{Catalog: noCatalog{}, Connection: func(*Session, error) {}, Log: slog.New(slog.DiscardHandler)})
 		var all sync.WaitGroup
 		for range agents {
-			all.Go(func() { f.followBroker(ctx, &feed{broker: broker, woken: make(chan struct{})}) })
+			all.Go(func() { w.Watch(ctx, New(Options{Broker: broker})) })
 		}
 		time.Sleep(10 * time.Minute)
 		stop()

@@ -1,0 +1,64 @@
+package brokersession
+
+import (
+	"context"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/route"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/transport"
+	"github.com/bourse-dev/bourse/internal/trust"
+)
+
+// Decides reports whether the broker's word counts for a reservation. Each has one broker, at which it was
+// made. ours is the Ledger's record; nil: it is new. What the parties signed counts by whatever way it comes.
+func (s *Session) Decides(theirs *transport.Reservation, ours *market.Reservation) bool {
+	switch {
+	case !s.Lends && (ours == nil && theirs.Payload.Provider == s.Cluster || ours != nil && ours.Provider == s.Cluster):
+		return false
+	case ours == nil:
+		return true
+	case ours.Via == s.Via, s.Via == s.Cluster && ours.Provider == s.Cluster: // the own connector shows what consumers signed there
+		return true
+	case route.IsBroker(ours.Via) && s.Via == ours.Provider: // the seller's connector, in place of a broker that is lost
+		return ours.Acceptance != ""
+	case ours.Via == s.Cluster && route.IsBroker(s.Via): // the Ledger lost it, and the connector was the first to show it
+		change := theirs.Payload.Change
+		return ours.AnswerTo(theirs.Payload.Assignment) != "" || change != nil && ours.AnswerTo(change.Assignment) != ""
+	}
+	return false
+}
+
+// IsMissing reports whether the broker should know a reservation that it does not show: both parties signed
+// it, and it was made there, or with the seller whose connector takes the place of a broker.
+func (s *Session) IsMissing(ours *market.Reservation) bool {
+	return ours != nil && s.lacks(ours.ID) && ours.Acceptance != "" && ours.Assignment != "" &&
+		(ours.Bound() || ours.State == api.Releasing) && (ours.Via == s.Via || route.IsBroker(ours.Via) && s.Via == ours.Provider && ours.Provider != s.Cluster)
+}
+
+// isForgotten reports whether the broker does not know a reservation that was made there.
+func (s *Session) isForgotten(ours *market.Reservation) bool {
+	return s.lacks(ours.ID) && ours.Via == s.Via
+}
+
+// ShowAgreement shows the broker a reservation that it misses, with what both parties signed.
+func (s *Session) ShowAgreement(ctx context.Context, ours *market.Reservation) error {
+	agreement := api.Agreement{Assignment: ours.Assignment, Acceptance: ours.Acceptance}
+	if ours.Offer != nil {
+		agreement.Offer = ours.Offer.Document
+	}
+	own := agreement.Assignment
+	if ours.Provider == s.Cluster {
+		own = agreement.Acceptance
+	}
+	vouch, err := trust.Vouch(s.Key, s.Cluster, ours.ID, agreement.Assignment, own)
+	if err != nil {
+		return err
+	}
+	agreement.Vouch = vouch
+	theirs, err := s.Broker.Adopt(ctx, ours.ID, agreement)
+	if err == nil {
+		s.recordAnswer(&theirs)
+	}
+	return err
+}

@@ -1,0 +1,115 @@
+package brokersession
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// firstWait is how long a Watcher waits after the first failure, on average three quarters of it more. Each
+// wait is twice the one before, up to lastWait.
+const (
+	firstWait = 50 * time.Millisecond
+	lastWait  = 30 * time.Second
+)
+
+// Catalog keeps what each broker shows of the catalog.
+type Catalog interface {
+	// Token is from where the watch of a session continues.
+	Token(via string) string
+	// DropToken makes it start from the beginning.
+	DropToken(via string)
+	Record(via string, e api.WatchEvent)
+	MarkLost(via string)
+}
+
+// WatcherOptions say who receives what brokers say. A receiver must not block for long: the watch waits for
+// it.
+type WatcherOptions struct {
+	Catalog Catalog
+	// Reservation receives the ID of each reservation of which a broker speaks.
+	Reservation func(id string)
+	// Complete is called when a watch has shown all that the broker knows, for the first time since it was
+	// lost: the broker may miss some of what the Ledger has.
+	Complete func(context.Context)
+	// Handshake receives each message of another cluster, on the way to a peering.
+	Handshake func(document string)
+	// Standing receives what the main broker says of another cluster's membership.
+	Standing func(api.Standing)
+	// Connection is called after each success and failure.
+	Connection func(*Session, error)
+	Log        *slog.Logger
+}
+
+// Watcher watches brokers.
+type Watcher struct{ WatcherOptions }
+
+// NewWatcher returns a Watcher.
+func NewWatcher(o WatcherOptions) *Watcher { return &Watcher{o} }
+
+// Watch watches the broker of a session until ctx ends. After a failure it waits longer and longer. Agents
+// that lost their broker together do not return together.
+func (w *Watcher) Watch(ctx context.Context, s *Session) {
+	token, wait := "", firstWait
+	handle := func(e api.WatchEvent) error {
+		w.Catalog.Record(s.Via, e)
+		if e.Type == api.WatchBookmark {
+			token, wait = e.Token, firstWait
+		}
+		w.handle(ctx, s, e)
+		return nil
+	}
+	for ctx.Err() == nil {
+		err := error(nil)
+		if s.Greet != nil {
+			err = s.Greet(ctx)
+		}
+		if err == nil {
+			err = s.Broker.WatchCatalog(ctx, token, w.Catalog.Token(s.Via), handle)
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		s.endWatch()
+		w.Catalog.MarkLost(s.Via)
+		w.Connection(s, err)
+		if api.CodeOf(err) == api.CodeInvalid {
+			token = ""
+			w.Catalog.DropToken(s.Via)
+		}
+		select {
+		case <-s.Clock.After(wait/2 + rand.N(wait)):
+		case <-s.awake:
+			wait = firstWait
+		case <-ctx.Done():
+		}
+		wait = min(2*wait, lastWait)
+	}
+}
+
+// handle hands on one event.
+func (w *Watcher) handle(ctx context.Context, s *Session, e api.WatchEvent) {
+	switch e.Type {
+	case api.WatchSnapshot:
+		s.beginWatch(e.Complete)
+	case api.WatchReservation:
+		if !s.Record(e.Object) && s.countDropped() == 1 {
+			w.Log.Warn("a broker sends more reservations than are kept, or some that do not concern this cluster", "broker", s.Name(), "reservation", e.Object.ID)
+		}
+		w.Reservation(e.Object.ID)
+	case api.WatchHandshake:
+		w.Handshake(e.Document)
+	case api.WatchStanding:
+		if s.Via == "" { // brokers may differ, and at a connector each known cluster is a member: the main broker's word is shown
+			w.Standing(*e.Standing)
+		}
+	case api.WatchBookmark:
+		w.Connection(s, nil)
+		if s.completeWatch() {
+			w.Complete(ctx)
+		}
+	}
+}
