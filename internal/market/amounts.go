@@ -131,13 +131,15 @@ func (a Amounts) Resources() api.Resources {
 	return out
 }
 
-// Quantity is the amount as Kubernetes writes it.
+// Quantity is the amount as Kubernetes writes it, and writes it again after it has read it: what is signed has one spelling.
 func (x Amount) Quantity() resource.Quantity {
 	switch x.Resource {
 	case "cpu":
 		return *resource.NewMilliQuantity(x.Value, resource.DecimalSI)
 	case "memory", "ephemeral-storage", "storage":
-		return *resource.NewQuantity(x.Value, resource.BinarySI)
+		if x.Value%1024 == 0 { // else it has no suffix, and is read as a decimal one
+			return *resource.NewQuantity(x.Value, resource.BinarySI)
+		}
 	}
 	return *resource.NewQuantity(x.Value, resource.DecimalSI)
 }

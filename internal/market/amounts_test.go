@@ -1,11 +1,14 @@
 package market_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -104,6 +107,23 @@ func TestResourcesAreWhatTheyWere(t *testing.T) {
 	for name, q := range amounts.Resources() {
 		if want := given[name]; q.Cmp(want) != 0 || q.String() != want.String() {
 			t.Errorf("%s: %s, want %s", name, q.String(), want.String())
+		}
+	}
+}
+
+// An amount that was sent is spelled as before it was sent.
+func TestAnAmountHasOneSpelling(t *testing.T) {
+	for _, name := range []string{"cpu", "memory", "nvidia.com/gpu"} {
+		for _, value := range []int64{1, 7, 1000, 1024, 2000, 2048, 2_000_000, 1 << 20, 3 << 19, 1000 << 10, 1_500_000_000, 1 << 50, 1_000_000_007} {
+			sent := market.Amount{Resource: name, Value: value}.Quantity()
+			text, err := json.Marshal(sent)
+			var got resource.Quantity
+			if err == nil {
+				err = json.Unmarshal(text, &got)
+			}
+			if again, _ := json.Marshal(got); err != nil || string(again) != string(text) || got.Cmp(sent) != 0 {
+				t.Errorf("%d of %s is sent as %s, and then as %s, %v", value, name, text, again, err)
+			}
 		}
 	}
 }
