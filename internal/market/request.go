@@ -39,15 +39,15 @@ func (r *RequestReader) read(data []byte, into *api.ReservationCreate) bool {
 // MaxRequest is how many bytes of a request a market keeps: several times what an honest one takes that says all it can.
 const MaxRequest = 32 << 10
 
-// CheckRequest bounds what is kept of a request. Errors: TooLarge.
-func CheckRequest(r *api.Request) error {
-	w := &encoder{b: make([]byte, 0, 640)}
+// CheckRequest bounds what is kept of a request, which it appends to b. Errors: TooLarge.
+func CheckRequest(b []byte, r *api.Request) ([]byte, error) {
+	w := &encoder{b: b}
 	w.request(r)
-	if w.err != nil || len(w.b) > MaxRequest {
-		return api.Errorf(api.CodeTooLarge, "the request takes %d bytes in the journal, of at most %d", len(w.b), MaxRequest).At("request").
+	if size := len(w.b) - len(b); w.err != nil || size > MaxRequest {
+		return b, api.Errorf(api.CodeTooLarge, "the request takes %d bytes in the journal, of at most %d", size, MaxRequest).At("request").
 			Fix("name fewer resources, properties and clusters")
 	}
-	return nil
+	return w.b, nil
 }
 
 // maxKnown is how many bytes of requests are read before all that is known of them is forgotten.

@@ -92,7 +92,7 @@ func (s *Server) ask(consumer string, r api.Request) (ask match.Ask, sale *api.S
 	if err != nil {
 		return ask, nil, under("request", err)
 	}
-	if err := market.CheckRequest(&ask.Request); err != nil {
+	if err := buffered(func(b []byte) ([]byte, error) { return market.CheckRequest(b, &ask.Request) }); err != nil {
 		return ask, nil, err
 	}
 	if r.Wait != nil && s.Queue == nil {
@@ -104,10 +104,10 @@ func (s *Server) ask(consumer string, r api.Request) (ask match.Ask, sale *api.S
 }
 
 // repeated is the answer to a request that cannot be made now, but may have been made before: an offer can change meanwhile.
-func (s *Server) repeated(ctx context.Context, consumer, key string, in *api.ReservationCreate, cause error) (market.Outcome, error) {
+func (s *Server) repeated(ctx context.Context, consumer, key string, in api.ReservationCreate, cause error) (market.Outcome, error) {
 	var r *market.Reservation
 	err := s.Exchange.Read(ctx, func(m *market.State) { r = m.ByKey(consumer, key) })
-	if err != nil || key == "" || r == nil || r.Digest != digest(in) {
+	if err != nil || key == "" || r == nil || r.Digest != digest(&in) {
 		return market.Outcome{}, cause
 	}
 	if r.Request == nil { // it was rejected, and what it asked is not kept
@@ -138,7 +138,7 @@ func (s *Server) createReservation(ctx context.Context, in *struct {
 func (s *Server) Reserve(ctx context.Context, consumer, key string, in api.ReservationCreate) (out market.Outcome, err error) {
 	ask, sale, err := s.ask(consumer, in.Request)
 	if err != nil {
-		return s.repeated(ctx, consumer, key, &in, err)
+		return s.repeated(ctx, consumer, key, in, err)
 	}
 	request := ask.Request // it is kept, and the ask is not
 	hold := &market.Hold{
