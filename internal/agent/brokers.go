@@ -249,7 +249,7 @@ func (b *brokers) describe(name string, spec api.BrokerSpec, generation int64, s
 	}
 	switch connected := f != nil && f.IsConnected(); {
 	case spec.Disabled:
-		c.Reason, c.Message = "Disabled", "people disabled it; what is reserved through it goes on"
+		c.Reason, c.Message = "Disabled", "an admin disabled it; existing reservations stay"
 	case f == nil && refused == nil:
 		c.Reason, c.Message = "Joining", "it is being joined"
 	case f == nil:

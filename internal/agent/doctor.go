@@ -118,7 +118,7 @@ func (d *doctor) diagnose(ctx context.Context) []api.Problem {
 	if d.behindNetwork() {
 		all = slices.DeleteFunc(all, func(p api.Problem) bool { return p.Code == health.APIServerLocal.Code }) // nobody dials it
 	}
-	for what, look := range map[string]func(context.Context) ([]api.Problem, error){"the other brokers": d.ofOthers, "what goes on without a broker": d.meanwhile, "peers": d.ofPeers, "peerings": d.ofPeerings, "names that collide": d.ofNames, "the certificates of peerings": d.ofCertificates, "the way to the API server": d.ofAccess} {
+	for what, look := range map[string]func(context.Context) ([]api.Problem, error){"the other brokers": d.ofOthers, "what works without a broker": d.meanwhile, "peers": d.ofPeers, "peerings": d.ofPeerings, "names that collide": d.ofNames, "the certificates of peerings": d.ofCertificates, "the way to the API server": d.ofAccess} {
 		found, err := look(ctx)
 		if err != nil {
 			found = append(found, health.NotChecked.Of(what, "", "%s", err))

@@ -166,12 +166,12 @@ func (h *home) ChangeReservation(ctx context.Context, id string, change api.Rese
 	case ours == nil || ours.Object == nil:
 		return none, api.Errorf(api.CodeNotFound, "no request of this cluster made reservation %.80q", id).Fix("see: bourse reservations")
 	case !ours.Bound():
-		return none, api.Errorf(api.CodeConflict, "reservation %s is %s: only what is bound can change", id, ours.State).Fix("wait until it is Reserved, or reserve anew")
+		return none, api.Errorf(api.CodeConflict, "reservation %s is %s: only a bound reservation can change", id, ours.State).Fix("wait until it is Reserved, or make a new reservation")
 	case change.For != nil && change.For.Duration <= 0:
 		return none, api.Invalid("for", "%s is not a time to come", change.For.Duration).Fix("release it instead: bourse release %s", id)
 	}
 	if len(ours.Group) > 0 {
-		return none, api.Errorf(api.CodeConflict, "reservation %s is a part of a request that was split: it does not change", id).Fix("reserve more besides, or release it and reserve anew")
+		return none, api.Errorf(api.CodeConflict, "reservation %s is a part of a split request, which cannot change", id).Fix("make another reservation for more, or release it and make a new one")
 	}
 	var object *api.ResourceRequest
 	err := h.edit(ctx, func() (err error) {

@@ -160,7 +160,7 @@ func (p *peers) describe(s *api.PeerStatus, cluster string, m *market.Member, in
 	case m == nil || m.Key == "" && !refused:
 		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, "NotMet", "no card of it was seen yet"
 	case m.Key != "" && m.Trusted != "" && m.Trusted != s.Fingerprint && !m.Confirmed:
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, string(api.CodeKeyChanged), "the pinned key is not the one that the admin says it has; what is bound goes on, nothing new is agreed"
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, string(api.CodeKeyChanged), "the pinned key is not the one that the admin named; existing reservations stay, nothing new is agreed"
 	case refused:
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, string(api.CodeOf(last.cause)), fmt.Sprintf("it shows the key %s: %s", last.shown, last.cause)
 	case m.Trusted != "" && m.Trusted != s.Fingerprint:

@@ -90,14 +90,14 @@ func done(cluster string, state api.MemberState) string {
 	case api.MemberRevoked:
 		return "revoked " + cluster + " for good"
 	case api.MemberPending:
-		return "not approved yet that " + cluster + " joins anew"
+		return "not approved yet that " + cluster + " joins again"
 	default:
 		return "removed " + cluster
 	}
 }
 
 // goesOn is what comes of it by default that a cluster is no member any more.
-const goesOn = "what is bound goes on"
+const goesOn = "existing reservations stay"
 
 // onRevoke is what the policy says to do about a consumer of this standing, in this cluster's terms; not known where there is nothing to
 // go by, so that everything stays as it is.
@@ -121,7 +121,7 @@ func onRevoke(policy *api.Sharing, state api.MemberState) (action api.RevokeActi
 func effectOf(action api.RevokeAction) string {
 	switch action {
 	case api.RevokeCordon:
-		return "as the SharingPolicy says (onRevoke) Liqo's Tenant is cordoned: what runs goes on, and no new pods come"
+		return "Liqo's Tenant is cordoned, as the SharingPolicy says (onRevoke): running pods stay, and no new pods come"
 	case api.RevokeDrain:
 		return "as the SharingPolicy says (onRevoke) Liqo's Tenant is drained: what it has here ends"
 	}

@@ -34,7 +34,7 @@ func suspensionBy(spec *api.PeerSpec, consumer string) suspension {
 		return suspension{}
 	}
 	why := cmp.Or(spec.SuspendReason, "no reason was given")
-	return suspension{grant.ReasonSuspended, why, fmt.Sprintf("the provider's admin has suspended %s: %s; what runs goes on, and nothing more is lent", consumer, why)}
+	return suspension{grant.ReasonSuspended, why, fmt.Sprintf("the provider's admin has suspended %s: %s; running pods stay, and nothing more is lent", consumer, why)}
 }
 
 // suspends reads what the admin says of a consumer.

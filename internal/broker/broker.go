@@ -137,7 +137,7 @@ func demandCA(o Options) error {
 	if _, err := os.Stat(key); o.TLSCertDir != "" || !errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	return api.Errorf(api.CodeConflict, "the market has members, but %s, by which they know their broker, is not there", key).At("--dir").
+	return api.Errorf(api.CodeConflict, "the market has members, but %s, which identifies their broker, does not exist", key).At("--dir").
 		Fix("copy the folder ca from the broker's --dir or from where it led before, restore a backup, or give --tls-cert-dir")
 }
 
@@ -149,7 +149,7 @@ func identify(o Options, address net.Addr) (*tlsid.Authority, string, error) {
 	}
 	if len(o.Hosts) == 0 {
 		if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
-			return nil, "", api.Invalid("--listen", "%s does not say by which name members reach this broker", o.Listen).Fix("give --host NAME")
+			return nil, "", api.Invalid("--listen", "%s does not name a host that members can reach", o.Listen).Fix("give --host NAME")
 		}
 		o.Hosts = []string{host}
 	}

@@ -153,7 +153,7 @@ var (
 	waiting      = prometheus.NewDesc("bourse_queue_waiting", "Requests that wait for capacity.", nil, nil)
 	oldest       = prometheus.NewDesc("bourse_queue_oldest_seconds", "How long the one that waits longest has waited.", nil, nil)
 	fresh        = prometheus.NewDesc("bourse_clusters_fresh", "Clusters whose lease is alive.", nil, nil)
-	overcommit   = prometheus.NewDesc("bourse_clusters_overcommitted", "Clusters of which more is reserved than they have.", nil, nil)
+	overcommit   = prometheus.NewDesc("bourse_clusters_overcommitted", "Clusters with more reserved than they have.", nil, nil)
 	imbalance    = prometheus.NewDesc("bourse_market_imbalance", "Pools whose reserved amount differs from the same recomputed from all reservations, at the last audit. Must be 0.", nil, nil)
 	auditsTotal  = prometheus.NewDesc("bourse_market_audits_total", "Audits of the market: one every --audit-every.", nil, nil)
 	busySeconds  = prometheus.NewDesc("bourse_market_busy_seconds", "For how long the market has been at its present step. It answers nobody until that is done.", nil, nil)

@@ -27,7 +27,7 @@ func (r *Requests) StickTo(ctx context.Context, object *api.ResourceRequest) ([]
 		var claims corev1.PersistentVolumeClaimList
 		if err := r.Volumes.List(ctx, &claims, client.InNamespace(namespace)); err != nil {
 			return nil, api.Errorf(api.CodeUnavailable, "cannot see which volumes namespace %s has: %s", namespace, err).
-				Fix("apply config/liqo anew, or say data: Move")
+				Fix("apply config/liqo again, or say data: Move")
 		}
 		for _, claim := range claims.Items {
 			if node := claim.Annotations[selectedNode]; node != "" && claim.Status.Phase == corev1.ClaimBound {

@@ -102,7 +102,7 @@ func unchanged(parts []*market.Reservation, w Wish) error {
 	if want, err := wanted(w, is); len(is.Group) == 0 || err != nil || same(want, is.AsIs()) {
 		return err
 	}
-	return api.Invalid("resources", "a request that was split does not change").Fix("ask for more besides, or delete it and ask anew")
+	return api.Invalid("resources", "a split request cannot change").Fix("make another request for more, or delete this one and make a new one")
 }
 
 // whole is the picture of the parts of a request as one: it is as far as the part that is least far, of those that are not over.

@@ -219,7 +219,7 @@ func (r *Requests) show(ctx context.Context, object *api.ResourceRequest, parts 
 			status.Message += "; " + asAsked.Message
 		}
 		if l := r.Market.View().Listing(ours.Provider); l != nil && l.Member != nil && l.Member.Legacy {
-			status.Message += "; its agent is of the prototypes: people peer the two clusters (docs/migrate.md)"
+			status.Message += "; its agent is a prototype: an admin peers the two clusters (docs/migrate.md)"
 		}
 	}
 	if until := ours.EndsAt().Meta(); !until.IsZero() && (ours.State.Counts() || ours.State == api.Released) {

@@ -108,7 +108,7 @@ func Open(ctx context.Context, j journal.Journal, options Options) (*Exchange, e
 	newest := x.state.Time.Go()
 	x.clock = newSteady(options.Clock, newest)
 	if behind := newest.Sub(x.clock.wall); behind > jumpLimit {
-		x.log.Warn("the wall clock is behind the journal: time goes on from the journal's", "by", behind)
+		x.log.Warn("the wall clock is behind the journal: time continues from the journal's", "by", behind)
 	}
 	x.stats.now.Store(int64(market.At(x.clock.now)))
 	if x.head.Revision > 0 {

@@ -230,7 +230,7 @@ func (c Reassign) decide(s *State, now Time) (Outcome, error) {
 func (s *State) roomToBecome(r *Reservation, size Amounts, units int64, until, now Time) error {
 	grows := len(size.Beyond(r.Size)) > 0
 	if r.Sale != nil && units != r.Sale.Units && len(r.Past) >= MaxStretches {
-		return api.Errorf(api.CodeConflict, "reservation %s has changed its units %d times", r.ID, MaxStretches).Fix("buy anew what it is to be")
+		return api.Errorf(api.CodeConflict, "reservation %s has changed its units %d times", r.ID, MaxStretches).Fix("make a new purchase")
 	}
 	if r.Sale != nil && (grows || until > r.Until) {
 		if err := s.unsold(r.Sale, units, s.provider(r.Provider).sold.of(r.ID), now); err != nil {

@@ -131,7 +131,7 @@ func (c SetMember) decide(s *State, now Time) (Outcome, error) {
 	case m.State == c.State:
 		return Outcome{Member: m}, nil
 	case m.State == api.MemberRemoved, m.State == api.MemberRevoked && c.State != api.MemberRemoved:
-		return Outcome{}, api.Errorf(api.CodeConflict, "member %s is %s: it must join anew", c.Cluster, m.State)
+		return Outcome{}, api.Errorf(api.CodeConflict, "member %s is %s: it must join again", c.Cluster, m.State)
 	case m.State == api.MemberPending && c.State == api.MemberSuspended:
 		return Outcome{}, api.Errorf(api.CodeConflict, "member %s is not approved yet", c.Cluster)
 	case c.State == api.MemberPending:

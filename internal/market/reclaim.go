@@ -65,7 +65,7 @@ func (c Reclaim) decide(s *State, now Time) (Outcome, error) {
 		return Outcome{}, api.Errorf(api.CodeForbidden, "only the seller takes a contract back").Fix("end it: bourse release %s", r.ID)
 	case r.Notice() == 0:
 		return Outcome{}, api.Errorf(api.CodeForbidden, "reservation %s has no notice: it lasts to its end", r.ID).
-			Fix("to break it all the same, with all that the consumer has here: bourse evict %s", r.Consumer)
+			Fix("to end it anyway, with everything that the consumer has here: bourse evict %s", r.Consumer)
 	case r.Reclaim != "":
 		return unchanged(r)
 	case !r.Bound():

@@ -44,7 +44,7 @@ func (g *Gate) admit(ctx context.Context, theirs *transport.Reservation, ours *m
 		return "", err
 	}
 	if len(size) != len(a.Resources) && !adopting { // names that nobody needs only make it longer
-		return "", api.Errorf(api.CodeBadSignature, "the assignment names resources of which it asks for nothing")
+		return "", api.Errorf(api.CodeBadSignature, "the assignment names resources with the amount 0")
 	}
 	offer, err := g.offer(ctx, theirs, a, size)
 	if err != nil && adopting { // the broker may show the right one later

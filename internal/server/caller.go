@@ -147,7 +147,7 @@ func (s *Server) ByState(state *tls.ConnectionState) (Caller, error) {
 		return Caller{}, nil
 	}
 	if err != nil {
-		return Caller{}, api.Errorf(api.CodeUnauthenticated, "%s", err).Fix("join the federation anew: bourse agent --join TOKEN")
+		return Caller{}, api.Errorf(api.CodeUnauthenticated, "%s", err).Fix("join the federation again: bourse agent --join TOKEN")
 	}
 	c := Caller{Role: peer.Role, Name: peer.Name, Until: state.PeerCertificates[0].NotAfter, Certificate: market.Certificate{
 		Key: peer.Key.String(), Issued: market.At(peer.Issued), Ours: peer.Ours && peer.Role == tlsid.RoleCluster,

@@ -19,8 +19,8 @@ type ClusterPath struct {
 }
 
 func (s *Server) clusterRoutes() {
-	huma.Register(s.api, operation("list-clusters", http.MethodGet, "/clusters", "The clusters that show themselves to the caller"), s.listClusters)
-	huma.Register(s.api, operation("get-cluster", http.MethodGet, "/clusters/{cluster}", "One cluster"), s.getCluster)
+	huma.Register(s.api, operation("list-clusters", http.MethodGet, "/clusters", "List the clusters that the caller may see"), s.listClusters)
+	huma.Register(s.api, operation("get-cluster", http.MethodGet, "/clusters/{cluster}", "Read a cluster"), s.getCluster)
 	huma.Register(s.api, operation("put-card", http.MethodPut, "/clusters/{cluster}/card", "Show a new signed card", noContent, withSource), s.putCard)
 	huma.Register(s.api, operation("put-advertisement", http.MethodPut, "/clusters/{cluster}/advertisement",
 		"Advertise, whole", noContent, s.large), s.putAdvertisement)

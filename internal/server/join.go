@@ -36,7 +36,7 @@ func withSource(o *huma.Operation) {
 func (s *Server) join(ctx context.Context, in *struct{ Body join.Submission }) (*body[api.Joined], error) {
 	request, who, err := in.Body.Open(s.Exchange.Now().Go())
 	if err != nil {
-		return nil, api.Errorf(api.CodeInvalid, "%s", err).At("request").Fix("start the agent anew with the whole token: bourse agent --join TOKEN")
+		return nil, api.Errorf(api.CodeInvalid, "%s", err).At("request").Fix("start the agent again with the whole token: bourse agent --join TOKEN")
 	}
 	if request.Protocol != api.Protocol {
 		return nil, api.OtherProtocol(api.CodeInvalid, "the request to join of "+who.Cluster, request.Protocol)

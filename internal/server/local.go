@@ -114,17 +114,17 @@ type RequestPath struct {
 }
 
 func (l *local) routes(a huma.API) {
-	huma.Register(a, operation("status", http.MethodGet, "/status", "The agent and its broker"), func(ctx context.Context, _ *struct{}) (*body[api.AgentStatus], error) {
+	huma.Register(a, operation("status", http.MethodGet, "/status", "Read the state of the agent and its broker"), func(ctx context.Context, _ *struct{}) (*body[api.AgentStatus], error) {
 		return answered(l.home.Status(ctx))
 	})
-	huma.Register(a, operation("list-clusters", http.MethodGet, "/clusters", "The clusters that show themselves to this one"), func(ctx context.Context, in *struct{ Page }) (*body[page[api.Cluster]], error) {
+	huma.Register(a, operation("list-clusters", http.MethodGet, "/clusters", "List the clusters that this one may see"), func(ctx context.Context, in *struct{ Page }) (*body[page[api.Cluster]], error) {
 		items, err := whole(ctx, l.away.Clusters)
 		return answered(cut(items, in.Page), err)
 	})
-	huma.Register(a, operation("get-cluster", http.MethodGet, "/clusters/{cluster}", "One cluster"), func(ctx context.Context, in *ClusterPath) (*body[api.Envelope[api.Cluster]], error) {
+	huma.Register(a, operation("get-cluster", http.MethodGet, "/clusters/{cluster}", "Read a cluster"), func(ctx context.Context, in *ClusterPath) (*body[api.Envelope[api.Cluster]], error) {
 		return answered(l.away.Cluster(ctx, in.Cluster))
 	})
-	huma.Register(a, operation("search-catalog", http.MethodGet, "/catalog", "The offers that are shown to this cluster"), func(ctx context.Context, in *CatalogSearch) (*body[page[api.Listing]], error) {
+	huma.Register(a, operation("search-catalog", http.MethodGet, "/catalog", "Search the offers that this cluster may see"), func(ctx context.Context, in *CatalogSearch) (*body[page[api.Listing]], error) {
 		q, err := in.query()
 		if err != nil {
 			return nil, err
@@ -132,14 +132,14 @@ func (l *local) routes(a huma.API) {
 		items, err := whole(ctx, func(ctx context.Context) ([]api.Envelope[api.Listing], error) { return l.away.Catalog(ctx, q) })
 		return answered(page[api.Listing]{Items: items, whole: true}, err)
 	})
-	huma.Register(a, operation("get-offer", http.MethodGet, "/catalog/{cluster}/{name}", "One offer"), func(ctx context.Context, in *OfferPath) (*body[api.Envelope[api.Listing]], error) {
+	huma.Register(a, operation("get-offer", http.MethodGet, "/catalog/{cluster}/{name}", "Read an offer"), func(ctx context.Context, in *OfferPath) (*body[api.Envelope[api.Listing]], error) {
 		return answered(l.away.Offer(ctx, in.Cluster, in.Name))
 	})
-	huma.Register(a, operation("list-offers", http.MethodGet, "/offers", "What this cluster sells"), func(ctx context.Context, in *struct{ Page }) (*body[page[api.OwnOffer]], error) {
+	huma.Register(a, operation("list-offers", http.MethodGet, "/offers", "List the offers of this cluster"), func(ctx context.Context, in *struct{ Page }) (*body[page[api.OwnOffer]], error) {
 		items, err := l.home.Offers(ctx)
 		return answered(cut(items, in.Page), err)
 	})
-	huma.Register(a, operation("put-offer", http.MethodPut, "/offers/{name}", "Make an Offer, or change it"), func(ctx context.Context, in *struct {
+	huma.Register(a, operation("put-offer", http.MethodPut, "/offers/{name}", "Create or change an Offer"), func(ctx context.Context, in *struct {
 		Name string `path:"name" maxLength:"63"`
 		Body api.OfferSpec
 	}) (*body[api.Envelope[api.OwnOffer]], error) {
@@ -150,14 +150,14 @@ func (l *local) routes(a huma.API) {
 	}) (*struct{}, error) {
 		return nil, wrap(l.home.DeleteOffer(ctx, in.Name))
 	})
-	huma.Register(a, operation("list-contracts", http.MethodGet, "/contracts", "What this cluster bought and sold"), func(ctx context.Context, in *struct{ Page }) (*body[page[api.Deal]], error) {
+	huma.Register(a, operation("list-contracts", http.MethodGet, "/contracts", "List the contracts of this cluster"), func(ctx context.Context, in *struct{ Page }) (*body[page[api.Deal]], error) {
 		items, err := l.home.Deals(ctx)
 		return answered(cut(items, in.Page), err)
 	})
-	huma.Register(a, operation("reclaim", http.MethodPost, "/contracts/{id}/reclaim", "Take back what this cluster sold, with its notice"), func(ctx context.Context, in *ReservationPath) (*body[api.Reclaimed], error) {
+	huma.Register(a, operation("reclaim", http.MethodPost, "/contracts/{id}/reclaim", "Take back a sold contract, with its notice"), func(ctx context.Context, in *ReservationPath) (*body[api.Reclaimed], error) {
 		return answered(l.home.Reclaim(ctx, in.ID))
 	})
-	huma.Register(a, operation("list-approvals", http.MethodGet, "/approvals", "What waits for a person of this cluster"), func(ctx context.Context, in *struct{ Page }) (*body[page[api.Approval]], error) {
+	huma.Register(a, operation("list-approvals", http.MethodGet, "/approvals", "List the requests that wait for an admin's approval"), func(ctx context.Context, in *struct{ Page }) (*body[page[api.Approval]], error) {
 		items, err := l.home.Approvals(ctx)
 		return answered(cut(items, in.Page), err)
 	})
@@ -167,18 +167,18 @@ func (l *local) routes(a huma.API) {
 	}) (*struct{}, error) {
 		return nil, wrap(l.home.Answer(ctx, in.ID, in.Body))
 	})
-	huma.Register(a, operation("evaluate", http.MethodPost, "/evaluations", "Decide without reserving"), func(ctx context.Context, in *struct{ Body api.RequestCreate }) (*body[api.Evaluation], error) {
+	huma.Register(a, operation("evaluate", http.MethodPost, "/evaluations", "Decide without a reservation"), func(ctx context.Context, in *struct{ Body api.RequestCreate }) (*body[api.Evaluation], error) {
 		r, err := l.home.Asks(ctx, in.Body)
 		if err != nil {
 			return nil, wrap(err)
 		}
 		return answered(l.away.Evaluate(ctx, r))
 	})
-	huma.Register(a, operation("list-reservations", http.MethodGet, "/reservations", "The reservations of this cluster"), func(ctx context.Context, in *struct{ Page }) (*body[page[api.Reservation]], error) {
+	huma.Register(a, operation("list-reservations", http.MethodGet, "/reservations", "List the reservations of this cluster"), func(ctx context.Context, in *struct{ Page }) (*body[page[api.Reservation]], error) {
 		items, err := whole(ctx, l.away.Reservations)
 		return answered(cut(items, in.Page), err)
 	})
-	huma.Register(a, operation("get-reservation", http.MethodGet, "/reservations/{id}", "One reservation"), func(ctx context.Context, in *ReservationPath) (*body[api.Envelope[api.Reservation]], error) {
+	huma.Register(a, operation("get-reservation", http.MethodGet, "/reservations/{id}", "Read a reservation"), func(ctx context.Context, in *ReservationPath) (*body[api.Envelope[api.Reservation]], error) {
 		return answered(l.away.Reservation(ctx, in.ID))
 	})
 	huma.Register(a, operation("change", http.MethodPatch, "/reservations/{id}", "Edit the request behind a reservation"), func(ctx context.Context, in *struct {
@@ -190,39 +190,39 @@ func (l *local) routes(a huma.API) {
 	huma.Register(a, operation("release", http.MethodPost, "/reservations/{id}/release", "Delete the request behind a reservation", noContent), func(ctx context.Context, in *ReservationPath) (*struct{}, error) {
 		return nil, wrap(l.home.ReleaseReservation(ctx, in.ID))
 	})
-	huma.Register(a, operation("list-requests", http.MethodGet, "/requests", "The ResourceRequests of this cluster"), func(ctx context.Context, in *struct{ Page }) (*body[page[api.RequestStatus]], error) {
+	huma.Register(a, operation("list-requests", http.MethodGet, "/requests", "List the ResourceRequests of this cluster"), func(ctx context.Context, in *struct{ Page }) (*body[page[api.RequestStatus]], error) {
 		items, err := l.home.Requests(ctx)
 		return answered(cut(items, in.Page), err)
 	})
 	huma.Register(a, operation("create-request", http.MethodPost, "/requests", "Make a ResourceRequest", created), func(ctx context.Context, in *struct{ Body api.RequestCreate }) (*body[api.Envelope[api.RequestStatus]], error) {
 		return answered(l.home.MakeRequest(ctx, in.Body))
 	})
-	huma.Register(a, operation("get-request", http.MethodGet, "/requests/{namespace}/{name}", "One ResourceRequest"), func(ctx context.Context, in *RequestPath) (*body[api.Envelope[api.RequestStatus]], error) {
+	huma.Register(a, operation("get-request", http.MethodGet, "/requests/{namespace}/{name}", "Read a ResourceRequest"), func(ctx context.Context, in *RequestPath) (*body[api.Envelope[api.RequestStatus]], error) {
 		return answered(l.home.Request(ctx, in.Namespace, in.Name))
 	})
-	huma.Register(a, operation("confirm-request", http.MethodPost, "/requests/{namespace}/{name}/confirm", "Confirm a held one"), func(ctx context.Context, in *RequestPath) (*body[api.Envelope[api.RequestStatus]], error) {
+	huma.Register(a, operation("confirm-request", http.MethodPost, "/requests/{namespace}/{name}/confirm", "Confirm a held request"), func(ctx context.Context, in *RequestPath) (*body[api.Envelope[api.RequestStatus]], error) {
 		return answered(l.home.ConfirmRequest(ctx, in.Namespace, in.Name))
 	})
-	huma.Register(a, operation("diagnose", http.MethodGet, "/diagnosis", "Whatever is wrong, worst first"), func(ctx context.Context, _ *struct{}) (*body[api.Diagnosis], error) {
+	huma.Register(a, operation("diagnose", http.MethodGet, "/diagnosis", "List the problems, worst first"), func(ctx context.Context, _ *struct{}) (*body[api.Diagnosis], error) {
 		return answered(l.home.Diagnose(ctx), nil)
 	})
-	huma.Register(a, operation("audit", http.MethodGet, "/peers/{cluster}/audit", "What another cluster can do in this one"), func(ctx context.Context, in *ClusterPath) (*body[*api.Audit], error) {
+	huma.Register(a, operation("audit", http.MethodGet, "/peers/{cluster}/audit", "List what another cluster can do in this one"), func(ctx context.Context, in *ClusterPath) (*body[*api.Audit], error) {
 		return answered(l.home.Audit(ctx, in.Cluster))
 	})
-	huma.Register(a, operation("evict", http.MethodPost, "/peers/{cluster}/evict", "End all that another cluster has reserved here"), func(ctx context.Context, in *ClusterPath) (*body[api.Eviction], error) {
+	huma.Register(a, operation("evict", http.MethodPost, "/peers/{cluster}/evict", "End all reservations of another cluster here"), func(ctx context.Context, in *ClusterPath) (*body[api.Eviction], error) {
 		return answered(l.home.Evict(ctx, in.Cluster))
 	})
-	huma.Register(a, operation("list-peers", http.MethodGet, "/peers", "The clusters whose keys are known here"), func(ctx context.Context, in *struct{ Page }) (*body[page[api.KnownPeer]], error) {
+	huma.Register(a, operation("list-peers", http.MethodGet, "/peers", "List the clusters with known keys"), func(ctx context.Context, in *struct{ Page }) (*body[page[api.KnownPeer]], error) {
 		items, err := l.home.Peers(ctx)
 		return answered(cut(items, in.Page), err)
 	})
-	huma.Register(a, operation("trust", http.MethodPut, "/peers/{cluster}", "The admin's word, which key a cluster has"), func(ctx context.Context, in *struct {
+	huma.Register(a, operation("trust", http.MethodPut, "/peers/{cluster}", "Confirm the key of a cluster"), func(ctx context.Context, in *struct {
 		ClusterPath
 		Body api.PeerSpec
 	}) (*body[api.Envelope[api.KnownPeer]], error) {
 		return answered(l.home.Trust(ctx, in.Cluster, in.Body))
 	})
-	huma.Register(a, operation("suspend", http.MethodPost, "/peers/{cluster}/suspend", "Let another cluster have nothing more here; what it has goes on"), func(ctx context.Context, in *struct {
+	huma.Register(a, operation("suspend", http.MethodPost, "/peers/{cluster}/suspend", "Lend another cluster nothing more; existing reservations stay"), func(ctx context.Context, in *struct {
 		ClusterPath
 		Body api.Suspension
 	}) (*body[api.Envelope[api.KnownPeer]], error) {
@@ -231,11 +231,11 @@ func (l *local) routes(a huma.API) {
 	huma.Register(a, operation("resume", http.MethodPost, "/peers/{cluster}/resume", "End a suspension"), func(ctx context.Context, in *ClusterPath) (*body[api.Envelope[api.KnownPeer]], error) {
 		return answered(l.home.Resume(ctx, in.Cluster))
 	})
-	huma.Register(a, operation("list-brokers", http.MethodGet, "/brokers", "The brokers that this cluster deals with"), func(ctx context.Context, in *struct{ Page }) (*body[page[api.KnownBroker]], error) {
+	huma.Register(a, operation("list-brokers", http.MethodGet, "/brokers", "List the brokers of this cluster"), func(ctx context.Context, in *struct{ Page }) (*body[page[api.KnownBroker]], error) {
 		items, err := l.home.Brokers(ctx)
 		return answered(cut(items, in.Page), err)
 	})
-	huma.Register(a, operation("put-broker", http.MethodPut, "/brokers/{name}", "Add a broker, or change it"), func(ctx context.Context, in *struct {
+	huma.Register(a, operation("put-broker", http.MethodPut, "/brokers/{name}", "Add or change a broker"), func(ctx context.Context, in *struct {
 		Name string `path:"name" maxLength:"63"`
 		Body api.BrokerSpec
 	}) (*body[api.Envelope[api.KnownBroker]], error) {
@@ -246,7 +246,7 @@ func (l *local) routes(a huma.API) {
 	}) (*struct{}, error) {
 		return nil, wrap(l.home.DeleteBroker(ctx, in.Name))
 	})
-	huma.Register(a, operation("rotate-key", http.MethodPost, "/key/rotate", "A new key for this cluster, signed by the one that it has"), func(ctx context.Context, in *struct{ Body api.KeyRotation }) (*body[api.KeyRotated], error) {
+	huma.Register(a, operation("rotate-key", http.MethodPost, "/key/rotate", "Give this cluster a new key, signed by the old one"), func(ctx context.Context, in *struct{ Body api.KeyRotation }) (*body[api.KeyRotated], error) {
 		return answered(l.home.RotateKey(ctx, in.Body))
 	})
 }

@@ -25,8 +25,8 @@ type OfferPath struct {
 }
 
 func (s *Server) offerRoutes() {
-	huma.Register(s.api, operation("search-catalog", http.MethodGet, "/catalog", "The offers that are shown to the caller"), s.catalog)
-	huma.Register(s.api, operation("get-offer", http.MethodGet, "/catalog/{cluster}/{name}", "One offer"), s.getOffer)
+	huma.Register(s.api, operation("search-catalog", http.MethodGet, "/catalog", "Search the offers that the caller may see"), s.catalog)
+	huma.Register(s.api, operation("get-offer", http.MethodGet, "/catalog/{cluster}/{name}", "Read an offer"), s.getOffer)
 	huma.Register(s.api, operation("publish-offer", http.MethodPut, "/clusters/{cluster}/offers/{name}", "Put a signed offer on sale", noContent), s.publishOffer)
 	huma.Register(s.api, operation("withdraw-offer", http.MethodDelete, "/clusters/{cluster}/offers/{name}",
 		"Take an offer off sale; what was sold of it stays sold", noContent), s.withdrawOffer)
@@ -34,20 +34,20 @@ func (s *Server) offerRoutes() {
 
 // CatalogSearch is what a caller looks for.
 type CatalogSearch struct {
-	Text      string `query:"text" maxLength:"128" doc:"in the seller, name, type, description or a label"`
-	Seller    string `query:"seller" maxLength:"63" doc:"only of this cluster"`
-	Type      string `query:"type" maxLength:"63" doc:"only of this type"`
-	Region    string `query:"region" maxLength:"128" doc:"only of sellers in this region"`
-	GPU       string `query:"gpu" maxLength:"128" doc:"only of sellers with a GPU that is named like this"`
-	Currency  string `query:"currency" maxLength:"3" doc:"only plans in this currency, and free ones"`
-	MaxPrice  string `query:"maxPrice" maxLength:"40" doc:"only plans whose fewest units cost no more than this (3EUR/hour), for the time that is asked for"`
-	Available bool   `query:"available" doc:"only plans of which something is left"`
-	For       string `query:"for" maxLength:"32" doc:"only plans that are sold for this long (Go duration), with what they cost then; default 1h, of any length"`
-	Hidden    bool   `query:"hidden" doc:"also of sellers that have been silent for more than a day"`
-	Uptime    int64  `query:"uptime" minimum:"0" maximum:"1000000" doc:"only of sellers that were there for this share of the last 30 days, in parts per million"`
-	Sort      string `query:"sort" enum:"name,price,region,uptime" doc:"the order; by price, currencies follow each other and free offers come first; by uptime, the largest comes first"`
-	Limit     int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"how many offers at most"`
-	Continue  string `query:"continue" maxLength:"20" doc:"the last answer's continue: how many to pass over"`
+	Text      string `query:"text" maxLength:"128" doc:"text in the seller, name, type, description or a label"`
+	Seller    string `query:"seller" maxLength:"63" doc:"only offers of this cluster"`
+	Type      string `query:"type" maxLength:"63" doc:"only offers of this type"`
+	Region    string `query:"region" maxLength:"128" doc:"only offers of sellers in this region"`
+	GPU       string `query:"gpu" maxLength:"128" doc:"only offers of sellers that have a GPU whose name contains this"`
+	Currency  string `query:"currency" maxLength:"3" doc:"only plans in this currency, and free plans"`
+	MaxPrice  string `query:"maxPrice" maxLength:"40" doc:"only plans whose smallest purchase costs at most this (3EUR/hour), for the requested time"`
+	Available bool   `query:"available" doc:"only plans that are not sold out"`
+	For       string `query:"for" maxLength:"32" doc:"only plans that are sold for this long (Go duration), with their cost for it; default: plans of any duration, with the cost of 1h"`
+	Hidden    bool   `query:"hidden" doc:"also offers of sellers that have been silent for more than a day"`
+	Uptime    int64  `query:"uptime" minimum:"0" maximum:"1000000" doc:"only offers of sellers with at least this uptime over the last 30 days, in parts per million"`
+	Sort      string `query:"sort" enum:"name,price,region,uptime" doc:"the order; by price: free offers first, then one currency after the other; by uptime: highest first"`
+	Limit     int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"largest number of offers"`
+	Continue  string `query:"continue" maxLength:"20" doc:"continue of the last answer: how many offers to skip"`
 }
 
 func (in *CatalogSearch) query() (api.CatalogQuery, error) {

@@ -15,8 +15,8 @@ import (
 
 // Page is how lists are read: at most limit items after the ID in continue.
 type Page struct {
-	Limit    int    `query:"limit" minimum:"1" maximum:"1000" default:"500" doc:"how many items at most; fewer come where they are large"`
-	Continue string `query:"continue" maxLength:"253" doc:"the last answer's continue"`
+	Limit    int    `query:"limit" minimum:"1" maximum:"1000" default:"500" doc:"largest number of items; the answer has fewer if they are large"`
+	Continue string `query:"continue" maxLength:"253" doc:"continue of the last answer"`
 }
 
 // maxPage is about how many bytes of items go into one page.

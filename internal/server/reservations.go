@@ -42,15 +42,15 @@ func (c Conditional) guard(command market.Command) (market.Command, error) {
 }
 
 func (s *Server) reservationRoutes() {
-	huma.Register(s.api, operation("evaluate", http.MethodPost, "/evaluations", "Decide without reserving"), s.evaluate)
+	huma.Register(s.api, operation("evaluate", http.MethodPost, "/evaluations", "Decide without a reservation"), s.evaluate)
 	huma.Register(s.api, operation("create-reservation", http.MethodPost, "/reservations", "Reserve: hold capacity for a request", created), s.createReservation)
-	huma.Register(s.api, operation("list-reservations", http.MethodGet, "/reservations", "The reservations of which the caller is consumer or provider"), s.listReservations)
-	huma.Register(s.api, operation("get-reservation", http.MethodGet, "/reservations/{id}", "One reservation"), s.getReservation)
-	huma.Register(s.api, operation("confirm-reservation", http.MethodPost, "/reservations/{id}/confirm", "The consumer's signed assignment"), s.confirm)
-	huma.Register(s.api, operation("accept-reservation", http.MethodPost, "/reservations/{id}/accept", "The provider's signed acceptance"), s.accept)
+	huma.Register(s.api, operation("list-reservations", http.MethodGet, "/reservations", "List the reservations with the caller as consumer or provider"), s.listReservations)
+	huma.Register(s.api, operation("get-reservation", http.MethodGet, "/reservations/{id}", "Read a reservation"), s.getReservation)
+	huma.Register(s.api, operation("confirm-reservation", http.MethodPost, "/reservations/{id}/confirm", "Send the consumer's signed assignment"), s.confirm)
+	huma.Register(s.api, operation("accept-reservation", http.MethodPost, "/reservations/{id}/accept", "Send the provider's signed acceptance"), s.accept)
 	huma.Register(s.api, operation("refuse-reservation", http.MethodPost, "/reservations/{id}/refuse", "The provider's no, or the consumer's before it signs", s.large), s.refuse)
 	huma.Register(s.api, operation("adopt-reservation", http.MethodPost, "/reservations/{id}/adopt", "What both parties signed of a reservation that this broker does not know", s.large), s.adopt)
-	huma.Register(s.api, operation("release-reservation", http.MethodPost, "/reservations/{id}/release", "Either party's signed end, or the seller's word that it takes a contract back"), s.release)
+	huma.Register(s.api, operation("release-reservation", http.MethodPost, "/reservations/{id}/release", "Send a party's signed end, or the seller's signed notice that it takes a contract back"), s.release)
 	huma.Register(s.api, operation("report-progress", http.MethodPost, "/reservations/{id}/progress", "Active (the consumer) or Released (the provider)"), s.progress)
 }
 
@@ -231,8 +231,8 @@ func (s *Server) answer(ctx context.Context, out market.Outcome, err error) (*ta
 
 func (s *Server) listReservations(ctx context.Context, in *struct {
 	Page
-	Role  string    `query:"role" enum:"consumer,provider" doc:"only those where the caller has this role"`
-	State api.State `query:"state" enum:"Pending,Held,Reserved,Active,Releasing,Released,Rejected,Failed,Expired" doc:"only those in this state"`
+	Role  string    `query:"role" enum:"consumer,provider" doc:"only reservations in which the caller has this role"`
+	State api.State `query:"state" enum:"Pending,Held,Reserved,Active,Releasing,Released,Rejected,Failed,Expired" doc:"only reservations in this state"`
 }) (*body[page[api.Reservation]], error) {
 	c := CallerOf(ctx)
 	if c.Role != tlsid.RoleOperator {
@@ -368,7 +368,7 @@ func (s *Server) reassign(in *signedCall, caller string, r *market.Reservation, 
 		return nil, err
 	}
 	if len(size) != len(a.Resources) {
-		return nil, api.Invalid("document.resources", "it names resources of which it asks for nothing").Fix("leave them out")
+		return nil, api.Invalid("document.resources", "it names resources with the amount 0").Fix("leave them out")
 	}
 	units := int64(0)
 	if a.Sale != nil && r.Offer != nil {

@@ -29,7 +29,7 @@ func (s *Server) watchRoutes() {
 
 func (s *Server) watch(ctx context.Context, in *struct {
 	Token   string `query:"token" maxLength:"128" doc:"resume after the bookmark that carried it"`
-	Catalog string `query:"catalog" maxLength:"128" doc:"tell of the catalog, too: all of it (all), or what changed after the bookmark with this token"`
+	Catalog string `query:"catalog" maxLength:"128" doc:"also send the catalog: all of it (all), or what changed after the bookmark with this token"`
 }) (*huma.StreamResponse, error) {
 	l, err := s.member(ctx)
 	if err != nil {

@@ -64,12 +64,12 @@ func TestAConsumerIsRevoked(t *testing.T) {
 	}
 
 	w.operate(t, "suspend")
-	w.shows(t, api.MemberSuspended, "what is bound goes on", corev1.EventTypeWarning)
+	w.shows(t, api.MemberSuspended, "existing reservations stay", corev1.EventTypeWarning)
 	goesOn()
 	w.operate(t, "resume")
 	w.shows(t, api.MemberActive, "", corev1.EventTypeNormal)
 	w.operate(t, "revoke")
-	w.shows(t, api.MemberRevoked, "what is bound goes on", corev1.EventTypeWarning)
+	w.shows(t, api.MemberRevoked, "existing reservations stay", corev1.EventTypeWarning)
 	goesOn()
 	a.running(w.milan, 2)
 

@@ -58,7 +58,7 @@ func TestOperatorActsOnLiveConnections(t *testing.T) {
 	if err := rome.RenewCertificate(t.Context()); api.CodeOf(err) != api.CodeSuspended {
 		t.Errorf("a revoked member renews: %v", err)
 	}
-	b.operate(t, "it must join anew", "resume", "rome")
+	b.operate(t, "it must join again", "resume", "rome")
 	b.operate(t, `no member "pisa"`, "suspend", "pisa")
 	b.balanced()
 }

@@ -100,7 +100,7 @@ func (u *removal) checkPeerings(ctx context.Context) error {
 	var names []string
 	for _, p := range list.Items {
 		if u.KeepPeerings && p.Spec.Role == api.RoleConsumer {
-			return api.Errorf(api.CodeConflict, "cluster %s borrows here: without the policies it could do whatever Liqo lets it", p.Spec.Cluster).
+			return api.Errorf(api.CodeConflict, "cluster %s borrows here: without the policies it could do everything that Liqo allows", p.Spec.Cluster).
 				Fix("end that first: bourse evict %s", p.Spec.Cluster)
 		}
 		names = append(names, p.Name)

@@ -71,7 +71,7 @@ func TLSPeer(s tls.ConnectionState, known Known) (cluster string, err error) {
 		return "", fmt.Errorf("cluster %.63q is not known here", cluster)
 	}
 	if !public.Equal(ed25519.PublicKey(keys[0][:])) {
-		return "", fmt.Errorf("cluster %.63q shows another key than the one by which it is known", cluster)
+		return "", fmt.Errorf("cluster %.63q shows another key than the known one", cluster)
 	}
 	return cluster, nil
 }

@@ -29,7 +29,7 @@ func Complaints(ctx context.Context, r client.Reader, namespace string) ([]strin
 		}
 		why := cmp.Or(refused(&p.Spec), refusedAnnotation(p.Annotations))
 		if p.Spec.NodeName == "" && !slices.ContainsFunc(p.Spec.Tolerations, func(t corev1.Toleration) bool { return t.Key == consts.VirtualNodeTolerationKey }) {
-			why = "was made before its namespace was offloaded, and cannot run on a virtual node: delete it to have it made anew"
+			why = "was created before its namespace was offloaded, and cannot run on a virtual node: delete it, so that its controller creates another"
 		}
 		if why != "" {
 			out = append(out, fmt.Sprintf("pod %s/%s %s", p.Namespace, p.Name, why))
@@ -78,7 +78,7 @@ func refused(s *corev1.PodSpec) string {
 		case len(c.Resources.Claims) > 0:
 			return fmt.Sprintf("has a container %s that uses a ResourceClaim", c.Name)
 		case reachesHost(&c):
-			return fmt.Sprintf("has a container %s of which a probe or hook names a host", c.Name)
+			return fmt.Sprintf("has a container %s with a probe or hook that names a host", c.Name)
 		}
 	}
 	return ""
@@ -144,7 +144,7 @@ func refusedVolume(v *corev1.Volume) string {
 		if slices.ContainsFunc(v.Projected.Sources, func(s corev1.VolumeProjection) bool {
 			return s.ConfigMap == nil && s.DownwardAPI == nil && s.Secret == nil && s.ServiceAccountToken == nil
 		}) {
-			return "of which a source is no ConfigMap, DownwardAPI, Secret or ServiceAccountToken"
+			return "with a source that is no ConfigMap, DownwardAPI, Secret or ServiceAccountToken"
 		}
 	case v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil:
 		t := v.Ephemeral.VolumeClaimTemplate

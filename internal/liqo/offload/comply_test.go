@@ -43,7 +43,7 @@ func TestRefused(t *testing.T) {
 		"kind that providers do not mount": func(s *corev1.PodSpec, _ *corev1.Container) {
 			s.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{Server: "s", Path: "/"}}}}
 		},
-		"a source is no ConfigMap": func(s *corev1.PodSpec, _ *corev1.Container) {
+		"a source that is no ConfigMap": func(s *corev1.PodSpec, _ *corev1.Container) {
 			s.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{}}}}}}}
 		},
 		"names no storage class": func(s *corev1.PodSpec, _ *corev1.Container) {
@@ -52,7 +52,7 @@ func TestRefused(t *testing.T) {
 		"uses a ResourceClaim": func(_ *corev1.PodSpec, c *corev1.Container) {
 			c.Resources.Claims = []corev1.ResourceClaim{{Name: "gpu"}}
 		},
-		"probe or hook names a host": func(_ *corev1.PodSpec, c *corev1.Container) {
+		"probe or hook that names a host": func(_ *corev1.PodSpec, c *corev1.Container) {
 			c.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{HTTPGet: &corev1.HTTPGetAction{Host: "10.0.0.1"}}}
 		},
 	} {

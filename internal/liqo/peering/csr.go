@@ -35,7 +35,7 @@ func parseCSR(text []byte, consumer string) (*x509.CertificateRequest, error) {
 		return nil, api.Errorf(api.CodeBadSignature, "the certificate request of %s: %s", consumer, err)
 	}
 	if _, ok := csr.PublicKey.(ed25519.PublicKey); !ok {
-		return nil, api.Errorf(api.CodeBadSignature, "the key of %s's Liqo is not Ed25519: what it has certified by a longer one cannot be bounded", consumer).
+		return nil, api.Errorf(api.CodeBadSignature, "the key of %s's Liqo is not Ed25519: the size of its certificates has no bound", consumer).
 			Fix("install Liqo there without authentication.tlsCompatibilityMode")
 	}
 	return csr, nil

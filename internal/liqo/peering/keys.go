@@ -15,7 +15,7 @@ import (
 )
 
 // RemedyKeys is how a cluster gets a Liqo key by which it can borrow.
-const RemedyKeys = "install Liqo without authentication.tlsCompatibilityMode, and delete its Secret authentication-keys; peerings made by hand are then made anew"
+const RemedyKeys = "install Liqo without authentication.tlsCompatibilityMode, and delete its Secret authentication-keys; then make the hand-made peerings again"
 
 // Keys are those of a cluster's Liqo: what signs, and its public half in PEM. Only Ed25519 is taken. A provider bounds the length of
 // the requests that a consumer has certified, because Liqo certifies each group that one names and checks the first alone; a
@@ -36,7 +36,7 @@ func Keys(ctx context.Context, r client.Reader, liqoNamespace string) (signer cr
 	}
 	ed, ok := key.(ed25519.PrivateKey)
 	if !ok {
-		return nil, nil, api.Errorf(api.CodeUnavailable, "the key of this cluster's Liqo is a %T, not Ed25519: what it has certified cannot be bounded, and no provider takes it", key).Fix(RemedyKeys)
+		return nil, nil, api.Errorf(api.CodeUnavailable, "the key of this cluster's Liqo is a %T, not Ed25519: no provider accepts it, because the size of its certificates has no bound", key).Fix(RemedyKeys)
 	}
 	return ed, keys.Data[consts.PublicKeyField], nil
 }

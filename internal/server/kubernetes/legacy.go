@@ -115,7 +115,7 @@ func (d *desk) asks(ctx context.Context, object *unstructured.Unstructured) bool
 			err = client.IgnoreNotFound(d.client.Delete(ctx, object))
 		}
 		if err != nil {
-			d.log.Warn("a Reservation that people asked for could not be answered", "name", object.GetName(), "error", err)
+			d.log.Warn("a Reservation that a user created could not be answered", "name", object.GetName(), "error", err)
 		}
 	})
 	return true

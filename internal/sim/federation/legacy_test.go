@@ -213,7 +213,7 @@ func TestLegacy(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	lent := asks(f.rome, "lent")
-	if lent.State != api.Reserved || lent.Provider != "cluster-1" || !strings.Contains(lent.Message, "people peer the two clusters") {
+	if lent.State != api.Reserved || lent.Provider != "cluster-1" || !strings.Contains(lent.Message, "an admin peers the two clusters") {
 		t.Fatalf("%+v", lent)
 	}
 	f.until("it holds what it lends", func() bool { return old.has(lent.Reservation, old.provides) && old.available() == 5000 })
