@@ -201,15 +201,18 @@ func TestARefusedAppend(t *testing.T) {
 		guilty.Request = &api.Request{Where: strings.Repeat("x", 5<<10)}
 		wait := make(chan struct{})
 		slow.appends = []fault{{wait: wait}}
-		answers := make([]error, 12)
+		answers := make([]error, 13)
 		var all sync.WaitGroup
 		all.Go(func() { x.must(market.Release{ID: "before", By: "paris", Generation: 1}) })
 		synctest.Wait()
 		for i := range answers {
 			order := hold(fmt.Sprint("r", i), 0)
 			order.Size, order.Request = market.Amounts{{Resource: "cpu", Value: 100}}, &api.Request{Where: strings.Repeat("x", 500)}
-			if i == 5 {
+			switch i {
+			case 5:
 				order = guilty
+			case 12: // it is rejected, which nothing is written of
+				order.Candidates, order.Key = nil, ""
 			}
 			all.Go(func() { _, answers[i] = x.Do(context.Background(), order) })
 			synctest.Wait()
@@ -240,6 +243,35 @@ func TestARefusedAppend(t *testing.T) {
 		}
 		if got := start(t, j, exchange.Options{}).snapshot(); got != want {
 			t.Error("a replay gives another state")
+		}
+	})
+}
+
+// An owner that waits for a snapshot on a slow disk is not taken for one that stands still.
+func TestAwaitedSnapshots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &faulty{Journal: newMemory(), slow: make(chan struct{})}
+		x := founded(t, j, exchange.Options{SnapshotEvery: 5})
+		for i := range 6 {
+			x.must(hold(fmt.Sprint("r", i), 1))
+		}
+		synctest.Wait()
+		if j.snapshots.Load() == 0 {
+			t.Fatal("no snapshot is on its way")
+		}
+		j.appends = []fault{{before: journal.ErrInvalid}}
+		answer := make(chan error, 1)
+		go func() { // the batch is refused, and the journal loaded again, once nobody writes to it
+			_, err := x.Do(context.Background(), hold("after", 1))
+			answer <- err
+		}()
+		time.Sleep(5 * time.Minute)
+		if busy := x.Busy(); busy > 5*time.Second {
+			t.Errorf("it has been busy for %s", busy)
+		}
+		close(j.slow)
+		if err := <-answer; err != nil {
+			t.Error(err)
 		}
 	})
 }

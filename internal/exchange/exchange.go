@@ -386,7 +386,11 @@ func (x *Exchange) tick(w *writing, now market.Time) {
 	}
 	for n := 0; ; n++ {
 		out, _ := market.Decide(x.state, market.Tick{Waits: now < x.waitHolds}, now)
-		if len(out.Events) == 0 || w.add(out.Events, maxOrder) != nil {
+		if len(out.Events) == 0 {
+			return
+		}
+		if err := w.add(out.Events, maxOrder); err != nil {
+			x.log.Error("nothing that time brings is recorded: this is a bug", "error", err)
 			return
 		}
 		x.apply(out.Events)

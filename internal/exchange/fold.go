@@ -35,8 +35,8 @@ func (t tail) due() bool {
 
 // startFold begins to encode and store a snapshot beside the market, when enough has happened since the last.
 func (x *Exchange) startFold(ctx context.Context) {
-	if x.folding != nil && x.tail.bytes >= mostTail {
-		x.folded(<-x.folding)
+	if x.tail.bytes >= mostTail {
+		x.awaitFold()
 	}
 	if x.folding != nil || !x.foldDue() {
 		return
@@ -170,9 +170,15 @@ func (x *Exchange) folded(err error) {
 	x.tail = tail{bytes: x.tail.bytes - x.tail.folding, snapshot: x.foldedSize.Load()}
 }
 
-// awaitFold waits for a snapshot that is on its way: nobody may write to the journal after Run.
+// awaitFold waits for a snapshot that is on its way, before the journal is loaded again and after Run. It takes as long as the disk takes:
+// meanwhile the owner says that it is there.
 func (x *Exchange) awaitFold() {
-	if x.folding != nil {
-		<-x.folding
+	for x.folding != nil {
+		select {
+		case err := <-x.folding:
+			x.folded(err)
+		case <-time.After(time.Second):
+			x.stats.begin()
+		}
 	}
 }

@@ -109,9 +109,7 @@ func unknown() error {
 // than. Soft state is kept.
 func (x *Exchange) resume(ctx context.Context, cause error) error {
 	x.log.Warn("the append failed: loading the journal again", "cause", cause)
-	if x.folding != nil { // it is of what was loaded before
-		x.folded(<-x.folding)
-	}
+	x.awaitFold() // it is of what was loaded before
 	old := x.state
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		x.stats.begin()

@@ -67,6 +67,9 @@ func (c *Hold) decide(s *State, now Time) (Outcome, error) {
 	if out, err, done := s.begins(c, now); done {
 		return out, err
 	}
+	if r := s.rejected.byID[c.ID]; r != nil && r.Consumer == c.Consumer { // the same call: a journal refused another one with which it came
+		return c.rejectedAgain(r), nil
+	}
 	if s.Reservation(c.ID) != nil {
 		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s exists", c.ID)
 	}
