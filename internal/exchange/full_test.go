@@ -97,6 +97,9 @@ func TestReleasedEarlyAgainAndAgain(t *testing.T) {
 	if raced {
 		each = 400
 	}
+	g.binds("rome", 300*day, "live")
+	larger, lost := g.admission("live", "rome", 299*day), g.admission("lost", "rome", 300*day)
+	larger.Assignment.Generation, larger.Adopt, lost.Adopt = 2, true, true
 	released := map[string]market.Time{}
 	var last int64
 	for round := range 4 {
@@ -104,7 +107,7 @@ func TestReleasedEarlyAgainAndAgain(t *testing.T) {
 		g.binds("rome", 300*day, ids...)
 		g.must(g.admission(fmt.Sprint("paris-", round), "paris", 300*day))
 		for _, r := range g.in(api.Reserved) {
-			if r.Consumer == "rome" {
+			if r.Consumer == "rome" && r.ID != "live" {
 				released[r.ID] = r.AcceptBy
 			}
 		}
@@ -141,6 +144,8 @@ func TestReleasedEarlyAgainAndAgain(t *testing.T) {
 		}
 	}
 	check("while the agent runs")
+	g.fails(api.CodeConflict, lost) // as old as what is over
+	g.must(larger)                  // of what is not over, which the Ledger knows
 	if err := g.stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -403,9 +408,17 @@ func TestForgottenByOneShortEvent(t *testing.T) {
 		g.folds()
 	}
 	g.fails(api.CodeLedgerFull, g.admission("more", "rome", time.Hour))
+	g.must(market.Commit{ID: "r-0", Generation: 1})
+	smaller := g.admission("r-0", "rome", time.Minute)
+	smaller.Assignment.Generation = 2
+	g.fails(api.CodeLedgerFull, smaller) // for it, too, there are two documents more
+	g.fails(api.CodeLedgerFull, g.pinning("bern"))
+	g.must(market.Trust{Cluster: "bern", Fingerprint: "its key"}) // what the admin says is kept
+	g.must(market.Suspend{Cluster: "lyon", Why: "it floods us"})
 	g.clock.pass(2*time.Hour, 2*time.Hour) // they were never committed, and lapse
 	g.look()
 	g.hasSpace()
+	g.frees()
 	g.clock.pass(2*time.Hour, 2*time.Hour)
 	g.look()
 	g.hasSpace()

@@ -4,7 +4,7 @@ import "github.com/bourse-dev/bourse/api"
 
 // Adds reports that events of a command make what the market must remember larger: something that it does not know yet, or what a
 // reservation is to become. An agent whose Ledger has little space left refuses them. Ends, commits, frees and forgetting need space, too,
-// and add nothing. Nor do what this gate had accepted before, and its admin's own word on a key.
+// and add nothing. Nor do what this gate had accepted before, and its admin's own word on a cluster.
 func (s *State) Adds(c Command, events []Event) bool {
 	switch c := c.(type) {
 	case IfRevision:
@@ -13,7 +13,7 @@ func (s *State) Adds(c Command, events []Event) bool {
 		if c.Adopt {
 			return false
 		}
-	case Trust:
+	case Trust, Suspend:
 		return false
 	}
 	for _, e := range events {

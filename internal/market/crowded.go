@@ -1,6 +1,9 @@
 package market
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // What is over is kept for [Retention], so that a repeat gets the same answer and a party that was away learns how it ended. All that a
 // broker keeps of one consumer takes maxKeptBytes at most, or minEndedBytes more than what is not over: beyond that the oldest of what
@@ -51,6 +54,23 @@ func (s *State) BytesOf(consumer string) (has, all int64) {
 		add(name, t.bytes)
 	}
 	return has, all
+}
+
+// Greediest is the consumer whose reservations take most, with what is over and remembered; empty: there are none.
+func (s *State) Greediest() (consumer string) {
+	bytes := map[string]int64{}
+	for name, p := range s.parties {
+		bytes[name] += p.bytes + p.unheardBytes
+	}
+	for name, t := range s.taken {
+		bytes[name] += t.bytes
+	}
+	for _, name := range slices.Sorted(maps.Keys(bytes)) {
+		if bytes[name] > bytes[consumer] {
+			consumer = name
+		}
+	}
+	return consumer
 }
 
 // Kept is what a market keeps because of its bounds.

@@ -42,7 +42,7 @@ func (c Admit) decide(s *State, now Time) (Outcome, error) {
 		return Outcome{}, api.Errorf(api.CodeConflict, "a reservation %s was accepted here before, and is over", a.Reservation).Fix("ask again: each reservation has an ID of its own")
 	case old != nil && old.Assignment == c.Document && old.State.Counts():
 		return unchanged(old)
-	case c.Adopt && s.Spent("", a.Consumer, c.BindsUntil, now):
+	case c.Adopt && (old == nil || old.State.Over()) && s.Spent("", a.Consumer, c.BindsUntil, now):
 		return Outcome{}, api.Errorf(api.CodeConflict, "what was accepted here of reservation %s so long ago is over", a.Reservation)
 	case old != nil && !samePlan(old.Sale, a.Sale):
 		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is from another plan", old.ID).Fix("make another reservation from that plan")
