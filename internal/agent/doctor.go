@@ -108,7 +108,7 @@ func (d *doctor) diagnose(ctx context.Context) []api.Problem {
 	lends := d.sharing.current.Load() != nil
 	all := append(d.ofBroker(), d.ofSharing(lends)...)
 	for name, x := range d.ledgers {
-		all = append(all, ofLedger(name, x.Size())...)
+		all = append(all, ofLedger(ctx, name, x)...)
 	}
 	if d.inspection != nil {
 		inspection := *d.inspection
@@ -207,13 +207,18 @@ func (d *doctor) ofSharing(lends bool) (found []api.Problem) {
 	return found
 }
 
-// ofLedger looks whether a Ledger takes in anything new.
-func ofLedger(name string, size journal.Size) []api.Problem {
+// ofLedger looks whether a Ledger takes in anything new, and who takes most of it.
+func ofLedger(ctx context.Context, name string, ledger interface {
+	Size() journal.Size
+	Read(context.Context, func(*market.State)) error
+}) []api.Problem {
+	size, most := ledger.Size(), "nobody"
 	if size.Use() < exchange.Crowded {
 		return nil
 	}
+	_ = ledger.Read(ctx, func(s *market.State) { most = cmp.Or(s.Greediest(), most) })
 	return []api.Problem{health.LedgerCrowded.Of("ledger "+name, "release or evict what nobody needs (bourse reservations, bourse evict), or wait until some of it ends",
-		"it uses %s", size)}
+		"it uses %s; of its consumers, %s takes most", size, most)}
 }
 
 // words are the amounts below 0.

@@ -24,6 +24,7 @@ var (
 	reservations = prometheus.NewDesc("bourse_agent_reservations", "Reservations in the Ledger, by this cluster's role and state.", []string{"role", "state"}, nil)
 	imbalance    = prometheus.NewDesc("bourse_agent_ledger_imbalance", "Pools whose reserved amount differs from the same recomputed. Must be 0.", nil, nil)
 	ledgerUse    = prometheus.NewDesc("bourse_agent_ledger_use_ratio", "How much of its space each Ledger takes. From 0.6 on it takes nothing new in.", []string{"ledger"}, nil)
+	ledgerWaits  = prometheus.NewDesc("bourse_agent_ledger_waits_total", "Writes of each Ledger that waited, because the agent had written so much to the API server.", []string{"ledger"}, nil)
 	problems     = prometheus.NewDesc("bourse_agent_problems", "What the doctor found when it last looked, by code and severity.", []string{"code", "severity"}, nil)
 	overstayed   = prometheus.NewDesc("bourse_agent_overstaying", "Reservations that have ended here and whose pods stay beyond the grace that they have to leave.", nil, nil)
 	takenBack    = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -63,7 +64,7 @@ func (a *agent) register(cluster string, main *brokersession.Connection, x *exch
 
 // Describe implements prometheus.Collector.
 func (*metrics) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{connected, lastHeard, reservations, imbalance, ledgerUse, overcommit, overstayed, problems} {
+	for _, d := range []*prometheus.Desc{connected, lastHeard, reservations, imbalance, ledgerUse, ledgerWaits, overcommit, overstayed, problems} {
 		out <- d
 	}
 	brokersession.Unheard.Describe(out)
@@ -101,7 +102,9 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	})
 	if d := m.doctor.Load(); d != nil {
 		for name, x := range d.ledgers {
-			gauge(ledgerUse, x.Size().Use(), name)
+			size := x.Size()
+			gauge(ledgerUse, size.Use(), name)
+			out <- prometheus.MustNewConstMetric(ledgerWaits, prometheus.CounterValue, float64(size.Waits), name)
 		}
 		count := map[health.Kind]int{}
 		for _, p := range d.known() {

@@ -93,6 +93,8 @@ type Size struct {
 	// Plain is what the snapshot and the batches after it take before they are packed, MaxPlain the most that a snapshot may take then;
 	// 0: there is no bound of its own.
 	Plain, MaxPlain int64
+	// Waits is how many writes waited since the journal was opened, because so much had been written.
+	Waits int64
 }
 
 // Use is how much of the space is taken, packed or not, from 0; 0 where there is no bound.

@@ -35,6 +35,7 @@ type Journal struct {
 	taken  map[int64]bool // parts that a Snapshot is writing
 	size   atomic.Pointer[journal.Size]
 	paces  paces
+	waits  atomic.Int64
 
 	mu      sync.Mutex
 	object  *unstructured.Unstructured // as last read or written; nil: Load first
@@ -106,7 +107,7 @@ func (j *Journal) readAll(ctx context.Context) (*unstructured.Unstructured, *con
 
 // Append implements journal.Journal.
 func (j *Journal) Append(ctx context.Context, after journal.Head, events [][]byte) (journal.Head, error) {
-	if err := await(ctx, j.paces.appends); err != nil {
+	if err := j.await(ctx, j.paces.appends); err != nil {
 		return journal.Head{}, err
 	}
 	return j.change(ctx, func(next *content) error {
@@ -171,10 +172,12 @@ func (j *Journal) NewLineage(ctx context.Context, after journal.Head) (journal.H
 
 // Size implements journal.Journal.
 func (j *Journal) Size() journal.Size {
-	if size := j.size.Load(); size != nil {
-		return *size
+	size := journal.Size{}
+	if known := j.size.Load(); known != nil {
+		size = *known
 	}
-	return journal.Size{}
+	size.Waits = j.waits.Load()
+	return size
 }
 
 // Close implements journal.Journal.

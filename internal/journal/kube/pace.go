@@ -28,11 +28,12 @@ func newPaces() paces {
 func spend(pace *rate.Limiter, bytes int) { pace.ReserveN(time.Now(), bytes) }
 
 // await waits until all that was spent is there again. What is asked for meanwhile goes into one append.
-func await(ctx context.Context, pace *rate.Limiter) error {
+func (j *Journal) await(ctx context.Context, pace *rate.Limiter) error {
 	missing := -pace.Tokens()
 	if missing <= 0 {
 		return nil
 	}
+	j.waits.Add(1)
 	timer := time.NewTimer(time.Duration(missing / float64(pace.Limit()) * float64(time.Second)))
 	defer timer.Stop()
 	select {

@@ -170,7 +170,7 @@ func (j *Journal) writeParts(ctx context.Context, w *written, at journal.Head, p
 		return j.mine(ctx)
 	}
 	for i, piece := range pieces {
-		err := await(ctx, j.paces.snapshots)
+		err := j.await(ctx, j.paces.snapshots)
 		var p part
 		if err == nil {
 			spend(j.paces.snapshots, base64.StdEncoding.EncodedLen(len(piece)))

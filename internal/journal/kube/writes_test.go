@@ -91,6 +91,9 @@ func TestBytesWrittenInFiveMinutes(t *testing.T) {
 		}
 		most := int64(appendBurst/128+snapshotBurst/64) + int64((appendRate+snapshotRate)*time.Since(begin).Seconds()) + 4<<20
 		t.Logf("%d appends, %d bytes in %s, at most %d", appends, written.Load(), time.Since(begin), most)
+		if j.Size().Waits == 0 {
+			t.Error("no write is said to have waited")
+		}
 		if written.Load() > most {
 			t.Errorf("%d bytes were written in %s, want at most %d", written.Load(), time.Since(begin), most)
 		}
