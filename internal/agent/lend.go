@@ -26,6 +26,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo/peering"
 	"github.com/bourse-dev/bourse/internal/liqo/posture"
 	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/trust"
 )
 
 // lend is what a provider's agent does with Liqo: peerings in which others borrow, and what they are granted.
@@ -48,6 +49,7 @@ type lend struct {
 	listed    map[string]told
 	late      *overstaying
 	tried     map[string]tried // accounts of which nothing more can be taken back, by their user
+	began     time.Time        // when this agent began to lead
 }
 
 // graces are how long pods may stay that a reservation no longer covers.
@@ -259,6 +261,7 @@ func (l *lend) overdue(r *market.Reservation) bool {
 }
 
 // remains names the namespaces that Liqo mapped for a consumer and that have not gone yet, and what is left in them, in Kubernetes' words.
+// A consumer may have many namespaces, and a condition holds at most 32 KiB: the text is cut after 1 KiB.
 func (l *lend) remains(ctx context.Context, consumer string) (string, error) {
 	var list corev1.NamespaceList
 	if err := l.List(ctx, &list, liqo.Of(consumer)); err != nil {
@@ -277,7 +280,7 @@ func (l *lend) remains(ctx context.Context, consumer string) (string, error) {
 			}
 		}
 	}
-	return strings.Join(all, "; "), nil
+	return trust.Text(strings.Join(all, "; ")), nil
 }
 
 func (l *lend) close(ctx context.Context, peer string, force bool) (bool, error) {

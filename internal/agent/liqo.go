@@ -69,7 +69,7 @@ func (a *agent) useLiqo(ctx context.Context, here *installed, h *halves, gate *p
 	net := &network.Network{Client: c, Reader: a.mgr.GetAPIReader(), Cluster: h.cluster, LiqoNamespace: a.LiqoNamespace, Gateway: a.gateway, Allows: here.addresses.CheckHost}
 	l := &lend{
 		Client: c, cluster: h.cluster, namespace: a.Namespace, market: post.market, inventory: inv, sharing: h.sharing.current.Load,
-		reader: a.mgr.GetAPIReader(), graces: a.graces(), late: &a.late, log: h.log, isOpen: map[string]bool{}, proofs: map[string]proof{}, listed: map[string]told{}, tried: map[string]tried{}, network: net,
+		reader: a.mgr.GetAPIReader(), graces: a.graces(), late: &a.late, log: h.log, isOpen: map[string]bool{}, proofs: map[string]proof{}, listed: map[string]told{}, tried: map[string]tried{}, began: post.market.Now().Go(), network: net,
 		policies: &posture.Policies{Known: c, Reader: a.mgr.GetAPIReader(), Writer: c, Namespace: a.Namespace, Cluster: h.cluster},
 	}
 	a.late.events = a.mgr.GetEventRecorder("bourse-agent")

@@ -31,10 +31,10 @@ func (l *lend) followUse(ctx context.Context) error {
 	for ctx.Err() == nil {
 		wait := later
 		taken, err := l.takeMore(ctx)
-		switch {
-		case err != nil && ctx.Err() == nil:
+		if err != nil && ctx.Err() == nil {
 			l.log.Warn("cannot take back what pods use beyond what is reserved", "error", err)
-		case taken: // what was deleted is killed next
+		}
+		if taken { // what was deleted is killed next
 			wait = atLeast
 		}
 		rest, next := time.After(atLeast), time.After(wait)
@@ -51,8 +51,12 @@ func (l *lend) followUse(ctx context.Context) error {
 	return nil
 }
 
-// takeMore looks at all accounts, and says whether it took pods back.
+// takeMore looks at all accounts, and says whether it took pods back. For the graces after the start it takes nothing: a Ledger that
+// lost reservations learns them one by one from brokers, and meanwhile their pods seem to be too much.
 func (l *lend) takeMore(ctx context.Context) (taken bool, err error) {
+	if l.market.Now().Go().Sub(l.began) < l.graces.shrink+l.graces.excess {
+		return false, nil
+	}
 	all, err := l.accounts(ctx, "")
 	maps.DeleteFunc(l.tried, func(user string, _ tried) bool { _, there := all[user]; return !there })
 	for user, a := range all {

@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/liqotech/liqo/pkg/consts"
@@ -29,5 +31,14 @@ func TestRemains(t *testing.T) {
 		if said, err := l.remains(t.Context(), consumer); err != nil || said != want {
 			t.Errorf("of %s: %q, %v", consumer, said, err)
 		}
+	}
+	long := corev1.NamespaceCondition{Type: corev1.NamespaceDeletionDiscoveryFailure, Status: corev1.ConditionTrue, Message: strings.Repeat("unable to retrieve the complete list of server APIs ", 12)}
+	for i := range 64 {
+		if err := l.Create(t.Context(), mapped(fmt.Sprintf("many-%d", i), "oslo", long)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if said, err := l.remains(t.Context(), "oslo"); err != nil || !strings.HasPrefix(said, "namespace many-0 has not gone; unable") || len(said) > 32<<10 {
+		t.Errorf("of 64 namespaces: %d bytes, which no condition holds, %v", len(said), err)
 	}
 }
