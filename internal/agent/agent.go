@@ -20,11 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/brokersession"
@@ -41,6 +38,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/identity/store"
 	"github.com/bourse-dev/bourse/internal/inventory"
 	"github.com/bourse-dev/bourse/internal/journal/kube"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/liqo"
 	"github.com/bourse-dev/bourse/internal/liqo/network"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -307,10 +305,23 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 		Sharing: sharing.current.Load, Changed: sharing.changed, Interval: a.Interval,
 		Show: shown.show, Endorsement: a.Endorsement, Rotations: m.Rotations(),
 	}
-	news := &standings{events: a.mgr.GetEventRecorder("bourse-agent"), said: map[string]api.MemberState{}}
-	known := &peers{Client: a.mgr.GetClient(), namespace: a.Namespace, market: ledger, poke: make(chan event.GenericEvent, 1024), standings: news, wrong: map[string]wrong{}}
-	news.came = append(news.came, func(cluster string) { known.look(ctx, cluster) })
-	demand := known.demand(ctx, sharing)
+	here, err := a.findLiqo(ctx, addresses, log)
+	if err != nil {
+		return err
+	}
+	var peersChanged, peeringsChanged, offersChanged, brokersChanged, requestsChanged kubeobject.Trigger
+	lookAtPeering := func(peer string, role api.PeeringRole) {
+		if here != nil { // else there are no peerings
+			peeringsChanged.Add(a.Namespace, api.PeeringName(peer, role))
+		}
+	}
+	news := &standings{events: a.mgr.GetEventRecorder("bourse-agent"), said: map[string]api.MemberState{}, came: func(cluster string) {
+		peersChanged.Add(a.Namespace, cluster)
+		lookAtPeering(cluster, api.RoleProvider)
+		lookAtPeering(cluster, api.RoleConsumer)
+	}}
+	known := &peers{Client: a.mgr.GetClient(), namespace: a.Namespace, market: ledger, changed: &peersChanged, standings: news, wrong: map[string]wrong{}}
+	demand := known.demand(sharing)
 	for _, text := range a.Roots {
 		root, err := clusterkey.ParsePublicKey(text)
 		if err != nil {
@@ -323,23 +334,18 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 		Cluster: cluster, Key: m.Key(), Former: m.Former(), Market: ledger, Engine: engine, Broker: broker, Log: log, Trust: demand, Fresh: advertiser.Fresh,
 	}
 	borrower := &consumer.Borrower{Cluster: cluster, Key: m.Key(), Market: ledger, Broker: broker, Trust: demand, Answered: &consumer.Answered{}, Log: log}
-	wishes := make(chan event.GenericEvent, 1024)
 	contracts := &contract.Book{Client: a.mgr.GetClient(), Cluster: cluster, Key: m.Key(), Market: ledger}
-	offers := &provider.Offers{Client: a.mgr.GetClient(), Cluster: cluster, Namespace: a.Namespace, Key: m.Key(), Market: ledger, Engine: engine, Broker: outlets, Poke: make(chan event.GenericEvent, 1024)}
+	offers := &provider.Offers{Client: a.mgr.GetClient(), Cluster: cluster, Namespace: a.Namespace, Key: m.Key(), Market: ledger, Engine: engine, Broker: outlets, Changed: &offersChanged}
 	halves := &halves{gate: gate, borrower: borrower, offers: offers, contracts: contracts,
-		cluster: cluster, reader: a.mgr.GetClient(), sharing: sharing, wishes: wishes, log: log,
+		cluster: cluster, reader: a.mgr.GetClient(), sharing: sharing, requests: &requestsChanged, log: log,
 		instructions: &provider.Instructions{Client: a.mgr.GetClient(), Namespace: a.Namespace, Events: a.mgr.GetEventRecorder("bourse-agent")},
 	}
-	post := &letters{cluster: cluster, key: m.Key(), former: m.Former(), market: ledger, broker: relay, trust: demand, log: log, heard: map[string]*api.Handshake{}, said: map[string]said{}}
-	post.came = func(string, api.PeeringRole) {}
-	here, err := a.findLiqo(ctx, addresses, log)
-	if err != nil {
-		return err
-	}
+	post := &letters{cluster: cluster, key: m.Key(), former: m.Former(), market: ledger, broker: relay, trust: demand, log: log, heard: map[string]*api.Handshake{}, said: map[string]said{},
+		came: lookAtPeering}
 	if here != nil {
 		advertiser.Liqo, borrower.Reach, borrower.Fit, borrower.Joins = here.card, here.reach, here.fit, a.gateway.Joins()
 		group.Go(func() error { return here.follow(ctx, sharing.tell) })
-		if err := a.useLiqo(ctx, here, halves, gate, post, news, known, inv); err != nil {
+		if err := a.useLiqo(ctx, here, halves, gate, post, news, known, inv, &peeringsChanged); err != nil {
 			return err
 		}
 	}
@@ -352,7 +358,6 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 		go offers.LookAtAll(ctx)
 	}
 	follow := newFollower(cluster, ledger, open, halves.sync, halves.pass, log)
-	brokersChanged := make(pokes, 1024)
 	watcher := brokersession.NewWatcher(brokersession.WatcherOptions{
 		Catalog: catalog, Reservation: follow.queue.Add, Complete: follow.lookAgain, Standing: news.hear, Log: log,
 		Handshake: func(document string) { post.receive(ctx, document) },
@@ -361,7 +366,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 				advertiseAgain()
 			}
 			if route.IsBroker(s.Via) {
-				brokersChanged.look(a.Namespace, s.Name())
+				brokersChanged.Add(a.Namespace, s.Name())
 			}
 		},
 	})
@@ -370,12 +375,12 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	}
 	direct := &sellers{addresses: addresses, cluster: cluster, key: m.Key(), market: ledger, sessions: open, watcher: watcher, main: borrower, log: log, open: map[string]*seller{}}
 	more := &brokers{Client: a.mgr.GetClient(), cluster: cluster, namespace: a.Namespace, market: ledger, member: m, main: main, sessions: open, watcher: watcher, catalogs: catalog, log: log, ctx: ctx,
-		poke: brokersChanged, open: map[string]*joined{}, came: advertiseAgain, introduce: direct.introduce}
+		changed: &brokersChanged, open: map[string]*joined{}, came: advertiseAgain, introduce: direct.introduce}
 	requests := &consumer.Requests{Client: a.mgr.GetClient(), Borrower: direct.borrower, Market: ledger, Cluster: cluster, Events: a.mgr.GetEventRecorder("bourse-agent"), Forgotten: open.IsForgotten, Passing: debounce.Passing}
 	if here != nil {
 		requests.Volumes = a.mgr.GetAPIReader()
 	}
-	if err := a.control(sharing, known, requests, offers, &provider.Approvals{Client: a.mgr.GetClient(), Gate: gate}, more, wishes); err != nil {
+	if err := a.control(sharing, known, requests, offers, &provider.Approvals{Client: a.mgr.GetClient(), Gate: gate}, more, &requestsChanged); err != nil {
 		return err
 	}
 	group.Go(func() error { return inv.Run(ctx) })
@@ -414,23 +419,23 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 }
 
 // control starts the controllers of the objects that people write.
-func (a *agent) control(sharing *policy, known *peers, requests *consumer.Requests, offers *provider.Offers, approvals *provider.Approvals, more *brokers, wishes chan event.GenericEvent) error {
+func (a *agent) control(sharing *policy, known *peers, requests *consumer.Requests, offers *provider.Offers, approvals *provider.Approvals, more *brokers, requestsChanged *kubeobject.Trigger) error {
 	err := ctrl.NewControllerManagedBy(a.mgr).Named("sharingpolicy").For(&api.SharingPolicy{}).Complete(sharing)
 	if err != nil {
 		return err
 	}
 	err = ctrl.NewControllerManagedBy(a.mgr).Named("peer").For(&api.Peer{}).
-		WatchesRawSource(source.Channel(known.poke, &handler.EnqueueRequestForObject{})).Complete(known)
+		WatchesRawSource(known.changed).Complete(known)
 	if err != nil {
 		return err
 	}
 	err = ctrl.NewControllerManagedBy(a.mgr).Named("offer").For(&api.Offer{}).
-		WatchesRawSource(source.Channel(offers.Poke, &handler.EnqueueRequestForObject{})).Complete(offers)
+		WatchesRawSource(offers.Changed).Complete(offers)
 	if err != nil {
 		return err
 	}
 	err = ctrl.NewControllerManagedBy(a.mgr).Named("broker").For(&api.Broker{}).
-		WatchesRawSource(source.Channel(more.poke, &handler.EnqueueRequestForObject{})).Complete(more)
+		WatchesRawSource(more.changed).Complete(more)
 	if err != nil {
 		return err
 	}
@@ -439,6 +444,6 @@ func (a *agent) control(sharing *policy, known *peers, requests *consumer.Reques
 		return err
 	}
 	return ctrl.NewControllerManagedBy(a.mgr).Named("resourcerequest").For(&api.ResourceRequest{}).
-		WatchesRawSource(source.Channel(wishes, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(requestsChanged).
 		Complete(requests)
 }

@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/brokersession"
@@ -42,8 +41,8 @@ type brokers struct {
 	watcher            *brokersession.Watcher
 	catalogs           *catalogcache.Cache
 	log                *slog.Logger
-	// poke names brokers to look at again.
-	poke pokes
+	// changed names brokers to look at again.
+	changed *kubeobject.Trigger
 	// came is told when another is dealt with, so that it hears at once what this cluster has and sells.
 	came func()
 	// introduce shows one this cluster's card: without it nobody agrees to anything there.
@@ -145,7 +144,7 @@ func (b *brokers) deal(ctx context.Context, name string, one *joined, spec api.B
 		b.mu.Lock()
 		one.err = err
 		b.mu.Unlock()
-		b.poke.look(b.namespace, name)
+		b.changed.Add(b.namespace, name)
 		return
 	}
 	broker := transport.NewHTTP(b.cluster, m.Client())
@@ -163,7 +162,7 @@ func (b *brokers) deal(ctx context.Context, name string, one *joined, spec api.B
 	b.sessions.Add(s)
 	b.mu.Unlock()
 	b.came()
-	b.poke.look(b.namespace, name)
+	b.changed.Add(b.namespace, name)
 	var both sync.WaitGroup
 	both.Go(func() { _ = m.Run(ctx) })
 	b.watcher.Watch(ctx, s)
@@ -202,17 +201,6 @@ func checkBroker(name string, spec api.BrokerSpec) error {
 		}
 	}
 	return nil
-}
-
-// pokes name objects to be looked at again.
-type pokes chan event.GenericEvent
-
-// look names one. It does not wait: where so many wait already, it is looked at soon.
-func (p pokes) look(namespace, name string) {
-	select {
-	case p <- event.GenericEvent{Object: &api.Broker{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}}:
-	default:
-	}
 }
 
 // show writes how a broker stands.

@@ -5,12 +5,12 @@ import (
 	"log/slog"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/brokersession"
 	"github.com/bourse-dev/bourse/internal/consumer"
 	"github.com/bourse-dev/bourse/internal/contract"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/provider"
 	"github.com/bourse-dev/bourse/internal/transport"
@@ -27,7 +27,7 @@ type halves struct {
 	contracts    *contract.Book
 	peerings     *peerings // nil without Liqo
 	sharing      *policy
-	wishes       chan<- event.GenericEvent
+	requests     *kubeobject.Trigger
 	log          *slog.Logger
 }
 
@@ -49,7 +49,7 @@ func (h *halves) sync(ctx context.Context, s *brokersession.Session, theirs *tra
 				return err
 			}
 			if ours.Offer != nil { // what is left of its plan is another now
-				h.offers.Look(ctx, ours.Offer.Signed.Name)
+				h.offers.Look(ours.Offer.Signed.Name)
 			}
 		}
 		if err := h.gate.At(s.Via, s.Broker).Sync(ctx, theirs, ours); err != nil {
@@ -118,11 +118,7 @@ func (h *halves) wish(ctx context.Context, ours *market.Reservation) (*consumer.
 	}
 	object := &api.ResourceRequest{}
 	object.Namespace, object.Name = ours.Object.Namespace, ours.Object.Name
-	select {
-	case h.wishes <- event.GenericEvent{Object: object.DeepCopy()}:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	h.requests.Add(object.Namespace, object.Name)
 	err := h.reader.Get(ctx, client.ObjectKeyFromObject(object), object)
 	if client.IgnoreNotFound(err) != nil {
 		return nil, err

@@ -5,12 +5,12 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
 )
@@ -23,7 +23,7 @@ func TestPeeringsWithALegacyCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, x := t.Context(), exchangetest.Open(t, nil, exchange.Options{Self: "milan"})
-	p := &peerings{Client: c, cluster: "milan", namespace: "default", market: x, poke: make(chan event.GenericEvent, 10), lend: &lend{}}
+	p := &peerings{Client: c, cluster: "milan", namespace: "default", market: x, changed: &kubeobject.Trigger{}, lend: &lend{}}
 	for _, pin := range []market.Pin{{Cluster: "cluster-1", Key: "the broker's", Legacy: true}, {Cluster: "rome", Key: "rome's"}} {
 		if _, err := x.Do(ctx, pin); err != nil {
 			t.Fatal(err)

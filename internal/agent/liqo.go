@@ -11,16 +11,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/peeraddress"
 	"github.com/bourse-dev/bourse/internal/debounce"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/inventory"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/liqo"
 	"github.com/bourse-dev/bourse/internal/liqo/grant"
 	"github.com/bourse-dev/bourse/internal/liqo/guard"
@@ -64,7 +63,7 @@ func (a *agent) findLiqo(ctx context.Context, addresses *peeraddress.Checker, lo
 }
 
 // useLiqo turns reservations into virtual nodes.
-func (a *agent) useLiqo(ctx context.Context, here *installed, h *halves, gate *provider.Gate, post *letters, news *standings, known *peers, inv *inventory.Inventory) error {
+func (a *agent) useLiqo(ctx context.Context, here *installed, h *halves, gate *provider.Gate, post *letters, news *standings, known *peers, inv *inventory.Inventory, changed *kubeobject.Trigger) error {
 	c := a.mgr.GetClient()
 	net := &network.Network{Client: c, Reader: a.mgr.GetAPIReader(), Cluster: h.cluster, LiqoNamespace: a.LiqoNamespace, Gateway: a.gateway, Allows: here.addresses.CheckHost}
 	l := &lend{
@@ -76,7 +75,7 @@ func (a *agent) useLiqo(ctx context.Context, here *installed, h *halves, gate *p
 	l.peering, l.suspends = &peering.Provider{Client: c, Access: l.access}, known.suspends
 	p := &peerings{
 		Client: c, cluster: h.cluster, namespace: a.Namespace, market: post.market, letters: post, standings: news, linger: a.Linger, abandon: a.Abandon, log: h.log,
-		poke: make(chan event.GenericEvent, 1024), lend: l, waits: debounce.New[doing](nil), network: net,
+		changed: changed, lend: l, waits: debounce.New[doing](nil), network: net,
 		borrow: &borrow{
 			network: net, networks: map[string]network.Standing{},
 			Client: c, cluster: h.cluster, market: post.market, broker: post.broker,
@@ -91,11 +90,6 @@ func (a *agent) useLiqo(ctx context.Context, here *installed, h *halves, gate *p
 			waits:      debounce.New[string](nil),
 		},
 	}
-	post.came = func(peer string, role api.PeeringRole) { p.look(ctx, peer, role) }
-	news.came = append(news.came, func(peer string) {
-		p.look(ctx, peer, api.RoleProvider)
-		p.look(ctx, peer, api.RoleConsumer)
-	})
 	h.peerings, gate.Freed = p, l.freed
 	if err := a.controlPeerings(p); err != nil {
 		return err
@@ -171,7 +165,7 @@ func (a *agent) controlPeerings(p *peerings) error {
 		return out
 	})
 	return ctrl.NewControllerManagedBy(a.mgr).Named("peering").For(&api.Peering{}).
-		WatchesRawSource(source.Channel(p.poke, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(p.changed).
 		Watches(&api.Peer{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 			return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: a.Namespace, Name: api.PeeringName(o.GetName(), api.RoleConsumer)}}}
 		})).

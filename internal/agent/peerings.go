@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/debounce"
@@ -34,7 +33,7 @@ type peerings struct {
 	linger    time.Duration
 	abandon   time.Duration // how long one waits for the other side to take back its part of a peering that is being closed
 	log       *slog.Logger
-	poke      chan event.GenericEvent
+	changed   *kubeobject.Trigger
 	network   *network.Network
 	lend      *lend
 	borrow    *borrow
@@ -109,7 +108,7 @@ func (p *peerings) follow(ctx context.Context, r *market.Reservation) error {
 			return err
 		}
 	}
-	p.look(ctx, peer, role)
+	p.changed.Add(p.namespace, api.PeeringName(peer, role))
 	return nil
 }
 
@@ -120,15 +119,6 @@ func (p *peerings) byHand(ctx context.Context, peer string) (is bool, err error)
 		is = m != nil && m.Legacy
 	})
 	return is, err
-}
-
-// look lets a peering be looked at again.
-func (p *peerings) look(ctx context.Context, peer string, role api.PeeringRole) {
-	object := &api.Peering{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: api.PeeringName(peer, role)}}
-	select {
-	case p.poke <- event.GenericEvent{Object: object}:
-	case <-ctx.Done():
-	}
 }
 
 // Reconcile brings one peering forward.

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
@@ -26,7 +25,7 @@ type peers struct {
 	client.Client
 	namespace string
 	market    *exchange.Exchange
-	poke      chan event.GenericEvent
+	changed   *kubeobject.Trigger
 	standings *standings
 
 	mu    sync.Mutex
@@ -40,7 +39,7 @@ type wrong struct {
 }
 
 // demand is what the SharingPolicy demands of keys; what is met is shown.
-func (p *peers) demand(ctx context.Context, sharing *policy) trust.Demand {
+func (p *peers) demand(sharing *policy) trust.Demand {
 	return trust.Demand{
 		Pinned: func() bool {
 			s := sharing.current.Load()
@@ -57,7 +56,7 @@ func (p *peers) demand(ctx context.Context, sharing *policy) trust.Demand {
 			p.wrong[cluster] = now
 			p.mu.Unlock()
 			if !before || was.shown != now.shown || api.CodeOf(was.cause) != api.CodeOf(err) {
-				p.look(ctx, cluster)
+				p.changed.Add(p.namespace, cluster)
 			}
 		},
 	}
@@ -87,13 +86,6 @@ func (p *peers) read(ctx context.Context) error {
 		_, err = p.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKey{Namespace: p.namespace, Name: name}})
 	}
 	return err
-}
-
-func (p *peers) look(ctx context.Context, cluster string) {
-	select {
-	case p.poke <- event.GenericEvent{Object: &api.Peer{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: cluster}}}:
-	case <-ctx.Done():
-	}
 }
 
 // Reconcile makes the Ledger know what the object says, and the object show what the Ledger knows.

@@ -18,7 +18,7 @@ import (
 type standings struct {
 	events events.EventRecorder
 	// came tells of news.
-	came []func(cluster string)
+	came func(cluster string)
 
 	mu   sync.Mutex
 	said map[string]api.MemberState
@@ -38,9 +38,7 @@ func (s *standings) hear(said api.Standing) {
 	if !news {
 		return
 	}
-	for _, came := range s.came {
-		came(said.Cluster)
-	}
+	s.came(said.Cluster)
 }
 
 // of is what was last said of a cluster: since the agent started, or else as the conditions of its object still show it. Empty if

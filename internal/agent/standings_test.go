@@ -22,7 +22,7 @@ import (
 // What the broker repeats is no news, and what cannot be is not heard.
 func TestStandingsAreHeardOnce(t *testing.T) {
 	var came []string
-	s := &standings{said: map[string]api.MemberState{}, came: []func(string){func(cluster string) { came = append(came, cluster) }}}
+	s := &standings{said: map[string]api.MemberState{}, came: func(cluster string) { came = append(came, cluster) }}
 	for _, said := range []api.Standing{
 		{Cluster: "rome", State: api.MemberActive}, {Cluster: "rome", State: api.MemberActive}, {Cluster: "milan", State: api.MemberRevoked},
 		{Cluster: "rome", State: "spaces are no reason"}, {Cluster: "rome"}, {Cluster: "rome", State: api.MemberSuspended},
@@ -82,7 +82,7 @@ func TestStandingOfAConsumer(t *testing.T) {
 	policy, spec, recorder := &api.Sharing{}, api.PeerSpec{}, events.NewFakeRecorder(100)
 	agent := func() *peerings { // a new one, which knows only what the objects say
 		return &peerings{
-			Client: c, standings: &standings{events: recorder, said: map[string]api.MemberState{}},
+			Client: c, standings: &standings{events: recorder, said: map[string]api.MemberState{}, came: func(string) {}},
 			lend: &lend{sharing: func() *api.Sharing { return policy }, peering: &peering.Provider{Client: c}, suspends: func(context.Context, string) (suspension, error) {
 				return suspensionBy(&spec, "rome"), nil
 			}},

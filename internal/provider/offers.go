@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
@@ -31,20 +30,15 @@ type Offers struct {
 	Market             *exchange.Exchange
 	Engine             *match.Engine
 	Broker             transport.Broker
-	// Poke names offers to look at again.
-	Poke chan event.GenericEvent
+	// Changed names offers to look at again.
+	Changed *kubeobject.Trigger
 }
 
 // unpublished is how soon an offer that the broker could not take is published again.
 const unpublished = 10 * time.Second
 
 // Look looks at an offer again.
-func (o *Offers) Look(ctx context.Context, name string) {
-	select {
-	case o.Poke <- event.GenericEvent{Object: &api.Offer{ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: name}}}:
-	case <-ctx.Done():
-	}
-}
+func (o *Offers) Look(name string) { o.Changed.Add(o.Namespace, name) }
 
 // LookAtAll looks again at all that is on sale here, and at what the broker has of it: at the start, and when the broker is back.
 func (o *Offers) LookAtAll(ctx context.Context) {
@@ -61,7 +55,7 @@ func (o *Offers) LookAtAll(ctx context.Context) {
 		names[offer.Payload.Name] = true
 	}
 	for name := range names {
-		o.Look(ctx, name)
+		o.Look(name)
 	}
 }
 
