@@ -97,7 +97,7 @@ func (s *start) ask(in *bufio.Reader, out io.Writer, given *pflag.FlagSet) error
 		answer         func(string) error
 	}{
 		{"without-liqo", "Does this cluster run Liqo? [Y/n]", nil, s.answerLiqo},
-		{"cluster-id", "What is its name in the federation? (empty: Liqo's cluster ID, or without Liqo a name made of the UID of kube-system)", nil, func(text string) error { s.clusterID = text; return s.checkName() }},
+		{"cluster-id", "What is its name in the federation? (empty: Liqo's cluster ID, or without Liqo the UID of kube-system)", nil, func(text string) error { s.clusterID = text; return s.checkName() }},
 		{"join", "What is the join token of the broker's operator? (empty: the cluster has already joined)", nil, func(text string) error { s.token = text; return s.checkToken() }},
 		{"broker-url", "What is the URL of the broker? (empty: the one in the token)", func() bool { return s.token == "" }, func(text string) error { s.brokerURL = text; return nil }},
 		{"share", "How many percent of its nodes may others reserve? (empty: nothing)", nil, s.answerShare},
