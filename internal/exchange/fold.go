@@ -124,20 +124,21 @@ func (x *Exchange) mayAdd(o *order) error {
 }
 
 // maxShare is the share of its space that a journal keeps of one consumer at most, with what ended within the last hour: half of what it
-// takes in at all, so that no consumer keeps out the others.
+// takes in at all. Where others have some of that, a consumer takes at most half of what they leave.
 const maxShare = Crowded / 2
 
-// checkShare says why the journal keeps nothing more of the consumer of new reservations, or nil. It reckons what a consumer takes by the
-// bytes of its reservations. Errors: LedgerFull.
+// checkShare says why the journal keeps nothing more of the consumer of new reservations, or nil: its share is not less than what is left
+// for all, so that no consumer keeps out the others. It reckons what a consumer takes by the bytes of its reservations. Errors: LedgerFull.
 func (x *Exchange) checkShare(size journal.Size, events []market.Event) error {
 	for _, e := range events {
 		if e.Reservation == nil || e.Reservation.Consumer == x.options.Self {
 			continue
 		}
 		has, all := x.state.BytesOf(e.Reservation.Consumer)
-		if share := size.Use() * float64(has) / float64(max(all, 1)); share >= maxShare {
-			return api.Errorf(api.CodeLedgerFull, "what is kept of %s takes %.0f %% of its space, and of one consumer nothing new is taken in from %.0f %% on",
-				e.Reservation.Consumer, share*100, maxShare*100).Fix("release or evict some of it, or wait until it has ended and been forgotten")
+		left := Crowded - size.Use()
+		if share := size.Use() * float64(has) / float64(max(all, 1)); share >= left {
+			return api.Errorf(api.CodeLedgerFull, "what is kept of %s takes %.1f %% of its space, and %.1f %% are left for all: no consumer takes more than is left",
+				e.Reservation.Consumer, share*100, left*100).Fix("release or evict some of it, or wait until it has ended and been forgotten")
 		}
 	}
 	return nil

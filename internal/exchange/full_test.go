@@ -195,7 +195,7 @@ func TestNothingNewInACrowdedLedger(t *testing.T) {
 	g.must(g.admission("waits", "rome", time.Hour))
 	for i := 0; g.Size().Use() < exchange.Crowded; i += 100 {
 		g.all(numbered("r", i, i+100), func(id string) {
-			_, err := g.Do(t.Context(), g.admission(id, []string{"rome", "oslo"}[i/100%2], time.Hour))
+			_, err := g.Do(t.Context(), g.admission(id, fmt.Sprint("borrower-", i/100), time.Hour))
 			if err == nil {
 				g.must(market.Commit{ID: id, Generation: 1})
 			} else if api.CodeOf(err) != api.CodeLedgerFull {
@@ -323,7 +323,7 @@ func TestWhatPacksWellFillsALedger(t *testing.T) {
 	g := newGate(t)
 	for i := 0; g.Size().Use() < exchange.Crowded && i < 6000; i += 50 {
 		g.all(numbered("r", i, i+50), func(id string) {
-			c := g.admission(id, []string{"rome", "oslo"}[i/50%2], time.Hour)
+			c := g.admission(id, fmt.Sprint("borrower-", i/50), time.Hour)
 			c.Document = strings.Repeat("x", 60<<10) // as an older version took them
 			if _, err := g.Do(t.Context(), c); err != nil && api.CodeOf(err) != api.CodeLedgerFull {
 				t.Errorf("refused by %v", err)
@@ -402,14 +402,14 @@ func TestForgottenByOneShortEvent(t *testing.T) {
 	g.parts = 3 // a Ledger that is soon full
 	g.start(t)
 	for i := 0; g.Size().Use() < exchange.Crowded; i++ {
-		c := g.admission(fmt.Sprint("r-", i), []string{"rome", "oslo", "paris"}[i%3], time.Hour)
+		c := g.admission(fmt.Sprint("r-", i), fmt.Sprint("borrower-", i), time.Hour)
 		c.Document = noise(30 << 10)
 		g.must(c)
 		g.folds()
 	}
 	g.fails(api.CodeLedgerFull, g.admission("more", "rome", time.Hour))
 	g.must(market.Commit{ID: "r-0", Generation: 1})
-	smaller := g.admission("r-0", "rome", time.Minute)
+	smaller := g.admission("r-0", "borrower-0", time.Minute)
 	smaller.Assignment.Generation = 2
 	g.fails(api.CodeLedgerFull, smaller) // for it, too, there are two documents more
 	g.fails(api.CodeLedgerFull, g.pinning("bern"))
@@ -433,6 +433,38 @@ func noise(bytes int) string {
 	random := make([]byte, bytes)
 	_, _ = rand.Read(random)
 	return base64.RawURLEncoding.EncodeToString(random)
+}
+
+// However much others have, one consumer takes at most half of what they leave.
+func TestOneConsumerLeavesHalfOfWhatIsLeft(t *testing.T) {
+	g := newGate(t)
+	if err := g.stop(); err != nil {
+		t.Fatal(err)
+	}
+	g.parts = 3 // a Ledger that is soon full
+	g.start(t)
+	asks := func(id, consumer string) error {
+		g.folds()
+		c := g.admission(id, consumer, time.Hour)
+		c.Document = noise(6 << 10)
+		_, err := g.Do(t.Context(), c)
+		return err
+	}
+	for i := 0; g.Size().Use() < exchange.Crowded*3/4; i++ {
+		if err := asks(fmt.Sprint("r-", i), fmt.Sprint("borrower-", i%8)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var err error
+	for i := 0; err == nil && i < 1000; i++ {
+		err = asks(fmt.Sprint("flood-", i), "rome")
+	}
+	if use := g.Size().Use(); api.CodeOf(err) != api.CodeLedgerFull || use > exchange.Crowded*0.95 {
+		t.Errorf("refused by %v at %.2f of the space", err, use)
+	}
+	if err := asks("honest", "oslo"); err != nil {
+		t.Errorf("another consumer is refused: %v", err)
+	}
 }
 
 // The books of a connector are a Ledger, too: requests of one known cluster leave space for those of others.
