@@ -14,13 +14,13 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// answerTo serves one answer over HTTP/2, which write writes.
-func answerTo(t *testing.T, write func(eventWriter)) *http.Response {
+// answerTo serves one answer over HTTP/2, which write writes. The reader may take as long as slow for each piece.
+func answerTo(t *testing.T, slow time.Duration, write func(eventWriter)) *http.Response {
 	t.Helper()
 	written := make(chan struct{})
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer close(written)
-		write(newEventWriter(r.Context(), w, 300*time.Millisecond))
+		write(newEventWriter(r.Context(), w, slow))
 	}))
 	s.EnableHTTP2 = true
 	s.StartTLS()
@@ -53,13 +53,17 @@ func bookmarks(made *int) func(*events) error {
 
 // A reader that reads gets everything, however long it is, and also after nothing was sent for longer than a reader may be slow.
 func TestALongWatchIsReadWhole(t *testing.T) {
-	answer := answerTo(t, func(w eventWriter) {
-		for range 2 {
+	t.Parallel()
+	const slow = 5 * time.Second // a machine with few cores may stop a reader that reads for a second
+	answer := answerTo(t, slow, func(w eventWriter) {
+		for i := range 2 {
+			if i > 0 {
+				time.Sleep(slow + slow/10)
+			}
 			made := 0
 			if err := w.send(bookmarks(&made)); err != nil {
 				t.Error(err)
 			}
-			time.Sleep(2 * w.slow)
 		}
 	})
 	data, err := io.ReadAll(answer.Body)
@@ -72,7 +76,7 @@ func TestALongWatchIsReadWhole(t *testing.T) {
 // the reader and the machines between may hold.
 func TestAWatchThatIsNotReadEnds(t *testing.T) {
 	made, ended := 0, make(chan error, 1)
-	answerTo(t, func(w eventWriter) { ended <- w.send(bookmarks(&made)) })
+	answerTo(t, 300*time.Millisecond, func(w eventWriter) { ended <- w.send(bookmarks(&made)) })
 	select {
 	case err := <-ended:
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
