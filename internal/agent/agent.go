@@ -27,6 +27,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/brokersession"
 	"github.com/bourse-dev/bourse/internal/agent/catalogcache"
 	"github.com/bourse-dev/bourse/internal/agent/enrollment"
+	"github.com/bourse-dev/bourse/internal/agent/ledger"
 	"github.com/bourse-dev/bourse/internal/agent/peeraddress"
 	"github.com/bourse-dev/bourse/internal/agent/route"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
@@ -109,19 +110,7 @@ type Options struct {
 const (
 	// SecretName is where an agent keeps its identity in its cluster.
 	SecretName = "bourse-identity"
-	// LedgerName is the object in which it keeps what it must not forget.
-	LedgerName = "ledger"
-	// ledgerTail is after how many events the Ledger is folded. With each batch all of it is written, three times on the way to a
-	// peering, and each 10 KB more made each of these steps some 2 ms longer on two busy cores.
-	ledgerTail = 32
-	// ledgerAppend is about how many bytes of events go into one append, so that each fits into one part of the Ledger.
-	ledgerAppend = 256 << 10
 )
-
-// LedgerOptions are how an agent runs the market that is in its Ledger.
-func LedgerOptions(cluster string) exchange.Options {
-	return exchange.Options{Self: cluster, Resume: true, SnapshotEvery: ledgerTail, AppendBytes: ledgerAppend}
-}
 
 // Run runs an agent until ctx ends, or something fails that only a new start can cure. When the cluster gets a new key, it
 // starts again by itself.
@@ -213,6 +202,9 @@ func newManager(o Options) (manager.Manager, error) {
 	})
 }
 
+// ledgerName is the name of the Ledger, of which the connector has another.
+const ledgerName = ledger.ObjectName
+
 // agent is a running agent.
 type agent struct {
 	Options
@@ -245,25 +237,22 @@ func (a *agent) lead(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	key := client.ObjectKey{Namespace: a.Namespace, Name: LedgerName}
-	object := &onward{Journal: kube.New(a.mgr.GetClient(), key, kube.Parts)}
-	options := LedgerOptions(cluster)
-	options.Clock, options.Log = a.Clock, log
-	ledger, err := exchange.Open(ctx, object, options)
+	books, err := ledger.Open(ctx, ledger.Options{
+		Client: a.mgr.GetClient(), Reader: a.mgr.GetAPIReader(), Cluster: cluster, Namespace: a.Namespace, CheckEvery: a.Interval, MarketClock: a.Clock, Log: log,
+	})
 	if err != nil {
 		return err
 	}
 	main := brokersession.New(brokersession.Options{Cluster: cluster, Key: m.Key(), Broker: transport.NewHTTP(cluster, m.Client()), Lends: true, Switch: m.Switch()})
-	unregister, err := a.register(cluster, main.Connection(), ledger)
+	unregister, err := a.register(cluster, main.Connection(), books.Market())
 	if err != nil {
 		return err
 	}
 	defer unregister()
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return ledger.Run(ctx) })
-	group.Go(func() error { return object.watch(ctx, a.mgr.GetAPIReader(), key, a.Interval) })
+	group.Go(func() error { return books.Run(ctx) })
 	group.Go(func() error { return m.Run(ctx) })
-	group.Go(func() error { return a.trade(ctx, group, cluster, m, main, ledger, kubernetesClient, log) })
+	group.Go(func() error { return a.trade(ctx, group, cluster, m, main, books.Market(), kubernetesClient, log) })
 	return group.Wait()
 }
 
@@ -286,7 +275,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	sharing := &policy{Client: a.mgr.GetClient(), engine: engine, changed: make(chan struct{}, 1)}
 	inv := inventory.New(k, inventory.Options{Logger: log, Owner: liqo.Creator, Consumer: consumerOf(ledger)})
 	var shop transport.Broker
-	ledgers := map[string]*exchange.Exchange{LedgerName: ledger}
+	ledgers := map[string]*exchange.Exchange{ledgerName: ledger}
 	if a.ConnectorListen != "" {
 		var err error
 		if shop, ledgers[ConnectorName], err = a.openShop(ctx, group, cluster, m.Key(), ledger, log); err != nil {

@@ -69,7 +69,7 @@ const (
 // newDoctor makes the doctor of this cluster.
 func (a *agent) newDoctor(cluster string, m *enrollment.Membership, ledgers map[string]*exchange.Exchange, b transport.Broker, main *brokersession.Session, open *brokersession.Sessions, more *brokers, catalog *catalogcache.Cache, sharing *policy, here *installed) *doctor {
 	c := a.mgr.GetClient()
-	d := &doctor{Client: c, cluster: cluster, namespace: a.Namespace, market: ledgers[LedgerName], ledgers: ledgers, member: m, main: main.Connection(), broker: b, sessions: open, brokers: more, catalogs: catalog, connector: a.ConnectorURL, sharing: sharing, here: here}
+	d := &doctor{Client: c, cluster: cluster, namespace: a.Namespace, market: ledgers[ledgerName], ledgers: ledgers, member: m, main: main.Connection(), broker: b, sessions: open, brokers: more, catalogs: catalog, connector: a.ConnectorURL, sharing: sharing, here: here}
 	if !a.WithoutLiqo {
 		d.inspection = &posture.Inspection{
 			Reader: a.mgr.GetAPIReader(), Lists: c, Writer: c, Prove: true, Namespace: a.Namespace, LiqoNamespace: a.LiqoNamespace,

@@ -35,6 +35,9 @@ const connectorBodies = 64 << 20
 // connectorTail is after how many events that is folded: it may hold many reservations, and nobody waits for each write.
 const connectorTail = 200
 
+// connectorAppend is about how many bytes of events go into one append, so that each fits into one part.
+const connectorAppend = 256 << 10
+
 // shop is this cluster's connector: a broker for this cluster alone, in its own agent. Whoever is known here by its cluster key is a
 // member; there is no CA and no operator. What it sells, the gate accepts or refuses, as with any broker.
 type shop struct {
@@ -53,7 +56,7 @@ func (a *agent) openShop(ctx context.Context, group *errgroup.Group, cluster str
 		return nil, nil, api.Invalid("--connector-listen", "%s", err).Fix("give a free address of this machine: HOST:PORT")
 	}
 	journal := kube.New(a.mgr.GetClient(), runtimeclient.ObjectKey{Namespace: a.Namespace, Name: ConnectorName}, kube.Parts)
-	books, err := exchange.Open(ctx, journal, exchange.Options{Resume: true, SnapshotEvery: connectorTail, AppendBytes: ledgerAppend, Clock: a.Clock, Log: log.With("part", "connector")})
+	books, err := exchange.Open(ctx, journal, exchange.Options{Resume: true, SnapshotEvery: connectorTail, AppendBytes: connectorAppend, Clock: a.Clock, Log: log.With("part", "connector")})
 	if err != nil {
 		_ = listener.Close()
 		return nil, nil, err

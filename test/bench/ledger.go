@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/bourse-dev/bourse/api"
-	agents "github.com/bourse-dev/bourse/internal/agent"
+	agentledger "github.com/bourse-dev/bourse/internal/agent/ledger"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
@@ -128,8 +128,8 @@ func newLender(c *lab.Cluster) (*lender, error) {
 
 // start opens the Ledger as an agent does, until end is called.
 func (l *lender) start(ctx context.Context) (end func() error, err error) {
-	object := kube.New(l.kube, kubeclient.ObjectKey{Namespace: "bourse", Name: agents.LedgerName}, kube.Parts)
-	options := agents.LedgerOptions("lender")
+	object := kube.New(l.kube, kubeclient.ObjectKey{Namespace: "bourse", Name: agentledger.ObjectName}, kube.Parts)
+	options := agentledger.MarketOptions("lender")
 	options.Log = slog.New(slog.DiscardHandler)
 	if l.market, err = exchange.Open(ctx, object, options); err != nil {
 		return nil, err

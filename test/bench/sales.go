@@ -15,6 +15,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
 	agents "github.com/bourse-dev/bourse/internal/agent"
+	agentledger "github.com/bourse-dev/bourse/internal/agent/ledger"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/consumer"
 	"github.com/bourse-dev/bourse/internal/exchange"
@@ -163,7 +164,7 @@ func (m *marketplace) open(ctx context.Context, running *sync.WaitGroup) error {
 		ledger, every := journal.Journal(memory.New()), uint64(0)
 		if i == 0 {
 			every = ledgerTail
-			ledger = kube.New(m.kube, kubeclient.ObjectKey{Namespace: "bourse", Name: agents.LedgerName}, kube.Parts)
+			ledger = kube.New(m.kube, kubeclient.ObjectKey{Namespace: "bourse", Name: agentledger.ObjectName}, kube.Parts)
 		}
 		a, err := startAgent(ctx, member, ledger, every, running, m.sold.arrived)
 		if err != nil {

@@ -14,7 +14,7 @@ import (
 	kubeclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent"
+	agentledger "github.com/bourse-dev/bourse/internal/agent/ledger"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/journal/kube"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -35,7 +35,7 @@ func TestAgentThatWasAwayEndsWhatEnded(t *testing.T) {
 	key := kubeclient.ObjectKey{Namespace: api.Namespace, Name: "away"}
 	open := func(ahead time.Duration) (x *exchange.Exchange, stop func()) {
 		t.Helper()
-		options := agent.LedgerOptions("milan")
+		options := agentledger.MarketOptions("milan")
 		options.Clock, options.Log = awayLater(ahead), slog.New(slog.NewTextHandler(io.Discard, nil))
 		x, err := exchange.Open(t.Context(), kube.New(w.milan.Objects, key, kube.Parts), options)
 		if err != nil {
