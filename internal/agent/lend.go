@@ -241,7 +241,10 @@ func (l *lend) serve(ctx context.Context, peer string) (string, error) {
 	for _, pool := range pools {
 		slice := market.SliceName(peer, l.cluster, pool)
 		a := all[grant.User(slice, peer)]
-		rest := a.owed()
+		rest, err := covers(a.owed())
+		if err != nil {
+			return "", err
+		}
 		for _, part := range a.givenUp() {
 			if rest.Fits(l.used(peer, slice).Only(part.Size)) {
 				continue
@@ -305,6 +308,14 @@ func (a account) owed() market.Amounts {
 		sum = sum.Plus(r.Size)
 	}
 	return sum
+}
+
+// covers is what pods may use by what is owed: with the slots for pods that are granted where no reservation names any.
+func covers(owed market.Amounts) (market.Amounts, error) {
+	if len(owed) == 0 {
+		return nil, nil
+	}
+	return market.Have("granted", grant.Grant(owed.Resources()))
 }
 
 // givenUp are the parts of what is bound that have become smaller.
@@ -419,7 +430,10 @@ func (l *lend) freed(ctx context.Context, ours *market.Reservation) (bool, error
 	if err != nil {
 		return false, err
 	}
-	rest := a.owed()
+	rest, err := covers(a.owed())
+	if err != nil {
+		return false, err
+	}
 	used, stays := l.used(ours.Consumer, slice).Only(ours.Size), market.Amounts(nil)
 	if !rest.Fits(used) {
 		stays = used

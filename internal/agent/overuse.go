@@ -79,11 +79,15 @@ func (l *lend) fit(ctx context.Context, user string, a account) (int, error) {
 	if len(sum) == 0 { // what stays is taken back before it is freed
 		return 0, nil
 	}
-	keep := grant.Grant(sum.Resources())
-	most, err := market.Have("granted", keep)
+	granted, err := covers(a.owed())
 	if err != nil {
 		return 0, err
 	}
+	most, err := covers(sum)
+	if err != nil {
+		return 0, err
+	}
+	most = most.Max(granted) // what ends may name fewer pods than are granted now
 	used, err := market.Have("used", l.inventory.Used(user))
 	if err != nil || most.Fits(used.Only(most)) {
 		delete(l.tried, user)
@@ -92,7 +96,7 @@ func (l *lend) fit(ctx context.Context, user string, a account) (int, error) {
 	if last := l.tried[user]; slices.Equal(last.used, used) && now.Sub(last.at) < later {
 		return 0, nil
 	}
-	n, err := grant.Excess{User: user, Keep: keep}.TakeBack(ctx, l.reader, l.Client, now)
+	n, err := grant.Excess{User: user, Keep: most.Resources()}.TakeBack(ctx, l.reader, l.Client, now)
 	if n == 0 && err == nil {
 		l.tried[user] = tried{used, now}
 	}

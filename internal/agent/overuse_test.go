@@ -26,6 +26,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/inventory"
 	"github.com/bourse-dev/bourse/internal/liqo/grant"
+	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
@@ -121,5 +122,56 @@ func TestOveruseIsTakenBackAtOnce(t *testing.T) {
 	l.began = time.Time{}
 	if taken, err := l.takeMore(t.Context()); !taken || err != nil {
 		t.Errorf("after the graces: taken %v, %v", taken, err)
+	}
+}
+
+// A reservation that names a number of pods ends. The pods of another one of the same account, which names none, are within the grant:
+// they stay, and do not keep the first from ending.
+func TestPodsOfAnotherReservationStay(t *testing.T) {
+	rome, milan := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan")
+	b := newBrokersOf(t, milan)
+	d := transporttest.NewDeal(rome, milan, "r-1", "1", b.market.Now().Go())
+	d.Signed()
+	stays := b.hears(b.own, d.Reserved(""))
+	if stays == nil || !stays.Bound() {
+		t.Fatalf("it is %+v", stays)
+	}
+	ends := *stays
+	ends.ID, ends.State, ends.Size = "r-2", api.Releasing, market.Amounts{{Resource: "cpu", Value: 1000}, {Resource: "pods", Value: 2}}
+	user := grant.User(stays.Slice(), "rome")
+	meta := metav1.ObjectMeta{Namespace: "one", Labels: map[string]string{consts.CreatorLabelKey: user, consts.ManagedByLabelKey: consts.ManagedByShadowPodValue}}
+	spec := corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("100m")}}}}}
+	cluster, c := kubernetes.NewClientset(), fake.NewClientBuilder().WithScheme(scheme.New()).Build()
+	for _, name := range []string{"a", "b", "c"} {
+		meta.Name = name
+		pod := &corev1.Pod{ObjectMeta: meta, Spec: spec}
+		if _, err := cluster.CoreV1().Pods("one").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range []client.Object{&offv1beta1.ShadowPod{ObjectMeta: meta, Spec: offv1beta1.ShadowPodSpec{Pod: spec}}, pod.DeepCopy()} {
+			if err := c.Create(t.Context(), o); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	inv := inventory.New(cluster, inventory.Options{Owner: func(m *metav1.ObjectMeta) string { return m.Labels[consts.CreatorLabelKey] }})
+	go func() { ended <- inv.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-ended })
+	<-inv.Synced()
+	l := &lend{Client: c, reader: c, cluster: "milan", namespace: "bourse", market: b.market, inventory: inv, graces: graces{time.Minute, time.Minute}, late: &overstaying{}, tried: map[string]tried{}, log: slog.New(slog.DiscardHandler)}
+	now := b.market.Now()
+	ends.Changed = now
+	if n, err := l.fit(t.Context(), user, account{bound: []*market.Reservation{stays}, ending: []*market.Reservation{&ends}}); n != 0 || err != nil {
+		t.Errorf("within the graces: %d pods are deleted, %v", n, err)
+	}
+	ends.Changed = market.At(now.Go().Add(-time.Hour))
+	if freed, err := l.freed(t.Context(), &ends); !freed || err != nil {
+		t.Errorf("after the graces it is freed: %v, %v", freed, err)
+	}
+	var left offv1beta1.ShadowPodList
+	if err := c.List(t.Context(), &left); err != nil || len(left.Items) != 3 {
+		t.Errorf("%d of 3 pods are left, %v", len(left.Items), err)
 	}
 }
