@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"math"
 	"os"
 	"runtime/debug"
 	gauges "runtime/metrics"
@@ -10,13 +11,21 @@ import (
 
 // CollectRarely sets GOGC to 300 until undone, where the environment does not set it. A market's heap is what it must remember: to mark all of
 // it whenever it has doubled took a quarter of the cores under load, and delayed answers (docs/performance.md). It costs memory: up to four
-// times what the market remembers, or GOMEMLIMIT if that is less.
+// times what the market remembers, or nine tenths of GOMEMLIMIT if that is less. The manifest sets GOMEMLIMIT to the limit of the container,
+// which also counts what Go does not: the buffers of sockets and the database.
 func CollectRarely() (undo func()) {
+	limit := debug.SetMemoryLimit(-1)
+	if limit < math.MaxInt64 {
+		debug.SetMemoryLimit(limit / 10 * 9)
+	}
 	if os.Getenv("GOGC") != "" {
-		return func() {}
+		return func() { debug.SetMemoryLimit(limit) }
 	}
 	before := debug.SetGCPercent(300)
-	return func() { debug.SetGCPercent(before) }
+	return func() {
+		debug.SetGCPercent(before)
+		debug.SetMemoryLimit(limit)
+	}
 }
 
 const (

@@ -29,3 +29,20 @@ func TestGivesBackAtRest(t *testing.T) {
 		t.Error("what was allocated is not counted on")
 	}
 }
+
+// A broker collects its garbage before it takes all the memory of its container, of which the machine needs a part for it.
+func TestLeavesMemoryToTheMachine(t *testing.T) {
+	for _, gogc := range []string{"", "100"} {
+		t.Setenv("GOGC", gogc)
+		const limit = 1000 << 20
+		before := debug.SetMemoryLimit(limit)
+		defer debug.SetMemoryLimit(before)
+		undo := CollectRarely()
+		if now := debug.SetMemoryLimit(-1); now != 900<<20 {
+			t.Errorf("GOGC=%s: Go may take %d bytes of %d", gogc, now, limit)
+		}
+		if undo(); debug.SetMemoryLimit(-1) != limit {
+			t.Errorf("GOGC=%s: it is not undone", gogc)
+		}
+	}
+}
