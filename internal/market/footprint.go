@@ -13,7 +13,7 @@ const (
 	changeBytes   = 256
 	saleBytes     = 48
 	documentBytes = 1536 // an assignment and its acceptance, besides what is reserved
-	accountBytes  = 512  // of an advertisement, with what the market reckons from it
+	accountBytes  = 768  // of an advertisement, with what the market reckons from it
 	listedBytes   = 192  // a commitment that is listed
 	soldBytes     = 256  // what it says that is sold
 )

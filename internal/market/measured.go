@@ -56,8 +56,8 @@ const (
 	// maxSold is of how many different plans the commitments may be.
 	maxSold = api.MaxOffers * api.MaxPlans
 	// maxMeasured is about how many bytes of memory the accounts of an advertisement may take (see footprint): those of 10,000 reservations of a
-	// few resources take 5 MiB.
-	maxMeasured = 12 << 20
+	// few resources take 6 MiB.
+	maxMeasured = 8 << 20
 )
 
 // Measure takes in an advertisement. Errors: Invalid with the field.

@@ -149,7 +149,7 @@ func listing(n, consumers int, size api.Resources, isSold bool) []byte {
 	return data
 }
 
-// Whatever it consists of, an advertisement that a market takes keeps less than 24 MiB of it. One of 10,000 reservations is taken.
+// Whatever it consists of, an advertisement that a market takes keeps less than 16 MiB of it. One of 10,000 reservations is taken.
 func TestBytesOfAnAdvertisement(t *testing.T) {
 	measure := func(data []byte) (*market.Measured, error) {
 		var m api.Measurement
@@ -159,7 +159,7 @@ func TestBytesOfAnAdvertisement(t *testing.T) {
 		return market.Measure(m)
 	}
 	few := resources("cpu", "2", "memory", "4Gi", "pods", "10", "ephemeral-storage", "20Gi")
-	if _, err := measure(listing(10_000, 100, few, true)); err != nil {
+	if _, err := measure(listing(10_000, 1000, few, true)); err != nil {
 		t.Errorf("an honest provider: %v", err)
 	}
 	many := api.Resources{}
@@ -196,7 +196,7 @@ func TestBytesOfAnAdvertisement(t *testing.T) {
 		runtime.KeepAlive(s)
 		runtime.KeepAlive(data)
 		t.Logf("%d %s: %d KiB of JSON, %d KiB kept", n, name, len(data)>>10, kept>>10)
-		if kept > 24<<20 {
+		if kept > 16<<20 {
 			t.Errorf("%d %s keep %d MiB", n, name, kept>>20)
 		}
 	}

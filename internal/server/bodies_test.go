@@ -93,13 +93,13 @@ func TestLargeBodiesTakeLittleMemory(t *testing.T) {
 	}
 }
 
-// An advertisement of 30,000 reservations, nearly the largest that the market takes, is read.
+// An advertisement of 20,000 reservations, nearly the largest that the market takes, is read.
 func TestLargestAdvertisement(t *testing.T) {
 	f := servertest.Start(t, servertest.Options{})
 	milan := f.Join("milan")
 	size := api.Resources{"cpu": resource.MustParse("1500m"), "memory": resource.MustParse("1536Mi")}
 	accounts := map[string]api.AccountUse{}
-	for i := range 3_000 {
+	for i := range 2_000 {
 		a := api.AccountUse{Commitments: map[string]api.Resources{}, Used: size, Sold: map[string]api.SoldUnits{}}
 		for j := range 10 {
 			id := fmt.Sprintf("r-%016d", 10*i+j)
