@@ -40,7 +40,7 @@ func TestHostileMembersUnderLoad(t *testing.T) {
 			all.Go(func() {
 				for made := 0; ctx.Err() == nil; made++ {
 					sent.Add(1)
-					if attack(ctx, foe, foes[(i+1)%len(foes)], fmt.Sprintf("%d-%d", n, made)) == nil {
+					if attack(ctx, foe, foes[(i+1)%len(foes)], fmt.Sprintf("%d-%d", n, made), made) == nil {
 						served.Add(1)
 					}
 				}
@@ -84,13 +84,13 @@ func TestHostileMembersUnderLoad(t *testing.T) {
 	b.balanced()
 }
 
-// attack is one of the largest calls that a member can make.
-func attack(ctx context.Context, foe, friend *member.Member, key string) error {
+// attack is one of the largest calls that a member can make: each kind in turn.
+func attack(ctx context.Context, foe, friend *member.Member, key string, turn int) error {
 	request := api.Request{Resources: cpu(1), Where: "region == '" + strings.Repeat("x", 1900) + "'"}
 	for i := range 60 {
 		request.Exclude = append(request.Exclude, fmt.Sprintf("%s-%d", strings.Repeat("e", 58), i))
 	}
-	switch len(key) % 3 {
+	switch turn % 3 {
 	case 0: // rejected
 		_, err := foe.Reserve(ctx, key, request)
 		return err
