@@ -69,7 +69,7 @@ func TestLargeBodiesCostMore(t *testing.T) {
 // What a call has the market look through counts as further calls: a member that lists much may change it less often. A lease that is
 // renewed without news is one call.
 func TestWorkCountsAsCalls(t *testing.T) {
-	const rate, listed = 500, 50_000
+	const rate, listed = 500, 40_000
 	w := &town{Federation: servertest.Start(t, servertest.Options{Rate: rate})}
 	oslo := w.Join("oslo")
 	account := api.AccountUse{Commitments: map[string]api.Resources{}}
