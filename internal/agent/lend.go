@@ -241,7 +241,7 @@ func (l *lend) serve(ctx context.Context, peer string) (string, error) {
 	for _, pool := range pools {
 		slice := market.SliceName(peer, l.cluster, pool)
 		a := all[grant.User(slice, peer)]
-		rest, err := covers(a.owed())
+		rest, err := covers(a.owed(), nil)
 		if err != nil {
 			return "", err
 		}
@@ -310,12 +310,18 @@ func (a account) owed() market.Amounts {
 	return sum
 }
 
-// covers is what pods may use by what is owed: with the slots for pods that are granted where no reservation names any.
-func covers(owed market.Amounts) (market.Amounts, error) {
-	if len(owed) == 0 {
+// covers is what pods may use by what is owed and by what ends: with the slots for pods that are granted where no reservation names any.
+func covers(owed, ending market.Amounts) (market.Amounts, error) {
+	both := owed.Plus(ending)
+	if len(both) == 0 {
 		return nil, nil
 	}
-	return market.Have("granted", grant.Grant(owed.Resources()))
+	most, err := market.Have("granted", grant.Grant(both.Resources()))
+	if err != nil || len(owed) == 0 || len(ending) == 0 {
+		return most, err
+	}
+	granted, err := market.Have("granted", grant.Grant(owed.Resources())) // what ends may name fewer pods than are granted now
+	return most.Max(granted), err
 }
 
 // givenUp are the parts of what is bound that have become smaller.
@@ -430,7 +436,7 @@ func (l *lend) freed(ctx context.Context, ours *market.Reservation) (bool, error
 	if err != nil {
 		return false, err
 	}
-	rest, err := covers(a.owed())
+	rest, err := covers(a.owed(), nil)
 	if err != nil {
 		return false, err
 	}

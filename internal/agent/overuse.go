@@ -70,24 +70,16 @@ func (l *lend) takeMore(ctx context.Context) (taken bool, err error) {
 // namespaces counted together, they would not have been let in. It returns how many. What a pod needs beyond what its consumer counted,
 // such as the overhead of a runtime class, is too much as well.
 func (l *lend) fit(ctx context.Context, user string, a account) (int, error) {
-	now, sum := l.market.Now().Go(), a.owed()
+	now, ending := l.market.Now().Go(), market.Amounts(nil)
 	for _, part := range slices.Concat(a.ending, a.givenUp(), account{bound: a.ending}.givenUp()) {
 		if now.Sub(part.Changed.Go()) < l.graces.shrink+2*l.graces.excess {
-			sum = sum.Plus(part.Size)
+			ending = ending.Plus(part.Size)
 		}
 	}
-	if len(sum) == 0 { // what stays is taken back before it is freed
-		return 0, nil
-	}
-	granted, err := covers(a.owed())
-	if err != nil {
+	most, err := covers(a.owed(), ending)
+	if err != nil || len(most) == 0 { // what stays is taken back before it is freed
 		return 0, err
 	}
-	most, err := covers(sum)
-	if err != nil {
-		return 0, err
-	}
-	most = most.Max(granted) // what ends may name fewer pods than are granted now
 	used, err := market.Have("used", l.inventory.Used(user))
 	if err != nil || most.Fits(used.Only(most)) {
 		delete(l.tried, user)

@@ -166,6 +166,12 @@ func TestPodsOfAnotherReservationStay(t *testing.T) {
 	if n, err := l.fit(t.Context(), user, account{bound: []*market.Reservation{stays}, ending: []*market.Reservation{&ends}}); n != 0 || err != nil {
 		t.Errorf("within the graces: %d pods are deleted, %v", n, err)
 	}
+	for what, late := range map[string][]loan{"what ends": nil, "what ends, one after the other": {{Reservation: &ends}}} { // at the consumer
+		rest, err := keep([]loan{{Reservation: stays}}, late, []loan{{Reservation: &ends}})
+		if pods := rest["pods"]; err != nil || pods.Value() != 110 {
+			t.Errorf("%s leaves %s pods to the other reservation, %v", what, pods.String(), err)
+		}
+	}
 	ends.Changed = market.At(now.Go().Add(-time.Hour))
 	if freed, err := l.freed(t.Context(), &ends); !freed || err != nil {
 		t.Errorf("after the graces it is freed: %v, %v", freed, err)

@@ -33,11 +33,19 @@ func (b *borrow) shrink(ctx context.Context, accounts map[string][]loan) (waits 
 			continue
 		}
 		if len(overdue) > 0 { // at the provider they are gone already
-			if _, err := b.evictor.Fit(ctx, slice, keep(slices.Concat(stay, late), overdue), leaving(overdue, slices.Concat(stay, late)), true); err != nil {
+			rest, err := keep(stay, late, overdue)
+			if err != nil {
+				return nil, err
+			}
+			if _, err := b.evictor.Fit(ctx, slice, rest, leaving(overdue, slices.Concat(stay, late)), true); err != nil {
 				return nil, err
 			}
 		}
-		message, err := b.evictor.Fit(ctx, slice, keep(stay, leave), leaving(leave, stay), false)
+		rest, err := keep(stay, nil, leave)
+		if err != nil {
+			return nil, err
+		}
+		message, err := b.evictor.Fit(ctx, slice, rest, leaving(leave, stay), false)
 		if err != nil {
 			return nil, err
 		}
@@ -71,14 +79,15 @@ func (b *borrow) givenUp(r *market.Reservation) *market.Reservation {
 	return part
 }
 
-// keep is what of an account goes on, with 0 of what it only had by what leaves.
-func keep(stay, leave []loan) api.Resources {
+// keep is what pods of an account may use by what stays and by what still has graces, with 0 of what it only had by what leaves.
+func keep(stay, late, leave []loan) (api.Resources, error) {
 	out := api.Resources{}
 	for name := range sizeOf(leave).Resources() {
 		out[name] = resource.Quantity{}
 	}
-	maps.Copy(out, sizeOf(stay).Resources())
-	return out
+	rest, err := covers(sizeOf(stay), sizeOf(late))
+	maps.Copy(out, rest.Resources())
+	return out, err
 }
 
 func sizeOf(loans []loan) (sum market.Amounts) {
