@@ -31,7 +31,7 @@ import (
 const (
 	DefaultReservations = 10_000
 	DefaultPending      = 100
-	DefaultBytes        = 20 << 20
+	DefaultBytes        = 16 << 20
 )
 
 // Options say how a broker runs.
@@ -56,7 +56,7 @@ type Options struct {
 	// Rate is how many calls a second one member may make. Default 500.
 	Rate float64
 	// Caps are the most that one consumer may have pending, held and reserved together. Default 10,000 reservations, 100
-	// of which may wait for capacity, of any priority, 20 MiB of memory, and no bound on amounts.
+	// of which may wait for capacity, of any priority, 16 MiB of memory, and no bound on amounts.
 	Caps market.Caps
 	// Prototypes are the interfaces of the prototypes that it serves, too.
 	Prototypes Prototypes

@@ -46,7 +46,7 @@ func (sh *shell) brokerCommand() *cobra.Command {
 				return err
 			}
 			if o.Caps.Bytes = maxBytes.Value(); o.Caps.Bytes < 1 {
-				return api.Invalid("--max-bytes", "%s is not an amount of memory", maxBytes.String()).Fix("give an amount such as 20Mi")
+				return api.Invalid("--max-bytes", "%s is not an amount of memory", maxBytes.String()).Fix("give an amount such as 16Mi")
 			}
 			if o.Prototypes, err = prototypes.read(); err != nil {
 				return err

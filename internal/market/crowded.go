@@ -10,7 +10,7 @@ import (
 // is over is forgotten early. Never so an end that a provider may not have heard of (RememberUntil): without it the provider's documents
 // would bring the reservation back. Those count against the cap on bytes, as what is not over does.
 const (
-	maxKeptBytes  = 24 << 20
+	maxKeptBytes  = 20 << 20
 	minEndedBytes = 4 << 20
 )
 

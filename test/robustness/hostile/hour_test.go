@@ -1,10 +1,13 @@
 package hostile
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
@@ -40,6 +43,7 @@ type foe struct {
 	t      *testing.T
 	friend *foe // its accomplice, which accepts what it asks for
 	n      int
+	last   api.Sequence // of its advertisement
 	url    string
 	caps   market.Caps
 	bound  []string
@@ -54,7 +58,7 @@ type foe struct {
 // goes to the market at once, without the rate limit. Then every third minute has a burst of calls through the server.
 func TestHostileMembersAreBounded(t *testing.T) {
 	const minutes = 60
-	defer debug.SetMemoryLimit(debug.SetMemoryLimit(mostMemory * 13 / 16))
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(mostMemory * 3 / 4))
 	dir, clock := t.TempDir(), transporttest.NewClock()
 	caps := market.Caps{Reservations: broker.DefaultReservations, Pending: broker.DefaultPending, Bytes: broker.DefaultBytes}
 	f := servertest.Start(t, servertest.Options{Clock: clock, Journal: sqlite.New(filepath.Join(dir, broker.JournalFile)), Caps: caps})
@@ -79,6 +83,7 @@ func TestHostileMembersAreBounded(t *testing.T) {
 		peak.look()
 	}
 	begin := time.Now()
+	all(func(one *foe) { one.list(40_000); one.list(13_000) })
 	all(func(one *foe) { one.cancel(f.Exchange, 200) })
 	for range 12 { // all that they may have bound, and more
 		all(func(one *foe) { one.bind(f.Exchange, 50) })
@@ -98,7 +103,7 @@ func TestHostileMembersAreBounded(t *testing.T) {
 			clock.Move(29*time.Second, now)
 			lender.Advertise("1000")
 		}
-		all((*foe).advertise)
+		all((*foe).renew)
 		clock.Move(2*time.Second, now)
 	}
 	t.Logf("after %d minutes, in %s: %s", minutes, time.Since(begin).Round(time.Second), peak)
@@ -109,7 +114,10 @@ func TestHostileMembersAreBounded(t *testing.T) {
 		}
 	}
 	t.Logf("answers by code: %v", served)
-	if served[api.CodeCapReached] == 0 || served[""] == 0 || served[api.CodeTooLarge] == 0 {
+	if foes[0].last.Number == 0 {
+		t.Error("what a foe lists was not taken")
+	}
+	if served[api.CodeCapReached] == 0 || served[""] == 0 || served[api.CodeTooLarge] == 0 || served[api.CodeInvalid] == 0 {
 		t.Errorf("not all bounds were reached: %v", served)
 	}
 	if err := f.Exchange.Read(t.Context(), func(s *market.State) {
@@ -156,14 +164,90 @@ func (x *foe) largest(of int64) api.Request {
 	return r
 }
 
+// advertise offers what the accomplice asks for.
 func (x *foe) advertise() {
+	x.said(x.PutAdvertisement(context.Background(), x.ID, x.measurement()))
+}
+
+func (x *foe) measurement() api.Measurement {
 	all := api.Resources{}
 	for _, name := range names() {
 		all[name] = *resource.NewQuantity(1<<30, resource.DecimalSI)
 	}
 	m := x.Measurement("0")
 	m.Pools[api.GeneralPool] = api.Pool{Capacity: all, Allocatable: all, Shared: all}
-	x.said(x.PutAdvertisement(context.Background(), x.ID, m))
+	return m
+}
+
+// list advertises so many commitments. They are written as they are sent, because what the foes keep counts in this process, too.
+func (x *foe) list(commitments int) {
+	const consumers = 1000
+	m := x.measurement()
+	pool := m.Pools[api.GeneralPool]
+	pool.Accounts = map[string]api.AccountUse{"c-000": {}}
+	m.Pools[api.GeneralPool] = pool
+	whole, err := json.Marshal(m)
+	if err != nil {
+		x.t.Error(err)
+		return
+	}
+	body, to := io.Pipe()
+	go func() {
+		out := bufio.NewWriter(to)
+		before, accounts, _ := strings.Cut(string(whole), `"c-000":{}`)
+		_, _ = out.WriteString(before)
+		for i := range consumers {
+			_, _ = fmt.Fprintf(out, `%s"c-%03d":{`, map[bool]string{false: ","}[i == 0], i)
+			x.writeCommitments(out, i, commitments/consumers)
+			_, _ = out.WriteString("}")
+		}
+		_, _ = out.WriteString(accounts)
+		_ = to.CloseWithError(out.Flush())
+	}()
+	defer body.Close()
+	request, err := http.NewRequest(http.MethodPut, x.url+api.Prefix+"/clusters/"+x.ID+"/advertisement", body)
+	if err != nil {
+		x.t.Error(err)
+		return
+	}
+	request.Header.Set("Content-Type", "application/json")
+	answer, err := x.HTTP.Do(request)
+	if err != nil {
+		x.said(err)
+		return
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode < 300 {
+		x.said(nil)
+		x.last = m.Sequence
+		return
+	}
+	refused := new(api.Error)
+	if err := json.NewDecoder(answer.Body).Decode(refused); err != nil {
+		x.t.Errorf("%d: %v", answer.StatusCode, err)
+	}
+	x.said(refused)
+}
+
+// writeCommitments writes the commitments to one consumer.
+func (x *foe) writeCommitments(to io.Writer, account, n int) {
+	for i := range n {
+		_, _ = fmt.Fprintf(to, `%s"r-%d-%d":{"cpu":"1m"}`, map[bool]string{true: `"commitments":{`, false: ","}[i == 0], account, i)
+	}
+	for i := range n {
+		_, _ = fmt.Fprintf(to, `%s"r-%d-%d":{"offer":"o","plan":"p","units":1}`, map[bool]string{true: `},"sold":{`, false: ","}[i == 0], account, i)
+	}
+	_, _ = io.WriteString(to, "}")
+}
+
+// renew repeats its advertisement.
+func (x *foe) renew() {
+	next := x.last
+	next.Number++
+	err := x.PatchAdvertisement(context.Background(), x.ID, api.MeasurementDelta{Base: x.last, Sequence: next})
+	if x.said(err); err == nil {
+		x.last = next
+	}
 }
 
 // bind makes so many reservations that both sides are bound by, as the server does with what both send: their documents are as long.
@@ -262,6 +346,8 @@ func (x *foe) everything() {
 		p.Zones[i], p.GPUs[i] = text[:192], text[:128]
 		p.Labels[fmt.Sprintf("%s%02d", text[:64], i)] = text[:192]
 	}
+	x.Rotate()
+	x.Rotations = x.Rotations[max(0, len(x.Rotations)-api.MaxRotations):]
 	x.said(x.PutCard(ctx, x.ID, x.Card(p)))
 	h := api.Handshake{
 		Protocol: api.Protocol, From: x.ID, FromKey: x.Key.Public().Fingerprint().String(), To: x.friend.ID, ToKey: x.friend.Key.Public().Fingerprint().String(),
