@@ -42,6 +42,8 @@ type Watch struct {
 	revision uint64
 	woken    bool
 	err      error
+	cut      func() // see OnCut; nil: none
+	isCut    bool
 	// follows says that it tells of the catalog; read is how far it has, anew that everything is to be told.
 	follows, anew bool
 	read          uint64
@@ -128,8 +130,35 @@ func byRevision(m map[string]*market.Reservation) []*market.Reservation {
 	return out
 }
 
-// GiveWay makes Next return ErrGivesWay. Close the watch as ever.
-func (w *Watch) GiveWay() { w.end(ErrGivesWay) }
+// OnCut sets what to call, once, when the watch gives way or its member may no longer watch: the reader has no claim to the rest of what
+// is being sent to it. The call happens at once if that is so already. It must not block.
+func (w *Watch) OnCut(cut func()) {
+	w.mu.Lock()
+	isCut := w.isCut
+	w.cut = cut
+	w.mu.Unlock()
+	if isCut {
+		cut()
+	}
+}
+
+// GiveWay makes Next return ErrGivesWay, and cuts what is being sent. Close the watch as ever.
+func (w *Watch) GiveWay() { w.endNow(ErrGivesWay) }
+
+// endNow ends the watch and cuts what is being sent.
+func (w *Watch) endNow(err error) {
+	w.end(err)
+	w.mu.Lock()
+	cut := w.cut
+	if w.isCut {
+		cut = nil
+	}
+	w.isCut = true
+	w.mu.Unlock()
+	if cut != nil {
+		cut()
+	}
+}
 
 // Close ends the watch.
 func (w *Watch) Close() {
@@ -147,11 +176,11 @@ func (x *Exchange) unsubscribe(w *Watch) {
 	}
 }
 
-// CloseWatches ends the watches of a cluster, which may no longer trade.
+// CloseWatches ends the watches of a cluster, which may no longer trade, and cuts what is being sent to it.
 func (x *Exchange) CloseWatches(ctx context.Context, cluster string) {
 	_ = x.Read(context.WithoutCancel(ctx), func(*market.State) {
 		for w := range x.subscribers[cluster] {
-			w.end(ErrClosed)
+			w.endNow(ErrClosed)
 		}
 	})
 }

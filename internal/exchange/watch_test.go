@@ -246,3 +246,27 @@ func TestNewLineageEndsWatches(t *testing.T) {
 		}
 	})
 }
+
+// What is being sent is cut where a watch gives way or its member may no longer watch, and nowhere else.
+func TestWhatIsCut(t *testing.T) {
+	x := founded(t, newMemory(), exchange.Options{})
+	for what, c := range map[string]struct {
+		end  func(*exchange.Watch)
+		cuts int
+	}{
+		"gives way": {(*exchange.Watch).GiveWay, 1}, "suspended": {func(*exchange.Watch) { x.CloseWatches(t.Context(), "rome") }, 1},
+		"closed": {(*exchange.Watch).Close, 0}, "the end of all": {func(*exchange.Watch) { x.EndWatches() }, 0},
+	} {
+		before, after := 0, 0
+		w := x.watch("rome", "", 0)
+		w.OnCut(func() { before++ })
+		c.end(w)
+		late := x.watch("rome", "", 0)
+		c.end(late)
+		late.OnCut(func() { after++ })
+		if before != c.cuts || after != c.cuts {
+			t.Errorf("%s: cut %d times, and %d times where it had ended before, want %d", what, before, after, c.cuts)
+		}
+		w.Close()
+	}
+}

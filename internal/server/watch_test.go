@@ -3,11 +3,16 @@ package server_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/server/servertest"
+	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
 var errEnough = errors.New("enough")
@@ -105,5 +110,49 @@ func TestWatchAfterARestore(t *testing.T) {
 		if got := watch(t, w.rome.Client, token, snapshot); !got.complete || got.told != 3 {
 			t.Errorf("%s: %+v", name, got)
 		}
+	}
+}
+
+// A member that is suspended gets no rest of what its watch was telling it, however slowly it reads.
+func TestASuspendedReaderGetsNoRest(t *testing.T) {
+	const many, long = 1500, 28 << 10
+	f := servertest.Start(t, servertest.Options{})
+	rome, milan := f.Join("rome"), f.Join("milan")
+	milan.Advertise("2000")
+	need := transporttest.Request("1")
+	size, err := market.Need("resources", need.Resources)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range many {
+		id := fmt.Sprint("r-", i)
+		for _, c := range []market.Command{
+			&market.Hold{ID: id, Key: id, Digest: "d", Consumer: "rome", Request: &need, Pool: api.GeneralPool, Size: size, Duration: time.Hour, Candidates: []string{"milan"}, Decision: &api.Decision{Considered: 1, Candidates: 1}},
+			market.Confirm{ID: id, Consumer: "rome", Generation: 1, Document: strings.Repeat("d", long)},
+		} {
+			if _, err := f.Exchange.Do(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	answer, err := rome.HTTP.Get(f.URL + prefix + "/watch")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	read, piece := 0, make([]byte, 64<<10)
+	for err == nil {
+		var n int
+		n, err = answer.Body.Read(piece)
+		if read == 0 {
+			if _, err := f.Operator.SetMember(t.Context(), "rome", "suspend"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		read += n
+		time.Sleep(5 * time.Millisecond)
+	}
+	if read > many*long/2 {
+		t.Errorf("it reads %d bytes, most of what there is", read)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	corev1 "k8s.io/api/core/v1"
@@ -46,7 +45,6 @@ func TestPodsThatRunOnAreCounted(t *testing.T) {
 	if err := kubelet.Delete(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
-	deleted := time.Now()
 	w.ends(t, w.milan, "runs-on-rome", "first")
 	second := makes("second") // Liqo lets it in
 	eventually(t, "Kubernetes refuses its pod", func(ctx context.Context) error {
@@ -73,9 +71,6 @@ func TestPodsThatRunOnAreCounted(t *testing.T) {
 		}
 		return kube.IgnoreNotFound(err)
 	})
-	if took := time.Since(deleted); took > time.Minute {
-		t.Errorf("it ran on for %s", took)
-	}
 	w.nothingLeft(t, w.rome, w.milan)
 }
 
