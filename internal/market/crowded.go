@@ -10,8 +10,8 @@ import (
 // is over is forgotten early. Never so an end that a provider may not have heard of (RememberUntil): without it the provider's documents
 // would bring the reservation back. Those count against the cap on bytes, as what is not over does.
 const (
-	maxKeptBytes  = 20 << 20
-	minEndedBytes = 4 << 20
+	maxKeptBytes  = 18 << 20
+	minEndedBytes = 2 << 20
 )
 
 // crowd notes that more is over of a consumer than a broker keeps. An agent's market has its own bounds.

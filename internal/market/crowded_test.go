@@ -69,7 +69,7 @@ func TestWhatIsOverIsBounded(t *testing.T) {
 		}
 	}
 	last := ends(800)
-	check(330, 400, last)
+	check(270, 300, last) // 18 MiB
 	again := large(last)
 	again.ID = "again"
 	if out, err := market.Decide(s, again, d.now); err != nil || out.Reservation.ID != last {
@@ -80,7 +80,7 @@ func TestWhatIsOverIsBounded(t *testing.T) {
 		waits.Candidates, waits.Request.Wait = nil, duration("1h")
 		apply(waits)
 	}
-	check(60, 70, "w-449")
+	check(30, 36, "w-449")
 }
 
 // What one consumer has pending, held and reserved takes no more memory than its cap, however it is made of requests and documents.

@@ -57,7 +57,7 @@ const (
 	maxSold = api.MaxOffers * api.MaxPlans
 	// maxMeasured is about how many bytes of memory the accounts of an advertisement may take (see footprint): those of 10,000 reservations of a
 	// few resources take 6 MiB.
-	maxMeasured = 7 << 20
+	maxMeasured = 8 << 20
 )
 
 // Measure takes in an advertisement. Errors: Invalid with the field.

@@ -83,7 +83,7 @@ func TestHostileMembersAreBounded(t *testing.T) {
 		peak.look()
 	}
 	begin := time.Now()
-	all(func(one *foe) { one.list(40_000); one.list(13_000) })
+	all(func(one *foe) { one.list(40_000); one.list(15_000) })
 	all(func(one *foe) { one.cancel(f.Exchange, 200) })
 	for range 12 { // all that they may have bound, and more
 		all(func(one *foe) { one.bind(f.Exchange, 50) })
