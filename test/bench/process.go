@@ -22,6 +22,7 @@ import (
 
 	"github.com/bourse-dev/bourse/internal/broker"
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
+	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/server"
 )
 
@@ -146,11 +147,12 @@ func serve(ctx context.Context, args []string) error {
 			return serveBare(ctx, o.Dir, ready)
 		}
 		most := 1e6
+		caps := market.Caps{Reservations: 1 << 20, Bytes: 1 << 40} // few members make what many do
 		if o.Limited {
-			most = 0
+			most, caps = 0, market.Caps{}
 		}
 		return broker.Run(ctx, broker.Options{
-			Dir: o.Dir, Listen: "127.0.0.1:0", MetricsAddress: o.Probes, Rate: most, Log: slog.New(slog.DiscardHandler),
+			Dir: o.Dir, Listen: "127.0.0.1:0", MetricsAddress: o.Probes, Rate: most, Caps: caps, Log: slog.New(slog.DiscardHandler),
 			Ready: func(url string) { ready <- url },
 		})
 	})
