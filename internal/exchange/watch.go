@@ -42,8 +42,9 @@ type Watch struct {
 	revision uint64
 	woken    bool
 	err      error
-	cut      func() // see OnCut; nil: none
-	isCut    bool
+	// cut ends, by endCut, when the reader has no claim to the rest of what is being sent to it.
+	cut    context.Context
+	endCut context.CancelFunc
 	// follows says that it tells of the catalog; read is how far it has, anew that everything is to be told.
 	follows, anew bool
 	read          uint64
@@ -53,6 +54,7 @@ type Watch struct {
 // (0: all). Close it. Errors: Unavailable.
 func (x *Exchange) Watch(ctx context.Context, cluster string, lineage string, after uint64) (*Watch, error) {
 	w := &Watch{exchange: x, cluster: cluster, wake: make(chan struct{}, 1), pending: map[string]*market.Reservation{}, met: map[string]struct{}{}}
+	w.cut, w.endCut = context.WithCancel(context.Background())
 	err := x.Read(ctx, func(s *market.State) {
 		if lineage != x.head.Lineage || after > s.Revision {
 			after = 0
@@ -130,17 +132,8 @@ func byRevision(m map[string]*market.Reservation) []*market.Reservation {
 	return out
 }
 
-// OnCut sets what to call, once, when the watch gives way or its member may no longer watch: the reader has no claim to the rest of what
-// is being sent to it. The call happens at once if that is so already. It must not block.
-func (w *Watch) OnCut(cut func()) {
-	w.mu.Lock()
-	isCut := w.isCut
-	w.cut = cut
-	w.mu.Unlock()
-	if isCut {
-		cut()
-	}
-}
+// Cut ends when the watch gives way or its member may no longer watch: the reader has no claim to the rest of what is being sent to it.
+func (w *Watch) Cut() context.Context { return w.cut }
 
 // GiveWay makes Next return ErrGivesWay, and cuts what is being sent. Close the watch as ever.
 func (w *Watch) GiveWay() { w.endNow(ErrGivesWay) }
@@ -148,16 +141,7 @@ func (w *Watch) GiveWay() { w.endNow(ErrGivesWay) }
 // endNow ends the watch and cuts what is being sent.
 func (w *Watch) endNow(err error) {
 	w.end(err)
-	w.mu.Lock()
-	cut := w.cut
-	if w.isCut {
-		cut = nil
-	}
-	w.isCut = true
-	w.mu.Unlock()
-	if cut != nil {
-		cut()
-	}
+	w.endCut()
 }
 
 // Close ends the watch.

@@ -252,20 +252,18 @@ func TestWhatIsCut(t *testing.T) {
 	x := founded(t, newMemory(), exchange.Options{})
 	for what, c := range map[string]struct {
 		end  func(*exchange.Watch)
-		cuts int
+		cuts bool
 	}{
-		"gives way": {(*exchange.Watch).GiveWay, 1}, "suspended": {func(*exchange.Watch) { x.CloseWatches(t.Context(), "rome") }, 1},
-		"closed": {(*exchange.Watch).Close, 0}, "the end of all": {func(*exchange.Watch) { x.EndWatches() }, 0},
+		"gives way": {(*exchange.Watch).GiveWay, true}, "suspended": {func(*exchange.Watch) { x.CloseWatches(t.Context(), "rome") }, true},
+		"closed": {(*exchange.Watch).Close, false}, "the end of all": {func(*exchange.Watch) { x.EndWatches() }, false},
 	} {
-		before, after := 0, 0
 		w := x.watch("rome", "", 0)
-		w.OnCut(func() { before++ })
+		if w.Cut().Err() != nil {
+			t.Errorf("%s: cut from the beginning", what)
+		}
 		c.end(w)
-		late := x.watch("rome", "", 0)
-		c.end(late)
-		late.OnCut(func() { after++ })
-		if before != c.cuts || after != c.cuts {
-			t.Errorf("%s: cut %d times, and %d times where it had ended before, want %d", what, before, after, c.cuts)
+		if is := w.Cut().Err() != nil; is != c.cuts {
+			t.Errorf("%s: cut %v, want %v", what, is, c.cuts)
 		}
 		w.Close()
 	}

@@ -67,7 +67,7 @@ func (s *Server) watch(ctx context.Context, in *struct {
 			defer end()
 		}
 		LetGo(ctx) // watches have a bound of their own
-		w.OnCut(func() { time.AfterFunc(lastWord, cancel) })
+		defer context.AfterFunc(w.Cut(), func() { time.AfterFunc(lastWord, cancel) })()
 		defer s.held.watch(cluster, w.GiveWay)()
 		complete := revision == 0 || lineage != w.Lineage || revision > w.Revision
 		stream{s, newEventWriter(ctx, answer, s.held.bounds.Slow), caller, w.Lineage, map[string]api.MemberState{}, window}.run(ctx, w, complete)
