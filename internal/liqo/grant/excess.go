@@ -30,7 +30,7 @@ func (e Excess) TakeBack(ctx context.Context, r client.Reader, w client.Writer, 
 	var shadows offv1beta1.ShadowPodList
 	var pods corev1.PodList
 	made := client.MatchingLabels{consts.CreatorLabelKey: e.User}
-	err = errors.Join(r.List(ctx, &shadows, made), r.List(ctx, &pods, made, client.MatchingLabels{consts.ManagedByLabelKey: consts.ManagedByShadowPodValue}))
+	err = errors.Join(r.List(ctx, &shadows, made), r.List(ctx, &pods, made, client.MatchingLabels(liqo.FromShadowPods())))
 	if err != nil {
 		return 0, err
 	}
