@@ -33,14 +33,7 @@ import (
 // Each of two namespaces lets in what is reserved for both together. What came last is taken back because it came: no grace passes here,
 // and nobody looks at the peering. What fits stays.
 func TestOveruseIsTakenBackAtOnce(t *testing.T) {
-	rome, milan := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan")
-	b := newBrokersOf(t, milan)
-	d := transporttest.NewDeal(rome, milan, "r-1", "1", b.market.Now().Go())
-	d.Signed()
-	ours := b.hears(b.own, d.Reserved(""))
-	if ours == nil || !ours.Bound() {
-		t.Fatalf("it is %+v", ours)
-	}
+	b, ours := lends(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 2)
 	cluster := kubernetes.NewClientset()
@@ -128,14 +121,7 @@ func TestOveruseIsTakenBackAtOnce(t *testing.T) {
 // A reservation that names a number of pods ends. The pods of another one of the same account, which names none, are within the grant:
 // they stay, and do not keep the first from ending.
 func TestPodsOfAnotherReservationStay(t *testing.T) {
-	rome, milan := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan")
-	b := newBrokersOf(t, milan)
-	d := transporttest.NewDeal(rome, milan, "r-1", "1", b.market.Now().Go())
-	d.Signed()
-	stays := b.hears(b.own, d.Reserved(""))
-	if stays == nil || !stays.Bound() {
-		t.Fatalf("it is %+v", stays)
-	}
+	b, stays := lends(t)
 	ends := *stays
 	ends.ID, ends.State, ends.Size = "r-2", api.Releasing, market.Amounts{{Resource: "cpu", Value: 1000}, {Resource: "pods", Value: 2}}
 	user := grant.User(stays.Slice(), "rome")
@@ -180,4 +166,18 @@ func TestPodsOfAnotherReservationStay(t *testing.T) {
 	if err := c.List(t.Context(), &left); err != nil || len(left.Items) != 3 {
 		t.Errorf("%d of 3 pods are left, %v", len(left.Items), err)
 	}
+}
+
+// lends is the agent of milan, which has reserved 1 CPU for rome.
+func lends(t *testing.T) (*brokersOf, *market.Reservation) {
+	t.Helper()
+	rome, milan := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan")
+	b := newBrokersOf(t, milan)
+	d := transporttest.NewDeal(rome, milan, "r-1", "1", b.market.Now().Go())
+	d.Signed()
+	ours := b.hears(b.own, d.Reserved(""))
+	if ours == nil || !ours.Bound() {
+		t.Fatalf("it is %+v", ours)
+	}
+	return b, ours
 }

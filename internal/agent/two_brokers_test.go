@@ -167,21 +167,27 @@ func TestABrokerBesideTheOwnConnector(t *testing.T) {
 	}
 }
 
+// notes has the agent of rome know what it asked oslo for: r-1, of 2 CPUs, which is held.
+func (b *brokersOf) notes(shown *transport.Reservation) {
+	b.t.Helper()
+	size, err := market.Need("", transporttest.CPU("2"))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	note := market.Note{Reservation: &market.Reservation{ID: "r-1", State: api.Held, Consumer: "rome", Provider: "oslo", Pool: api.GeneralPool, Size: size,
+		Generation: 1, Assignment: shown.Payload.Assignment, HeldUntil: market.At(shown.Payload.HeldUntil.Time), Until: market.At(shown.Payload.Until.Time)}}
+	if _, err := b.market.Do(b.t.Context(), note); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
 // What a consumer asked for at one broker no other broker ends, and before it is bound no seller's connector either.
 func TestAnotherBrokerEndsNoRequest(t *testing.T) {
 	rome, oslo := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "oslo")
 	b := newBrokersOf(t, rome)
 	d := transporttest.NewDeal(rome, oslo, "r-1", "2", b.market.Now().Go())
 	shown := d.Signed()
-	size, err := market.Need("", transporttest.CPU("2"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	note := market.Note{Reservation: &market.Reservation{ID: "r-1", State: api.Held, Consumer: "rome", Provider: "oslo", Pool: api.GeneralPool, Size: size,
-		Generation: 1, Assignment: shown.Payload.Assignment, HeldUntil: market.At(shown.Payload.HeldUntil.Time), Until: market.At(shown.Payload.Until.Time)}}
-	if _, err := b.market.Do(t.Context(), note); err != nil {
-		t.Fatal(err)
-	}
+	b.notes(shown)
 	failed := func(r *api.Reservation) { r.State = api.Failed }
 	for name, f := range map[string]*brokersession.Session{"another broker": b.other, "the seller's connector": b.seller} {
 		if ours := b.hears(f, lying(shown, failed)); ours.State != api.Held {

@@ -54,15 +54,7 @@ func atConsumer(t *testing.T, by int, bound bool, shows func(rome, oslo *transpo
 	}
 	d := transporttest.NewDeal(rome, oslo, "r-1", "2", b.market.Now().Go())
 	shown := d.Signed()
-	size, err := market.Need("", transporttest.CPU("2"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	note := market.Note{Reservation: &market.Reservation{ID: "r-1", State: api.Held, Consumer: "rome", Provider: "oslo", Pool: api.GeneralPool, Size: size,
-		Generation: 1, Assignment: shown.Payload.Assignment, HeldUntil: market.At(shown.Payload.HeldUntil.Time), Until: market.At(shown.Payload.Until.Time)}}
-	if _, err := b.market.Do(t.Context(), note); err != nil {
-		t.Fatal(err)
-	}
+	b.notes(shown)
 	before, err := b.ours(t.Context(), "r-1")
 	if err != nil {
 		t.Fatal(err)
