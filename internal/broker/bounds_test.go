@@ -172,7 +172,7 @@ func TestWhatNeedsMoreThanOneBatch(t *testing.T) {
 			Request: &api.Request{Where: large}})
 	}
 	for i := range bound {
-		put(&market.Reservation{ID: fmt.Sprint("bound-", i), Consumer: fmt.Sprint("paris-", i%5), Provider: "milan", State: api.Reserved, Assignment: document, Acceptance: document[:900]})
+		put(&market.Reservation{ID: fmt.Sprint("bound-", i), Consumer: fmt.Sprint("paris-", i%8), Provider: "milan", State: api.Reserved, Assignment: document, Acceptance: document[:900]})
 	}
 	b.append(events)
 
