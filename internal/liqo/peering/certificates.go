@@ -14,25 +14,28 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo"
 )
 
-// Certificate is one by which a consumer's Liqo acts at a provider. The provider's Liqo signs it anew when two thirds of its life are over,
-// and the consumer's fetches that by the one it has, or after its end the agents do ([Consumer.Open]).
+// Certificate is a certificate with which a consumer's Liqo acts at a provider. The provider's Liqo
+// renews it after two thirds of its life. The consumer's Liqo fetches the new one with the old one.
+// Once the old one has ended, the agents fetch it ([Consumer.Open]).
 type Certificate struct {
 	// Peer is the other cluster.
 	Peer string
-	// Object is what has it here: an Identity at the consumer, a Tenant at the provider.
+	// Object holds the certificate here: an Identity at the consumer, a Tenant at the provider.
 	Object string
-	// From and Until are when it begins and ends.
+	// From and Until are the limits of its validity.
 	From, Until time.Time
-	// Remedy is what to do where it was not renewed.
+	// Remedy tells an admin what to do if the certificate was not renewed.
 	Remedy string
 }
 
-// Overdue says whether it should have been signed anew by now, with room for how Liqo plans that: by a tenth of the time too late.
+// Overdue reports whether Liqo should have renewed the certificate: four fifths of its life are over.
+// Liqo plans the renewal up to a tenth of that time late.
 func (c Certificate) Overdue(now time.Time) bool {
 	return now.After(c.Until.Add(-c.Until.Sub(c.From) / 5))
 }
 
-// Certificates are those of the peerings of a cluster, those made by hand among them. What cannot be read is in the error, beside all else.
+// Certificates returns the certificates of all peerings of a cluster, including those that admins
+// made. It returns the readable ones even with an error, which names the others.
 func Certificates(ctx context.Context, r client.Reader) (all []Certificate, err error) {
 	var identities authv1beta1.IdentityList
 	var tenants authv1beta1.TenantList
@@ -40,7 +43,7 @@ func Certificates(ctx context.Context, r client.Reader) (all []Certificate, err 
 		return nil, err
 	}
 	add := func(params *authv1beta1.AuthParams, c Certificate) {
-		if params == nil || len(params.SignedCRT) == 0 { // not yet, or of a cloud that knows consumers otherwise
+		if params == nil || len(params.SignedCRT) == 0 { // not issued yet, or a cloud with its own credentials
 			return
 		}
 		from, until, cannot := life(params.SignedCRT)
@@ -55,12 +58,15 @@ func Certificates(ctx context.Context, r client.Reader) (all []Certificate, err 
 		peer := string(i.Spec.ClusterID)
 		remedy := "check that liqo-controller-manager runs in " + peer
 		if !liqo.Ours(&i) {
-			remedy += "; if the certificate ended and stays so, peer by hand again"
+			remedy += "; if the certificate has ended and is not renewed, repeat the manual peering"
 		}
 		add(&i.Spec.AuthParams, Certificate{Peer: peer, Object: "Identity " + i.Namespace + "/" + i.Name, Remedy: remedy})
 	}
 	for _, t := range tenants.Items {
-		add(t.Status.AuthParams, Certificate{Peer: string(t.Spec.ClusterID), Object: "Tenant " + t.Namespace + "/" + t.Name, Remedy: "check that liqo-controller-manager runs here"})
+		add(t.Status.AuthParams, Certificate{
+			Peer: string(t.Spec.ClusterID), Object: "Tenant " + t.Namespace + "/" + t.Name,
+			Remedy: "check that liqo-controller-manager runs here",
+		})
 	}
 	return all, err
 }
@@ -68,7 +74,7 @@ func Certificates(ctx context.Context, r client.Reader) (all []Certificate, err 
 func life(text []byte) (from, until time.Time, err error) {
 	block, _ := pem.Decode(text)
 	if block == nil {
-		return from, until, errors.New("it is no PEM")
+		return from, until, errors.New("it is not PEM")
 	}
 	c, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {

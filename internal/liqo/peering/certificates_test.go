@@ -140,7 +140,7 @@ func TestCertificates(t *testing.T) {
 		at                           client.Client
 		peer, object, remedy, cannot string
 	}{
-		{h.rome, "milan", "Identity liqo-tenant-milan/controlplane-milan", "check that liqo-controller-manager runs in milan", "Identity by-hand/broken: it is no PEM"},
+		{h.rome, "milan", "Identity liqo-tenant-milan/controlplane-milan", "check that liqo-controller-manager runs in milan", "Identity by-hand/broken: it is not PEM"},
 		{h.milan, "rome", "Tenant liqo-tenant-rome/rome", "runs here", ""},
 	} {
 		all, err := peering.Certificates(t.Context(), side.at)

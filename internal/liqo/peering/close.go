@@ -22,8 +22,8 @@ func deleteOurs(ctx context.Context, c client.Client, o client.Object) error {
 	return client.IgnoreNotFound(c.Delete(ctx, o, client.Preconditions{UID: &uid}))
 }
 
-// remains says whether a tenant namespace still holds what Liqo copies: with one label the originals, with another the
-// copies.
+// remains reports whether a tenant namespace still holds objects that Liqo copies. The label selects
+// the originals or the copies.
 func remains(ctx context.Context, c client.Client, namespace, label string) (bool, error) {
 	for _, list := range []client.ObjectList{&authv1beta1.ResourceSliceList{}, &offv1beta1.NamespaceMapList{}} {
 		if err := c.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{label: "true"}); err != nil {
@@ -36,17 +36,17 @@ func remains(ctx context.Context, c client.Client, namespace, label string) (boo
 	return false, nil
 }
 
-// renewing says whether a tenant namespace still holds what Liqo renews certificates by, the originals or the copies, by their
-// label. Liqo makes it with an Identity and removes it after that: a provider that took the rights before the copy is gone
-// would leave the original where it is for ever.
+// renewing reports whether a tenant namespace still holds Renew objects, with which Liqo renews
+// certificates. The label selects the originals or the copies. Liqo removes them after the Identity.
+// If the provider revoked the rights before the copy is gone, the original would stay forever.
 func renewing(ctx context.Context, c client.Client, namespace, label string) (bool, error) {
 	var list authv1beta1.RenewList
 	err := c.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{label: "true"})
 	return len(list.Items) > 0, err
 }
 
-// leaveNamespace deletes a tenant namespace that we made and that nothing uses any more: it serves both directions,
-// and peerings made by hand.
+// leaveNamespace deletes a tenant namespace that we made, once nothing uses it: it serves both
+// directions, and peerings that admins made.
 func leaveNamespace(ctx context.Context, c client.Client, name string) error {
 	var ns corev1.Namespace
 	if err := c.Get(ctx, client.ObjectKey{Name: name}, &ns); err != nil || !liqo.Ours(&ns) || ns.DeletionTimestamp != nil {

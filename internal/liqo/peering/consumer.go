@@ -19,21 +19,22 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo"
 )
 
-// Consumer is this cluster's half of the peerings in which it borrows. Client must read Secrets from the API server,
-// not from a cache.
+// Consumer is this cluster's half of the peerings in which it borrows. Client must read Secrets from
+// the API server, not from a cache.
 type Consumer struct {
 	client.Client
-	// Cluster is this cluster's ID, LiqoNamespace where its Liqo lives.
+	// Cluster is this cluster's ID; LiqoNamespace is the namespace of its Liqo.
 	Cluster, LiqoNamespace string
-	// Proxy is the URL by which a provider's API server is reached through the network that it says; empty while it cannot be.
+	// Proxy returns the URL of the proxy to a provider's API server, for the network that the
+	// provider names. Empty: the network does not exist yet.
 	Proxy func(ctx context.Context, provider string, heard *api.HandshakeNetwork) (string, error)
-	// Allows says why Liqo is not to call an URL that a provider names; nil: it calls any.
+	// Allows returns an error if Liqo must not call a URL that a provider names. Nil: all are allowed.
 	Allows func(ctx context.Context, url string) error
 
 	openings recent[opening]
 }
 
-// opening is what this side has of one: the Secret with the signed nonce, and what it asks for.
+// opening is this side's state of one handshake: the Secret with the signed nonce, and the request.
 type opening struct {
 	signed *corev1.Secret
 	asks   api.HandshakeTenant
@@ -41,12 +42,12 @@ type opening struct {
 
 const (
 	signedNonceSecret = "liqo-signed-nonce"
-	organization      = "liqo.io" // by which Liqo knows the certificates of control planes
-	nonceSize         = 64        // bytes, as Liqo's are
+	organization      = "liqo.io" // marks certificates of control planes in Liqo
+	nonceSize         = 64        // bytes, as in Liqo
 )
 
-// Open does what can be done now. heard is the newest valid message of the provider, nil if there is none.
-// Errors: BadSignature where the provider says what cannot be right; the API server's.
+// Open takes the steps that are possible now. heard is the provider's newest valid message, nil if
+// there is none. Errors: BadSignature for an invalid message; errors of the API server.
 func (c *Consumer) Open(ctx context.Context, provider string, heard *api.Handshake) (Progress, error) {
 	namespace, err := liqo.EnsureTenantNamespace(ctx, c.Client, provider)
 	if err != nil {
@@ -67,7 +68,7 @@ func (c *Consumer) Open(ctx context.Context, provider string, heard *api.Handsha
 	if heard != nil && heard.Nonce != nil && identity == nil {
 		return c.answer(ctx, namespace, provider, heard)
 	}
-	if identity != nil { // what is asked for by it, Liqo copies once it has made a kubeconfig of it
+	if identity != nil { // Liqo makes a kubeconfig from it and copies our objects
 		return c.renew(ctx, namespace, provider, identity, heard)
 	}
 	if heard != nil {
@@ -76,7 +77,7 @@ func (c *Consumer) Open(ctx context.Context, provider string, heard *api.Handsha
 	return waiting(StepNonce), nil
 }
 
-// Session is that of the peering with a provider; empty where somebody else made it.
+// Session returns the session of the peering with a provider; empty if an admin made the peering.
 func (c *Consumer) Session(ctx context.Context, provider string) (string, error) {
 	namespace, err := liqo.TenantNamespace(ctx, c.Client, provider)
 	if err != nil || namespace == "" {
@@ -89,7 +90,7 @@ func (c *Consumer) Session(ctx context.Context, provider string) (string, error)
 	return session(signed.Data[consts.NonceSecretField]), nil
 }
 
-// signedNonce is the Secret of the opening; nil where somebody else made it, or nobody.
+// signedNonce returns the Secret of the opening; nil if there is none or an admin made it.
 func (c *Consumer) signedNonce(ctx context.Context, namespace string) (*corev1.Secret, error) {
 	var signed corev1.Secret
 	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: signedNonceSecret}, &signed)
@@ -99,7 +100,7 @@ func (c *Consumer) signedNonce(ctx context.Context, namespace string) (*corev1.S
 	return &signed, nil
 }
 
-// identity returns the Identity by which our Liqo acts in the provider's cluster, nil if there is none.
+// identity returns the Identity with which our Liqo acts in the provider's cluster, nil if there is none.
 func (c *Consumer) identity(ctx context.Context, namespace, provider string) (*authv1beta1.Identity, error) {
 	var list authv1beta1.IdentityList
 	if err := c.List(ctx, &list, client.InNamespace(namespace)); err != nil {
@@ -114,14 +115,14 @@ func (c *Consumer) identity(ctx context.Context, namespace, provider string) (*a
 	return nil, nil
 }
 
-// answer signs the nonce, and asks for a Tenant.
+// answer signs the nonce and requests a Tenant.
 func (c *Consumer) answer(ctx context.Context, namespace, provider string, heard *api.Handshake) (Progress, error) {
 	nonce := heard.Nonce.Nonce
 	if heard.Session != session(nonce) {
-		return Progress{}, api.Errorf(api.CodeBadSignature, "the nonce of %s is of another session", provider)
+		return Progress{}, api.Errorf(api.CodeBadSignature, "the nonce of %s belongs to another session", provider)
 	}
-	if err := onlyANonce(nonce); err != nil {
-		return Progress{}, api.Errorf(api.CodeBadSignature, "%s of %s", err, provider)
+	if err := checkNonce(nonce); err != nil {
+		return Progress{}, api.Errorf(api.CodeBadSignature, "the nonce of %s: %s", provider, err)
 	}
 	o, err := c.opening(ctx, namespace, provider, nonce)
 	if err != nil {
@@ -135,20 +136,21 @@ func (c *Consumer) answer(ctx context.Context, namespace, provider string, heard
 		return Progress{Step: StepNetwork, Session: heard.Session, Through: true}, nil
 	}
 	o.asks.ProxyURL = proxy
-	return Progress{Step: StepIdentity, Session: heard.Session, Through: through, Say: &api.HandshakeContent{Tenant: &o.asks}}, nil
+	say := &api.HandshakeContent{Tenant: &o.asks}
+	return Progress{Step: StepIdentity, Session: heard.Session, Through: through, Say: say}, nil
 }
 
-// onlyANonce refuses what is not spelled as nonces are, 64 bytes in base64: what a stranger sends is signed with the key that certificate
-// requests are signed with, and must not be one.
-func onlyANonce(nonce []byte) error {
+// checkNonce rejects anything but 64 bytes in base64. We sign the nonce, which another cluster
+// chose, with the key that signs certificate requests: it must not be able to be one.
+func checkNonce(nonce []byte) error {
 	if random, err := base64.StdEncoding.DecodeString(string(nonce)); err != nil || len(random) != nonceSize {
-		return fmt.Errorf("a nonce that is not %d bytes in base64", nonceSize)
+		return fmt.Errorf("it must be %d bytes in base64", nonceSize)
 	}
 	return nil
 }
 
-// opening signs the nonce with our Liqo's key, and says what the provider needs of that: its public half, and a certificate request by
-// it. The key stays where it is. What was made a moment ago is not made again.
+// opening signs the nonce with our Liqo's key and makes the request for the provider: the public key
+// and a certificate request. The private key stays in its Secret. The result is kept for two seconds.
 func (c *Consumer) opening(ctx context.Context, namespace, provider string, nonce []byte) (o opening, err error) {
 	if o, known := c.openings.of(provider); known && bytes.Equal(o.signed.Data[consts.NonceSecretField], nonce) {
 		return o, nil
@@ -174,7 +176,8 @@ func (c *Consumer) opening(ctx context.Context, namespace, provider string, nonc
 	return o, err
 }
 
-// proxy is how the provider's API server is reached, if through the network: by this cluster's own reckoning.
+// proxy returns the URL of the proxy to the provider's API server, as this cluster computes it, and
+// whether the provider requires access through the network.
 func (c *Consumer) proxy(ctx context.Context, provider string, heard *api.Handshake) (url string, through bool, err error) {
 	if heard.Nonce == nil || heard.Nonce.APIServerAccess != api.APIServerNetwork || c.Proxy == nil {
 		return "", false, nil
@@ -183,8 +186,8 @@ func (c *Consumer) proxy(ctx context.Context, provider string, heard *api.Handsh
 	return url, true, err
 }
 
-// signed returns the Secret with the nonce and its signature, as Liqo makes it. It is made anew with each opening, so that its UID is a
-// challenge that no older message answers.
+// signed returns the Secret with the nonce and its signature, in Liqo's format. Each opening creates
+// a new one, so its UID is a challenge that no older message answers.
 func (c *Consumer) signed(ctx context.Context, namespace, provider string, nonce, signature []byte) (*corev1.Secret, error) {
 	seal, err := newSeal()
 	if err != nil {
@@ -201,22 +204,23 @@ func (c *Consumer) signed(ctx context.Context, namespace, provider string, nonce
 	if err := c.Get(ctx, client.ObjectKeyFromObject(secret), old); err != nil {
 		return nil, err
 	}
-	if bytes.Equal(old.Data[consts.NonceSecretField], nonce) { // of an opening that was interrupted
+	if bytes.Equal(old.Data[consts.NonceSecretField], nonce) { // left by an interrupted opening
 		return old, nil
 	}
-	if err := c.Delete(ctx, old, client.Preconditions{UID: &old.UID}); err != nil { // of a peering that was
+	if err := c.Delete(ctx, old, client.Preconditions{UID: &old.UID}); err != nil { // left by a former peering
 		return nil, err
 	}
 	return secret, c.Create(ctx, secret)
 }
 
-// install makes the Identity what the provider issued, if that is for us and of this session.
+// install creates the Identity with the certificate that the provider issued, if it answers our
+// request in this session.
 func (c *Consumer) install(ctx context.Context, namespace, provider string, heard *api.Handshake) (made bool, err error) {
 	o, known := c.openings.of(provider)
 	if !known {
 		o.signed = &corev1.Secret{}
 		if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: signedNonceSecret}, o.signed); err != nil {
-			return false, client.IgnoreNotFound(err) // we asked for nothing
+			return false, client.IgnoreNotFound(err) // we made no request
 		}
 	}
 	nonce, given := o.signed, heard.Identity
@@ -224,9 +228,9 @@ func (c *Consumer) install(ctx context.Context, namespace, provider string, hear
 		return false, nil
 	}
 	if proxy, _, err := c.proxy(ctx, provider, heard); err != nil || given.ProxyURL != proxy {
-		return false, err // not what was, or would now be, asked for: that is asked anew
+		return false, err // not what we request now: the request is repeated
 	}
-	if c.Allows != nil && given.ProxyURL == "" { // through a proxy it is called from the provider's own network
+	if c.Allows != nil && given.ProxyURL == "" { // a proxy calls it from the provider's own network
 		if err := c.Allows(ctx, given.APIServer); err != nil {
 			return false, err
 		}
@@ -248,7 +252,7 @@ func (c *Consumer) install(ctx context.Context, namespace, provider string, hear
 	return true, c.Create(ctx, identity)
 }
 
-// NewIdentity is the Identity at a provider, without what the provider says.
+// NewIdentity returns the Identity at a provider, without the fields that the provider provides.
 func NewIdentity(namespace, provider string) *authv1beta1.Identity {
 	return &authv1beta1.Identity{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "controlplane-" + provider, Labels: liqo.Labels(provider)},
@@ -256,9 +260,9 @@ func NewIdentity(namespace, provider string) *authv1beta1.Identity {
 	}
 }
 
-// Close removes what Open made; done says that nothing of it is left. It waits until Liqo has taken back what it
-// copied to the provider: without its Identity it could not, and would wait for ever. force does not wait for what a
-// provider that is gone, or has thrown us out, will never confirm. A peering that somebody else made stays as it is.
+// Close removes the objects that Open made; done reports that none is left. It waits until Liqo has
+// removed its copies at the provider, because Liqo needs the Identity for that. force does not wait,
+// for a provider that is gone or has revoked our rights. Close leaves a peering that an admin made.
 func (c *Consumer) Close(ctx context.Context, provider string, force bool) (done bool, err error) {
 	delete(c.openings, provider)
 	namespace, err := liqo.TenantNamespace(ctx, c.Client, provider)
@@ -270,7 +274,7 @@ func (c *Consumer) Close(ctx context.Context, provider string, force bool) (done
 		return false, err
 	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: signedNonceSecret}}
-	if identity != nil && !liqo.Ours(identity) { // who made it takes it down
+	if identity != nil && !liqo.Ours(identity) { // only the admin removes it
 		return true, deleteOurs(ctx, c.Client, secret)
 	}
 	left, err := remains(ctx, c.Client, namespace, consts.ReplicationRequestedLabel)

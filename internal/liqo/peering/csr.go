@@ -13,7 +13,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// newCSR is a certificate request as Liqo makes them, in PEM.
+// newCSR returns a certificate request in Liqo's format, in PEM.
 func newCSR(signer crypto.Signer, organization, name string) ([]byte, error) {
 	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
 		Subject: pkix.Name{Organization: []string{organization}, CommonName: name},
@@ -24,7 +24,8 @@ func newCSR(signer crypto.Signer, organization, name string) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), nil
 }
 
-// parseCSR reads a certificate request that is one PEM block, by a key as Liqo makes them: on its length SliceCSR depends.
+// parseCSR parses a certificate request of one PEM block with an Ed25519 key. SliceCSR depends on
+// the length of such requests.
 func parseCSR(text []byte, consumer string) (*x509.CertificateRequest, error) {
 	block, rest := pem.Decode(text)
 	if block == nil || len(bytes.TrimSpace(rest)) > 0 {
@@ -35,15 +36,16 @@ func parseCSR(text []byte, consumer string) (*x509.CertificateRequest, error) {
 		return nil, api.Errorf(api.CodeBadSignature, "the certificate request of %s: %s", consumer, err)
 	}
 	if _, ok := csr.PublicKey.(ed25519.PublicKey); !ok {
-		return nil, api.Errorf(api.CodeBadSignature, "the key of %s's Liqo is not Ed25519: the size of its certificates has no bound", consumer).
+		return nil, api.Errorf(api.CodeBadSignature, "the key of %s's Liqo is not Ed25519, so the size of its certificates is unbounded", consumer).
 			Fix("install Liqo there without authentication.tlsCompatibilityMode")
 	}
 	return csr, nil
 }
 
-// SliceCSR is how long, in base64 of PEM as Kubernetes' JSON has it, the certificate request for a slice can be that is made by an Ed25519 key
-// and names the consumer and nobody else: Liqo checks the name and the first group of the request, and has whatever further
-// groups certified that are in it. One more takes at least ten bytes, which is more than can be saved on line breaks.
+// SliceCSR returns the greatest length of an honest certificate request for a slice: one with an
+// Ed25519 key that names the consumer and no further group. The length is that of base64 of PEM, as
+// in Kubernetes' JSON. Liqo checks only the name and the first group of a request, but certifies all
+// groups. A further group takes at least ten bytes, more than a request can save on line breaks.
 func SliceCSR(consumer, slice string) (int, error) {
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {

@@ -15,10 +15,10 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo"
 )
 
-// replicator is the finalizer by which Liqo keeps an original until its copy is gone.
+// replicator is the finalizer with which Liqo keeps an original until its copy is gone.
 const replicator = "crdreplicator.liqo.io/resource"
 
-// abandon lets originals go that are being deleted and whose copies nobody will ever confirm to be gone.
+// abandon removes Liqo's finalizer from deleted originals whose copies cannot be confirmed gone.
 func (c *Consumer) abandon(ctx context.Context, namespace, provider string) error {
 	if forgotten, err := c.forget(ctx, namespace, provider); err != nil || !forgotten {
 		return err
@@ -44,22 +44,25 @@ func forgetting(namespace, provider string) *corev1.Secret {
 	}}
 }
 
-// forget has our Liqo forget what it remembers of its copies at a provider; done says that it has. By itself it keeps the kubeconfig
-// by which it copies, and with it the tenant namespace, until it has seen the last copy go, which it never does where the provider
-// took its rights before that. Another kubeconfig for the same cluster has it drop what it had by the first (Liqo v1.2,
-// internal/crdReplicator: Controller.Reconcile), and by this one, which is empty, it begins nothing. So the agent needs no right to
-// Liqo's own.
+// forget makes our Liqo drop its state about copies at a provider; done reports that it has.
+//
+// By itself, Liqo keeps the kubeconfig with which it copies, and so the tenant namespace, until it
+// sees the last copy go. If the provider has revoked its rights before, it never sees that. A second
+// kubeconfig Secret for the same cluster makes Liqo drop the state of the first (Liqo v1.2,
+// internal/crdReplicator: Controller.Reconcile). Ours is empty, so Liqo starts no new copies. The
+// agent therefore needs no permissions on Liqo's own Secrets.
 func (c *Consumer) forget(ctx context.Context, namespace, provider string) (done bool, err error) {
 	secret := forgetting(namespace, provider)
 	if err = c.Create(ctx, secret); apierrors.IsAlreadyExists(err) {
 		err = c.Get(ctx, client.ObjectKeyFromObject(secret), secret)
 	}
-	return err == nil && len(secret.Finalizers) > 0, err // Liqo puts one there before it does so
+	return err == nil && len(secret.Finalizers) > 0, err // Liqo adds a finalizer first
 }
 
-// remember takes forget back; done says that it is: by the kubeconfig of another Identity Liqo would copy again.
+// remember reverts forget, so that Liqo copies again with the kubeconfig of a new Identity; done
+// reports that the Secret is gone.
 func (c *Consumer) remember(ctx context.Context, namespace, provider string) (done bool, err error) {
 	secret := forgetting(namespace, provider)
 	err = deleteOurs(ctx, c.Client, secret)
-	return err == nil && secret.UID == "", err // what was there Liqo lets go of, and it is looked again
+	return err == nil && secret.UID == "", err // if it existed, Liqo removes its finalizer; look again
 }

@@ -14,13 +14,15 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// RemedyKeys is how a cluster gets a Liqo key by which it can borrow.
-const RemedyKeys = "install Liqo without authentication.tlsCompatibilityMode, and delete its Secret authentication-keys; then make the hand-made peerings again"
+// RemedyKeys tells an admin how to get a Liqo key with which the cluster can borrow.
+const RemedyKeys = "install Liqo without authentication.tlsCompatibilityMode and delete its Secret authentication-keys; " +
+	"then repeat the manual peerings"
 
-// Keys are those of a cluster's Liqo: what signs, and its public half in PEM. Only Ed25519 is taken. A provider bounds the length of
-// the requests that a consumer has certified, because Liqo certifies each group that one names and checks the first alone; a
-// request by an RSA key is so long that further groups fit in what its line breaks can save.
-// Errors: NotFound of the API server's; Unavailable, with the remedy, where there is no key, or one of another kind.
+// Keys returns the key pair of a cluster's Liqo: the signer, and the public key in PEM. Only Ed25519
+// is accepted. A provider bounds the length of certificate requests, because Liqo certifies every
+// group that a request names but checks only the first. A request with an RSA key is so long that
+// further groups fit into what its line breaks can save.
+// Errors: NotFound of the API server; Unavailable, with a remedy, for a missing key or another kind.
 func Keys(ctx context.Context, r client.Reader, liqoNamespace string) (signer crypto.Signer, public []byte, err error) {
 	var keys corev1.Secret
 	if err := r.Get(ctx, client.ObjectKey{Namespace: liqoNamespace, Name: consts.AuthKeysSecretName}, &keys); err != nil {
@@ -36,7 +38,8 @@ func Keys(ctx context.Context, r client.Reader, liqoNamespace string) (signer cr
 	}
 	ed, ok := key.(ed25519.PrivateKey)
 	if !ok {
-		return nil, nil, api.Errorf(api.CodeUnavailable, "the key of this cluster's Liqo is a %T, not Ed25519: no provider accepts it, because the size of its certificates has no bound", key).Fix(RemedyKeys)
+		return nil, nil, api.Errorf(api.CodeUnavailable, "the key of this cluster's Liqo is a %T, not Ed25519; providers reject it, "+
+			"because the size of its certificates is unbounded", key).Fix(RemedyKeys)
 	}
 	return ed, keys.Data[consts.PublicKeyField], nil
 }

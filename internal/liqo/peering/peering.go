@@ -1,13 +1,17 @@
-// Package peering is Liqo's handshake, taken apart into messages.
+// Package peering splits Liqo's handshake into messages between two agents.
 //
-// Liqo peers two clusters by objects, of which none is secret: a nonce of the provider's, which is signed with the key of the
-// consumer's Liqo; a Tenant, by which the provider's Liqo issues a certificate for a key that never leaves the consumer; an
-// Identity, which is that certificate. Liqo's own tool makes them with the kubeconfigs of both clusters in one hand.
-// Here each side makes its own, and says to the other what it needs ([api.Handshake]).
+// Liqo peers two clusters through three objects:
 //
-// [Provider.Open] and [Consumer.Open] are called again and again with what the other side last said, until they
-// report that the peering is open: each call does what can be done, and returns what to say. They keep nothing:
-// where they stand is read from the objects, so a crash at any point is harmless.
+//   - a nonce of the provider, which the consumer's Liqo signs with its key;
+//   - a Tenant, for which the provider's Liqo issues a certificate; its key never leaves the consumer;
+//   - an Identity, which holds that certificate at the consumer.
+//
+// None of them is secret. Liqo's own tool, liqoctl, makes them with the kubeconfigs of both
+// clusters. Here each side makes its own objects and sends the other a message ([api.Handshake]).
+//
+// Callers repeat [Provider.Open] and [Consumer.Open], each time with the newest message of the other
+// side, until they report that the peering is open. Each call takes the steps that are possible now
+// and returns the next message. Progress is read from the objects, so a crash at any point is harmless.
 package peering
 
 import (
@@ -17,25 +21,26 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// Progress is how far a peering is.
+// Progress is the state of a peering after a call of Open.
 type Progress struct {
-	// Open says that Liqo has what it needs.
+	// Open: the peering is complete.
 	Open bool
-	// ByHand says that the peering was made by somebody else: it is used, and never written.
+	// ByHand: an admin made the peering. Bourse uses it and never changes it.
 	ByHand bool
-	// Step is what is waited for, in a word; empty when it is open.
+	// Step names the step that is awaited; empty when the peering is open.
 	Step string
-	// Say is what to tell the other side, again and again until it moves on; nil if nothing.
+	// Say is the message to send, repeatedly, until the other side moves on. Nil: nothing to send.
 	Say *api.HandshakeContent
-	// Repeat says that it is said again and again although the peering is open.
+	// Repeat: send the message repeatedly although the peering is open.
 	Repeat bool
-	// Through says that the provider's API server is reached through the network between the two clusters: it comes first.
+	// Through: consumers reach the provider's API server through the network between the two
+	// clusters, so the network must exist first.
 	Through bool
-	// Session is that of what is said.
+	// Session is the session of the message.
 	Session string
 }
 
-// Steps, as people see them.
+// Steps, as users see them.
 const (
 	StepNonce    = "Nonce"    // the consumer waits for the provider's nonce
 	StepTenant   = "Tenant"   // the provider waits for the consumer's Tenant, or for its own Liqo to certify it
@@ -43,7 +48,7 @@ const (
 	StepIdentity = "Identity" // the consumer waits for its certificate
 )
 
-// session names a handshake by its nonce.
+// session derives the name of a handshake from its nonce.
 func session(nonce []byte) string {
 	sum := sha256.Sum256(nonce)
 	return hex.EncodeToString(sum[:])

@@ -20,17 +20,18 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo"
 )
 
-// Provider is this cluster's half of the peerings in which another cluster borrows. Client must read Secrets from the
-// API server, not from a cache.
+// Provider is this cluster's half of the peerings in which another cluster borrows. Client must read
+// Secrets from the API server, not from a cache.
 type Provider struct {
 	client.Client
-	// Access is how consumers are to reach this cluster's API server. Nil: directly.
+	// Access returns how consumers must reach this cluster's API server. Nil: directly.
 	Access func() api.APIServerAccess
 
 	nonces recent[[]byte]
 }
 
-// through says whether a consumer reaches this cluster's API server through the network: as its Tenant has it, if there is one.
+// through reports whether a consumer reaches this cluster's API server through the network. An
+// existing Tenant decides; without one, the configuration does.
 func (p *Provider) through(tenant *authv1beta1.Tenant) bool {
 	if tenant != nil {
 		return value(tenant.Spec.ProxyURL) != ""
@@ -40,11 +41,11 @@ func (p *Provider) through(tenant *authv1beta1.Tenant) bool {
 
 const nonceSecret = "liqo-nonce"
 
-// draining marks a Tenant that we drained, to be told from one that an admin did.
+// draining marks a Tenant that we drained, as opposed to one that an admin drained.
 const draining = api.Group + "/draining"
 
-// Open does what can be done now. heard is the newest valid message of the consumer, nil if there is none.
-// Errors: BadSignature where the consumer says what cannot be right; the API server's.
+// Open takes the steps that are possible now. heard is the consumer's newest valid message, nil if
+// there is none. Errors: BadSignature for an invalid message; errors of the API server.
 func (p *Provider) Open(ctx context.Context, consumer string, heard *api.Handshake) (Progress, error) {
 	namespace, err := liqo.EnsureTenantNamespace(ctx, p.Client, consumer)
 	if err != nil {
@@ -57,7 +58,7 @@ func (p *Provider) Open(ctx context.Context, consumer string, heard *api.Handsha
 	if tenant != nil && !liqo.Ours(tenant) {
 		return Progress{Open: true, ByHand: true}, nil
 	}
-	if tenant != nil && tenant.Annotations[draining] != "" { // an end without the consumer has begun, and goes on first
+	if tenant != nil && tenant.Annotations[draining] != "" { // a forced end has begun: finish it first
 		_, err := p.Close(ctx, consumer, true)
 		return waiting(StepNonce), err
 	}
@@ -73,8 +74,9 @@ func (p *Provider) Open(ctx context.Context, consumer string, heard *api.Handsha
 	challenge, to := "", []byte(nil)
 	if heard != nil && heard.Tenant != nil && heard.Session == out.Session {
 		if out.Through && heard.Tenant.ProxyURL == "" {
-			return Progress{}, api.Errorf(api.CodeNoNetwork, "%s asks to reach this API server directly, and it is reached through the network only: its agent is of a version that does not know that", consumer).
-				Fix("update the agent of %s, or say apiServerAccess: direct in the SharingPolicy", consumer)
+			return Progress{}, api.Errorf(api.CodeNoNetwork, "%s asks to reach this API server directly, but this cluster allows "+
+				"access through the network only: the agent of %[1]s is too old", consumer).
+				Fix("update the agent of %s, or set apiServerAccess: direct in the SharingPolicy", consumer)
 		}
 		challenge, to = heard.Tenant.Challenge, heard.Tenant.SealTo
 		if tenant, err = p.admit(ctx, namespace, consumer, tenant, heard.Tenant); err != nil {
@@ -88,21 +90,22 @@ func (p *Provider) Open(ctx context.Context, consumer string, heard *api.Handsha
 	out.Open, out.Step = true, ""
 	var sealed []byte
 	if a.AwsConfig != nil {
-		if challenge == "" { // the consumer has yet to say to which key
+		if challenge == "" { // the consumer has not named the key to seal to
 			return out, nil
 		}
 		if sealed, err = seal(to, out.Session, challenge, a.AwsConfig); err != nil {
 			return Progress{}, err
 		}
 	}
-	// The nonce goes with it: a consumer that has taken its part back meanwhile begins anew with it.
+	// The message repeats the nonce, so that a consumer that has removed its objects can start again.
 	out.Say = &api.HandshakeContent{Nonce: said, Identity: &api.HandshakeIdentity{
-		Challenge: challenge, Namespace: tenant.Status.TenantNamespace, CA: a.CA, Certificate: a.SignedCRT, APIServer: a.APIServer, ProxyURL: value(a.ProxyURL), Sealed: sealed,
+		Challenge: challenge, Namespace: tenant.Status.TenantNamespace, CA: a.CA, Certificate: a.SignedCRT,
+		APIServer: a.APIServer, ProxyURL: value(a.ProxyURL), Sealed: sealed,
 	}}
 	return out, nil
 }
 
-// ByHand says whether somebody else made the peering with a consumer.
+// ByHand reports whether an admin, not Bourse, made the peering with a consumer.
 func (p *Provider) ByHand(ctx context.Context, consumer string) (bool, error) {
 	namespace, err := liqo.TenantNamespace(ctx, p.Client, consumer)
 	if err != nil || namespace == "" {
@@ -126,20 +129,20 @@ func (p *Provider) tenant(ctx context.Context, namespace, consumer string) (*aut
 	return nil, nil
 }
 
-// nonce returns what the consumer must sign, new with each opening. It is made as Liqo makes it, which takes what is there: to have
-// Liqo do it, as an earlier version did, is to wait for what no event tells of.
+// nonce returns the nonce that the consumer must sign. Each opening has a new one. We create the
+// Secret in Liqo's format, and Liqo uses it. If Liqo created it, no event would announce it.
 func (p *Provider) nonce(ctx context.Context, namespace, consumer string) ([]byte, error) {
 	if nonce, known := p.nonces.of(consumer); known {
 		return nonce, nil
 	}
 	random := make([]byte, nonceSize)
-	_, _ = rand.Read(random) // it never fails
+	_, _ = rand.Read(random) // never fails
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: nonceSecret, Labels: liqo.Labels(consumer, consts.NonceSecretLabelKey, "true")},
 		Data:       map[string][]byte{consts.NonceSecretField: []byte(base64.StdEncoding.EncodeToString(random))},
 	}
 	err := p.Create(ctx, secret)
-	if apierrors.IsAlreadyExists(err) { // of an opening that was interrupted
+	if apierrors.IsAlreadyExists(err) { // left by an interrupted opening
 		err = p.Get(ctx, client.ObjectKeyFromObject(secret), secret)
 	}
 	nonce := secret.Data[consts.NonceSecretField]
@@ -149,7 +152,7 @@ func (p *Provider) nonce(ctx context.Context, namespace, consumer string) ([]byt
 	return nonce, err
 }
 
-// admit makes the Tenant what the consumer asks for. Whether the nonce is signed by that key, our Liqo checks.
+// admit creates or updates the Tenant as the consumer asks. Our Liqo checks the signature of the nonce.
 func (p *Provider) admit(ctx context.Context, namespace, consumer string, old *authv1beta1.Tenant, asked *api.HandshakeTenant) (*authv1beta1.Tenant, error) {
 	if err := checkCSR(asked, consumer); err != nil {
 		return nil, err
@@ -168,7 +171,7 @@ func (p *Provider) admit(ctx context.Context, namespace, consumer string, old *a
 	return t, p.Patch(ctx, t, client.MergeFromWithOptions(old, client.MergeFromWithOptimisticLock{}))
 }
 
-// NewTenant is the Tenant of a consumer, without what the consumer says.
+// NewTenant returns the Tenant of a consumer, without the fields that the consumer provides.
 func NewTenant(namespace, consumer string) *authv1beta1.Tenant {
 	policy := authv1beta1.KeysExchange
 	return &authv1beta1.Tenant{
@@ -186,7 +189,7 @@ func fill(spec *authv1beta1.TenantSpec, asked *api.HandshakeTenant) {
 	}
 }
 
-// checkCSR refuses a certificate request in another name: in Liqo a cluster ID becomes a user.
+// checkCSR rejects a certificate request for another name: Liqo uses the cluster ID as user name.
 func checkCSR(asked *api.HandshakeTenant, consumer string) error {
 	csr, err := parseCSR(asked.CSR, consumer)
 	if err != nil {
@@ -199,8 +202,9 @@ func checkCSR(asked *api.HandshakeTenant, consumer string) error {
 	return nil
 }
 
-// Close removes what Open made; done says that nothing of it is left. It waits until the consumer has taken back what
-// its Liqo copied here, unless it is told not to: a consumer may be gone for ever. A peering that somebody else made stays as it is.
+// Close removes the objects that Open made; done reports that none is left. It waits until the
+// consumer's Liqo has removed its copies here. force does not wait, for a consumer that may never
+// return. Close leaves a peering that an admin made as it is.
 func (p *Provider) Close(ctx context.Context, consumer string, force bool) (done bool, err error) {
 	delete(p.nonces, consumer)
 	namespace, err := liqo.TenantNamespace(ctx, p.Client, consumer)
@@ -212,7 +216,7 @@ func (p *Provider) Close(ctx context.Context, consumer string, force bool) (done
 	if err != nil {
 		return false, err
 	}
-	if byHand { // who made it takes it down
+	if byHand { // only the admin removes it
 		return true, deleteOurs(ctx, p.Client, secret)
 	}
 	left, err := remains(ctx, p.Client, namespace, consts.ReplicationStatusLabel)
@@ -240,7 +244,7 @@ func (p *Provider) Close(ctx context.Context, consumer string, force bool) (done
 			continue
 		}
 		gone = false
-		if left { // Liqo takes its rights and removes what it has copied; only then do the policies go
+		if left { // Liqo revokes the rights and removes the copies first; the policies stay until then
 			if err := p.drain(ctx, t); err != nil {
 				return false, err
 			}
@@ -258,8 +262,9 @@ func (p *Provider) Close(ctx context.Context, consumer string, force bool) (done
 	return true, leaveNamespace(ctx, p.Client, namespace)
 }
 
-// mapped says whether a namespace is left that Liqo made for a consumer. One whose NamespaceMap is gone Liqo has forgotten
-// (it does, when its API server goes away at the wrong moment): that is deleted here.
+// mapped reports whether a namespace is left that Liqo made for a consumer. If its NamespaceMap is
+// gone, Liqo never deletes the namespace, so mapped does. This occurs when Liqo loses its API server
+// while it deletes.
 func (p *Provider) mapped(ctx context.Context, consumer string) (left bool, err error) {
 	var list corev1.NamespaceList
 	if err := p.List(ctx, &list, client.MatchingLabels{consts.RemoteClusterID: consumer}); err != nil {
@@ -283,7 +288,7 @@ func (p *Provider) mapped(ctx context.Context, consumer string) (left bool, err 
 	return left, nil
 }
 
-// drain has Liqo take a consumer's rights and remove all that it has copied here.
+// drain makes Liqo revoke a consumer's rights and remove everything that it copied here.
 func (p *Provider) drain(ctx context.Context, t *authv1beta1.Tenant) error {
 	if t.Spec.TenantCondition == authv1beta1.TenantConditionDrained {
 		return nil

@@ -2,8 +2,9 @@ package peering
 
 import "time"
 
-// recent is what was just made, or read, of an opening, by its peer. An opening goes on at each message and each event, and a node waits for
-// it: what it has is not read again for a moment, and after that as after a crash.
+// recent keeps, per peer, objects of an opening for two seconds. Each message and each event
+// continues an opening while a virtual node waits for it, so reading again would only delay it.
+// Afterwards, and after a crash, the objects are read again.
 type recent[T any] map[string]struct {
 	is    T
 	until time.Time

@@ -12,13 +12,15 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// renew is what an open peering still needs: nothing, as long as its certificate lasts. Our Liqo fetches the next one by the one that it
-// has; once that has ended, nobody but the agents can bring it. It is asked for again, as at first, and takes its place in the Identity,
-// where Liqo would put it: of an Identity that is deleted instead, Liqo lets neither the kubeconfig go nor begins with another.
+// renew requests a new certificate for an open peering whose certificate has ended. Until then it
+// does nothing: our Liqo fetches the next certificate with the current one. Afterwards only the
+// agents can fetch it. The request is the same as at first. The new certificate replaces the old one
+// in the Identity, as Liqo would do. Deleting the Identity would not help: Liqo would keep the old
+// kubeconfig and never make another.
 func (c *Consumer) renew(ctx context.Context, namespace, provider string, identity *authv1beta1.Identity, heard *api.Handshake) (Progress, error) {
 	out := Progress{Open: true}
 	from, until, err := life(identity.Spec.AuthParams.SignedCRT)
-	if err != nil || time.Now().Before(until) { // none can be read where a cloud knows consumers otherwise
+	if err != nil || time.Now().Before(until) { // a cloud with its own credentials has no certificate
 		return out, nil
 	}
 	signed, err := c.signedNonce(ctx, namespace)
@@ -43,11 +45,12 @@ func (c *Consumer) renew(ctx context.Context, namespace, provider string, identi
 	return out, nil
 }
 
-// answers says whether a certificate that the provider issued is the answer to what we asked for by this nonce, and lasts.
+// answers reports whether a certificate of the provider answers our request for this nonce and is
+// still valid.
 func answers(heard *api.Handshake, signed *corev1.Secret) bool {
 	if heard.Session != session(signed.Data[consts.NonceSecretField]) || heard.Identity.Challenge != string(signed.UID) {
-		return false // of a peering that was
+		return false // it belongs to a former peering
 	}
 	_, until, err := life(heard.Identity.Certificate)
-	return err != nil || time.Now().Before(until) // of before it was renewed: that is asked for anew
+	return err != nil || time.Now().Before(until) // an ended one precedes the renewal: ask again
 }

@@ -11,21 +11,23 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo"
 )
 
-// restricted marks a Tenant that we cordoned or drained by the policy, with the condition that we gave it: to be told from what an admin did.
+// restricted marks a Tenant that we cordoned or drained by the policy. Its value is the condition
+// that we set, which distinguishes it from an admin's change.
 const restricted = api.Group + "/restricted"
 
 // suspended is the mark of a Tenant that we cordoned because an admin suspended the consumer.
 const suspended = "Suspended"
 
-// AsItIs leaves what the policy once did to a Tenant as it is.
+// AsItIs leaves an earlier restriction by the policy in place.
 const AsItIs = api.RevokeAction("")
 
-// Restrict makes the Tenant of a consumer, if we made it, what the policy says of a cluster that is no member: Cordoned or
-// Drained; by RevokeNone it is Active again where it was we who changed it. Of a consumer that is suspended it is Cordoned at
-// least. What an admin made it, it stays.
+// Restrict applies the policy for clusters that are not members to a consumer's Tenant that we made:
+// Cordoned or Drained. RevokeNone makes it Active again if we changed it. The Tenant of a suspended
+// consumer is at least Cordoned. A condition that an admin set stays.
 //
-// In Liqo v1.2 a Cordoned Tenant keeps what runs, and gets no new slices and pods. A Drained one loses its rights here, and Liqo deletes
-// its ResourceSlices and NamespaceMaps, and with them its namespaces. When it is Active again, the consumer's Liqo copies them anew.
+// In Liqo v1.2 a Cordoned Tenant keeps its running pods and gets no new slices and pods. A Drained
+// Tenant loses its rights here: Liqo deletes its ResourceSlices and NamespaceMaps, and so its
+// namespaces. When the Tenant is Active again, the consumer's Liqo copies them again.
 func (p *Provider) Restrict(ctx context.Context, consumer string, action api.RevokeAction, suspend bool) error {
 	namespace, err := liqo.TenantNamespace(ctx, p.Client, consumer)
 	if err != nil || namespace == "" {
@@ -46,13 +48,13 @@ func (p *Provider) Restrict(ctx context.Context, consumer string, action api.Rev
 	if mark != "" {
 		metav1.SetMetaDataAnnotation(&t.ObjectMeta, restricted, mark)
 	}
-	// Under the version that was read: an admin may have had a word meanwhile.
+	// The optimistic lock keeps a change that an admin has made since we read the Tenant.
 	return client.IgnoreNotFound(p.Patch(ctx, t, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
 }
 
-// restrict is the condition and the mark that a Tenant is to have.
+// restrict returns the condition and the mark that a Tenant must have.
 func restrict(is authv1beta1.TenantCondition, mark string, action api.RevokeAction, suspend bool) (authv1beta1.TenantCondition, string) {
-	if mark == suspended && is == authv1beta1.TenantConditionCordoned { // what the policy says is found out anew
+	if mark == suspended && is == authv1beta1.TenantConditionCordoned { // evaluate the policy again
 		is, mark = authv1beta1.TenantConditionActive, ""
 	}
 	if action != AsItIs {
@@ -64,11 +66,11 @@ func restrict(is authv1beta1.TenantCondition, mark string, action api.RevokeActi
 	return is, mark
 }
 
-// revoke is what the policy says.
+// revoke returns the condition and the mark by the policy alone.
 func revoke(is authv1beta1.TenantCondition, mark string, action api.RevokeAction) (authv1beta1.TenantCondition, string) {
 	ours := mark != "" && mark == string(is)
 	if !ours && !active(is) {
-		return is, "" // an admin's word
+		return is, "" // an admin set it
 	}
 	switch action {
 	case api.RevokeCordon:

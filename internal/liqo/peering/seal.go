@@ -9,19 +9,20 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// What Liqo gives a consumer of a provider on EKS holds an access key of AWS: a secret, and the only one of the handshake. It is
-// sealed (HPKE, RFC 9180, base mode) to a key that the consumer makes for one opening and keeps beside its signed nonce. The
-// KEM is the hybrid of ML-KEM-768 and X25519, because whoever relays a message may keep it.
+// A provider on EKS gives its consumers an AWS access key: the only secret of the handshake. It is
+// sealed (HPKE, RFC 9180, base mode) to a key that the consumer makes for one opening and keeps
+// beside its signed nonce. The KEM is the hybrid of ML-KEM-768 and X25519, because a relay may store
+// messages for years.
 var (
 	kem  = hpke.MLKEM768X25519()
 	kdf  = hpke.HKDFSHA256()
 	aead = hpke.ChaCha20Poly1305()
 )
 
-// sealField is where the Secret with the signed nonce has the private key.
+// sealField is the field of the private key in the Secret with the signed nonce.
 const sealField = "bourseSeal"
 
-// newSeal is a private key to open what is sealed to it.
+// newSeal returns a new private key.
 func newSeal() ([]byte, error) {
 	key, err := kem.GenerateKey()
 	if err != nil {
@@ -30,7 +31,7 @@ func newSeal() ([]byte, error) {
 	return key.Bytes()
 }
 
-// sealTo is the public half of a private key; nil where there is none, as of an opening by an earlier version.
+// sealTo returns the public half of a private key; nil without one, as in an opening by an earlier version.
 func sealTo(private []byte) ([]byte, error) {
 	if len(private) == 0 {
 		return nil, nil
@@ -42,16 +43,16 @@ func sealTo(private []byte) ([]byte, error) {
 	return key.PublicKey().Bytes(), nil
 }
 
-// bound says to what a sealed message belongs: in another session, or as the answer to another challenge, it cannot be opened.
+// bound binds a sealed message to its session and challenge: under others it cannot be opened.
 func bound(session, challenge string) []byte {
 	return []byte("bourse identity\x00" + session + "\x00" + challenge)
 }
 
-// seal closes what only the consumer may read of an identity. Errors: Invalid where there is no key to seal it to.
+// seal encrypts the part of an identity that only the consumer may read. Errors: Invalid without a valid key.
 func seal(to []byte, session, challenge string, secret *authv1beta1.AwsConfig) ([]byte, error) {
 	key, err := kem.NewPublicKey(to)
 	if err != nil {
-		return nil, api.Invalid("tenant.sealTo", "no key to seal an AWS access key to: %s", err).Fix("upgrade the consumer's agent")
+		return nil, api.Invalid("tenant.sealTo", "not a key that an AWS access key can be sealed to: %s", err).Fix("upgrade the consumer's agent")
 	}
 	plain, err := json.Marshal(secret)
 	if err != nil {
@@ -60,7 +61,7 @@ func seal(to []byte, session, challenge string, secret *authv1beta1.AwsConfig) (
 	return hpke.Seal(key, kdf, aead, bound(session, challenge), plain)
 }
 
-// unseal opens it again. Errors: BadSignature.
+// unseal decrypts it. Errors: BadSignature.
 func unseal(private []byte, session, challenge string, sealed []byte) (*authv1beta1.AwsConfig, error) {
 	key, err := kem.NewPrivateKey(private)
 	if err == nil {
@@ -72,5 +73,5 @@ func unseal(private []byte, session, challenge string, sealed []byte) (*authv1be
 			}
 		}
 	}
-	return nil, api.Errorf(api.CodeBadSignature, "what is sealed of the identity cannot be opened: %s", err)
+	return nil, api.Errorf(api.CodeBadSignature, "the sealed part of the identity cannot be opened: %s", err)
 }
