@@ -294,7 +294,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 		Sharing: sharing.current.Load, Changed: sharing.changed, Interval: a.Interval,
 		Show: shown.show, Endorsement: a.Endorsement, Rotations: m.Rotations(),
 	}
-	here, err := a.findLiqo(ctx, addresses, log)
+	here, err := a.findLiqo(ctx, addresses, sharing.tell, log)
 	if err != nil {
 		return err
 	}
@@ -332,9 +332,9 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	post := &letters{cluster: cluster, key: m.Key(), former: m.Former(), market: ledger, broker: relay, trust: demand, log: log, heard: map[string]*api.Handshake{}, said: map[string]said{},
 		came: lookAtPeering}
 	if here != nil {
-		advertiser.Liqo, borrower.Reach, borrower.Fit, borrower.Joins = here.card, here.reach, here.fit, a.gateway.Joins()
-		group.Go(func() error { return here.follow(ctx, sharing.tell) })
-		if err := a.useLiqo(ctx, here, halves, gate, post, news, known, inv, &peeringsChanged); err != nil {
+		advertiser.Liqo, borrower.Reach, borrower.Fit, borrower.Joins = here.FillCard, here.CheckReach, here.CheckBorrow, a.gateway.Joins()
+		group.Go(func() error { return here.Run(ctx) })
+		if err := a.useLiqo(addresses, halves, gate, post, news, known, inv, &peeringsChanged); err != nil {
 			return err
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/brokersession"
 	"github.com/bourse-dev/bourse/internal/agent/catalogcache"
 	"github.com/bourse-dev/bourse/internal/agent/enrollment"
+	"github.com/bourse-dev/bourse/internal/agent/liqowatch"
 	"github.com/bourse-dev/bourse/internal/agent/peeraddress"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/exchange"
@@ -47,7 +48,10 @@ type doctor struct {
 	catalogs   *catalogcache.Cache
 	connector  string // where others reach this cluster's; empty: it has none
 	sharing    *policy
-	here       *installed          // nil without a Liqo that can be used
+	here       *liqowatch.Watch // nil without a Liqo that can be used
+	gateway    network.Gateway
+	reader     client.Reader       // from the API server
+	liqo       string              // Liqo's namespace
 	inspection *posture.Inspection // nil where the admin says that Liqo is not wanted
 
 	mu   sync.Mutex
@@ -67,9 +71,11 @@ const (
 )
 
 // newDoctor makes the doctor of this cluster.
-func (a *agent) newDoctor(cluster string, m *enrollment.Membership, ledgers map[string]*exchange.Exchange, b transport.Broker, main *brokersession.Session, open *brokersession.Sessions, more *brokers, catalog *catalogcache.Cache, sharing *policy, here *installed) *doctor {
+func (a *agent) newDoctor(cluster string, m *enrollment.Membership, ledgers map[string]*exchange.Exchange, b transport.Broker, main *brokersession.Session, open *brokersession.Sessions, more *brokers, catalog *catalogcache.Cache, sharing *policy, here *liqowatch.Watch) *doctor {
 	c := a.mgr.GetClient()
-	d := &doctor{Client: c, cluster: cluster, namespace: a.Namespace, market: ledgers[ledgerName], ledgers: ledgers, member: m, main: main.Connection(), broker: b, sessions: open, brokers: more, catalogs: catalog, connector: a.ConnectorURL, sharing: sharing, here: here}
+	d := &doctor{Client: c, cluster: cluster, namespace: a.Namespace, market: ledgers[ledgerName], ledgers: ledgers, member: m, main: main.Connection(), broker: b, sessions: open, brokers: more, catalogs: catalog, connector: a.ConnectorURL, sharing: sharing, here: here,
+		gateway: a.gateway, reader: a.mgr.GetAPIReader(), liqo: a.LiqoNamespace,
+	}
 	if !a.WithoutLiqo {
 		d.inspection = &posture.Inspection{
 			Reader: a.mgr.GetAPIReader(), Lists: c, Writer: c, Prove: true, Namespace: a.Namespace, LiqoNamespace: a.LiqoNamespace,
@@ -244,12 +250,12 @@ func (d *doctor) ofAccess(ctx context.Context) (found []api.Problem, err error) 
 	if d.here == nil || !d.behindNetwork() {
 		return nil, nil
 	}
-	if !d.here.gateway.Joins() {
+	if !d.gateway.Joins() {
 		return []api.Problem{health.APIServerProxy.Of("", "install Liqo with networking, and start the agent with --network-gateway", "this cluster takes part in no network")}, nil
 	}
-	_, err = (&network.Network{Reader: d.here.reader, LiqoNamespace: d.here.namespace}).Proxy(ctx)
+	_, err = (&network.Network{Reader: d.reader, LiqoNamespace: d.liqo}).Proxy(ctx)
 	if cannot, ok := errors.AsType[*api.Error](err); ok {
-		return []api.Problem{health.APIServerProxy.Of("namespace "+d.here.namespace, cannot.Remedy, "%s", cannot.Detail)}, nil
+		return []api.Problem{health.APIServerProxy.Of("namespace "+d.liqo, cannot.Remedy, "%s", cannot.Detail)}, nil
 	}
 	return nil, err
 }
@@ -298,7 +304,7 @@ func (d *doctor) ofPeerings(ctx context.Context) (found []api.Problem, err error
 		if err != nil {
 			continue // it does not show itself, or the broker is away: that is said elsewhere
 		}
-		own := d.here.get().Version
+		own := d.here.Installation().Version
 		if a, b := liqo.Minor(own), liqo.Minor(theirs.Payload.Properties.Liqo); a != "" && b != "" && a != b {
 			found = append(found, health.VersionSkew.Of(subject, "bring both clusters to the same minor version", "it runs Liqo %s, this cluster runs %s", theirs.Payload.Properties.Liqo, own))
 		}
@@ -324,7 +330,7 @@ func (d *doctor) ofNames(ctx context.Context) ([]api.Problem, error) {
 	if len(consumers) == 0 {
 		return nil, nil
 	}
-	bindings, err := posture.ReadBindings(ctx, d.here.reader)
+	bindings, err := posture.ReadBindings(ctx, d.reader)
 	return bindings.Colliding(consumers...), err
 }
 

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/liqowatch"
 	"github.com/bourse-dev/bourse/internal/agent/peeraddress"
 	"github.com/bourse-dev/bourse/internal/debounce"
 	"github.com/bourse-dev/bourse/internal/exchange"
@@ -31,41 +32,21 @@ import (
 	"github.com/bourse-dev/bourse/internal/provider"
 )
 
-// findLiqo looks whether the cluster has a Liqo that can be used; nil if not.
-func (a *agent) findLiqo(ctx context.Context, addresses *peeraddress.Checker, log *slog.Logger) (*installed, error) {
+// findLiqo returns this cluster's Liqo, nil where there is none that can be used. changed is called when its configuration changes.
+func (a *agent) findLiqo(ctx context.Context, addresses *peeraddress.Checker, changed func(), log *slog.Logger) (*liqowatch.Watch, error) {
 	if a.WithoutLiqo {
 		return nil, nil
 	}
-	there, err := liqo.Installed(a.mgr.GetRESTMapper())
-	if err != nil || !there {
-		if err == nil {
-			log.Warn("this cluster has no Liqo: reservations end at Reserved", "remedy", "install Liqo v1.2, then restart the agent")
-		}
-		return nil, err
-	}
-	here := &installed{reader: a.mgr.GetAPIReader(), namespace: a.LiqoNamespace, apiServer: a.APIServer, gateway: a.gateway, addresses: addresses, log: log, dials: map[string]dial{}}
-	if _, err := here.read(ctx); err != nil {
-		return nil, err
-	}
-	if a.gateway.Joins() && !here.get().Networking {
-		log.Warn("--network-gateway says that this cluster takes part in networks, and its Liqo has none", "remedy", "install Liqo with networking.enabled")
-	}
-	if off := here.get().Off; off != "" {
-		log.Error("Liqo's modules are switched off: reservations end at Reserved", "modules", off, "remedy", "enable them: helm upgrade liqo; then restart the agent")
-		return nil, nil
-	}
-	if found := here.get().Version; found != "" && liqo.Minor(found) != liqo.Tested && !a.AllowUntestedLiqo {
-		log.Error("Bourse was not tested with this Liqo: reservations end at Reserved", "found", found, "tested", liqo.Tested,
-			"remedy", "install Liqo v"+liqo.Tested+", or say --allow-untested-liqo; then restart the agent")
-		return nil, nil
-	}
-	return here, nil
+	return liqowatch.New(ctx, liqowatch.Options{
+		Reader: a.mgr.GetAPIReader(), Mapper: a.mgr.GetRESTMapper(), Namespace: a.LiqoNamespace, APIServer: a.APIServer,
+		Gateway: a.gateway, AllowUntested: a.AllowUntestedLiqo, Addresses: addresses, Changed: changed, Log: log,
+	})
 }
 
 // useLiqo turns reservations into virtual nodes.
-func (a *agent) useLiqo(ctx context.Context, here *installed, h *halves, gate *provider.Gate, post *letters, news *standings, known *peers, inv *inventory.Inventory, changed *kubeobject.Trigger) error {
+func (a *agent) useLiqo(addresses *peeraddress.Checker, h *halves, gate *provider.Gate, post *letters, news *standings, known *peers, inv *inventory.Inventory, changed *kubeobject.Trigger) error {
 	c := a.mgr.GetClient()
-	net := &network.Network{Client: c, Reader: a.mgr.GetAPIReader(), Cluster: h.cluster, LiqoNamespace: a.LiqoNamespace, Gateway: a.gateway, Allows: here.addresses.CheckHost}
+	net := &network.Network{Client: c, Reader: a.mgr.GetAPIReader(), Cluster: h.cluster, LiqoNamespace: a.LiqoNamespace, Gateway: a.gateway, Allows: addresses.CheckHost}
 	l := &lend{
 		Client: c, cluster: h.cluster, namespace: a.Namespace, market: post.market, inventory: inv, sharing: h.sharing.current.Load,
 		reader: a.mgr.GetAPIReader(), graces: a.graces(), late: &a.late, log: h.log, isOpen: map[string]bool{}, proofs: map[string]proof{}, listed: map[string]told{}, tried: map[string]tried{}, began: post.market.Now().Go(), network: net,
@@ -79,7 +60,7 @@ func (a *agent) useLiqo(ctx context.Context, here *installed, h *halves, gate *p
 		borrow: &borrow{
 			network: net, networks: map[string]network.Standing{},
 			Client: c, cluster: h.cluster, market: post.market, broker: post.broker,
-			peering:    &peering.Consumer{Client: c, Cluster: h.cluster, LiqoNamespace: a.LiqoNamespace, Proxy: net.ProxyOf, Allows: here.addresses.CheckURL},
+			peering:    &peering.Consumer{Client: c, Cluster: h.cluster, LiqoNamespace: a.LiqoNamespace, Proxy: net.ProxyOf, Allows: addresses.CheckURL},
 			slices:     &offload.Slices{Client: c, Reader: a.mgr.GetAPIReader(), LiqoNamespace: a.LiqoNamespace, Guarded: l.policies.Stand},
 			namespaces: &offload.Namespaces{Client: c, Cluster: h.cluster},
 			evictor:    &offload.Evictor{Reader: a.mgr.GetAPIReader(), Client: c},

@@ -1,4 +1,4 @@
-package agent
+package liqowatch
 
 import (
 	"context"
@@ -11,18 +11,24 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"k8s.io/utils/clock"
+
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/peeraddress"
 	"github.com/bourse-dev/bourse/internal/liqo"
 	"github.com/bourse-dev/bourse/internal/liqo/network"
 )
 
-// loopback allows this machine, too.
+// loopback also allows the addresses of this machine.
 func loopback() *peeraddress.Checker {
 	return peeraddress.New(peeraddress.Options{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 }
 
-// What does not answer by TLS at the address on the card is not reserved at; what names no address is.
+func testWatch(addresses *peeraddress.Checker, gateway network.Gateway) *Watch {
+	return newWatch(Options{Addresses: addresses, Gateway: gateway, Clock: clock.RealClock{}, Log: slog.New(slog.DiscardHandler)})
+}
+
+// A provider whose API server does not answer by TLS cannot be used. A card that names no address passes.
 func TestReach(t *testing.T) {
 	https, plain := httptest.NewTLSServer(nil), httptest.NewServer(nil)
 	defer https.Close()
@@ -39,9 +45,9 @@ func TestReach(t *testing.T) {
 		"file:///etc/passwd": api.CodeUnreachable,
 		"https://[::1":       api.CodeUnreachable,
 	} {
-		i := &installed{dials: map[string]dial{}, addresses: loopback(), log: slog.New(slog.DiscardHandler)}
-		for range 2 { // dialled, and remembered
-			err := i.reach(t.Context(), &api.Card{Cluster: "milan", Properties: api.Properties{APIServer: server}}, api.Request{})
+		w := testWatch(loopback(), network.GatewayNone)
+		for range 2 { // the second result is remembered
+			err := w.CheckReach(t.Context(), &api.Card{Cluster: "milan", Properties: api.Properties{APIServer: server}}, api.Request{})
 			if err == nil && want != "" || err != nil && api.CodeOf(err) != want {
 				t.Errorf("%q: %v, want %q", server, err, want)
 			}
@@ -49,46 +55,38 @@ func TestReach(t *testing.T) {
 	}
 }
 
-// An API server behind a network is not dialled before that is there, and asked for.
+// An API server behind a network is not dialled, and the request must ask for that network.
 func TestReachThroughTheNetwork(t *testing.T) {
 	card := &api.Card{Cluster: "milan", Properties: api.Properties{
 		APIServer: "https://127.0.0.1:1", APIServerAccess: api.APIServerNetwork, Network: api.NetworkWireGuard, Gateway: true,
 	}}
-	i := &installed{dials: map[string]dial{}, addresses: loopback(), gateway: network.GatewayOutbound}
-	if err := i.reach(t.Context(), card, api.Request{Network: api.NetworkWireGuard}); err != nil || len(i.dials) > 0 {
-		t.Errorf("%v, %d dialled", err, len(i.dials))
+	w := testWatch(loopback(), network.GatewayOutbound)
+	if err := w.CheckReach(t.Context(), card, api.Request{Network: api.NetworkWireGuard}); err != nil || len(w.dials) > 0 {
+		t.Errorf("%v, %d dialled", err, len(w.dials))
 	}
-	if err := i.reach(t.Context(), card, api.Request{}); api.CodeOf(err) != api.CodeNoNetwork {
+	if err := w.CheckReach(t.Context(), card, api.Request{}); api.CodeOf(err) != api.CodeNoNetwork {
 		t.Errorf("without a network: %v", err)
 	}
 	card.Properties.Network = "" // its agent's --network-gateway takes no part
-	if err := i.reach(t.Context(), card, api.Request{Network: api.NetworkWireGuard}); api.CodeOf(err) != api.CodeNoNetwork {
+	if err := w.CheckReach(t.Context(), card, api.Request{Network: api.NetworkWireGuard}); api.CodeOf(err) != api.CodeNoNetwork {
 		t.Errorf("where it has none: %v", err)
 	}
 }
 
-// A Liqo that lacks a module is no Liqo that others could peer with.
+// The card does not name a Liqo that lacks a module, because others cannot peer with it.
 func TestTheCardOfALiqoWithoutAModule(t *testing.T) {
 	for off, want := range map[string]string{"": "v1.2.0", "offloading": ""} {
 		var p api.Properties
-		(&installed{known: liqo.Installation{Version: "v1.2.0", APIServer: "https://milan", Off: off}}).card(&p, nil)
+		w := testWatch(loopback(), network.GatewayNone)
+		w.known = liqo.Installation{Version: "v1.2.0", APIServer: "https://milan", Off: off}
+		w.FillCard(&p, nil)
 		if p.Liqo != want || p.APIServer != "https://milan" {
 			t.Errorf("%q: the card says %q, %q", off, p.Liqo, p.APIServer)
 		}
 	}
 }
 
-// A way through the network is not promised where there is none.
-func TestAnAPIServerBehindNoNetwork(t *testing.T) {
-	for network, valid := range map[api.NetworkMode]bool{"": false, api.NetworkNone: false, api.NetworkWireGuard: true} {
-		err := (&policy{}).check(&api.Sharing{Network: network, APIServerAccess: api.APIServerNetwork})
-		if (err == nil) != valid || err != nil && api.CodeOf(err) != api.CodeInvalid {
-			t.Errorf("network %q: %v", network, err)
-		}
-	}
-}
-
-// The network that is asked for is agreed before anything is signed: by what the provider's card says, and who can be dialled.
+// Whether two clusters can have a network follows from the provider's card, and from whose gateway can be dialled.
 func TestAgreeNetwork(t *testing.T) {
 	for _, c := range []struct {
 		asked   api.NetworkMode
@@ -103,14 +101,15 @@ func TestAgreeNetwork(t *testing.T) {
 		{api.NetworkWireGuard, api.Properties{Network: api.NetworkWireGuard}, network.GatewayNodePort, false},
 		{api.NetworkWireGuard, api.Properties{Network: api.NetworkWireGuard, Gateway: true}, network.GatewayOutbound, false},
 	} {
-		err := agreeNetwork(c.own, api.Request{Network: c.asked}, &api.Card{Cluster: "milan", Properties: c.theirs})
+		err := checkNetwork(c.own, api.Request{Network: c.asked}, &api.Card{Cluster: "milan", Properties: c.theirs})
 		if (err != nil) != c.refused || err != nil && api.CodeOf(err) != api.CodeNoNetwork {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
 }
 
-// A card's API server on this machine is not dialled: neither by its address nor by a name that stands for it; and what is refused says nothing of what is there.
+// An API server on this machine is not dialled, neither by its address nor by a name of it.
+// The refusal does not disclose whether anything listens there.
 func TestACardNamesAnAddressOfOurs(t *testing.T) {
 	var connections atomic.Int32
 	server := httptest.NewUnstartedServer(nil)
@@ -125,14 +124,14 @@ func TestACardNamesAnAddressOfOurs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := &installed{dials: map[string]dial{}, addresses: peeraddress.New(peeraddress.Options{}), log: slog.New(slog.DiscardHandler)}
+	w := testWatch(peeraddress.New(peeraddress.Options{}), network.GatewayNone)
 	for _, host := range []string{"127.0.0.1", "localhost", "[::ffff:127.0.0.1]"} {
 		url := "https://" + net.JoinHostPort(strings.Trim(host, "[]"), port)
-		err := i.reach(t.Context(), &api.Card{Cluster: "milan", Properties: api.Properties{APIServer: url}}, api.Request{})
+		err := w.CheckReach(t.Context(), &api.Card{Cluster: "milan", Properties: api.Properties{APIServer: url}}, api.Request{})
 		if api.CodeOf(err) != api.CodeUnreachable || !strings.Contains(err.Error(), "another cluster names it") {
 			t.Errorf("%s: %v", url, err)
 		}
-		if err := i.addresses.CheckURL(t.Context(), url); api.CodeOf(err) != api.CodeUnreachable {
+		if err := w.options.Addresses.CheckURL(t.Context(), url); api.CodeOf(err) != api.CodeUnreachable {
 			t.Errorf("what Liqo would call, %s: %v", url, err)
 		}
 	}
@@ -141,14 +140,15 @@ func TestACardNamesAnAddressOfOurs(t *testing.T) {
 	}
 }
 
-// A provider whose card names one address after another is dialled a few times, and learns of none what is there.
+// A provider whose card names one address after another is dialled a few times. The errors do not disclose
+// whether anything listens there.
 func TestACardScansPorts(t *testing.T) {
-	i := &installed{dials: map[string]dial{}, addresses: loopback(), log: slog.New(slog.DiscardHandler)}
+	w := testWatch(loopback(), network.GatewayNone)
 	plain := httptest.NewServer(nil)
 	defer plain.Close()
 	said := map[string]bool{}
 	at := func(url string) string {
-		err := i.reach(context.Background(), &api.Card{Cluster: "milan", Properties: api.Properties{APIServer: url}}, api.Request{})
+		err := w.CheckReach(context.Background(), &api.Card{Cluster: "milan", Properties: api.Properties{APIServer: url}}, api.Request{})
 		if api.CodeOf(err) != api.CodeUnreachable {
 			t.Fatalf("%s: %v", url, err)
 		}
@@ -159,11 +159,11 @@ func TestACardScansPorts(t *testing.T) {
 	if len(said) != 1 {
 		t.Errorf("it says what is there: %v", said)
 	}
-	for port := 2; len(i.dials) < dialsAtOnce+5; port++ {
-		before := len(i.dials)
-		if at("https://" + net.JoinHostPort("127.0.0.1", string(rune('0'+port%10))) + "/" + strings.Repeat("x", port)); len(i.dials) == before {
+	for port := 2; len(w.dials) < dialsAtOnce+5; port++ {
+		before := len(w.dials)
+		if at("https://" + net.JoinHostPort("127.0.0.1", string(rune('0'+port%10))) + "/" + strings.Repeat("x", port)); len(w.dials) == before {
 			return
 		}
 	}
-	t.Errorf("%d addresses are dialled", len(i.dials))
+	t.Errorf("%d addresses are dialled", len(w.dials))
 }
