@@ -19,15 +19,18 @@ const (
 	countShadowPods     corev1.ResourceName = "count/shadowpods.offloading.liqo.io"
 )
 
-// shares is how many times the quota of one namespace a consumer may have of what is counted in all its namespaces together. By default
-// that is 300 Services, 600 Secrets, 600 ConfigMaps, 600 ShadowEndpointSlices and 3,000 ShadowPods, of which those that have ended count, too.
+// shares times the quota of one namespace is the limit for all namespaces of a consumer together. By
+// default that is 300 Services, 600 Secrets, 600 ConfigMaps, 600 ShadowEndpointSlices and 3,000
+// ShadowPods, including ended ones.
 const shares = 3
 
-// shared is what is counted in all namespaces of a consumer together: what fills etcd, or the range of addresses of Services.
+// shared lists the objects that are counted in all namespaces of a consumer together: those that
+// fill etcd or the address range of Services.
 var shared = []corev1.ResourceName{corev1.ResourceServices, countSecrets, countConfigMaps, countEndpointSlices, countShadowPods}
 
-// count makes the quota of a namespace count what its consumer was granted, as Kubernetes counts pods: until they have ended.
-// Liqo counts them until their deletion begins. What is counted in all namespaces together is what the others leave.
+// count limits the quota of a namespace to the resources that its consumer was granted. Kubernetes
+// counts a pod until it has ended; Liqo counts it only until its deletion begins. For the shared
+// objects, count subtracts those in the consumer's other namespaces.
 func (g *Guard) count(ctx context.Context, ns *corev1.Namespace, q *corev1.ResourceQuota) error {
 	granted, err := g.Granted(ctx, liqo.Peer(ns))
 	if err != nil {
@@ -60,7 +63,7 @@ func (g *Guard) count(ctx context.Context, ns *corev1.Namespace, q *corev1.Resou
 	return nil
 }
 
-// limit makes a quota no more than what is granted. The policy may allow less.
+// limit lowers a quota to the granted resources. The policy may allow less.
 func limit(hard corev1.ResourceList, granted api.Resources) {
 	for what, amount := range granted {
 		counted := "requests." + what
@@ -76,7 +79,7 @@ func limit(hard corev1.ResourceList, granted api.Resources) {
 	}
 }
 
-// countable says whether Kubernetes counts what pods request of a resource.
+// countable reports whether Kubernetes counts pods' requests for a resource.
 func countable(what corev1.ResourceName) bool {
 	switch what {
 	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage:

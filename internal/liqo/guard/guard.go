@@ -1,6 +1,6 @@
-// Package guard is what holds in the namespaces that a provider's Liqo makes for brokered consumers: how safe pods must
-// be, how much may be taken of what no reservation counts, and whom pods can reach. The admission policy on pods lets none
-// in before a namespace is guarded.
+// Package guard protects a provider from the pods of brokered consumers. In each namespace that
+// Liqo makes for such a consumer, it sets the pod security level, a ResourceQuota, a LimitRange and a
+// NetworkPolicy. The admission policy on pods rejects pods until the namespace has them.
 package guard
 
 import (
@@ -34,22 +34,23 @@ type Guard struct {
 	Reader client.Reader
 	// Sharing is the policy in force; nil: the defaults.
 	Sharing func() *api.Sharing
-	// Storage is how many bytes of volumes a consumer has reserved here, in all pools together; 0: none.
+	// Storage returns the bytes of volumes that a consumer has reserved here, in all pools together.
 	Storage func(ctx context.Context, consumer string) (int64, error)
-	// Granted is what a consumer is granted here, in all pools together, with slots for pods.
+	// Granted returns the resources that a consumer is granted here, in all pools together, with its
+	// number of pods.
 	Granted func(ctx context.Context, consumer string) (api.Resources, error)
 }
 
 const (
-	// name is that of each object that guards a namespace.
+	// name is the name of each object that guards a namespace.
 	name = "bourse"
-	// Label says that a namespace is guarded: the admission policy on pods asks for it.
+	// Label marks a guarded namespace. The admission policy on pods requires it.
 	Label = api.Group + "/guarded"
 
 	podSecurity = "pod-security.kubernetes.io/enforce"
 )
 
-// Mapped says whether a namespace was made by Liqo for another cluster's.
+// Mapped reports whether Liqo made a namespace for another cluster's namespace.
 func Mapped(o client.Object) bool {
 	return liqo.Peer(o) != "" && o.GetAnnotations()[consts.RemoteNamespaceManagedByAnnotationKey] != ""
 }
@@ -92,11 +93,12 @@ func (g *Guard) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 	return ctrl.Result{}, client.IgnoreNotFound(g.Patch(ctx, &ns, client.MergeFrom(before)))
 }
 
-// soon is how often Kubernetes is made to look at a namespace that goes.
+// soon is the interval at which Kubernetes checks a namespace that is being deleted.
 const soon = 15 * time.Second
 
-// hasten makes Kubernetes look again at a namespace that goes. Left alone, it does so after half of the longest grace that a pod had there:
-// of a consumer that can be half an hour, however soon its pods have ended.
+// hasten makes Kubernetes check a namespace that is being deleted. By itself, Kubernetes waits half of
+// the longest grace period of a pod there. With a consumer's pods that can be half an hour, even if
+// they have ended.
 func (g *Guard) hasten(ctx context.Context, ns *corev1.Namespace) (ctrl.Result, error) {
 	if ns.Labels[Label] != "true" {
 		return ctrl.Result{}, nil
@@ -105,14 +107,14 @@ func (g *Guard) hasten(ctx context.Context, ns *corev1.Namespace) (ctrl.Result, 
 	return ctrl.Result{RequeueAfter: wait}, err
 }
 
-// Objects are what guards a namespace of this name and peer. reached are the addresses of the peer's own pods, where there is
-// a network with it.
+// Objects returns the objects that guard a namespace. reached are the addresses of the peer's own
+// pods, if there is a network with it.
 func Objects(ns *corev1.Namespace, sharing *api.Sharing, reached ...string) []client.Object {
 	want := policyOf(sharing)
 	return []client.Object{quota(ns.Name, want), limits(ns.Name), isolation(ns, want, reached)}
 }
 
-// brokered says whether we made the peering with a consumer: what was made by hand is not touched.
+// brokered reports whether we made the peering with a consumer. The others are left alone.
 func (g *Guard) brokered(ctx context.Context, consumer string) (bool, error) {
 	var tenants authv1beta1.TenantList
 	if err := g.List(ctx, &tenants); err != nil {
@@ -135,7 +137,7 @@ func contains(have, want map[string]string) bool {
 	return true
 }
 
-// policyOf is what the SharingPolicy says, with the defaults in place.
+// policyOf returns the namespace policy of a SharingPolicy, with the defaults.
 func policyOf(sharing *api.Sharing) api.NamespacePolicy {
 	var p api.NamespacePolicy
 	if sharing != nil && sharing.Namespaces != nil {
@@ -155,14 +157,14 @@ func policyOf(sharing *api.Sharing) api.NamespacePolicy {
 		countEndpointSlices: resource.MustParse("200"), countShadowPods: resource.MustParse("1000"),
 	}
 	if sharing != nil && slices.ContainsFunc(sharing.Pools, func(p api.PoolPolicy) bool { return p.Storage != nil }) {
-		quota[corev1.ResourceRequestsStorage] = resource.MustParse("0") // it is lent to who reserves it
+		quota[corev1.ResourceRequestsStorage] = resource.MustParse("0") // only reservations grant storage
 	}
 	maps.Copy(quota, p.Quota)
 	p.Quota = quota
 	return p
 }
 
-// ensure makes an object what it should be.
+// ensure creates or updates an object.
 func (g *Guard) ensure(ctx context.Context, want client.Object) error {
 	have := want.DeepCopyObject().(client.Object)
 	if err := g.Get(ctx, client.ObjectKeyFromObject(want), have); client.IgnoreNotFound(err) != nil {
@@ -189,12 +191,12 @@ func object(namespace string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: liqo.Managed()}
 }
 
-// quota bounds what no reservation counts.
+// quota limits the objects that no reservation counts.
 func quota(namespace string, p api.NamespacePolicy) *corev1.ResourceQuota {
 	return &corev1.ResourceQuota{ObjectMeta: object(namespace), Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList(p.Quota)}}
 }
 
-// limits gives requests to what comes without, so that nothing runs that nobody counts.
+// limits gives default requests to containers without any, so that every container is counted.
 func limits(namespace string) *corev1.LimitRange {
 	some := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("16Mi")}
 	return &corev1.LimitRange{ObjectMeta: object(namespace), Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{
@@ -202,14 +204,14 @@ func limits(namespace string) *corev1.LimitRange {
 	}}}
 }
 
-// private are the networks behind which a provider's own services are, and the address at which clouds tell secrets; private6 are those of IPv6, with
-// the ranges that gateways translate into addresses of IPv4 (NAT64, 6to4).
+// private lists the networks of a provider's own services, and the address of clouds' metadata
+// services. private6 lists those of IPv6, with the ranges that gateways translate to IPv4 (NAT64, 6to4).
 var (
 	private  = []string{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "169.254.0.0/16", "127.0.0.0/8"}
 	private6 = []string{"fc00::/7", "fe80::/10", "::1/128", "64:ff9b::/96", "64:ff9b:1::/48", "2002::/16"}
 )
 
-// except are the networks of one family that pods do not reach.
+// except returns the networks of one address family that pods must not reach.
 func except(private []string, p api.NamespacePolicy, family func(netip.Addr) bool) []string {
 	out := slices.Clone(private)
 	for _, cidr := range p.Except {
@@ -220,8 +222,8 @@ func except(private []string, p api.NamespacePolicy, family func(netip.Addr) boo
 	return out
 }
 
-// isolation lets pods reach each other, those of the same consumer in its other namespaces and, through a network, in its own
-// cluster, DNS and the internet; and be reached by the first three alone.
+// isolation allows pods to reach each other, pods of the same consumer in its other namespaces and,
+// through a network, in its own cluster, DNS, and the internet. Only the first three may reach them.
 func isolation(ns *corev1.Namespace, p api.NamespacePolicy, reached []string) *networkingv1.NetworkPolicy {
 	n := &networkingv1.NetworkPolicy{ObjectMeta: object(ns.Name)}
 	n.Spec.PolicyTypes = []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}

@@ -10,7 +10,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo"
 )
 
-// store makes the quota of a namespace its part of the storage that its consumer has reserved, if it has any.
+// store sets the quota of a namespace to its part of the storage that its consumer has reserved, if any.
 func (g *Guard) store(ctx context.Context, ns *corev1.Namespace, q *corev1.ResourceQuota) error {
 	total, err := g.Storage(ctx, liqo.Peer(ns))
 	if err != nil || total == 0 {
@@ -20,7 +20,8 @@ func (g *Guard) store(ctx context.Context, ns *corev1.Namespace, q *corev1.Resou
 	if err := g.List(ctx, &all, liqo.Of(liqo.Peer(ns))); err != nil {
 		return err
 	}
-	var quotas corev1.ResourceQuotaList // as they are, not as a cache has them: two parts that grow at once would be more than there is
+	// Read from the API server: with stale quotas, two parts that grow at once could exceed the total.
+	var quotas corev1.ResourceQuotaList
 	if err := g.Reader.List(ctx, &quotas, client.MatchingLabels(liqo.Managed())); err != nil {
 		return err
 	}
@@ -44,10 +45,10 @@ func (g *Guard) store(ctx context.Context, ns *corev1.Namespace, q *corev1.Resou
 	return nil
 }
 
-// held is what one namespace may take of its consumer's storage, and takes.
+// held is the storage of its consumer that one namespace may use, and uses, in bytes.
 type held struct{ may, used int64 }
 
-// heldBy reads a quota. What it was holds until Kubernetes has taken note of what it is.
+// heldBy reads a quota. The old limit counts until Kubernetes has applied the new one.
 func heldBy(q *corev1.ResourceQuota) held {
 	of := func(list corev1.ResourceList) int64 {
 		amount := list[corev1.ResourceRequestsStorage]
@@ -57,9 +58,9 @@ func heldBy(q *corev1.ResourceQuota) held {
 	return held{max(of(q.Spec.Hard), of(q.Status.Hard), used), used}
 }
 
-// part is what a namespace may have of a total that it shares: what it uses, and an equal part of what nobody uses. It never
-// gets what another still may take: the others become less first. So all together have the total at most, and whoever needs
-// more than its part gets it piece by piece, as long as there is any.
+// part returns the share of a namespace in a total: the storage that it uses and an equal part of the
+// unused storage. It never includes storage that another namespace may still use: the others shrink
+// first. So all together never exceed the total, and a namespace that needs more gets it step by step.
 func part(total int64, own held, others []held, sharers int) int64 {
 	free, taken := total-own.used, int64(0)
 	for _, o := range others {

@@ -1,15 +1,21 @@
-// Package network is Liqo's network between two clusters, taken apart into messages, as package peering is its handshake.
+// Package network splits the setup of Liqo's network between two clusters into messages between two
+// agents, as package peering does for the handshake.
 //
-// Pods of two clusters reach each other through a WireGuard tunnel between a gateway in each, of which one dials the
-// other. Liqo makes it of five objects on each side: a Configuration, which holds the addresses of the other cluster; a
-// GatewayServer on one side, a GatewayClient, which holds the server's endpoint, on the other; a Secret with the key of the
-// gateway; a PublicKey, which is the other's. Here each side makes its own, and says to the other what it needs
-// ([api.HandshakeNetwork]): nothing secret. Liqo makes the rest, and reports it in a Connection.
+// Pods of two clusters reach each other through a WireGuard tunnel. Each cluster has a gateway, and
+// one gateway connects to the other. Each side has these objects:
 //
-// [Network.Ensure] is called again and again with what the other side last said: each call does what can be done, and
-// returns what to say. It keeps nothing: where it stands is read from the objects. The Configuration comes first and goes
-// last, and remembers, in annotations, in which directions of the peering the network is needed: two clusters may lend to
-// each other, and have one network.
+//   - a Configuration, with the addresses of the other cluster;
+//   - a GatewayServer on one side; on the other a GatewayClient, with the endpoint of the server;
+//   - a Secret with the key of its gateway;
+//   - a PublicKey, that of the other gateway.
+//
+// Here each side makes its own objects and sends the other a message ([api.HandshakeNetwork]) without
+// secrets. Liqo makes the rest and reports the state in a Connection.
+//
+// Callers repeat [Network.Ensure], each time with the newest message of the other side. Each call
+// takes the steps that are possible now and returns the next message. Progress is read from the
+// objects. The Configuration is made first and removed last. Its annotations record the directions of
+// the peering that need the network: two clusters that lend to each other share one network.
 package network
 
 import (
@@ -34,46 +40,49 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo"
 )
 
-// Network makes and removes this cluster's half of networks. Client must read Secrets from the API server, not from a cache.
+// Network makes and removes this cluster's half of networks. Client must read Secrets from the API
+// server, not from a cache.
 type Network struct {
 	client.Client
 	// Reader reads from the API server, not from a cache.
 	Reader client.Reader
-	// Cluster is this cluster's ID, LiqoNamespace where its Liqo lives.
+	// Cluster is this cluster's ID; LiqoNamespace is the namespace of its Liqo.
 	Cluster, LiqoNamespace string
-	// Gateway is how others reach this cluster's gateways.
+	// Gateway configures how others reach this cluster's gateways.
 	Gateway Gateway
-	// Allows says why Liqo's gateway is not to dial an address, or a name, that a peer says; nil: it dials any.
+	// Allows returns an error if Liqo's gateway must not connect to a host that a peer names. Nil: all
+	// are allowed.
 	Allows func(ctx context.Context, host string) error
 }
 
-// Standing is how far a network is.
+// Standing is the state of a network.
 type Standing struct {
-	// Configured says that Liqo knows by which addresses the other cluster is reached: virtual kubelets, which look once,
-	// may start. Ready says that the tunnel is up.
+	// Configured: Liqo has mapped the other cluster's addresses, so virtual kubelets, which read them
+	// once, may start. Ready: the tunnel is up.
 	Configured, Ready bool
-	// Reason and Message say what is waited for.
+	// Reason and Message name the step that is awaited.
 	Reason, Message string
-	// Say is what to tell the other side; nil if nothing.
+	// Say is the message to send to the other side; nil if there is none.
 	Say *api.HandshakeNetwork
 }
 
-// Reasons of a network that is not ready, besides the codes of errors.
+// Reasons for which a network is not ready, besides the codes of errors.
 const (
 	reasonConnected = "Connected"
-	reasonHandshake = "Handshake" // the other side has yet to say something
-	reasonAddresses = "Addresses" // Liqo has yet to map the other cluster's addresses
-	reasonEndpoint  = "Endpoint"  // a gateway has yet to get its address
-	reasonTunnel    = "Tunnel"    // the gateways have yet to connect
-	reasonRefused   = "Refused"   // one of the two sides takes no part
-	reasonRemoving  = "Removing"  // an earlier network has yet to go
+	reasonHandshake = "Handshake" // no message from the other side yet
+	reasonAddresses = "Addresses" // Liqo has not mapped the other cluster's addresses yet
+	reasonEndpoint  = "Endpoint"  // a gateway has no address yet
+	reasonTunnel    = "Tunnel"    // the gateways have not connected yet
+	reasonRefused   = "Refused"   // one of the two sides does not take part
+	reasonRemoving  = "Removing"  // an earlier network is being removed
 )
 
-// keys is the Secret with the keys of our gateway. It has a name of its own, so that the agent needs no right to read others.
+// keys is the Secret with the keys of our gateway. Its own name lets the agent's role name it alone.
 const keys = "bourse-gateway"
 
-// Ensure does what can be done now. role is what the peer is to this cluster, heard what it last said of the network, nil if
-// nothing. What cannot be is in the Standing; errors are the API server's.
+// Ensure takes the steps that are possible now. role is the peer's role for this cluster; heard is
+// its newest message about the network, nil if there is none. The Standing reports what is impossible;
+// errors are those of the API server.
 func (n *Network) Ensure(ctx context.Context, peer string, role api.PeeringRole, heard *api.HandshakeNetwork) (Standing, error) {
 	p, err := n.read(ctx, peer)
 	if err != nil {
@@ -96,16 +105,16 @@ func (n *Network) Ensure(ctx context.Context, peer string, role api.PeeringRole,
 	return s, err
 }
 
-// bring makes, one after the other, what the network needs here.
+// bring makes the objects that the network needs here, one after the other.
 func (n *Network) bring(ctx context.Context, p *parts, peer string, role api.PeeringRole, heard *api.HandshakeNetwork, s *Standing) (err error) {
 	if s.Say, err = n.introduce(ctx); err != nil {
 		return err
 	}
 	if heard != nil && heard.Over {
-		*s = s.waits(reasonRefused, "%s takes no part in the network; it says %.200q", peer, heard.Why)
+		*s = s.waits(reasonRefused, "%s does not take part in the network; its reason is %.200q", peer, heard.Why)
 		heard = nil
 	} else if heard == nil && p.configuration == nil {
-		*s = s.waits(reasonHandshake, "%s has not said anything of its network yet", peer)
+		*s = s.waits(reasonHandshake, "%s has not sent a message about its network yet", peer)
 	}
 	if heard != nil {
 		if err := check(peer, heard); err != nil {
@@ -142,8 +151,8 @@ func (n *Network) bring(ctx context.Context, p *parts, peer string, role api.Pee
 	return nil
 }
 
-// introduce is what this cluster can say before it knows anything of the other.
-// Errors: Unavailable where Liqo has no networks yet.
+// introduce returns the first message of this cluster: its networks.
+// Errors: Unavailable if Liqo has no networks yet.
 func (n *Network) introduce(ctx context.Context) (*api.HandshakeNetwork, error) {
 	var list ipamv1alpha1.NetworkList
 	if err := n.Reader.List(ctx, &list, client.InNamespace(n.LiqoNamespace)); err != nil {
@@ -157,7 +166,7 @@ func (n *Network) introduce(ctx context.Context) (*api.HandshakeNetwork, error) 
 			continue
 		}
 		if cidr == "" {
-			return nil, api.Errorf(api.CodeUnavailable, "Liqo has not reserved network %s yet", network.Name).Fix("see whether Liqo's IPAM runs")
+			return nil, api.Errorf(api.CodeUnavailable, "Liqo has not reserved network %s yet", network.Name).Fix("check that Liqo's IPAM runs")
 		}
 		if kind == consts.NetworkTypePodCIDR {
 			say.PodCIDRs = append(say.PodCIDRs, cidr)
@@ -172,7 +181,8 @@ func (n *Network) introduce(ctx context.Context) (*api.HandshakeNetwork, error) 
 	return say, nil
 }
 
-// foreign refuses addresses in which nodes of ours are: pods of the peer would be let to them.
+// foreign rejects ranges that contain addresses of our nodes: pods here would send their packets for
+// these nodes to the peer.
 func (n *Network) foreign(ctx context.Context, peer string, heard *api.HandshakeNetwork) error {
 	var nodes corev1.NodeList
 	if err := n.List(ctx, &nodes); err != nil {
@@ -186,8 +196,8 @@ func (n *Network) foreign(ctx context.Context, peer string, heard *api.Handshake
 		for _, node := range nodes.Items {
 			for _, a := range node.Status.Addresses {
 				if at, err := netip.ParseAddr(a.Address); err == nil && cidr.Contains(at) {
-					return api.Errorf(api.CodeBadSignature, "%s says that its pods are in %s, where node %s of this cluster is", peer, text, node.Name).
-						Fix("give one of the two clusters other addresses; and name yours in Liqo's ipam.reservedSubnets")
+					return api.Errorf(api.CodeBadSignature, "%s names %s as a network of its pods, but it contains node %s of this cluster", peer, text, node.Name).
+						Fix("give one of the two clusters other addresses, and name yours in Liqo's ipam.reservedSubnets")
 				}
 			}
 		}
@@ -195,7 +205,7 @@ func (n *Network) foreign(ctx context.Context, peer string, heard *api.Handshake
 	return nil
 }
 
-// configure tells our Liqo by which addresses the peer's pods know each other.
+// configure gives our Liqo the addresses of the peer's pods, as the peer uses them.
 func (n *Network) configure(ctx context.Context, p *parts, peer string, role api.PeeringRole, heard *api.HandshakeNetwork) error {
 	want := NewConfiguration(p.namespace, peer, heard)
 	if p.configuration == nil {
@@ -211,7 +221,7 @@ func (n *Network) configure(ctx context.Context, p *parts, peer string, role api
 	return n.patch(ctx, before, p.configuration)
 }
 
-// connect makes our gateway, and lets in the peer's.
+// connect makes our gateway and gives it the key of the peer's.
 func (n *Network) connect(ctx context.Context, p *parts, peer string, role api.PeeringRole, heard *api.HandshakeNetwork) error {
 	serves, err := n.serves(p, peer, role, heard)
 	if err != nil {
@@ -235,17 +245,17 @@ func (n *Network) connect(ctx context.Context, p *parts, peer string, role api.P
 	return n.patch(ctx, before, p.key)
 }
 
-// serves says whether this cluster has the gateway that is dialled: the provider if it can, unless one stands already.
-// Errors: NoNetwork where neither can.
+// serves reports whether this cluster's gateway is the server. The provider's is, if it is reachable,
+// unless one exists already. Errors: NoNetwork if neither is reachable.
 func (n *Network) serves(p *parts, peer string, role api.PeeringRole, heard *api.HandshakeNetwork) (bool, error) {
 	mine, theirs := n.Gateway.Serves(), heard.Reachable
 	switch {
 	case !mine && !theirs:
-		return false, api.Errorf(api.CodeNoNetwork, "neither the gateway of %s nor that of %s can be reached by the other", n.Cluster, peer).
+		return false, api.Errorf(api.CodeNoNetwork, "neither %s nor %s has a gateway that the other can reach", n.Cluster, peer).
 			Fix("make one of them reachable (--network-gateway of its agent)")
 	case !mine || !theirs:
 		return mine, nil
-	case p.server != nil && heard.Serves: // both began, each as the provider of a direction
+	case p.server != nil && heard.Serves: // both started, each as the provider of one direction
 		return n.Cluster < peer, nil
 	case p.server != nil || p.client != nil:
 		return p.server != nil, nil
@@ -253,7 +263,7 @@ func (n *Network) serves(p *parts, peer string, role api.PeeringRole, heard *api
 	return !heard.Serves && role == api.RoleConsumer, nil
 }
 
-// serve makes our gateway one that is dialled.
+// serve makes our gateway a server.
 func (n *Network) serve(ctx context.Context, p *parts, peer string) error {
 	if p.client != nil {
 		return n.remove(ctx, p.client)
@@ -268,7 +278,7 @@ func (n *Network) serve(ctx context.Context, p *parts, peer string) error {
 	return n.patch(ctx, before, p.server)
 }
 
-// dial makes our gateway one that dials the peer's, once that has an address.
+// dial makes our gateway a client of the peer's, once the peer's has an address.
 func (n *Network) dial(ctx context.Context, p *parts, peer string, heard *api.HandshakeNetwork) error {
 	if p.server != nil {
 		return n.remove(ctx, p.server)
@@ -293,7 +303,8 @@ func (n *Network) dial(ctx context.Context, p *parts, peer string, heard *api.Ha
 	return n.patch(ctx, before, p.client)
 }
 
-// publicKey is that of our gateway, whose keys it makes if there are none. The private one stays in its Secret.
+// publicKey returns the public key of our gateway and makes the keys if there are none. The private
+// key stays in its Secret.
 func (n *Network) publicKey(ctx context.Context, p *parts, peer string) ([]byte, error) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: keys}}
 	err := n.Get(ctx, client.ObjectKeyFromObject(secret), secret)
@@ -309,7 +320,7 @@ func (n *Network) publicKey(ctx context.Context, p *parts, peer string) ([]byte,
 	return secret.Data[consts.PublicKeyField], n.Create(ctx, secret)
 }
 
-// patch writes what changed, if anything did.
+// patch writes the changes, if there are any.
 func (n *Network) patch(ctx context.Context, before, after client.Object) error {
 	if equality.Semantic.DeepEqual(before, after) {
 		return nil

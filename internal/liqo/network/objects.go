@@ -75,7 +75,7 @@ func NewServer(namespace, peer, liqoNamespace string, gateway Gateway) *networki
 	}}
 }
 
-// NewClient is a gateway that dials a peer's.
+// NewClient returns a gateway that connects to a peer's.
 func NewClient(namespace, peer, liqoNamespace string, to *api.HandshakeEndpoint) *networkingv1beta1.GatewayClient {
 	protocol := corev1.Protocol(to.Protocol)
 	return &networkingv1beta1.GatewayClient{ObjectMeta: objectMeta(namespace, peer), Spec: networkingv1beta1.GatewayClientSpec{
@@ -97,13 +97,14 @@ func newPublicKey(namespace, peer string, key []byte) *networkingv1beta1.PublicK
 	}
 }
 
-// endpointOf is where Liqo says that a gateway is dialled; nil while it does not.
+// endpointOf returns the endpoint of a gateway, as Liqo reports it; nil while it does not.
 func endpointOf(s *networkingv1beta1.GatewayServer) *api.HandshakeEndpoint {
 	if s == nil || s.Status.Endpoint == nil || s.Status.Endpoint.Port == 0 {
 		return nil
 	}
 	at := s.Status.Endpoint
-	addresses := slices.DeleteFunc(slices.Clone(at.Addresses), func(a string) bool { return a == "" }) // of a node that is not Ready
+	// A node that is not Ready has an empty address.
+	addresses := slices.DeleteFunc(slices.Clone(at.Addresses), func(a string) bool { return a == "" })
 	if len(addresses) == 0 {
 		return nil
 	}
@@ -114,22 +115,23 @@ func endpointOf(s *networkingv1beta1.GatewayServer) *api.HandshakeEndpoint {
 	return out
 }
 
-// private are the networks that pods may be in. Of any other one a peer could draw to itself what is meant for the internet.
+// private lists the networks that pods may be in. With any other, a peer could attract traffic that
+// is meant for the internet.
 var private = []netip.Prefix{
 	netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"), netip.MustParsePrefix("192.168.0.0/16"),
 	netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("fc00::/7"),
 }
 
-// check refuses what a peer's network cannot be. Errors: BadSignature.
+// check rejects an invalid message about a peer's network. Errors: BadSignature.
 func check(peer string, heard *api.HandshakeNetwork) error {
 	for _, list := range [][]string{heard.PodCIDRs, heard.ExternalCIDRs} {
 		if len(list) == 0 || len(list) > 16 {
-			return api.Errorf(api.CodeBadSignature, "%s says that it has %d networks", peer, len(list))
+			return api.Errorf(api.CodeBadSignature, "%s names %d networks, not 1 to 16", peer, len(list))
 		}
 		for _, cidr := range list {
 			p, err := netip.ParsePrefix(cidr)
 			if err != nil || p.Masked() != p || !slices.ContainsFunc(private, func(n netip.Prefix) bool { return n.Bits() <= p.Bits() && n.Contains(p.Addr()) }) {
-				return api.Errorf(api.CodeBadSignature, "%s says that its pods are in %.60q, which is no private network", peer, cidr)
+				return api.Errorf(api.CodeBadSignature, "%s names %.60q as a network of its pods, which is not a private network", peer, cidr)
 			}
 		}
 	}
@@ -137,19 +139,20 @@ func check(peer string, heard *api.HandshakeNetwork) error {
 		return api.Errorf(api.CodeBadSignature, "the public key of %s's gateway has %d bytes, not 32", peer, len(heard.PublicKey))
 	}
 	if p := heard.Proxy; p != nil && (len(p.Addresses) != 1 || p.Port <= 0 || p.Port >= 1<<16) {
-		return api.Errorf(api.CodeBadSignature, "the proxy of %s cannot be dialled", peer)
+		return api.Errorf(api.CodeBadSignature, "the proxy of %s needs one address and a port from 1 to 65535", peer)
 	}
 	e := heard.Endpoint
 	if e == nil {
 		return nil
 	}
-	fits := len(e.Addresses) > 0 && len(e.Addresses) <= 8 && e.Port > 0 && e.Port < 1<<16 && (e.Protocol == string(corev1.ProtocolUDP) || e.Protocol == string(corev1.ProtocolTCP))
+	fits := len(e.Addresses) > 0 && len(e.Addresses) <= 8 && e.Port > 0 && e.Port < 1<<16 &&
+		(e.Protocol == string(corev1.ProtocolUDP) || e.Protocol == string(corev1.ProtocolTCP))
 	for _, a := range e.Addresses {
 		_, err := netip.ParseAddr(a)
 		fits = fits && (err == nil || len(validation.IsDNS1123Subdomain(a)) == 0)
 	}
 	if !fits {
-		return api.Errorf(api.CodeBadSignature, "the endpoint of %s's gateway cannot be dialled", peer)
+		return api.Errorf(api.CodeBadSignature, "the endpoint of %s's gateway needs 1 to 8 addresses, a port from 1 to 65535, and UDP or TCP", peer)
 	}
 	return nil
 }

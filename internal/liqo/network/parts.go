@@ -15,7 +15,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo"
 )
 
-// parts are the objects of the network with one peer, as far as they are there.
+// parts holds the objects of the network with one peer; those that do not exist are nil.
 type parts struct {
 	namespace     string
 	configuration *networkingv1beta1.Configuration
@@ -23,11 +23,11 @@ type parts struct {
 	client        *networkingv1beta1.GatewayClient
 	key           *networkingv1beta1.PublicKey
 	connection    *networkingv1beta1.Connection
-	// byHand says that somebody else made one of them: then all are left alone. going says that one is being removed.
+	// byHand: an admin made one of them, so Bourse changes none. going: one is being removed.
 	byHand, going bool
 }
 
-// read finds them as Liqo does: by their label, in whatever namespace.
+// read finds the objects as Liqo does: by their label, in any namespace.
 func (n *Network) read(ctx context.Context, peer string) (*parts, error) {
 	namespace, err := liqo.TenantNamespace(ctx, n.Client, peer)
 	if err != nil {
@@ -73,7 +73,7 @@ func (p *parts) look(o client.Object) {
 	p.going = p.going || o.GetDeletionTimestamp() != nil
 }
 
-// connected adds to a standing what Liqo says of the tunnel.
+// connected adds the state of the tunnel, as Liqo reports it, to a standing.
 func (p *parts) connected(peer string, s Standing) Standing {
 	switch {
 	case p.connection == nil:
@@ -93,12 +93,12 @@ func (s Standing) waits(reason, format string, args ...any) Standing {
 	return s
 }
 
-// neededBy is the annotation of a Configuration that says in which direction of a peering the network is needed.
+// neededBy returns the annotation of a Configuration for a direction of a peering that needs the network.
 func neededBy(role api.PeeringRole) string {
 	return api.Group + "/network-" + strings.ToLower(string(role))
 }
 
-// Needed says whether a network of ours stands, or is being made, for the peering with a cluster in a role.
+// Needed reports whether the peering with a cluster in a role needs a network that we made.
 func (n *Network) Needed(ctx context.Context, peer string, role api.PeeringRole) (bool, error) {
 	p, err := n.read(ctx, peer)
 	if err != nil || p.byHand || p.configuration == nil {
@@ -107,8 +107,9 @@ func (n *Network) Needed(ctx context.Context, peer string, role api.PeeringRole)
 	return p.configuration.Annotations[neededBy(role)] != "", nil
 }
 
-// Remove takes back what Ensure made for a peering, unless that in the other direction needs it; gone says that nothing is
-// left of it. The Configuration stays until the other side has confirmed the end, so that a restart in between is no harm.
+// Remove removes the objects that Ensure made for a peering, unless the other direction needs them;
+// gone reports that none is left. The Configuration stays until the other side has confirmed the end,
+// so a restart in between is harmless.
 func (n *Network) Remove(ctx context.Context, peer string, role api.PeeringRole, confirmed bool) (gone bool, err error) {
 	p, err := n.read(ctx, peer)
 	if err != nil || p.byHand || p.configuration == nil {
@@ -141,7 +142,7 @@ func (n *Network) Remove(ctx context.Context, peer string, role api.PeeringRole,
 	return false, n.remove(ctx, p.configuration)
 }
 
-// disconnect takes down the gateway and what it knows of the other one.
+// disconnect removes our gateway and the key of the other one.
 func (n *Network) disconnect(ctx context.Context, p *parts) error {
 	if p.key != nil {
 		if err := n.remove(ctx, p.key); err != nil {
@@ -167,8 +168,8 @@ func (n *Network) remove(ctx context.Context, o client.Object) error {
 	return client.IgnoreNotFound(n.Delete(ctx, o, client.Preconditions{UID: &uid}))
 }
 
-// Reached are the addresses by which pods here reach those of a peer, and are reached by them, through a network of ours, or
-// also through one made by hand.
+// Reached returns the address ranges of a peer's pods, as pods here see them, through a network that
+// we made. byHand includes networks that admins made.
 func Reached(ctx context.Context, r client.Reader, peer string, byHand bool) ([]string, error) {
 	var list networkingv1beta1.ConfigurationList
 	if err := r.List(ctx, &list, client.MatchingLabels{consts.RemoteClusterID: peer}); err != nil {

@@ -16,15 +16,16 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// A provider's API server is reached through the network by Liqo's own proxy (HTTP CONNECT), a Service in Liqo's namespace. Liqo gives
-// it an address in the external CIDR (the IP "api-server-proxy"), which the consumer's Liqo may have mapped to another one. Liqo's
-// tool makes of both, with both kubeconfigs in one hand, what is here said by one side and mapped by the other.
+// Consumers reach a provider's API server through the network with Liqo's own proxy (HTTP CONNECT), a
+// Service in Liqo's namespace. Liqo gives it an address in the external CIDR (the IP
+// "api-server-proxy"). The consumer's Liqo may map that to another address. liqoctl computes the
+// result with both kubeconfigs. Here the provider sends the address, and the consumer maps it.
 
-// carried marks a network through which the peering itself runs: it goes last.
+// carried marks a network that carries the peering itself: it is removed last.
 const carried = "api-server"
 
-// Proxy is where peers reach the proxy to this cluster's API server, as they know this cluster's addresses.
-// Errors: Unavailable where Liqo has none, or has not given it an address.
+// Proxy returns the endpoint of the proxy to this cluster's API server, with this cluster's own
+// address. Errors: Unavailable if Liqo has no proxy or has not given it an address.
 func (n *Network) Proxy(ctx context.Context) (*api.HandshakeEndpoint, error) {
 	var ips ipamv1alpha1.IPList
 	if err := n.Reader.List(ctx, &ips, client.InNamespace(n.LiqoNamespace), client.MatchingLabels{consts.IPTypeLabelKey: consts.IPTypeAPIServerProxy}); err != nil {
@@ -36,13 +37,16 @@ func (n *Network) Proxy(ctx context.Context) (*api.HandshakeEndpoint, error) {
 	}
 	if len(ips.Items) != 1 || ips.Items[0].Status.IP == "" || len(services.Items) != 1 || len(services.Items[0].Spec.Ports) == 0 {
 		return nil, api.Errorf(api.CodeUnavailable, "Liqo's proxy to the API server has no address in the network").
-			Fix("install Liqo with networking.enabled and proxy.enabled, and see whether its IPAM runs: kubectl -n %s get ips,services", n.LiqoNamespace)
+			Fix("install Liqo with networking.enabled and proxy.enabled, and check that its IPAM runs: kubectl -n %s get ips,services", n.LiqoNamespace)
 	}
-	return &api.HandshakeEndpoint{Addresses: []string{string(ips.Items[0].Status.IP)}, Port: services.Items[0].Spec.Ports[0].Port, Protocol: string(corev1.ProtocolTCP)}, nil
+	return &api.HandshakeEndpoint{
+		Addresses: []string{string(ips.Items[0].Status.IP)}, Port: services.Items[0].Spec.Ports[0].Port,
+		Protocol: string(corev1.ProtocolTCP),
+	}, nil
 }
 
-// ProxyOf is the URL of the proxy to a provider's API server, as this cluster reaches it; empty while the network does not stand, or
-// the provider has not said where it is.
+// ProxyOf returns the URL of the proxy to a provider's API server, as this cluster reaches it. It is
+// empty until the network is ready and the provider has sent the address.
 func (n *Network) ProxyOf(ctx context.Context, provider string, heard *api.HandshakeNetwork) (string, error) {
 	if heard == nil || heard.Over || heard.Proxy == nil {
 		return "", nil
@@ -61,9 +65,10 @@ func (n *Network) ProxyOf(ctx context.Context, provider string, heard *api.Hands
 	return "http://" + net.JoinHostPort(at.String(), strconv.Itoa(int(heard.Proxy.Port))), nil
 }
 
-// mapped is by which address this cluster reaches one in a peer's external CIDR. Errors: BadSignature.
+// mapped translates an address in a peer's external CIDR to the one that this cluster uses.
+// Errors: BadSignature.
 func mapped(c *networkingv1beta1.Configuration, address string) (netip.Addr, error) {
-	at, _ := netip.ParseAddr(address) // of no address no prefix contains anything
+	at, _ := netip.ParseAddr(address) // no prefix contains an invalid address
 	theirs, ours := c.Spec.Remote.CIDR.External, c.Status.Remote.CIDR.External
 	for i := range min(len(theirs), len(ours)) {
 		from, err := netip.ParsePrefix(string(theirs[i]))
@@ -82,10 +87,11 @@ func mapped(c *networkingv1beta1.Configuration, address string) (netip.Addr, err
 		out, _ := netip.AddrFromSlice(bytes)
 		return out, nil
 	}
-	return at, api.Errorf(api.CodeBadSignature, "the proxy of %s is at %.60q, which is not among its external addresses", c.Labels[consts.RemoteClusterID], address)
+	return at, api.Errorf(api.CodeBadSignature, "the proxy of %s has address %.60q, which is not among its external addresses",
+		c.Labels[consts.RemoteClusterID], address)
 }
 
-// Carry notes that the peering with a cluster in a role runs through the network itself.
+// Carry records that the network carries the peering with a cluster in a role.
 func (n *Network) Carry(ctx context.Context, peer string, role api.PeeringRole) error {
 	p, err := n.read(ctx, peer)
 	if err != nil || p.byHand || p.configuration == nil {
@@ -96,7 +102,7 @@ func (n *Network) Carry(ctx context.Context, peer string, role api.PeeringRole) 
 	return n.patch(ctx, before, p.configuration)
 }
 
-// Carries says whether it does: then the network lasts as long as the peering.
+// Carries reports whether it does. If so, the network lasts as long as the peering.
 func (n *Network) Carries(ctx context.Context, peer string, role api.PeeringRole) (bool, error) {
 	p, err := n.read(ctx, peer)
 	if err != nil || p.byHand || p.configuration == nil {

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Complaints name the pods of a namespace that wait, and that no brokered provider would take, each with the first reason:
-// Kubernetes only shows them as Pending. Reader may answer from a cache of the API server.
+// Complaints lists the Pending pods of a namespace that every brokered provider would reject, each
+// with the first reason. Kubernetes itself shows no reason. r may read from a cache.
 func Complaints(ctx context.Context, r client.Reader, namespace string) ([]string, error) {
 	var pods corev1.PodList
 	if err := r.List(ctx, &pods, client.InNamespace(namespace), client.Limit(500), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}}); err != nil {
@@ -29,7 +29,8 @@ func Complaints(ctx context.Context, r client.Reader, namespace string) ([]strin
 		}
 		why := cmp.Or(refused(&p.Spec), refusedAnnotation(p.Annotations))
 		if p.Spec.NodeName == "" && !slices.ContainsFunc(p.Spec.Tolerations, func(t corev1.Toleration) bool { return t.Key == consts.VirtualNodeTolerationKey }) {
-			why = "was created before its namespace was offloaded, and cannot run on a virtual node: delete it, so that its controller creates another"
+			why = "was created before its namespace was offloaded and cannot run on a virtual node: " +
+				"delete it, so that its controller creates another"
 		}
 		if why != "" {
 			out = append(out, fmt.Sprintf("pod %s/%s %s", p.Namespace, p.Name, why))
@@ -39,8 +40,9 @@ func Complaints(ctx context.Context, r client.Reader, namespace string) ([]strin
 	return out, nil
 }
 
-// refused says why the admission policies of a provider (config/liqo/policies.yaml) would refuse a pod; empty if they
-// would not. Liqo itself takes the node's name, the priority and the ServiceAccount off what it sends.
+// refused returns the reason for which a provider's admission policies (config/liqo/policies.yaml)
+// would reject a pod; empty if they admit it. Liqo itself removes the node name, the priority and the
+// ServiceAccount from the pods that it sends.
 func refused(s *corev1.PodSpec) string {
 	if s.HostNetwork || s.HostPID || s.HostIPC {
 		return "shares the namespaces of the node (hostNetwork, hostPID, hostIPC)"
@@ -51,13 +53,13 @@ func refused(s *corev1.PodSpec) string {
 		}
 	}
 	if s.Resources != nil || slices.ContainsFunc(s.InitContainers, func(c corev1.Container) bool { return c.RestartPolicy != nil }) {
-		return "has a sidecar, or resources of its own, which Liqo does not count"
+		return "has a sidecar or pod-level resources, which Liqo does not count"
 	}
 	if g := s.TerminationGracePeriodSeconds; g != nil && *g > longestGrace {
-		return "has more than an hour to end (terminationGracePeriodSeconds)"
+		return "has a grace period of more than one hour (terminationGracePeriodSeconds)"
 	}
 	if countsLess(s) {
-		return "has an init container that requests more cpu than Liqo counts: put the one that requests most first"
+		return "has an init container that requests more cpu than Liqo counts: put the one with the greatest request first"
 	}
 	for _, c := range slices.Concat(s.Containers, s.InitContainers) {
 		var wants []string
@@ -84,13 +86,14 @@ func refused(s *corev1.PodSpec) string {
 	return ""
 }
 
-// longestGrace is how many seconds a pod may have to end.
+// longestGrace is the longest grace period of a pod, in seconds.
 const longestGrace = 3600
 
 // least is what each container must request.
 var least = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m"), corev1.ResourceMemory: resource.MustParse("1Mi")}
 
-// countsLess says whether Liqo counts less cpu of a pod than Kubernetes. It compares init containers by whole CPUs, rounded up.
+// countsLess reports whether Liqo counts less cpu for a pod than Kubernetes does: Liqo compares init
+// containers by whole CPUs, rounded up.
 func countsLess(s *corev1.PodSpec) bool {
 	var sum, counted, most resource.Quantity
 	for _, c := range s.Containers {
@@ -108,34 +111,40 @@ func countsLess(s *corev1.PodSpec) bool {
 	return most.Cmp(sum) > 0 && most.Cmp(counted) > 0
 }
 
-// atNodes are the domains of annotations on which networks, container runtimes and clouds act, prefixes those of keys (policy bourse-reflected).
+// atNodes and prefixes are domains and key prefixes of annotations on which networks, container
+// runtimes and clouds act (policy bourse-reflected).
 var (
 	atNodes = []string{
-		"antrea.io", "cdi.k8s.io", "cilium.io", "cni.cncf.io", "danm.k8s.io", "iam.amazonaws.com", "kubevirt.io", "multus-cni.io", "networking.gke.io", "nri.io", "ovn.kubernetes.io",
-		"ovn.org", "projectcalico.org", "security.alpha.kubernetes.io", "security.beta.kubernetes.io", "spidernet.io", "vpc.amazonaws.com", "whereabouts.cni.io",
+		"antrea.io", "cdi.k8s.io", "cilium.io", "cni.cncf.io", "danm.k8s.io", "iam.amazonaws.com",
+		"kubevirt.io", "multus-cni.io", "networking.gke.io", "nri.io", "ovn.kubernetes.io", "ovn.org",
+		"projectcalico.org", "security.alpha.kubernetes.io", "security.beta.kubernetes.io",
+		"spidernet.io", "vpc.amazonaws.com", "whereabouts.cni.io",
 	}
 	prefixes = []string{"io.cilium", "io.containerd.", "io.katacontainers.", "io.kubernetes.", "kubernetes.io/config.", "org.systemd.", "run.oci."}
 )
 
-// refusedAnnotation says which annotation a provider would refuse, unless its SharingPolicy names it; empty if none.
+// refusedAnnotation returns a reason that names the first annotation that a provider would reject,
+// unless its SharingPolicy allows it; empty if none.
 func refusedAnnotation(all map[string]string) string {
 	for _, key := range slices.Sorted(maps.Keys(all)) {
-		profile := strings.HasPrefix(key, "container.apparmor.security.beta.kubernetes.io/") && (all[key] == "runtime/default" || strings.HasPrefix(all[key], "localhost/"))
+		profile := strings.HasPrefix(key, "container.apparmor.security.beta.kubernetes.io/") &&
+			(all[key] == "runtime/default" || strings.HasPrefix(all[key], "localhost/"))
 		if ActsAtNodes(key) && !profile {
-			return fmt.Sprintf("has annotation %s, on which a node acts: a provider takes it where its SharingPolicy names it (namespaces.annotations)", key)
+			return fmt.Sprintf("has annotation %s, on which a node acts: a provider accepts it only if its SharingPolicy names it (namespaces.annotations)", key)
 		}
 	}
 	return ""
 }
 
-// ActsAtNodes says whether networks, container runtimes or clouds act on an annotation of a pod.
+// ActsAtNodes reports whether networks, container runtimes or clouds act on a pod annotation.
 func ActsAtNodes(key string) bool {
 	domain, _, _ := strings.Cut(key, "/")
 	return slices.ContainsFunc(atNodes, func(d string) bool { return domain == d || strings.HasSuffix(domain, "."+d) }) ||
 		slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(key, p) })
 }
 
-// refusedVolume says why a volume would be refused; empty if it would not. What storage classes a provider lends is not known here.
+// refusedVolume returns the reason for which a volume would be rejected; empty if it is admitted. It
+// does not know the storage classes of a provider.
 func refusedVolume(v *corev1.Volume) string {
 	switch {
 	case v.HostPath != nil:
@@ -144,13 +153,13 @@ func refusedVolume(v *corev1.Volume) string {
 		if slices.ContainsFunc(v.Projected.Sources, func(s corev1.VolumeProjection) bool {
 			return s.ConfigMap == nil && s.DownwardAPI == nil && s.Secret == nil && s.ServiceAccountToken == nil
 		}) {
-			return "with a source that is no ConfigMap, DownwardAPI, Secret or ServiceAccountToken"
+			return "with a source other than ConfigMap, DownwardAPI, Secret or ServiceAccountToken"
 		}
 	case v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil:
 		t := v.Ephemeral.VolumeClaimTemplate
 		if s := t.Spec; len(t.Labels)+len(t.Annotations) > 0 || s.StorageClassName == nil || *s.StorageClassName == "" || s.VolumeName != "" || s.Selector != nil ||
 			s.DataSource != nil || s.DataSourceRef != nil || s.VolumeAttributesClassName != nil {
-			return "whose template names no storage class, or a volume, selector or source, or has labels or annotations"
+			return "whose template has no storage class, or has a volume, selector, source, labels or annotations"
 		}
 	case v.ConfigMap == nil && v.DownwardAPI == nil && v.EmptyDir == nil && v.PersistentVolumeClaim == nil && v.Secret == nil:
 		return "of a kind that providers do not mount"
@@ -158,7 +167,7 @@ func refusedVolume(v *corev1.Volume) string {
 	return ""
 }
 
-// reachesHost says whether the kubelet would call another address than the pod's.
+// reachesHost reports whether the kubelet would call an address other than the pod's.
 func reachesHost(c *corev1.Container) bool {
 	named := func(get *corev1.HTTPGetAction, socket *corev1.TCPSocketAction) bool {
 		return get != nil && get.Host != "" || socket != nil && socket.Host != ""

@@ -15,16 +15,16 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo"
 )
 
-// Evictor moves pods off virtual nodes of which less is lent than before. Reader must read from the API server: pods are
-// only looked at while something ends.
+// Evictor removes pods from virtual nodes whose reservation shrinks or ends. Reader must read from
+// the API server; no cache of pods is needed for these rare reads.
 type Evictor struct {
 	Reader client.Reader
 	client.Client
 }
 
-// Fit evicts pods of a virtual node until the rest fits into keep, respecting their PodDisruptionBudgets; those in the
-// leaving namespaces go first. With force they are deleted at once: at the provider they are gone already. The message
-// says how many are left to go, empty if none.
+// Fit evicts pods of a virtual node until the rest fits into keep. It respects PodDisruptionBudgets,
+// and starts with pods in the leaving namespaces. force deletes the pods at once, because the
+// provider has deleted them already. The message names the number of pods left to evict; empty if none.
 func (e *Evictor) Fit(ctx context.Context, node string, keep api.Resources, leaving []string, force bool) (message string, err error) {
 	var pods corev1.PodList
 	if err := e.Reader.List(ctx, &pods, client.MatchingFields{"spec.nodeName": node}); err != nil {
@@ -42,7 +42,7 @@ func (e *Evictor) Fit(ctx context.Context, node string, keep api.Resources, leav
 			continue
 		}
 		if err := e.evict(ctx, p, force); apierrors.IsTooManyRequests(err) {
-			held = ", held by a PodDisruptionBudget"
+			held = "; a PodDisruptionBudget delays some"
 		} else if client.IgnoreNotFound(err) != nil {
 			return "", err
 		}
@@ -50,10 +50,10 @@ func (e *Evictor) Fit(ctx context.Context, node string, keep api.Resources, leav
 	if len(excess) == 0 {
 		return "", nil
 	}
-	return fmt.Sprintf("%d pods of virtual node %s do not fit any more and go%s", len(excess), node, held), nil
+	return fmt.Sprintf("%d pods of virtual node %s no longer fit and are being evicted%s", len(excess), node, held), nil
 }
 
-// Clear deletes all pods of a virtual node at once: nobody will ever say that they ended.
+// Clear deletes all pods of a virtual node at once, because nobody will confirm that they ended.
 func (e *Evictor) Clear(ctx context.Context, node string) error {
 	var pods corev1.PodList
 	if err := e.Reader.List(ctx, &pods, client.MatchingFields{"spec.nodeName": node}); err != nil {
@@ -73,6 +73,7 @@ func (e *Evictor) evict(ctx context.Context, p liqo.Running, force bool) error {
 		return e.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &p.UID})
 	}
 	return e.SubResource("eviction").Create(ctx, pod, &policyv1.Eviction{
-		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}, DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &p.UID}},
+		ObjectMeta:    metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name},
+		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &p.UID}},
 	})
 }

@@ -14,12 +14,13 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo"
 )
 
-// kept marks a NamespaceMap that the policy bourse-namespacemap does not let anybody delete.
+// kept marks a NamespaceMap that the policy bourse-namespacemap protects from deletion.
 const kept = api.Group + "/keep"
 
-// keep sees to it that the namespaces at a provider outlive one of several virtual nodes. Liqo v1.2 may take the second last
-// for the last when it goes, and then deletes the NamespaceMap, and with it every namespace there and what is in it. So
-// whoever makes a second one has the map kept first, and only whoever removes the last slice that is to stay lets it go.
+// keep protects the namespaces at a provider while one of several virtual nodes is removed. Liqo
+// v1.2 may mistake the second-last virtual node for the last. It then deletes the NamespaceMap, and
+// so every namespace there with its contents. So the map is marked before a second virtual node is
+// made, and the mark is removed only with the last slice.
 func (s *Slices) keep(ctx context.Context, namespace, slice string, last bool) error {
 	var list authv1beta1.ResourceSliceList
 	if err := s.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{consts.ReplicationRequestedLabel: consts.ReplicationRequestedLabelValue}); err != nil {
@@ -34,8 +35,9 @@ func (s *Slices) keep(ctx context.Context, namespace, slice string, last bool) e
 	return s.mark(ctx, namespace, func(is bool) bool { return others || is && !last })
 }
 
-// LetGo lets Liqo remove the map of the namespaces at a provider with which we have no slice any more: those that others made go as Liqo has it.
-// waits says what has yet to go before, because Liqo could take the next one for the last; force does not wait.
+// LetGo removes the mark, so that Liqo can delete the map of the namespaces at a provider. Call it
+// once we have no slice there. waits names a virtual node that must be gone first, because Liqo could
+// mistake the next one for the last; force does not wait.
 func (s *Slices) LetGo(ctx context.Context, provider string, force bool) (waits string, err error) {
 	namespace, err := liqo.TenantNamespace(ctx, s.Client, provider)
 	if err != nil || namespace == "" {
@@ -49,7 +51,8 @@ func (s *Slices) LetGo(ctx context.Context, provider string, force bool) (waits 
 	return "", s.mark(ctx, namespace, func(bool) bool { return false })
 }
 
-// leaving names a virtual node that is on its way out, if there is one: each of ours is, as its slice is gone.
+// leaving names a virtual node that is being removed, if there is one. All of ours are, because their
+// slices are gone.
 func (s *Slices) leaving(ctx context.Context, namespace string) (string, error) {
 	var list offv1beta1.VirtualNodeList
 	if err := s.List(ctx, &list, client.InNamespace(namespace)); err != nil {
@@ -63,7 +66,7 @@ func (s *Slices) leaving(ctx context.Context, namespace string) (string, error) 
 	return "", nil
 }
 
-// mark has each map kept, or not, by whether it is.
+// mark sets or removes the mark of each map. keeps decides, given whether the map has it.
 func (s *Slices) mark(ctx context.Context, namespace string, keeps func(is bool) bool) error {
 	var maps offv1beta1.NamespaceMapList
 	if err := s.List(ctx, &maps, client.InNamespace(namespace), client.MatchingLabels{consts.ReplicationRequestedLabel: consts.ReplicationRequestedLabelValue}); err != nil {

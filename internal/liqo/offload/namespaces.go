@@ -19,26 +19,26 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo"
 )
 
-// Namespaces are those of this cluster that are offloaded for its requests.
+// Namespaces offloads namespaces of this cluster for its requests.
 type Namespaces struct {
 	client.Client
-	// Cluster is this cluster's ID: Liqo ends the names of namespaces at the provider with it.
+	// Cluster is this cluster's ID. Liqo appends it to the names of namespaces at the provider.
 	Cluster string
 }
 
-// offloading is the only name that Liqo accepts.
+// offloading is the only name of a NamespaceOffloading that Liqo accepts.
 const offloading = "offloading"
 
-// Use is what the requests of this cluster make of one namespace.
+// Use states how the requests of this cluster use one namespace.
 type Use struct {
 	Namespace string
-	// Providers may run its pods.
+	// Providers are the clusters that may run its pods.
 	Providers []string
 	Strategy  api.OffloadStrategy
 }
 
-// Ensure offloads a namespace to the providers of the requests that name it, to none where there are none any more.
-// Errors: NamespaceOffloadingForeign where somebody else decides about the namespace.
+// Ensure offloads a namespace to the providers of the requests that name it. Without providers it
+// ends the offloading. Errors: Conflict if another NamespaceOffloading does not select the providers.
 func (n *Namespaces) Ensure(ctx context.Context, u Use) error {
 	o := &offv1beta1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: u.Namespace, Name: offloading}}
 	err := n.Get(ctx, client.ObjectKeyFromObject(o), o)
@@ -63,11 +63,11 @@ func (n *Namespaces) Ensure(ctx context.Context, u Use) error {
 		return nil
 	}
 	old := o.DeepCopy()
-	o.Spec.ClusterSelector = spec.ClusterSelector // all else Liqo holds to be immutable
+	o.Spec.ClusterSelector = spec.ClusterSelector // Liqo forbids other changes
 	return n.Patch(ctx, o, client.MergeFrom(old))
 }
 
-// NewOffloading is what is made for a use of a namespace.
+// NewOffloading returns the NamespaceOffloading for a use of a namespace.
 func NewOffloading(u Use) *offv1beta1.NamespaceOffloading {
 	return &offv1beta1.NamespaceOffloading{
 		ObjectMeta: metav1.ObjectMeta{Namespace: u.Namespace, Name: offloading, Labels: liqo.Managed()},
@@ -87,7 +87,7 @@ func specOf(u Use) offv1beta1.NamespaceOffloadingSpec {
 	}
 }
 
-// foreign is no error where the namespace's own admin has offloaded it to these providers already.
+// foreign returns an error unless the namespace's own admin has offloaded it to these providers.
 func foreign(o *offv1beta1.NamespaceOffloading, u Use) error {
 	for _, provider := range u.Providers {
 		if !selects(o, provider, nil) {
@@ -98,10 +98,10 @@ func foreign(o *offv1beta1.NamespaceOffloading, u Use) error {
 	return nil
 }
 
-// SelectsAny says whether an offloading admits the virtual nodes of a provider that nobody has heard of yet.
+// SelectsAny reports whether an offloading admits the virtual nodes of any provider, even an unknown one.
 func SelectsAny(o *offv1beta1.NamespaceOffloading) bool { return selects(o, "bourse-nobody", nil) }
 
-// selects says whether an offloading admits a provider's virtual nodes.
+// selects reports whether an offloading admits a provider's virtual nodes.
 func selects(o *offv1beta1.NamespaceOffloading, provider string, labels map[string]string) bool {
 	if len(o.Spec.ClusterSelector.NodeSelectorTerms) == 0 {
 		return true
@@ -113,11 +113,11 @@ func selects(o *offv1beta1.NamespaceOffloading, provider string, labels map[stri
 		node.Labels[name] = value
 	}
 	selector, err := nodeaffinity.NewNodeSelector(&o.Spec.ClusterSelector)
-	return err != nil || selector.Match(node) // what cannot be read is taken to select
+	return err != nil || selector.Match(node) // assume that an invalid selector admits the node
 }
 
-// Others are the namespaces that would be offloaded to a provider without anybody having asked for that: their
-// Secrets would go there.
+// Others returns the namespaces that would be offloaded to a provider although no request names
+// them: their Secrets would go there.
 func (n *Namespaces) Others(ctx context.Context, provider string, labels map[string]string, named []string) ([]string, error) {
 	var list offv1beta1.NamespaceOffloadingList
 	if err := n.List(ctx, &list); err != nil {
@@ -149,7 +149,8 @@ func (n *Namespaces) Ours(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
-// Ready says whether Liqo has mapped a namespace that is offloaded to a provider; message is its own word where not.
+// Ready reports whether Liqo has mapped a namespace that is offloaded to a provider; message gives
+// Liqo's phase.
 func (n *Namespaces) Ready(ctx context.Context, namespace, provider string) (ready bool, message string, err error) {
 	var o offv1beta1.NamespaceOffloading
 	if err := n.Get(ctx, client.ObjectKey{Namespace: namespace, Name: offloading}, &o); err != nil {

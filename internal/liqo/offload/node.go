@@ -24,9 +24,9 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo"
 )
 
-// makeNode makes the VirtualNode of a slice that is granted, as Liqo would but with options of its own: Liqo alone would take its default
-// ones, by which every Secret of a namespace goes to the provider. Once its Node stands, Liqo is told to keep it: from then on it looks at
-// it again with each change, which on the way there is in vain.
+// makeNode creates the VirtualNode of a granted slice, as Liqo would, but with our options. Liqo's
+// default options send every Secret of a namespace to the provider. Once the Node is Ready, an
+// annotation makes Liqo maintain the VirtualNode. Earlier, Liqo's updates would only delay the node.
 func (s *Slices) makeNode(ctx context.Context, slice *authv1beta1.ResourceSlice, provider string, reflect api.Reflect, stands bool) error {
 	if err := s.keep(ctx, slice.Namespace, slice.Name, false); err != nil {
 		return err
@@ -48,7 +48,7 @@ func (s *Slices) makeNode(ctx context.Context, slice *authv1beta1.ResourceSlice,
 		return err
 	}
 	if len(identities.Items) == 0 || identities.Items[0].Status.KubeconfigSecretRef == nil {
-		return nil // its coming brings us here again
+		return nil // the Identity's creation triggers the next call
 	}
 	options, err := s.prepared(ctx, reflect)
 	if err != nil {
@@ -63,8 +63,8 @@ func (s *Slices) makeNode(ctx context.Context, slice *authv1beta1.ResourceSlice,
 	return client.IgnoreAlreadyExists(s.Create(ctx, node))
 }
 
-// made says whether there is a VirtualNode of a slice. Where it stands the API server is asked: told to keep one that is gone, Liqo would
-// make it anew, with its default options.
+// made reports whether a slice has a VirtualNode. If its Node is Ready, made reads from the API
+// server: if Liqo maintained a VirtualNode that is gone, it would recreate it with its default options.
 func (s *Slices) made(ctx context.Context, slice *authv1beta1.ResourceSlice, stands bool) (bool, error) {
 	if !stands {
 		return s.have(ctx, client.ObjectKeyFromObject(slice), &offv1beta1.VirtualNode{})
@@ -74,7 +74,8 @@ func (s *Slices) made(ctx context.Context, slice *authv1beta1.ResourceSlice, sta
 	return slices.ContainsFunc(list.Items, func(n offv1beta1.VirtualNode) bool { return n.Name == slice.Name && n.DeletionTimestamp == nil }), err
 }
 
-// newNode is the VirtualNode that Liqo makes of a slice: with another it would start the virtual kubelet anew once it keeps it.
+// newNode returns the VirtualNode that Liqo would make for a slice. If it differed, Liqo would
+// restart the virtual kubelet once it maintains it.
 func newNode(slice *authv1beta1.ResourceSlice, provider string) *offv1beta1.VirtualNode {
 	given := &slice.Status
 	node := &offv1beta1.VirtualNode{
@@ -96,18 +97,18 @@ func newNode(slice *authv1beta1.ResourceSlice, provider string) *offv1beta1.Virt
 
 const defaultOptions = "virtual-kubelet-default"
 
-// template is the VkOptionsTemplate that was found or made last.
+// template is the VkOptionsTemplate that was last found or made.
 type template struct {
 	of   api.Reflect
 	name string
 	at   time.Time
 }
 
-// templateLasts is how long it is not looked at again.
+// templateLasts is how long the template is not read again.
 const templateLasts = 2 * time.Second
 
-// prepared returns the name of the VkOptionsTemplate for what is reflected. One that was made a moment ago, when its slice was, is not
-// looked at again: a virtual node waits for it.
+// prepared returns the name of the VkOptionsTemplate for a reflection. It does not read a recently
+// made template again, because a virtual node waits for it.
 func (s *Slices) prepared(ctx context.Context, reflect api.Reflect) (string, error) {
 	if t := s.template; t.of == reflect && time.Since(t.at) < templateLasts {
 		return t.name, nil
@@ -119,7 +120,7 @@ func (s *Slices) prepared(ctx context.Context, reflect api.Reflect) (string, err
 	return name, err
 }
 
-// options makes the VkOptionsTemplate for what is reflected, from the cluster's default one, and returns its name.
+// options makes the VkOptionsTemplate for a reflection from the cluster's default one and returns its name.
 func (s *Slices) options(ctx context.Context, reflect api.Reflect) (string, error) {
 	var from offv1beta1.VkOptionsTemplate
 	if err := s.Reader.Get(ctx, client.ObjectKey{Namespace: s.LiqoNamespace, Name: defaultOptions}, &from); apierrors.IsNotFound(err) {
@@ -132,7 +133,7 @@ func (s *Slices) options(ctx context.Context, reflect api.Reflect) (string, erro
 	want := from.Spec.DeepCopy()
 	want.ReflectorsConfig = reflectors(from.Spec.ReflectorsConfig, reflect)
 	want.ExtraArgs = append(slices.DeleteFunc(want.ExtraArgs, func(a string) bool { return strings.HasPrefix(a, "--enable-apiserver-support") }),
-		"--enable-apiserver-support=false") // the provider's pods have no business at the consumer's API server
+		"--enable-apiserver-support=false") // pods at the provider must not reach the consumer's API server
 	have := &offv1beta1.VkOptionsTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: s.LiqoNamespace, Name: name}}
 	err := s.Reader.Get(ctx, client.ObjectKeyFromObject(have), have)
 	switch {
@@ -147,7 +148,7 @@ func (s *Slices) options(ctx context.Context, reflect api.Reflect) (string, erro
 	return name, s.Patch(ctx, have, client.MergeFrom(before))
 }
 
-// withDefaults: Secrets go to the provider only if they say so themselves.
+// withDefaults sets the defaults. Only Secrets that are marked for it go to the provider.
 func withDefaults(r api.Reflect) api.Reflect {
 	if r.Secrets == "" {
 		r.Secrets = api.ReflectAllowList
@@ -161,7 +162,7 @@ func withDefaults(r api.Reflect) api.Reflect {
 	return r
 }
 
-// reflectors changes those of the default that a request may decide about. One without workers is off.
+// reflectors changes the reflectors that a request may configure. A reflector without workers is off.
 func reflectors(from map[string]offv1beta1.ReflectorConfig, r api.Reflect) map[string]offv1beta1.ReflectorConfig {
 	out := maps.Clone(from)
 	if out == nil {
@@ -179,7 +180,7 @@ func reflectors(from map[string]offv1beta1.ReflectorConfig, r api.Reflect) map[s
 				c.NumWorkers, c.Type = max(c.NumWorkers, 1), offv1beta1.DenyList
 			}
 			if i > 0 && policy != api.ReflectNone {
-				c.Type = out[kind].Type // what follows the first is of its objects
+				c.Type = out[kind].Type // the further kinds belong to objects of the first
 			}
 			out[kind] = c
 		}
@@ -191,7 +192,7 @@ func reflectors(from map[string]offv1beta1.ReflectorConfig, r api.Reflect) map[s
 	return out
 }
 
-// Strictest is the reflection of several requests that share a virtual node: what none of them lets go does not go.
+// Strictest returns the strictest reflection of several requests that share a virtual node.
 func Strictest(all []api.Reflect) (r api.Reflect) {
 	order := []api.ReflectPolicy{"", api.ReflectAll, api.ReflectAllowList, api.ReflectNone}
 	stricter := func(a, b api.ReflectPolicy) api.ReflectPolicy {

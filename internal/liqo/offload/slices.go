@@ -1,5 +1,5 @@
-// Package offload is the consumer's side of what is borrowed: a ResourceSlice for each account, the virtual node that
-// Liqo makes of it, and the namespaces whose pods may run there.
+// Package offload manages the consumer's objects of a reservation in Liqo: a ResourceSlice for each
+// account, its virtual node, and the namespaces whose pods may run there.
 package offload
 
 import (
@@ -20,33 +20,36 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo/grant"
 )
 
-// Slices are this cluster's ResourceSlices: one, hence one virtual node, for each account.
+// Slices manages this cluster's ResourceSlices: one, and so one virtual node, for each account.
 type Slices struct {
 	client.Client
-	// Reader reads from the API server; LiqoNamespace is where Liqo lives.
+	// Reader reads from the API server; LiqoNamespace is the namespace of Liqo.
 	Reader        client.Reader
 	LiqoNamespace string
-	// Guarded says whether the admission policies are there, without which a provider has one virtual node at most.
+	// Guarded returns an error if the admission policies are missing. Without them, a provider may
+	// have one virtual node at most.
 	Guarded func(ctx context.Context) error
 
 	template template
 }
 
-// Standing is how far a slice is.
+// Standing is the state of a slice.
 type Standing struct {
-	// Granted says that the provider grants at least what is asked; Ready that its virtual node is Ready.
+	// Granted: the provider grants at least the requested resources. Ready: also, the virtual node is Ready.
 	Granted, Ready bool
-	// Resources are what the provider grants.
+	// Resources are the resources that the provider grants.
 	Resources api.Resources
-	// Message says what is waited for, in Liqo's words where it has any.
+	// Message names the step that is awaited, in Liqo's words if it gives any.
 	Message string
-	// Held is the reason for which the provider gives nothing more (package grant), and what it says of it; empty: it does.
+	// Held is the reason for which the provider grants nothing more (package grant); Why is its
+	// message. Empty: the provider grants.
 	Held, Why string
 
-	stands bool // its Node is Ready, for whatever it has
+	stands bool // the Node is Ready, with any resources
 }
 
-// Ensure makes the slice of an account ask for what is reserved, and its virtual node, which reflects what it may.
+// Ensure makes or updates the slice of an account for the reserved resources, and makes its virtual
+// node with the reflection.
 func (s *Slices) Ensure(ctx context.Context, provider, name string, want api.Resources, reflect api.Reflect) (Standing, error) {
 	namespace, err := liqo.TenantNamespace(ctx, s.Client, provider)
 	if err != nil || namespace == "" {
@@ -78,7 +81,7 @@ func (s *Slices) Ensure(ctx context.Context, provider, name string, want api.Res
 	return out, s.makeNode(ctx, slice, provider, reflect, out.stands)
 }
 
-// NewSlice is the slice of an account, as it is made.
+// NewSlice returns the slice of an account.
 func NewSlice(namespace, provider, name string, want api.Resources) *authv1beta1.ResourceSlice {
 	id := liqov1beta1.ClusterID(provider)
 	return &authv1beta1.ResourceSlice{
@@ -131,8 +134,8 @@ func covers(have corev1.ResourceList, want api.Resources) bool {
 	return true
 }
 
-// Remove takes a slice away, and with it its virtual node; gone says that nothing of it is left. Liqo drains the node
-// first.
+// Remove deletes a slice, and so its virtual node; gone reports that nothing of it is left. Liqo
+// drains the node first.
 func (s *Slices) Remove(ctx context.Context, provider, name string) (gone bool, err error) {
 	namespace, err := liqo.TenantNamespace(ctx, s.Client, provider)
 	if err != nil || namespace == "" {
@@ -158,7 +161,7 @@ func (s *Slices) Remove(ctx context.Context, provider, name string) (gone bool, 
 			return false, err
 		}
 	}
-	// Liqo's controller panics when a virtual node goes before its Node has come.
+	// Liqo's controller panics if a VirtualNode is deleted before its Node exists.
 	if haveSlice && liqo.Ours(slice) && slice.DeletionTimestamp == nil && (haveNode || !haveVirtual) {
 		return false, client.IgnoreNotFound(s.Delete(ctx, slice))
 	}
