@@ -11,8 +11,8 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/bourse-dev/bourse/internal/compat/distributedcatalog"
 	"github.com/bourse-dev/bourse/internal/server"
-	"github.com/bourse-dev/bourse/internal/server/distributedcatalog"
 )
 
 // On loopback nobody gets in without the token, whatever they ask for: not at the interface of a prototype that asked nobody, either.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/compat/resourceagent"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/identity/atomicfile"
 	"github.com/bourse-dev/bourse/internal/journal"
@@ -37,7 +38,7 @@ type Backup struct {
 }
 
 // caFiles are what makes a broker the one that its members know. The operator's certificate is made again.
-var caFiles = []string{"ca.key", "ca.crt", legacyFile}
+var caFiles = []string{"ca.key", "ca.crt", resourceagent.SecretFile}
 
 // What a backup begins with: its format, and the SHA-256 of all that follows the line.
 const backupLine = "bourse backup 1 %x\n"

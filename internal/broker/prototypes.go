@@ -2,29 +2,20 @@ package broker
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"io/fs"
-	"log/slog"
 	"net/http"
-	"os"
-	"path/filepath"
-	"strings"
-	"sync"
-	"time"
 
 	"k8s.io/client-go/rest"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/compat/distributedcatalog"
+	"github.com/bourse-dev/bourse/internal/compat/liqobroker"
+	"github.com/bourse-dev/bourse/internal/compat/resourceagent"
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
-	"github.com/bourse-dev/bourse/internal/liqo"
 	"github.com/bourse-dev/bourse/internal/server"
-	"github.com/bourse-dev/bourse/internal/server/compat"
-	"github.com/bourse-dev/bourse/internal/server/distributedcatalog"
 	"github.com/bourse-dev/bourse/internal/server/kubernetes"
 )
 
-// Prototypes are the prototypes' interfaces, each off by default. The first ones are in package compat.
+// Prototypes are the prototypes' interfaces, each off by default. They are in the packages of internal/compat.
 type Prototypes struct {
 	// Agents serves their resource agents, which their certificates name by the common name.
 	Agents bool
@@ -41,46 +32,26 @@ type Prototypes struct {
 	Kubernetes *rest.Config
 }
 
-// legacyFile, beside the CA, is what the keys of members are derived from that have none.
-const legacyFile = "legacy.key"
-
 // serve adds them to a server that does not serve yet.
 func (p Prototypes) serve(o Options, s *server.Server, authority *tlsid.Authority) error {
-	agents := p.Agents || p.Objects
-	if !agents && !p.Catalog && !p.Orchestrator {
+	if p.Catalog || p.Orchestrator {
+		clusters, err := liqobroker.ForeignClusters(p.Kubernetes, o.Log)
+		if err != nil {
+			return err
+		}
+		liqobroker.Serve(liqobroker.Options{Server: s, Orchestrator: p.Orchestrator, ForeignClusters: clusters})
+	}
+	if !p.Agents && !p.Objects {
 		return nil
 	}
-	options := compat.Options{Server: s, Agents: agents, Catalog: p.Catalog, Orchestrator: p.Orchestrator, Log: o.Log}
-	if p.Catalog || p.Orchestrator {
-		var err error
-		if options.ForeignClusters, err = p.foreignClusters(o.Log); err != nil {
-			return err
-		}
+	secret, err := resourceagent.SecretOf(o.Dir, s)
+	if err == nil && p.Agents {
+		err = resourceagent.AdmitCommonNames(authority, p.LegacyCA)
 	}
-	if agents {
-		var err error
-		file := filepath.Join(o.Dir, "ca", legacyFile)
-		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) && compat.Members(s.Exchange.View()) {
-			return api.Errorf(api.CodeConflict, "the market has members without a key, but %s, which their keys are derived from, is not there", file).At("--dir").
-				Fix("copy the folder ca from the broker's --dir or from where it led before, or restore a backup")
-		}
-		if options.Secret, err = compat.OpenSecret(file); err != nil {
-			return err
-		}
+	if err != nil {
+		return err
 	}
-	if p.Agents {
-		var err error
-		var further []byte
-		if p.LegacyCA != "" {
-			if further, err = os.ReadFile(p.LegacyCA); err != nil {
-				return api.Invalid("--legacy-ca", "%s", err).Fix("name a PEM file with the CA of the agents' certificates")
-			}
-		}
-		if err := authority.AdmitCommonNames(further); err != nil {
-			return api.Invalid("--legacy-ca", "%s: %s", p.LegacyCA, err).Fix("name a PEM file with the CA of the agents' certificates")
-		}
-	}
-	compat.Serve(options)
+	resourceagent.Serve(resourceagent.Options{Server: s, Secret: secret, Log: o.Log})
 	return nil
 }
 
@@ -104,7 +75,7 @@ func (p Prototypes) serveObjects(ctx context.Context, s *server.Server) error {
 func (p Prototypes) wrap(ctx context.Context, s *server.Server) http.Handler {
 	members := s.Members()
 	if p.Objects && !p.Agents {
-		members = withoutAgents(s, members)
+		members = resourceagent.ByObjectsOnly(s, members)
 	}
 	if !p.DistributedCatalog {
 		return members
@@ -113,57 +84,4 @@ func (p Prototypes) wrap(ctx context.Context, s *server.Server) http.Handler {
 	return distributedcatalog.Broker(ctx, members, distributedcatalog.BrokerOptions{
 		URL: s.URL, Server: s, Log: s.Log,
 	})
-}
-
-// withoutAgents keeps the prototypes' agents' routes, which those need who come through objects, from who comes by HTTP.
-func withoutAgents(s *server.Server, next http.Handler) http.Handler {
-	refused := s.Bounded(s.ByCertificate, server.Refuse, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		server.Refuse(w, api.Errorf(api.CodeNotFound, "agents of the prototypes are not served by HTTP here").Fix("ask the operator for --broker-interface both"))
-	}))
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, "/api/v1/") {
-			refused.ServeHTTP(w, r)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-const (
-	askWithin = 5 * time.Second // how long the broker's own cluster may take to say which clusters it knows,
-	askAgain  = 5 * time.Second // and how long that is believed
-)
-
-// foreignClusters reads those of the broker's own cluster; nil where it runs in none.
-func (p Prototypes) foreignClusters(log *slog.Logger) (func(context.Context) ([]json.RawMessage, error), error) {
-	config := p.Kubernetes
-	if config == nil {
-		var err error
-		if config, err = rest.InClusterConfig(); errors.Is(err, rest.ErrNotInCluster) {
-			return nil, nil
-		} else if err != nil {
-			log.Warn("the catalog has members only: the broker may not ask its own cluster which clusters Liqo knows there; to let it, see config/catalog", "error", err)
-			return nil, nil
-		}
-	}
-	ask, err := liqo.ForeignClusters(config)
-	if err != nil {
-		return nil, err
-	}
-	var mu sync.Mutex
-	var known []json.RawMessage
-	var asked time.Time
-	return func(ctx context.Context) (all []json.RawMessage, err error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if time.Since(asked) < askAgain {
-			return known, nil
-		}
-		ctx, cancel := context.WithTimeout(ctx, askWithin)
-		defer cancel()
-		if all, err = ask(ctx); err == nil {
-			known, asked = all, time.Now()
-		}
-		return all, err
-	}, nil
 }

@@ -25,9 +25,9 @@ import (
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/compat/resourceagent"
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
 	"github.com/bourse-dev/bourse/internal/server"
-	"github.com/bourse-dev/bourse/internal/server/compat"
 	serve "github.com/bourse-dev/bourse/internal/server/kubernetes"
 	"github.com/bourse-dev/bourse/internal/server/servertest"
 	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
@@ -320,7 +320,7 @@ func TestAnothersNamespaceIsNotTaken(t *testing.T) {
 // An agent of the prototypes that comes by HTTP accepts what it fetches. That it has a namespace, too, accepts nothing for it.
 func TestAPrototypeByHTTPAcceptsByItself(t *testing.T) {
 	w := newTown(t)
-	compat.Serve(compat.Options{Server: w.Server, Agents: true, Secret: bytes.Repeat([]byte{7}, 32), Wait: 20 * time.Second, Log: servertest.Silent()})
+	resourceagent.Serve(resourceagent.Options{Server: w.Server, Secret: bytes.Repeat([]byte{7}, 32), Wait: 20 * time.Second, Log: servertest.Silent()})
 	call := func(cluster, method, path string, body any) *httptest.ResponseRecorder {
 		rest := w.Server.For(func(*http.Request) (server.Caller, error) {
 			return server.Caller{Role: tlsid.RoleLegacy, Name: cluster}, nil

@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/compat/objects"
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
-	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/server"
 	"github.com/bourse-dev/bourse/internal/transport/kubernetes"
 )
@@ -35,10 +35,9 @@ type desk struct {
 	changed            atomic.Bool  // there may be something new to be painted
 	took               atomic.Int64 // the last painting, in nanoseconds
 	calls              map[string]*job
-	asked              asked
-	watching           func()      // ends the watch of the member's reservations
-	admitted           bool        // whether this desk let the member in, that is still so
-	heard              market.Time // when an agent of the prototypes last advertised here
+	agent              objects.Agent // serves an agent of the prototypes
+	watching           func()        // ends the watch of the member's reservations
+	admitted           bool          // whether this desk let the member in, that is still so
 }
 
 // job is a call that is answered.
@@ -49,6 +48,7 @@ type job struct {
 
 func newDesk(f *office, cluster, namespace string) *desk {
 	d := &desk{office: f, cluster: cluster, namespace: namespace, log: f.log.With("cluster", cluster), woken: make(chan struct{}, 1), calls: map[string]*job{}}
+	d.agent = objects.Agent{Cluster: cluster, Exchange: f.Server.Exchange, Call: d.own, Client: f.client, Go: f.all.Go, Changed: d.change, Log: d.log}
 	d.changed.Store(true)
 	return d
 }
@@ -141,7 +141,7 @@ func (d *desk) look(ctx context.Context) error {
 		status.Message = wrong.Error()
 	} else if spec.Timestamp != "" {
 		status.Message = before.Message // of this one
-		d.advertised(ctx, spec, &status)
+		d.agent.Advertise(ctx, spec, &status)
 	}
 	d.serve(ctx, spec.Calls, before.Answers)
 	status.Answers = d.answers(before.Answers, spec.Calls)

@@ -11,5 +11,5 @@
 // others is put right, and after a restart a call that has no answer yet is made again, which is harmless.
 //
 // Of a legacy member, whose agent is of the prototypes, the advertisement is read in their shape, and what it is shown
-// of its reservations is its instructions: see package compat for what that means.
+// of its reservations is its instructions: package resourceagent explains what that means.
 package kubernetes

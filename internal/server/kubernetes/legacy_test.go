@@ -13,7 +13,7 @@ import (
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/server/compat"
+	"github.com/bourse-dev/bourse/internal/compat/resourceagent"
 	"github.com/bourse-dev/bourse/internal/server/servertest"
 	"github.com/bourse-dev/bourse/internal/transport/kubernetes"
 )
@@ -76,7 +76,7 @@ func (w *town) phase(cluster string, of func(*unstructured.Unstructured) bool) (
 // Two clusters whose agents are of the prototypes trade, as they did: by objects that they, and people, write and watch.
 func TestPrototypes(t *testing.T) {
 	w := newTown(t)
-	compat.Serve(compat.Options{Server: w.Server, Agents: true, Secret: bytes.Repeat([]byte{7}, 32), Wait: 2 * time.Second, Log: servertest.Silent()})
+	resourceagent.Serve(resourceagent.Options{Server: w.Server, Secret: bytes.Repeat([]byte{7}, 32), Wait: 2 * time.Second, Log: servertest.Silent()})
 	w.prototype("cluster-1", "8")
 	w.prototype("cluster-2", "4")
 	ask := func(name, cpu string) {
@@ -122,7 +122,7 @@ func TestPrototypes(t *testing.T) {
 // In the name of a cluster that has a key of its own nobody speaks in the prototypes' words.
 func TestAPrototypeIsNotAMemberWithAKey(t *testing.T) {
 	w := newTown(t)
-	compat.Serve(compat.Options{Server: w.Server, Agents: true, Secret: bytes.Repeat([]byte{7}, 32), Wait: time.Second, Log: servertest.Silent()})
+	resourceagent.Serve(resourceagent.Options{Server: w.Server, Secret: bytes.Repeat([]byte{7}, 32), Wait: time.Second, Log: servertest.Silent()})
 	w.join("rome")
 	w.eventually("it publishes", func() error { return w.publish("rome", "8", 1) })
 	w.eventually("it is refused", func() error {

@@ -7,53 +7,18 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/server/compat"
+	"github.com/bourse-dev/bourse/internal/compat/objects"
 	"github.com/bourse-dev/bourse/internal/transport/kubernetes"
 )
 
 // most is how many reservations are shown to a member: the newest.
 const most = 500
-
-// picture is a Reservation as it is shown: in the prototypes' words, and in ours.
-type picture struct {
-	Spec struct {
-		RequesterID        string            `json:"requesterID"`
-		TargetClusterID    string            `json:"targetClusterID,omitempty"`
-		RequestedResources map[string]string `json:"requestedResources"`
-	}
-	Status struct {
-		Phase       string           `json:"phase"`
-		Message     string           `json:"message,omitempty"`
-		ExpiresAt   metav1.Time      `json:"expiresAt,omitzero"`
-		Revision    uint64           `json:"revision"`
-		Reservation *api.Reservation `json:"reservation"`
-	}
-}
-
-// draw is a reservation as its party may see it.
-func draw(r api.Envelope[api.Reservation]) (p picture) {
-	p.Spec.RequesterID, p.Spec.TargetClusterID = r.Payload.Consumer, r.Payload.Provider
-	p.Spec.RequestedResources = map[string]string{"cpu": "0", "memory": "0"}
-	for name, short := range map[corev1.ResourceName]string{"cpu": "cpu", "memory": "memory", "nvidia.com/gpu": "gpu", "ephemeral-storage": "storage"} {
-		if q, ok := r.Payload.Resources[name]; ok {
-			p.Spec.RequestedResources[short] = q.String()
-		}
-	}
-	p.Status.Phase, p.Status.Message, p.Status.ExpiresAt = compat.Phase(r.Payload.State), r.Payload.Message, r.Payload.Until
-	if p.Status.Message == "" {
-		p.Status.Message = string(r.Payload.Reason)
-	}
-	p.Status.Revision, p.Status.Reservation = r.Revision, &r.Payload
-	return p
-}
 
 // attend has the desk woken by whatever changes for an active member.
 func (d *desk) attend(ctx context.Context, state api.MemberState) {
@@ -104,7 +69,7 @@ func (d *desk) paint(ctx context.Context, state api.MemberState) error {
 	switch state {
 	case api.MemberActive:
 		d.admit(ctx)
-		d.instruct(ctx)
+		d.agent.FetchInstructions(ctx)
 		var err error
 		if all, err = d.api().Reservations(ctx); err != nil {
 			return fmt.Errorf("read what is to be shown: %w", err)
@@ -120,7 +85,7 @@ func (d *desk) paint(ctx context.Context, state api.MemberState) error {
 	for i := range there.Items {
 		object := &there.Items[i]
 		r, ok := wanted[object.GetName()]
-		if !ok && state == api.MemberActive && d.asks(ctx, object) {
+		if !ok && state == api.MemberActive && d.agent.Answer(ctx, object) {
 			continue
 		}
 		if !ok {
@@ -130,13 +95,13 @@ func (d *desk) paint(ctx context.Context, state api.MemberState) error {
 			continue
 		}
 		delete(wanted, object.GetName())
-		if err := d.repaint(ctx, object, draw(r)); err != nil {
+		if err := d.repaint(ctx, object, objects.Draw(r)); err != nil {
 			return err
 		}
 	}
 	for id, r := range wanted {
 		object := kubernetes.Object(kubernetes.Reservations, d.namespace, id)
-		p := draw(r)
+		p := objects.Draw(r)
 		spec, err := content(p.Spec)
 		if err != nil {
 			return err
@@ -155,7 +120,7 @@ func (d *desk) paint(ctx context.Context, state api.MemberState) error {
 }
 
 // repaint puts right what differs.
-func (d *desk) repaint(ctx context.Context, object *unstructured.Unstructured, p picture) error {
+func (d *desk) repaint(ctx context.Context, object *unstructured.Unstructured, p objects.Picture) error {
 	spec, err := content(p.Spec)
 	if err != nil {
 		return err

@@ -23,8 +23,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/server/distributedcatalog"
-	"github.com/bourse-dev/bourse/internal/server/distributedcatalog/catalogtest"
+	"github.com/bourse-dev/bourse/internal/compat/distributedcatalog"
+	"github.com/bourse-dev/bourse/internal/compat/distributedcatalog/catalogtest"
 	"github.com/bourse-dev/bourse/internal/sim/federation"
 )
 

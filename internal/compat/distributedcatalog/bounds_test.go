@@ -13,8 +13,8 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/bourse-dev/bourse/internal/compat/distributedcatalog"
 	"github.com/bourse-dev/bourse/internal/server"
-	"github.com/bourse-dev/bourse/internal/server/distributedcatalog"
 	"github.com/bourse-dev/bourse/internal/server/servertest"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )

@@ -1,4 +1,4 @@
-package compat
+package resourceagent
 
 import (
 	"bytes"
@@ -27,8 +27,8 @@ type Secret []byte
 
 const secretSize = 32
 
-// OpenSecret reads the secret in a file, or makes it.
-func OpenSecret(path string) (Secret, error) {
+// openSecret reads the secret in a file, or makes it.
+func openSecret(path string) (Secret, error) {
 	secret, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		secret = make([]byte, secretSize)
@@ -50,8 +50,8 @@ func (s Secret) key(cluster string) (*clusterkey.Key, error) {
 	return clusterkey.New(bytes.NewReader(seed))
 }
 
-// Members says whether a market has members whose keys were derived from a secret.
-func Members(v *market.View) bool {
+// hasMembers reports whether a market has members whose keys were derived from a secret.
+func hasMembers(v *market.View) bool {
 	for slot := range v.Len() {
 		if l := v.At(slot); !l.Gone() && l.Member.Legacy {
 			return true

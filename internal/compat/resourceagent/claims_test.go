@@ -1,4 +1,4 @@
-package compat_test
+package resourceagent_test
 
 import (
 	"encoding/json"

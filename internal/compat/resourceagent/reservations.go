@@ -1,4 +1,4 @@
-package compat
+package resourceagent
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/compat"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/server"
 )
@@ -18,7 +19,7 @@ import (
 // asked reads a request. Errors: Invalid with the field.
 func asked(r *http.Request) (api.Request, error) {
 	var in requestDTO
-	if err := read(r, &in); err != nil {
+	if err := compat.Decode(r, &in); err != nil {
 		return api.Request{}, err
 	}
 	resources, err := in.RequestedResources.amounts("requestedResources", false)
@@ -40,20 +41,20 @@ func asked(r *http.Request) (api.Request, error) {
 const maxCandidates = 10
 
 // evaluate says who could serve a request, best first. It changes nothing.
-func (c *compat) evaluate(r *http.Request) (answer, error) {
-	l, err := c.member(r)
+func (a *agents) evaluate(r *http.Request) (compat.Answer, error) {
+	l, err := compat.Member(a.Server, r)
 	if err != nil {
-		return answer{}, err
+		return compat.Answer{}, err
 	}
 	request, err := asked(r)
 	if err != nil {
-		return answer{}, err
+		return compat.Answer{}, err
 	}
-	ask, err := c.Server.Engine.Ask(l.Cluster, request)
+	ask, err := a.Server.Engine.Ask(l.Cluster, request)
 	if err != nil {
-		return answer{}, under(err)
+		return compat.Answer{}, under(err)
 	}
-	evaluation := c.Server.Engine.Evaluate(c.Server.Exchange.View(), ask, c.Server.Exchange.Now())
+	evaluation := a.Server.Engine.Evaluate(a.Server.Exchange.View(), ask, a.Server.Exchange.Now())
 	var out candidatesDTO
 	for _, verdict := range evaluation.Clusters {
 		if verdict.Filter == "" && len(out.CandidateClusters) < maxCandidates {
@@ -61,9 +62,9 @@ func (c *compat) evaluate(r *http.Request) (answer, error) {
 		}
 	}
 	if len(out.CandidateClusters) == 0 {
-		return answer{}, nobody(evaluation.Decision)
+		return compat.Answer{}, nobody(evaluation.Decision)
 	}
-	return answer{http.StatusOK, out}, nil
+	return compat.Answer{Status: http.StatusOK, Body: out}, nil
 }
 
 // nobody is the error of a request that no cluster can serve.
@@ -78,40 +79,40 @@ func nobody(d api.Decision) error {
 }
 
 // reserve makes a reservation, and waits for a while for the provider's answer.
-func (c *compat) reserve(r *http.Request) (answer, error) {
-	l, err := c.legacy(r)
+func (a *agents) reserve(r *http.Request) (compat.Answer, error) {
+	l, err := a.legacy(r)
 	if err != nil {
-		return answer{}, err
+		return compat.Answer{}, err
 	}
 	request, err := asked(r)
 	if err != nil {
-		return answer{}, err
+		return compat.Answer{}, err
 	}
 	if request.Target != "" {
-		target := c.Server.Exchange.View().Listing(request.Target)
-		if target == nil || target.Member == nil || !server.Sees(l, target) || !target.Fresh(c.Server.Exchange.Now()) {
-			return answer{}, api.Errorf(api.CodeNotFound, "no cluster %.80q that shows itself to you now", request.Target).At("targetClusterID")
+		target := a.Server.Exchange.View().Listing(request.Target)
+		if target == nil || target.Member == nil || !server.Sees(l, target) || !target.Fresh(a.Server.Exchange.Now()) {
+			return compat.Answer{}, api.Errorf(api.CodeNotFound, "no cluster %.80q that shows itself to you now", request.Target).At("targetClusterID")
 		}
 	}
 	key := r.Header.Get("Idempotency-Key")
 	if len(key) > maxKey {
-		return answer{}, api.Invalid("Idempotency-Key", "it has %d characters", len(key)).Fix("use at most %d", maxKey)
+		return compat.Answer{}, api.Invalid("Idempotency-Key", "it has %d characters", len(key)).Fix("use at most %d", maxKey)
 	}
-	out, err := c.Server.Reserve(r.Context(), l.Cluster, key, api.ReservationCreate{Request: request})
+	out, err := a.Server.Reserve(r.Context(), l.Cluster, key, api.ReservationCreate{Request: request})
 	if err != nil {
-		return answer{}, under(within(err))
+		return compat.Answer{}, under(within(err))
 	}
 	if out.Reservation.State == api.Rejected {
-		return answer{}, nobody(*out.Decision)
+		return compat.Answer{}, nobody(*out.Decision)
 	}
-	settled, err := c.settled(r.Context(), l, out.Reservation)
+	settled, err := a.settled(r.Context(), l, out.Reservation)
 	if err != nil {
-		return answer{}, err
+		return compat.Answer{}, err
 	}
 	if settled.State.Over() {
-		return answer{}, api.Errorf(api.CodeNoCandidate, "reservation %s is %s: %s %s", settled.ID, settled.State, settled.Reason, settled.Message).Fix("ask again")
+		return compat.Answer{}, api.Errorf(api.CodeNoCandidate, "reservation %s is %s: %s %s", settled.ID, settled.State, settled.Reason, settled.Message).Fix("ask again")
 	}
-	return answer{http.StatusCreated, shown(settled)}, nil
+	return compat.Answer{Status: http.StatusCreated, Body: shown(settled)}, nil
 }
 
 const maxKey = 128
@@ -126,31 +127,31 @@ func within(err error) error {
 }
 
 // settled signs a reservation, each time that it is held anew, until its provider has answered or the wait is over.
-func (c *compat) settled(ctx context.Context, l *market.Listing, r *market.Reservation) (*market.Reservation, error) {
-	watch, err := c.Server.Exchange.Watch(ctx, l.Cluster, "", 0)
+func (a *agents) settled(ctx context.Context, l *market.Listing, r *market.Reservation) (*market.Reservation, error) {
+	watch, err := a.Server.Exchange.Watch(ctx, l.Cluster, "", 0)
 	if err != nil {
 		return nil, err
 	}
 	defer watch.Close()
-	patience, cancel := context.WithTimeout(ctx, c.Wait)
+	patience, cancel := context.WithTimeout(ctx, a.Wait)
 	defer cancel()
 	for r.State == api.Held {
-		if err := c.deputy.sign(ctx, l); err != nil {
+		if err := a.deputy.sign(ctx, l); err != nil {
 			return nil, err
 		}
 		if _, _, err := watch.Next(patience); err != nil {
 			break // it goes on without us: whoever asks again is told
 		}
-		if r, err = c.find(ctx, r.ID, l.Cluster); err != nil {
+		if r, err = a.find(ctx, r.ID, l.Cluster); err != nil {
 			return nil, err
 		}
 	}
-	return c.find(ctx, r.ID, l.Cluster)
+	return a.find(ctx, r.ID, l.Cluster)
 }
 
 // find returns a reservation of which a cluster is a party. Errors: NotFound.
-func (c *compat) find(ctx context.Context, id, cluster string) (r *market.Reservation, err error) {
-	err = c.Server.Exchange.Read(ctx, func(s *market.State) { r = s.Reservation(id) })
+func (a *agents) find(ctx context.Context, id, cluster string) (r *market.Reservation, err error) {
+	err = a.Server.Exchange.Read(ctx, func(s *market.State) { r = s.Reservation(id) })
 	if err == nil && (r == nil || !r.Concerns(cluster)) {
 		err = api.Errorf(api.CodeNotFound, "no reservation %.80q of yours", id)
 	}
@@ -158,51 +159,51 @@ func (c *compat) find(ctx context.Context, id, cluster string) (r *market.Reserv
 }
 
 // reservation shows one of the caller's.
-func (c *compat) reservation(r *http.Request) (answer, error) {
-	l, err := c.member(r)
+func (a *agents) reservation(r *http.Request) (compat.Answer, error) {
+	l, err := compat.Member(a.Server, r)
 	if err != nil {
-		return answer{}, err
+		return compat.Answer{}, err
 	}
-	if err := c.signed(r.Context(), l); err != nil {
-		return answer{}, err
+	if err := a.signed(r.Context(), l); err != nil {
+		return compat.Answer{}, err
 	}
-	found, err := c.find(r.Context(), r.PathValue("id"), l.Cluster)
+	found, err := a.find(r.Context(), r.PathValue("id"), l.Cluster)
 	if err != nil {
-		return answer{}, err
+		return compat.Answer{}, err
 	}
-	return answer{http.StatusOK, shown(found)}, nil
+	return compat.Answer{Status: http.StatusOK, Body: shown(found)}, nil
 }
 
 // signed signs what was held anew since a legacy consumer last called.
-func (c *compat) signed(ctx context.Context, l *market.Listing) error {
+func (a *agents) signed(ctx context.Context, l *market.Listing) error {
 	if !l.Member.Legacy {
 		return nil
 	}
-	return c.deputy.sign(ctx, l)
+	return a.deputy.sign(ctx, l)
 }
 
 // reservations lists the caller's, by its role: what a provider fetches so, it has accepted.
-func (c *compat) reservations(r *http.Request) (answer, error) {
-	l, err := c.member(r)
+func (a *agents) reservations(r *http.Request) (compat.Answer, error) {
+	l, err := compat.Member(a.Server, r)
 	if err != nil {
-		return answer{}, err
+		return compat.Answer{}, err
 	}
 	query := r.URL.Query()
 	if id := query.Get("clusterID"); id != "" && id != l.Cluster {
-		return answer{}, api.Errorf(api.CodeForbidden, "cluster %s may not ask for what is %.80q's", l.Cluster, id).At("clusterID").Fix("ask as %s", l.Cluster)
+		return compat.Answer{}, api.Errorf(api.CodeForbidden, "cluster %s may not ask for what is %.80q's", l.Cluster, id).At("clusterID").Fix("ask as %s", l.Cluster)
 	}
 	role := query.Get("role")
 	if role != "" && role != "requester" && role != "provider" {
-		return answer{}, api.Invalid("role", "%.40q is not a role", role).Fix("use requester or provider")
+		return compat.Answer{}, api.Invalid("role", "%.40q is not a role", role).Fix("use requester or provider")
 	}
 	out := reservationsDTO{Reservations: []reservationDTO{}}
 	if role != "provider" {
-		if err := c.signed(r.Context(), l); err != nil {
-			return answer{}, err
+		if err := a.signed(r.Context(), l); err != nil {
+			return compat.Answer{}, err
 		}
-		all, err := c.deputy.mine(r.Context(), l.Cluster)
+		all, err := a.deputy.mine(r.Context(), l.Cluster)
 		if err != nil {
-			return answer{}, err
+			return compat.Answer{}, err
 		}
 		for _, one := range all {
 			if one.Consumer == l.Cluster && one.State.Counts() {
@@ -211,34 +212,34 @@ func (c *compat) reservations(r *http.Request) (answer, error) {
 		}
 	}
 	if role != "requester" {
-		instructions, err := c.fetched(r.Context(), l)
+		instructions, err := a.fetched(r.Context(), l)
 		if err != nil {
-			return answer{}, err
+			return compat.Answer{}, err
 		}
 		out.Reservations = append(out.Reservations, instructions...)
 	}
-	return answer{http.StatusOK, out}, nil
+	return compat.Answer{Status: http.StatusOK, Body: out}, nil
 }
 
 // instructions are what the caller is to carry out as a provider.
-func (c *compat) instructions(r *http.Request) (answer, error) {
-	l, err := c.member(r)
+func (a *agents) instructions(r *http.Request) (compat.Answer, error) {
+	l, err := compat.Member(a.Server, r)
 	if err != nil {
-		return answer{}, err
+		return compat.Answer{}, err
 	}
-	out, err := c.fetched(r.Context(), l)
+	out, err := a.fetched(r.Context(), l)
 	if err != nil {
-		return answer{}, err
+		return compat.Answer{}, err
 	}
-	return answer{http.StatusOK, out}, nil
+	return compat.Answer{Status: http.StatusOK, Body: out}, nil
 }
 
 // fetched are a provider's instructions: to fetch them accepts them only in the name of a legacy member.
-func (c *compat) fetched(ctx context.Context, l *market.Listing) ([]reservationDTO, error) {
+func (a *agents) fetched(ctx context.Context, l *market.Listing) ([]reservationDTO, error) {
 	if l.Member.Legacy {
-		return c.instructed(ctx, l)
+		return a.instructed(ctx, l)
 	}
-	all, err := c.deputy.mine(ctx, l.Cluster)
+	all, err := a.deputy.mine(ctx, l.Cluster)
 	out := []reservationDTO{}
 	for _, r := range all {
 		if r.Provider == l.Cluster && r.Bound() {

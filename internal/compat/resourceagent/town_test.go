@@ -1,4 +1,4 @@
-package compat_test
+package resourceagent_test
 
 import (
 	"bytes"
@@ -16,8 +16,9 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/compat/liqobroker"
+	"github.com/bourse-dev/bourse/internal/compat/resourceagent"
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
-	"github.com/bourse-dev/bourse/internal/server/compat"
 	"github.com/bourse-dev/bourse/internal/server/servertest"
 	"github.com/bourse-dev/bourse/internal/transport"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
@@ -36,7 +37,7 @@ type town struct {
 	members      map[string]*servertest.Member
 }
 
-func newTown(t testing.TB, more ...func(*compat.Options)) *town {
+func newTown(t testing.TB, more ...func(*resourceagent.Options)) *town {
 	t.Helper()
 	f := servertest.Start(t, servertest.Options{})
 	w := &town{Federation: f, t: t, theirs: servertest.NewSubjectCA(t), agents: map[string]*http.Client{}, members: map[string]*servertest.Member{}}
@@ -44,11 +45,12 @@ func newTown(t testing.TB, more ...func(*compat.Options)) *town {
 	if err := f.Authority.AdmitCommonNames(w.theirs.PEM()); err != nil {
 		t.Fatal(err)
 	}
-	o := compat.Options{Server: f.Server, Agents: true, Catalog: true, Orchestrator: true, Secret: bytes.Repeat([]byte{7}, 32), Wait: 2 * time.Second, Log: servertest.Silent()}
+	o := resourceagent.Options{Server: f.Server, Secret: bytes.Repeat([]byte{7}, 32), Wait: 2 * time.Second, Log: servertest.Silent()}
 	for _, change := range more {
 		change(&o)
 	}
-	compat.Serve(o)
+	resourceagent.Serve(o)
+	liqobroker.Serve(liqobroker.Options{Server: f.Server, Orchestrator: true})
 	return w
 }
 

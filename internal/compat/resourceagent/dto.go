@@ -1,4 +1,4 @@
-package compat
+package resourceagent
 
 import (
 	"encoding/json"
@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/compat/objects"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
@@ -106,21 +107,11 @@ type candidateDTO struct {
 	Information string `json:"information"`
 }
 
-// phases are the states in the prototypes' words. Whoever polls for instructions looks for Reserved, so that it stays while both
-// sides are bound.
-var phases = map[api.State]string{
-	api.Pending: "Pending", api.Held: "Pending", api.Reserved: "Reserved", api.Active: "Reserved", api.Releasing: "Released", api.Released: "Released",
-	api.Rejected: "Failed", api.Failed: "Failed", api.Expired: "Failed",
-}
-
-// Phase is a state in the prototypes' words.
-func Phase(s api.State) string { return phases[s] }
-
 // shown is a reservation in their words.
 func shown(r *market.Reservation) reservationDTO {
 	out := reservationDTO{
 		ID: r.ID, RequesterID: r.Consumer, TargetClusterID: r.Provider, RequestedResources: written(r.Size.Resources()),
-		Status: statusDTO{Phase: phases[r.State], Message: r.Message}, CreatedAt: r.Created.Go(),
+		Status: statusDTO{Phase: objects.Phase(r.State), Message: r.Message}, CreatedAt: r.Created.Go(),
 	}
 	if out.Status.Message == "" {
 		out.Status.Message = string(r.Reason)

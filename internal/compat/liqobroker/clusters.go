@@ -1,4 +1,4 @@
-package compat
+package liqobroker
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/compat"
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/server"
@@ -55,16 +56,16 @@ const (
 )
 
 // clusters lists those that the broker's own cluster knows, and the members that show themselves to the caller.
-func (c *compat) clusters(r *http.Request) (answer, error) {
+func (b *liqoBroker) clusters(r *http.Request) (compat.Answer, error) {
 	operator := server.CallerOf(r.Context()).Role == tlsid.RoleOperator
 	var viewer *market.Listing
 	if !operator {
 		var err error
-		if viewer, err = c.member(r); err != nil {
-			return answer{}, err
+		if viewer, err = compat.Member(b.Server, r); err != nil {
+			return compat.Answer{}, err
 		}
 	}
-	view := c.Server.Exchange.View()
+	view := b.Server.Exchange.View()
 	out, hidden := []foreignCluster{}, map[string]bool{}
 	for slot := range view.Len() {
 		l := view.At(slot)
@@ -75,9 +76,9 @@ func (c *compat) clusters(r *http.Request) (answer, error) {
 			out = append(out, projected(l))
 		}
 	}
-	known, err := c.foreignClusters(r)
+	known, err := b.foreignClusters(r)
 	if err != nil {
-		return answer{}, err
+		return compat.Answer{}, err
 	}
 	for _, f := range known {
 		if !hidden[f.Spec.ClusterIdentity.ClusterID] { // a member says itself who sees it
@@ -88,7 +89,7 @@ func (c *compat) clusters(r *http.Request) (answer, error) {
 		out[i].Spec.OutgoingPeeringEnabled = enabled(viewer, out[i].Spec.ClusterIdentity.ClusterID)
 	}
 	slices.SortFunc(out, func(a, b foreignCluster) int { return strings.Compare(a.Metadata.Name, b.Metadata.Name) })
-	return answer{http.StatusOK, out}, nil
+	return compat.Answer{Status: http.StatusOK, Body: out}, nil
 }
 
 // enabled says what a consumer chose of a provider.
@@ -109,7 +110,7 @@ func projected(l *market.Listing) foreignCluster {
 	if p.Network == api.NetworkWireGuard {
 		networking = "Yes"
 	}
-	f := inShape(l.Cluster, cmp.Or(p.Labels[nameLabel], l.Cluster))
+	f := inShape(l.Cluster, cmp.Or(p.Labels[compat.NameLabel], l.Cluster))
 	f.Metadata.CreationTimestamp = l.Member.Joined.Meta()
 	f.Metadata.Labels[foreignKind] = "Bourse"
 	f.Spec.NetworkingEnabled, f.Spec.ForeignAuthURL = networking, p.APIServer
@@ -128,11 +129,11 @@ func inShape(id, name string) foreignCluster {
 }
 
 // foreignClusters are those of the broker's own cluster, of Liqo 1.x, in the shape that the catalog gave out.
-func (c *compat) foreignClusters(r *http.Request) (out []foreignCluster, err error) {
-	if c.ForeignClusters == nil {
+func (b *liqoBroker) foreignClusters(r *http.Request) (out []foreignCluster, err error) {
+	if b.ForeignClusters == nil {
 		return nil, nil
 	}
-	all, err := c.ForeignClusters(r.Context())
+	all, err := b.ForeignClusters(r.Context())
 	if err != nil {
 		return nil, api.Errorf(api.CodeUnavailable, "the broker's own cluster does not say which clusters it knows: %s", err).Fix("try again, or look at the broker's rights")
 	}
@@ -171,10 +172,10 @@ type chosenDTO struct {
 
 // toggle enables or disables a provider for the caller's requests. As with the prototype, whatever is not `true` disables, and the
 // answer is empty. Without an ID it says what was chosen.
-func (c *compat) toggle(r *http.Request) (answer, error) {
-	l, err := c.member(r)
+func (b *liqoBroker) toggle(r *http.Request) (compat.Answer, error) {
+	l, err := compat.Member(b.Server, r)
 	if err != nil {
-		return answer{}, err
+		return compat.Answer{}, err
 	}
 	query := r.URL.Query()
 	if r.Method == http.MethodGet && !query.Has("id") && !query.Has("enable") {
@@ -182,29 +183,29 @@ func (c *compat) toggle(r *http.Request) (answer, error) {
 		if l.Member.Enabled != nil {
 			out.Providers = l.Member.Enabled.Providers
 		}
-		return answer{http.StatusOK, out}, nil
+		return compat.Answer{Status: http.StatusOK, Body: out}, nil
 	}
 	if from := r.Header.Get("Sec-Fetch-Site"); from == "cross-site" || from == "same-site" {
-		return answer{}, api.Errorf(api.CodeForbidden, "a page of another site may not choose for %s", l.Cluster).Fix("open the address itself")
+		return compat.Answer{}, api.Errorf(api.CodeForbidden, "a page of another site may not choose for %s", l.Cluster).Fix("open the address itself")
 	}
 	command := market.Enable{Consumer: l.Cluster, Provider: query.Get("id"), Enabled: query.Get("enable") == "true"}
 	if err := market.ValidCluster("id", command.Provider); err != nil {
-		return answer{}, err
+		return compat.Answer{}, err
 	}
-	target := c.Server.Exchange.View().Listing(command.Provider)
+	target := b.Server.Exchange.View().Listing(command.Provider)
 	shows := target != nil && target.Cluster != l.Cluster && target.Member != nil && server.Sees(l, target)
 	if command.Enabled && !shows {
-		return answer{}, api.Errorf(api.CodeNotFound, "no cluster %.80q that shows itself to you", command.Provider).At("id").Fix("see /api/clusters")
+		return compat.Answer{}, api.Errorf(api.CodeNotFound, "no cluster %.80q that shows itself to you", command.Provider).At("id").Fix("see /api/clusters")
 	}
-	_, err = c.Server.Exchange.Do(r.Context(), command)
-	return answer{status: http.StatusOK}, err
+	_, err = b.Server.Exchange.Do(r.Context(), command)
+	return compat.Answer{Status: http.StatusOK}, err
 }
 
 // untoggle lets every provider serve the caller's requests again.
-func (c *compat) untoggle(r *http.Request) (answer, error) {
-	l, err := c.member(r)
+func (b *liqoBroker) untoggle(r *http.Request) (compat.Answer, error) {
+	l, err := compat.Member(b.Server, r)
 	if err == nil {
-		_, err = c.Server.Exchange.Do(r.Context(), market.EnableAll{Consumer: l.Cluster})
+		_, err = b.Server.Exchange.Do(r.Context(), market.EnableAll{Consumer: l.Cluster})
 	}
-	return answer{status: http.StatusOK}, err
+	return compat.Answer{Status: http.StatusOK}, err
 }

@@ -1,4 +1,4 @@
-package compat
+package resourceagent
 
 import (
 	"encoding/json"

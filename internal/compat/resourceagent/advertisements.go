@@ -1,4 +1,4 @@
-package compat
+package resourceagent
 
 import (
 	"cmp"
@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/compat"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/server"
 	"github.com/bourse-dev/bourse/internal/trust"
@@ -23,67 +24,67 @@ var (
 )
 
 // advertise takes in an advertisement. The first one of a cluster asks to be admitted.
-func (c *compat) advertise(r *http.Request) (answer, error) {
-	caller, err := named(r)
+func (a *agents) advertise(r *http.Request) (compat.Answer, error) {
+	caller, err := compat.Cluster(r)
 	if err != nil {
-		return answer{}, err
+		return compat.Answer{}, err
 	}
 	var in advertisementDTO
-	if err := read(r, &in); err != nil {
-		return answer{}, err
+	if err := compat.Decode(r, &in); err != nil {
+		return compat.Answer{}, err
 	}
 	if in.ClusterID != caller.Name {
-		return answer{}, api.Errorf(api.CodeForbidden, "cluster %s may not speak for %.80q", caller.Name, in.ClusterID).At("clusterID").
+		return compat.Answer{}, api.Errorf(api.CodeForbidden, "cluster %s may not speak for %.80q", caller.Name, in.ClusterID).At("clusterID").
 			Fix("advertise as %s, which the certificate names", caller.Name)
 	}
 	properties := in.properties()
 	if err := trust.Presentable(&api.Card{Cluster: in.ClusterID, Properties: properties}); err != nil {
-		return answer{}, err
+		return compat.Answer{}, err
 	}
 	claimed, err := in.claim()
 	if err != nil {
-		return answer{}, err
+		return compat.Answer{}, err
 	}
-	counted, err := c.deputy.counted(r.Context(), in.ClusterID)
+	counted, err := a.deputy.counted(r.Context(), in.ClusterID)
 	if err != nil {
-		return answer{}, err
+		return compat.Answer{}, err
 	}
 	measurement, err := in.measurement(counted.Resources())
 	if err != nil {
-		return answer{}, err
+		return compat.Answer{}, err
 	}
-	l, err := c.admitted(r, caller.Name)
+	l, err := a.admitted(r, caller.Name)
 	if err != nil {
-		return answer{}, err
+		return compat.Answer{}, err
 	}
-	if err := c.deputy.show(r.Context(), l, properties); err != nil {
-		return answer{}, err
+	if err := a.deputy.show(r.Context(), l, properties); err != nil {
+		return compat.Answer{}, err
 	}
-	if err := c.Server.Observe(r.Context(), l.Cluster, measurement); err != nil && api.CodeOf(err) != api.CodeStaleAdvertisement {
-		return answer{}, err // a newer one has overtaken it: that is as good
+	if err := a.Server.Observe(r.Context(), l.Cluster, measurement); err != nil && api.CodeOf(err) != api.CodeStaleAdvertisement {
+		return compat.Answer{}, err // a newer one has overtaken it: that is as good
 	}
-	c.claims.put(l.Cluster, claimed)
-	instructions, err := c.instructed(r.Context(), l)
+	a.claims.put(l.Cluster, claimed)
+	instructions, err := a.instructed(r.Context(), l)
 	if err != nil {
-		return answer{}, err
+		return compat.Answer{}, err
 	}
-	return answer{http.StatusOK, advertisedDTO{c.shownOf(c.Server.Exchange.View().Listing(l.Cluster)), instructions}}, nil
+	return compat.Answer{Status: http.StatusOK, Body: advertisedDTO{a.shownOf(a.Server.Exchange.View().Listing(l.Cluster)), instructions}}, nil
 }
 
 // admitted returns the caller as a legacy member; one that nobody knows now waits for approval.
-func (c *compat) admitted(r *http.Request, cluster string) (*market.Listing, error) {
-	if l := c.Server.Exchange.View().Listing(cluster); l == nil || l.Member == nil || l.Member.State == api.MemberRemoved {
-		if err := c.deputy.enroll(r.Context(), cluster, r.RemoteAddr); err != nil {
+func (a *agents) admitted(r *http.Request, cluster string) (*market.Listing, error) {
+	if l := a.Server.Exchange.View().Listing(cluster); l == nil || l.Member == nil || l.Member.State == api.MemberRemoved {
+		if err := a.deputy.enroll(r.Context(), cluster, r.RemoteAddr); err != nil {
 			return nil, err
 		}
-		c.Log.Info("a cluster of the prototypes asks to be admitted", "cluster", cluster, "from", r.RemoteAddr)
+		a.Log.Info("a cluster of the prototypes asks to be admitted", "cluster", cluster, "from", r.RemoteAddr)
 	}
-	return c.legacy(r)
+	return a.legacy(r)
 }
 
 // instructed fetches a provider's instructions.
-func (c *compat) instructed(ctx context.Context, l *market.Listing) ([]reservationDTO, error) {
-	all, err := c.deputy.fetch(ctx, l)
+func (a *agents) instructed(ctx context.Context, l *market.Listing) ([]reservationDTO, error) {
+	all, err := a.deputy.fetch(ctx, l)
 	out := make([]reservationDTO, 0, len(all))
 	for _, r := range all {
 		out = append(out, shown(r))
@@ -92,30 +93,29 @@ func (c *compat) instructed(ctx context.Context, l *market.Listing) ([]reservati
 }
 
 // advertisement shows one, to whoever may see the cluster.
-func (c *compat) advertisement(r *http.Request) (answer, error) {
-	caller, err := named(r)
+func (a *agents) advertisement(r *http.Request) (compat.Answer, error) {
+	caller, err := compat.Cluster(r)
 	if err != nil {
-		return answer{}, err
+		return compat.Answer{}, err
 	}
 	id := r.PathValue("clusterID")
-	l := c.Server.Exchange.View().Listing(id)
+	l := a.Server.Exchange.View().Listing(id)
 	missing := api.Errorf(api.CodeNotFound, "no advertisement of %.80q that you may see", id)
 	if id == caller.Name && (l == nil || l.Measured == nil) { // an agent reads its own before it makes it
-		return answer{}, missing
+		return compat.Answer{}, missing
 	}
-	viewer, err := c.member(r)
+	viewer, err := compat.Member(a.Server, r)
 	if err != nil {
-		return answer{}, err
+		return compat.Answer{}, err
 	}
 	if l == nil || l.Member == nil || l.Measured == nil || !server.Sees(viewer, l) {
-		return answer{}, missing
+		return compat.Answer{}, missing
 	}
-	return answer{http.StatusOK, c.shownOf(l)}, nil
+	return compat.Answer{Status: http.StatusOK, Body: a.shownOf(l)}, nil
 }
 
 // Labels of the card that keep what the prototypes' agents say of themselves.
 const (
-	nameLabel      = "name"
 	countryLabel   = "country"
 	cityLabel      = "city"
 	renewableLabel = "renewable"
@@ -125,7 +125,7 @@ const (
 func (a *advertisementDTO) properties() api.Properties {
 	labels := map[string]string{}
 	if a.ClusterName != "" {
-		labels[nameLabel] = a.ClusterName
+		labels[compat.NameLabel] = a.ClusterName
 	}
 	p := api.Properties{Labels: labels}
 	if l := a.Location; l != nil {
@@ -182,9 +182,9 @@ func (a *advertisementDTO) measurement(counted api.Resources) (api.Measurement, 
 }
 
 // shownOf is a cluster's advertisement in the prototypes' words.
-func (c *compat) shownOf(l *market.Listing) advertisementDTO {
+func (a *agents) shownOf(l *market.Listing) advertisementDTO {
 	p := l.Card().Properties
-	out := advertisementDTO{ClusterID: l.Cluster, ClusterName: cmp.Or(p.Labels[nameLabel], l.Cluster)}
+	out := advertisementDTO{ClusterID: l.Cluster, ClusterName: cmp.Or(p.Labels[compat.NameLabel], l.Cluster)}
 	if l.FreshUntil != 0 {
 		out.Timestamp = l.FreshUntil.Go().Add(-market.Lease)
 	}
@@ -207,7 +207,7 @@ func (c *compat) shownOf(l *market.Listing) advertisementDTO {
 		}
 	}
 	if l.Member.Legacy {
-		c.claims.add(&out)
+		a.claims.add(&out)
 	}
 	return out
 }

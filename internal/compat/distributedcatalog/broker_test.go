@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/server/distributedcatalog"
-	"github.com/bourse-dev/bourse/internal/server/distributedcatalog/catalogtest"
+	"github.com/bourse-dev/bourse/internal/compat/distributedcatalog"
+	"github.com/bourse-dev/bourse/internal/compat/distributedcatalog/catalogtest"
 	"github.com/bourse-dev/bourse/internal/server/servertest"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )

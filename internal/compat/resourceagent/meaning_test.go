@@ -1,4 +1,4 @@
-package compat_test
+package resourceagent_test
 
 import (
 	"context"
@@ -11,13 +11,13 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/compat/resourceagent"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
-	"github.com/bourse-dev/bourse/internal/server/compat"
 	"github.com/bourse-dev/bourse/internal/transport"
 )
 
 // impatient answers a reservation at once.
-func impatient(o *compat.Options) { o.Wait = time.Millisecond }
+func impatient(o *resourceagent.Options) { o.Wait = time.Millisecond }
 
 // list polls for what a role has, and returns its IDs and phases.
 func (w *town) list(by, role string) map[string]string {
