@@ -12,16 +12,16 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// Running is a pod that takes of what is lent.
+// Running is a pod that uses lent resources.
 type Running struct {
 	metav1.ObjectMeta
 	Spec *corev1.PodSpec
-	// First is set where it goes before all others.
+	// First: evict this pod before all others.
 	First bool
 }
 
-// Excess are the pods that must go until the rest fits into keep, in the order in which they go: those that go first,
-// then low priority, then the youngest. Only the resources that keep names are looked at.
+// Excess returns the pods to evict so that the rest fits into keep, in the order of eviction: those
+// marked First, then by low priority, then the youngest. It considers only the resources that keep names.
 func Excess(running []Running, keep api.Resources) []Running {
 	order := slices.Clone(running)
 	slices.SortStableFunc(order, func(a, b Running) int {
@@ -43,7 +43,7 @@ func Excess(running []Running, keep api.Resources) []Running {
 	var excess []Running
 	for _, p := range order {
 		if !takes(p.Spec, over(used, keep)) {
-			continue // it would free nothing of what is too much
+			continue // it uses no resource that is exceeded
 		}
 		add(used, p.Spec, -1)
 		excess = append(excess, p)
@@ -72,7 +72,7 @@ func add(sum corev1.ResourceList, s *corev1.PodSpec, times int) {
 	}
 }
 
-// over are the resources of which more is used than kept.
+// over returns the resources whose use exceeds keep.
 func over(used corev1.ResourceList, keep api.Resources) (names []corev1.ResourceName) {
 	for name, most := range keep {
 		if has, ok := used[name]; ok && has.Cmp(most) > 0 {
@@ -82,7 +82,7 @@ func over(used corev1.ResourceList, keep api.Resources) (names []corev1.Resource
 	return names
 }
 
-// takes says whether a pod requests any of some resources.
+// takes reports whether a pod requests one of the resources.
 func takes(s *corev1.PodSpec, names []corev1.ResourceName) bool {
 	requests := corev1.ResourceList{}
 	add(requests, s, 1)

@@ -12,7 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ForeignClusters returns what lists the ForeignClusters of a cluster, as JSON: none where there is no Liqo.
+// ForeignClusters returns a function that lists the ForeignClusters of a cluster, as JSON. The list
+// is empty without Liqo.
 func ForeignClusters(config *rest.Config) (func(context.Context) ([]json.RawMessage, error), error) {
 	scheme := runtime.NewScheme()
 	if err := liqov1beta1.AddToScheme(scheme); err != nil {

@@ -12,26 +12,27 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Tested is the minor version of Liqo that Bourse is tested with. Liqo promises nothing between minor versions.
+// Tested is the minor version of Liqo with which Bourse is tested. Liqo promises no compatibility
+// between minor versions.
 const Tested = "1.2"
 
-// Installation is what a cluster's Liqo is told by who installed it, read from its controller manager's Deployment.
+// Installation is the configuration of a cluster's Liqo, read from its controller manager's Deployment.
 type Installation struct {
 	// Version is "v1.2.0"; empty: unknown.
 	Version string
 	// APIServer is the URL that Liqo gives to consumers; empty: unknown.
 	APIServer string
-	// LimitsEnforcement is what peerings made by hand get: None, Soft or Hard.
+	// LimitsEnforcement applies to peerings that admins make: None, Soft or Hard.
 	LimitsEnforcement string
-	// Networking says that Liqo's own network is there: pods of two clusters reach each other.
+	// Networking: Liqo's network module is installed, with which pods of two clusters reach each other.
 	Networking bool
-	// Off are the modules without which nothing can be lent or borrowed, and that are switched off: "authentication offloading".
+	// Off lists disabled modules that lending and borrowing need: "authentication", "offloading".
 	Off string
 }
 
 const controllerManager = "liqo-controller-manager"
 
-// ReadInstallation reads it. The zero value: there is no such Deployment.
+// ReadInstallation reads the configuration. It returns the zero value without such a Deployment.
 func ReadInstallation(ctx context.Context, r client.Reader, namespace string) (Installation, error) {
 	var d appsv1.Deployment
 	if err := r.Get(ctx, client.ObjectKey{Namespace: namespace, Name: controllerManager}, &d); err != nil {
@@ -80,8 +81,8 @@ func argument(args []string, name string) string {
 	return ""
 }
 
-// controlPlane is the address that Liqo falls back to: port 6443 of the first control plane node. Where the control
-// plane is somebody else's there is none, and Liqo has to be told.
+// controlPlane returns Liqo's default address: port 6443 of the first control plane node. A managed
+// control plane has no such node, so an admin must configure the address.
 func controlPlane(ctx context.Context, r client.Reader) (string, error) {
 	for _, label := range []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master", "node-role.kubernetes.io/controlplane"} {
 		var nodes corev1.NodeList
@@ -102,7 +103,7 @@ func controlPlane(ctx context.Context, r client.Reader) (string, error) {
 	return "", nil
 }
 
-// Minor is the minor version in a version, "1.2"; empty if it is none.
+// Minor returns the minor version of a version, such as "1.2"; empty if text is not a version.
 func Minor(text string) string {
 	v, err := version.ParseSemantic(text)
 	if err != nil {

@@ -1,15 +1,15 @@
-// Package liqo is what Bourse knows of Liqo v1.2: its kinds, names and labels. Nothing outside this package and those
-// below it touches Liqo.
+// Package liqo holds Liqo v1.2's kinds, names and labels. Only this package and those below it use
+// Liqo's API.
 //
-//	peering   Liqo's handshake, taken apart into messages that two agents exchange
-//	network   Liqo's network between two clusters, likewise
-//	grant     the provider's ResourceSlice class "bourse": Liqo is told what the Ledger says
-//	guard     what holds in the namespaces that the provider's Liqo makes for consumers
-//	posture   whether a cluster is safe to lend from: policies, the doctor's look at Liqo, the audit of a consumer
-//	offload   the consumer's ResourceSlices, virtual nodes and NamespaceOffloadings
-//	plan      all of these objects for a reservation, before it is made
+//	peering   splits Liqo's handshake into messages between two agents
+//	network   splits the setup of Liqo's network into messages between two agents
+//	grant     serves the ResourceSlice class "bourse": grants what the Ledger holds
+//	guard     protects the namespaces that the provider's Liqo makes for consumers
+//	posture   checks whether a cluster is safe to lend from, and audits a consumer
+//	offload   manages the consumer's ResourceSlices, virtual nodes and NamespaceOffloadings
+//	plan      lists all of these objects for a reservation, before it is made
 //
-// Liqo is used as it is: all of this is objects that its own documentation describes.
+// Liqo is unmodified: these packages use only objects that its documentation describes.
 package liqo
 
 import (
@@ -36,16 +36,16 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// Class is the class of our ResourceSlices: Liqo leaves such slices to whoever serves the class.
+// Class is the class of our ResourceSlices. Liqo leaves slices of other classes than its own to others.
 const Class authv1beta1.ResourceSliceClass = "bourse"
 
-// Labels of objects that we made. What does not carry ours is never written.
+// Labels of objects that we made. Bourse never changes objects without them.
 const (
 	managedBy = consts.K8sAppManagedByKey
 	bourse    = "bourse"
 )
 
-// AddToScheme teaches a scheme Liqo's kinds.
+// AddToScheme adds Liqo's kinds to a scheme.
 func AddToScheme(s *runtime.Scheme) error {
 	for _, add := range []func(*runtime.Scheme) error{
 		authv1beta1.AddToScheme, liqov1beta1.AddToScheme, offv1beta1.AddToScheme, networkingv1beta1.AddToScheme, ipamv1alpha1.AddToScheme,
@@ -57,7 +57,7 @@ func AddToScheme(s *runtime.Scheme) error {
 	return nil
 }
 
-// Kinds of Liqo's that agents watch, as empty objects.
+// Liqo's kinds that agents watch, as empty objects.
 func Tenant() client.Object        { return &authv1beta1.Tenant{} }
 func Identity() client.Object      { return &authv1beta1.Identity{} }
 func ResourceSlice() client.Object { return &authv1beta1.ResourceSlice{} }
@@ -69,10 +69,10 @@ func GatewayClient() client.Object { return &networkingv1beta1.GatewayClient{} }
 func PublicKey() client.Object     { return &networkingv1beta1.PublicKey{} }
 func Connection() client.Object    { return &networkingv1beta1.Connection{} }
 
-// VirtualNodes are the labels of the Nodes that Liqo makes.
+// VirtualNodes returns the labels of the Nodes that Liqo makes.
 func VirtualNodes() labels.Set { return labels.Set{consts.TypeLabel: consts.TypeNode} }
 
-// Installed says whether a cluster has Liqo.
+// Installed reports whether a cluster has Liqo.
 func Installed(mapper meta.RESTMapper) (bool, error) {
 	_, err := mapper.RESTMapping(authv1beta1.GroupVersion.WithKind(authv1beta1.ResourceSliceKind).GroupKind(), authv1beta1.GroupVersion.Version)
 	if meta.IsNoMatchError(err) {
@@ -81,10 +81,10 @@ func Installed(mapper meta.RESTMapper) (bool, error) {
 	return err == nil, err
 }
 
-// Managed are the labels of whatever we made.
+// Managed returns the labels of all objects that we made.
 func Managed() labels.Set { return labels.Set{managedBy: bourse} }
 
-// Lists are empty lists of the kinds of Liqo's that we make.
+// Lists returns empty lists of Liqo's kinds that we make.
 func Lists() []client.ObjectList {
 	return []client.ObjectList{
 		&authv1beta1.TenantList{}, &authv1beta1.IdentityList{}, &authv1beta1.ResourceSliceList{}, &offv1beta1.VirtualNodeList{},
@@ -93,8 +93,8 @@ func Lists() []client.ObjectList {
 	}
 }
 
-// Change lists objects, and writes those of which change says that it changed them. One that has gone meanwhile is no error.
-// Errors: the API server's, also that it has no such kind.
+// Change lists objects and writes those for which change returns true. It ignores objects that are
+// gone by then. Errors: those of the API server, also for an unknown kind.
 func Change(ctx context.Context, c client.Client, list client.ObjectList, change func(client.Object) bool, which ...client.ListOption) error {
 	if err := c.List(ctx, list, which...); err != nil {
 		return err
@@ -116,11 +116,11 @@ func Change(ctx context.Context, c client.Client, list client.ObjectList, change
 	return nil
 }
 
-// touched is when an object was last touched.
+// touched is the annotation with the time at which an object was last touched.
 const touched = api.Group + "/touched"
 
-// Touch changes an object so that its controllers look at it again: each time that a while has passed, first since a moment. It returns
-// how long until the next time. An object that has gone is no error.
+// Touch changes an object so that its controllers reconcile it: once per interval, first one interval
+// after since. It returns the time until the next change. It ignores an object that is gone.
 func Touch(ctx context.Context, c client.Client, o client.Object, since time.Time, every time.Duration) (wait time.Duration, err error) {
 	if last, err := time.Parse(time.RFC3339, o.GetAnnotations()[touched]); err == nil && last.After(since) {
 		since = last
@@ -139,10 +139,10 @@ func Touch(ctx context.Context, c client.Client, o client.Object, since time.Tim
 	return every, client.IgnoreNotFound(c.Patch(ctx, o, client.MergeFrom(before)))
 }
 
-// Ours says whether we made an object.
+// Ours reports whether we made an object.
 func Ours(o client.Object) bool { return o.GetLabels()[managedBy] == bourse }
 
-// Labels are those of an object that we make for a peer, and any more.
+// Labels returns the labels of an object that we make for a peer, and more of the form name, value.
 func Labels(peer string, more ...string) map[string]string {
 	all := map[string]string{managedBy: bourse, consts.RemoteClusterID: peer}
 	for i := 0; i < len(more); i += 2 {
@@ -151,8 +151,8 @@ func Labels(peer string, more ...string) map[string]string {
 	return all
 }
 
-// Creator is the user of the slice whose virtual kubelet made a pod, empty for a pod that was not made from a ShadowPod.
-// Liqo's webhook sets the label; nobody but this cluster's own admins can set it otherwise.
+// Creator returns the user of the slice whose virtual kubelet made a pod; empty for a pod that was not
+// made from a ShadowPod. Liqo's webhook sets the label. Only this cluster's admins can set it otherwise.
 func Creator(pod *metav1.ObjectMeta) string {
 	if pod.Labels[consts.ManagedByLabelKey] != consts.ManagedByShadowPodValue {
 		return ""
@@ -160,21 +160,21 @@ func Creator(pod *metav1.ObjectMeta) string {
 	return pod.Labels[consts.CreatorLabelKey]
 }
 
-// FromShadowPods are the labels of the pods that run here for consumers.
+// FromShadowPods returns the labels of the pods that run here for consumers.
 func FromShadowPods() labels.Set {
 	return labels.Set{consts.ManagedByLabelKey: consts.ManagedByShadowPodValue}
 }
 
-// Of are the objects that are about a cluster.
+// Of selects the objects for a cluster.
 func Of(peer string) client.MatchingLabels {
 	return client.MatchingLabels{consts.RemoteClusterID: peer}
 }
 
-// Peer is the cluster that an object is about, by Liqo's label.
+// Peer returns the cluster to which an object belongs, by Liqo's label.
 func Peer(o client.Object) string { return o.GetLabels()[consts.RemoteClusterID] }
 
-// TenantNamespace is the namespace that holds what concerns a peer, in both directions; empty if there is none.
-// Liqo finds it by its labels, and so do we.
+// TenantNamespace returns the namespace for the objects of a peer, of both directions; empty if there
+// is none. Like Liqo, it finds the namespace by its labels.
 func TenantNamespace(ctx context.Context, r client.Reader, peer string) (string, error) {
 	var list corev1.NamespaceList
 	err := r.List(ctx, &list, client.MatchingLabels{consts.TenantNamespaceLabel: "true", consts.RemoteClusterID: peer})
@@ -192,7 +192,7 @@ func TenantNamespace(ctx context.Context, r client.Reader, peer string) (string,
 	return "", nil
 }
 
-// EnsureTenantNamespace returns that namespace, making it if need be. Liqo would name it alike.
+// EnsureTenantNamespace returns that namespace and makes it if necessary, with the name that Liqo would use.
 func EnsureTenantNamespace(ctx context.Context, c client.Client, peer string) (string, error) {
 	name, err := TenantNamespace(ctx, c, peer)
 	if err != nil || name != "" {
@@ -200,7 +200,7 @@ func EnsureTenantNamespace(ctx context.Context, c client.Client, peer string) (s
 	}
 	ns := NewTenantNamespace(peer)
 	if err := c.Create(ctx, ns); apierrors.IsAlreadyExists(err) {
-		return "", api.Errorf(api.CodeUnavailable, "namespace %s is there, but not yet (or no longer) that of %s", ns.Name, peer).
+		return "", api.Errorf(api.CodeUnavailable, "namespace %s exists, but its labels do not name %s", ns.Name, peer).
 			Fix("wait, or give it the labels %s=true and %s=%s", consts.TenantNamespaceLabel, consts.RemoteClusterID, peer)
 	} else if err != nil {
 		return "", err
@@ -208,14 +208,14 @@ func EnsureTenantNamespace(ctx context.Context, c client.Client, peer string) (s
 	return ns.Name, nil
 }
 
-// NewTenantNamespace is the namespace for what concerns a peer, as it is made where there is none.
+// NewTenantNamespace returns the namespace for the objects of a peer.
 func NewTenantNamespace(peer string) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: bounded("liqo-tenant-" + peer), Labels: Labels(peer, consts.TenantNamespaceLabel, "true"),
 	}}
 }
 
-// bounded is a name, cut and told apart by a hash where it would be too long for a DNS label.
+// bounded returns a name that fits a DNS label: a longer one is cut and ends with its hash.
 func bounded(name string) string {
 	if len(name) <= 63 {
 		return name

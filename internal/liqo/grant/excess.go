@@ -14,23 +14,25 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo"
 )
 
-// Excess says what of an account's pods is too much.
+// Excess finds and deletes an account's pods that exceed its grant.
 type Excess struct {
 	// User is the slice's user, who made the pods.
 	User string
-	// Keep is what they may request together. A resource that it does not name is not looked at.
+	// Keep bounds the sum of the pods' requests. Resources that it does not name are unbounded.
 	Keep api.Resources
-	// Patience is how long a deleted pod has to end, however long its own grace is. Then it is killed.
+	// Patience is the time that a deleted pod has to end, if its own grace period is longer. Then it is killed.
 	Patience time.Duration
 }
 
-// TakeBack deletes the pods that do not fit any more, and returns how many. Liqo's quota, which follows the grant, does not let them come back.
-// It finds pods whose ShadowPod is gone, too: Liqo counts those no more, and they run until their own grace is over, or for ever if they were orphaned.
+// TakeBack deletes the pods that no longer fit and returns their number. Liqo's quota, which follows
+// the grant, keeps them from coming back. It also finds pods whose ShadowPod is gone: Liqo no longer
+// counts them, but they run until their grace period is over, or forever if they were orphaned.
 func (e Excess) TakeBack(ctx context.Context, r client.Reader, w client.Writer, now time.Time) (taken int, err error) {
 	var shadows offv1beta1.ShadowPodList
 	var pods corev1.PodList
 	made := client.MatchingLabels{consts.CreatorLabelKey: e.User}
-	err = errors.Join(r.List(ctx, &shadows, made), r.List(ctx, &pods, made, client.MatchingLabels(liqo.FromShadowPods())))
+	// A ShadowPod exists before its pod. Listed in this order, a new pod is not taken for one whose ShadowPod is gone.
+	err = errors.Join(r.List(ctx, &pods, made, client.MatchingLabels(liqo.FromShadowPods())), r.List(ctx, &shadows, made))
 	if err != nil {
 		return 0, err
 	}
@@ -44,7 +46,8 @@ func (e Excess) TakeBack(ctx context.Context, r client.Reader, w client.Writer, 
 		pod[client.ObjectKeyFromObject(p)] = p
 		s := shadow[client.ObjectKeyFromObject(p)]
 		if !over(p.Status.Phase) {
-			running = append(running, liqo.Running{ObjectMeta: p.ObjectMeta, Spec: &p.Spec, First: p.DeletionTimestamp != nil || s == nil || s.DeletionTimestamp != nil})
+			ends := p.DeletionTimestamp != nil || s == nil || s.DeletionTimestamp != nil
+			running = append(running, liqo.Running{ObjectMeta: p.ObjectMeta, Spec: &p.Spec, First: ends})
 		}
 	}
 	for key, s := range shadow {
@@ -71,8 +74,8 @@ func (e Excess) TakeBack(ctx context.Context, r client.Reader, w client.Writer, 
 	return taken, nil
 }
 
-// end deletes a pod whose ShadowPod is going or gone, and lets it be killed once it has had its time. It leaves a second, and not none: then
-// the pod stays in sight until its node has killed it.
+// end deletes a pod whose ShadowPod is being deleted or gone, and kills it when its patience is over.
+// The pod gets a grace period of one second, not zero, so that it exists until its node has killed it.
 func (e Excess) end(ctx context.Context, w client.Writer, p *corev1.Pod, now time.Time) (did bool, err error) {
 	const kill = 1
 	same := client.Preconditions{UID: &p.UID}
@@ -86,7 +89,7 @@ func (e Excess) end(ctx context.Context, w client.Writer, p *corev1.Pod, now tim
 	return true, w.Delete(ctx, p, same, client.GracePeriodSeconds(kill))
 }
 
-// begun is when the deletion of a pod began: Kubernetes notes when its grace is over.
+// begun returns the start of a pod's deletion: Kubernetes records the end of its grace period.
 func begun(p *corev1.Pod) time.Time {
 	at := p.DeletionTimestamp.Time
 	if g := p.DeletionGracePeriodSeconds; g != nil {

@@ -1,8 +1,9 @@
-// Package grant tells a provider's Liqo what its Ledger says: it serves the ResourceSlice class "bourse".
+// Package grant serves the ResourceSlice class "bourse": it grants the resources that the provider's
+// Ledger holds.
 //
-// A slice belongs to an account: one consumer, one pool. What it is granted is what the account is owed, the sum of
-// its reservations: nothing in the slice itself is trusted or needed. A resource that was granted once goes to 0,
-// never away, because Liqo would leave it on the virtual node.
+// A slice belongs to an account: one consumer and one pool. Its grant is the sum of the account's
+// reservations. Nothing in the slice itself is trusted or needed. A resource that was granted once
+// goes to 0 and is never removed, because Liqo would leave it on the virtual node.
 package grant
 
 import (
@@ -27,7 +28,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo"
 )
 
-// Owed is what an account is to be granted.
+// Owed is the grant that an account must get.
 type Owed struct {
 	Pool      string
 	Resources api.Resources
@@ -39,30 +40,30 @@ type Owed struct {
 type Granter struct {
 	client.Client
 	Cluster string
-	// Owed says what the account is owed whose slice has this name; not ok where the Ledger knows no such account.
+	// Owed returns the grant for the account with this slice; false if the Ledger has no such account.
 	Owed func(ctx context.Context, consumer, slice string) (Owed, bool, error)
-	// Region labels the virtual node, if it is known.
+	// Region returns the region label of the virtual node; empty if unknown.
 	Region func() string
-	// Pool is what the SharingPolicy says of a pool now, nil if nothing.
+	// Pool returns the SharingPolicy's entry for a pool, nil if there is none.
 	Pool func(name string) *api.PoolPolicy
-	// Suspended says, in words for the consumer, that this cluster's admin has suspended it; empty if not.
+	// Suspended returns a message for the consumer if this cluster's admin has suspended it; else empty.
 	Suspended func(ctx context.Context, consumer string) (string, error)
 }
 
-// What a slice's condition says of a consumer that gets nothing more.
+// Reasons in the condition of a slice whose consumer gets nothing more.
 const (
-	ReasonSuspended = "Suspended" // by the provider's admin
-	ReasonCordoned  = "Cordoned"  // its Tenant is, for another reason
+	ReasonSuspended = "Suspended" // the provider's admin suspended the consumer
+	ReasonCordoned  = "Cordoned"  // its Tenant is cordoned for another reason
 )
 
-// Labels of virtual nodes. Liqo merges labels into a virtual node and never removes one, so only what stays true is
-// among them.
+// Labels of virtual nodes. Liqo adds labels to a virtual node and never removes one, so these must
+// stay true.
 const (
 	ProviderLabel = api.Group + "/provider"
 	PoolLabel     = api.Group + "/pool"
 )
 
-// Reconcile makes one slice's status what its account is owed.
+// Reconcile writes the grant of its account into one slice's status.
 func (g *Granter) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var slice authv1beta1.ResourceSlice
 	if err := g.Get(ctx, request.NamespacedName, &slice); err != nil {
@@ -75,7 +76,8 @@ func (g *Granter) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Res
 	if err != nil || consumer == "" {
 		return ctrl.Result{}, err
 	}
-	switch condition(&slice, authv1beta1.ResourceSliceConditionTypeAuthentication) { // Liqo writes that first: its change brings us here again
+	// Liqo writes this condition first. That change triggers the next call.
+	switch condition(&slice, authv1beta1.ResourceSliceConditionTypeAuthentication) {
 	case authv1beta1.ResourceSliceConditionAccepted:
 	case "":
 		return g.remind(ctx, &slice, consumer)
@@ -93,7 +95,8 @@ func (g *Granter) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Res
 	return ctrl.Result{}, g.write(ctx, &slice, owed, known, hold)
 }
 
-// consumer is whose slices a namespace holds, by the label that only this cluster's admins and Liqo can set.
+// consumer returns the consumer whose slices a namespace holds, by a label that only this cluster's
+// admins and Liqo can set.
 func (g *Granter) consumer(ctx context.Context, namespace string) (string, error) {
 	var ns corev1.Namespace
 	if err := g.Get(ctx, client.ObjectKey{Name: namespace}, &ns); err != nil {
@@ -105,13 +108,14 @@ func (g *Granter) consumer(ctx context.Context, namespace string) (string, error
 	return liqo.Peer(&ns), nil
 }
 
-// hold is what keeps a consumer from more than it has.
+// hold keeps a consumer from getting more than it has.
 type hold struct {
-	drained         bool   // it has, and gets, nothing at all
-	reason, message string // empty: nothing does
+	drained         bool   // the consumer gets nothing at all
+	reason, message string // empty: no hold
 }
 
-// holds says whether the consumer's Tenant lets it negotiate, and whether an admin does: what ends is taken back all the same.
+// holds returns the hold on a consumer, by its Tenant or by an admin's suspension. Grants still shrink
+// under a hold.
 func (g *Granter) holds(ctx context.Context, namespace, consumer string) (hold, error) {
 	tenant, err := g.tenant(ctx, namespace, consumer)
 	if err != nil {
@@ -132,7 +136,7 @@ func (g *Granter) holds(ctx context.Context, namespace, consumer string) (hold, 
 	return hold{}, nil
 }
 
-// tenant is the Tenant of a consumer; nil if there is none.
+// tenant returns the Tenant of a consumer; nil if there is none.
 func (g *Granter) tenant(ctx context.Context, namespace, consumer string) (*authv1beta1.Tenant, error) {
 	var list authv1beta1.TenantList
 	if err := g.List(ctx, &list, client.InNamespace(namespace)); err != nil {
@@ -146,12 +150,13 @@ func (g *Granter) tenant(ctx context.Context, namespace, consumer string) (*auth
 	return nil, nil
 }
 
-// answers is how long Liqo has to answer a slice until it is made to look again.
+// answers is the time after which remind makes Liqo reconcile a slice that it has not answered.
 const answers = 10 * time.Second
 
-// remind makes Liqo look at a slice that it has not answered. Liqo v1.2 looks at a slice when its generation changes: one that took the place
-// of another of the same name while Liqo did not watch has that of the other, and no answer for ever. When a Tenant changes, Liqo looks at
-// all its slices.
+// remind makes Liqo reconcile a slice that it has not answered. Liqo v1.2 reconciles a slice when its
+// generation changes. A slice that replaced another of the same name while Liqo did not watch may have
+// the same generation, and Liqo would never answer. A change of the Tenant makes Liqo reconcile all
+// its slices.
 func (g *Granter) remind(ctx context.Context, slice *authv1beta1.ResourceSlice, consumer string) (ctrl.Result, error) {
 	tenant, err := g.tenant(ctx, slice.Namespace, consumer)
 	if err != nil || tenant == nil || !liqo.Ours(tenant) || len(slice.Spec.CSR) == 0 {
@@ -170,7 +175,7 @@ func condition(s *authv1beta1.ResourceSlice, kind authv1beta1.ResourceSliceCondi
 	return ""
 }
 
-// write patches what differs, under the version that was read: Liqo writes the same status.
+// write patches the differences with an optimistic lock, because Liqo writes the same status.
 func (g *Granter) write(ctx context.Context, slice *authv1beta1.ResourceSlice, owed Owed, known bool, hold hold) error {
 	next := slice.DeepCopy()
 	verdict := authv1beta1.ResourceSliceCondition{
@@ -181,7 +186,7 @@ func (g *Granter) write(ctx context.Context, slice *authv1beta1.ResourceSlice, o
 	switch {
 	case !known && !granted:
 		verdict.Status, verdict.Reason, verdict.Message = authv1beta1.ResourceSliceConditionDenied, "NoReservation",
-			"no reservation of this cluster is of a slice of this name: reserve by a ResourceRequest, and the agent makes the slice"
+			"no reservation of this cluster has a slice of this name: create a ResourceRequest, and the agent makes the slice"
 	case hold.reason != "" && !granted:
 		verdict.Status, verdict.Reason, verdict.Message = authv1beta1.ResourceSliceConditionDenied, hold.reason, hold.message
 	case len(owed.Reservations) == 0:
@@ -207,7 +212,7 @@ func (g *Granter) write(ctx context.Context, slice *authv1beta1.ResourceSlice, o
 	return g.Status().Patch(ctx, next, client.MergeFromWithOptions(slice, client.MergeFromWithOptimisticLock{}))
 }
 
-// offer tells a consumer's Liqo what pods may use besides, and which nodes they go to.
+// offer sets the classes that a consumer's pods may use, and the nodes that they run on.
 func offer(status *authv1beta1.ResourceSliceStatus, pool *api.PoolPolicy) {
 	status.NodeSelector = pool.NodeSelector
 	status.StorageClasses, status.IngressClasses, status.LoadBalancerClasses = nil, nil, nil
@@ -234,7 +239,8 @@ func setCondition(status *authv1beta1.ResourceSliceStatus, c authv1beta1.Resourc
 	status.Conditions[i] = c
 }
 
-// grantOf is what is owed; 0 of what was granted before; and slots for pods, without which nothing runs.
+// grantOf returns the owed resources, 0 of each resource granted before, and a number of pods, because
+// without one nothing runs.
 func grantOf(owed api.Resources, before corev1.ResourceList) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for name := range before {
@@ -249,10 +255,10 @@ func grantOf(owed api.Resources, before corev1.ResourceList) corev1.ResourceList
 	return out
 }
 
-// Grant is what an account is granted that is owed so much.
+// Grant returns the grant of an account with these reservations.
 func Grant(owed api.Resources) api.Resources { return api.Resources(grantOf(owed, nil)) }
 
-// lesser is what is granted of each resource where nothing may be more than it was.
+// lesser returns a grant in which no resource exceeds the one before.
 func lesser(grant, before corev1.ResourceList) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for name, was := range before {
@@ -264,8 +270,8 @@ func lesser(grant, before corev1.ResourceList) corev1.ResourceList {
 	return out
 }
 
-// podSlots is how many pods a slice may have that was reserved without saying so: 110, as many as Kubernetes lets a
-// node have, or 16 per CPU; none where nothing is owed.
+// podSlots returns the number of pods for reservations that name none: 110, Kubernetes' limit for a
+// node, or 16 per CPU; 0 without reservations.
 func podSlots(owed api.Resources) int64 {
 	if len(owed) == 0 {
 		return 0
@@ -288,7 +294,7 @@ func (g *Granter) labels(owed Owed, before map[string]string) map[string]string 
 	return out
 }
 
-// Slices names slices, of all consumers and providers if nothing else is said.
+// Slices lists the names of slices, by default of all consumers and providers.
 func Slices(ctx context.Context, r client.Reader, of ...client.ListOption) ([]client.ObjectKey, error) {
 	var list authv1beta1.ResourceSliceList
 	if err := r.List(ctx, &list, of...); err != nil {
@@ -301,7 +307,7 @@ func Slices(ctx context.Context, r client.Reader, of ...client.ListOption) ([]cl
 	return names, nil
 }
 
-// Told is what Liqo is told that a slice is granted; nil where there is no such slice.
+// Told returns the grant in a slice's status; nil if there is no such slice.
 func Told(ctx context.Context, r client.Reader, consumer, name string) (api.Resources, error) {
 	namespace, err := liqo.TenantNamespace(ctx, r, consumer)
 	if err != nil || namespace == "" {
@@ -314,8 +320,8 @@ func Told(ctx context.Context, r client.Reader, consumer, name string) (api.Reso
 	return api.Resources(slice.Status.Resources), nil
 }
 
-// User is the name under which a slice's virtual kubelet acts in the provider's cluster. Liqo gives it, and labels
-// with it whatever that virtual kubelet makes.
+// User returns the user name of a slice's virtual kubelet in the provider's cluster, as Liqo forms it.
+// Liqo labels the objects of that virtual kubelet with it.
 func User(slice, consumer string) string {
 	sum := sha256.Sum256([]byte(consumer))
 	return fmt.Sprintf("%s-%x", slice, sum[:6])

@@ -1,4 +1,5 @@
-// Package plan is what Bourse would make of Liqo's objects for a reservation, for people to read before they reserve.
+// Package plan lists the Liqo objects that Bourse would make for a reservation, so that users can
+// read them before they reserve.
 package plan
 
 import (
@@ -14,25 +15,25 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo/peering"
 )
 
-// Reservation is what there is to plan for.
+// Reservation is the reservation to plan.
 type Reservation struct {
 	Consumer, Provider, Slice string
 	Resources                 api.Resources
-	// Offload is what the request says of namespaces; nil: nothing.
+	// Offload is the request's offloading of namespaces; nil: none.
 	Offload *api.Offload
-	// Network is what the request says of one.
+	// Network is the network that the request asks for.
 	Network api.NetworkMode
 }
 
 // Step is an object that would be made.
 type Step struct {
-	// Cluster is where, By whose doing.
+	// Cluster is the cluster of the object; By names the component that makes it.
 	Cluster, By string
 	Object      client.Object
 }
 
-// Objects are those of both sides, in the order in which they are made. What both sides exchange, and what Liqo makes of
-// it, is left out: nonces, certificates, virtual nodes.
+// Objects returns the objects of both sides, in the order in which they are made. It omits what the
+// sides exchange and what Liqo makes: nonces, certificates, virtual nodes.
 func Objects(r Reservation) []Step {
 	agent := func(cluster string) string { return "by the agent of " + cluster }
 	there, here := liqo.NewTenantNamespace(r.Consumer), liqo.NewTenantNamespace(r.Provider)
@@ -62,8 +63,8 @@ func Objects(r Reservation) []Step {
 	return steps
 }
 
-// connection is the network of the two, where the provider's gateway is the one that is dialled. Addresses are left out, and
-// keys: both sides exchange them.
+// connection returns the objects of the network, with the provider's gateway as the server. It omits
+// addresses and keys, because the sides exchange them.
 func connection(r Reservation, there, here string) []Step {
 	nothing := &api.HandshakeNetwork{}
 	return []Step{

@@ -1,5 +1,5 @@
-// Package posture is whether a provider's cluster is safe to lend from: whether the admission policies are in force
-// that keep a brokered consumer to what it reserved.
+// Package posture checks whether a provider's cluster is safe to lend from: whether the admission
+// policies are in force that limit a brokered consumer to its reservations.
 package posture
 
 import (
@@ -34,27 +34,32 @@ import (
 //go:embed policies.yaml
 var manifest []byte
 
-// Policies are those that config/liqo/policies.yaml holds.
+// Policies checks the policies of config/liqo/policies.yaml and writes their parameters.
 type Policies struct {
-	// Known reads the policies and their bindings. It may be a cache that a watch keeps: every opening asks, and what changes is known at once.
+	// Known reads the policies and their bindings. It may read from a watched cache, which is current
+	// within moments: every opening of a peering reads them.
 	Known client.Reader
 	// Reader must read from the API server.
 	Reader client.Reader
 	client.Writer
-	// Namespace is the agent's, Cluster this cluster's ID.
+	// Namespace is the agent's namespace; Cluster is this cluster's ID.
 	Namespace, Cluster string
 }
 
 const (
-	// knownWithin is how long a watch may take to begin, which it does not where the agent may not watch.
+	// knownWithin bounds the start of a watch. Without the permission to watch, it never starts.
 	knownWithin = 10 * time.Second
 
 	apply = "apply config/liqo/policies.yaml"
-	// consumers is the ConfigMap that names the brokered consumers, one key for each, as "CONSUMER.slices" the slices that
-	// each may have with the lengths of their certificate requests, as "CONSUMER.at" this cluster, as Liqo names by it what the consumer
-	// has once here, as "CONSUMER.annotations" the keys that its Services may have
-	// besides, as "CONSUMER.others" the endings of the names of namespaces that are another's whose ID ends like its own, and for the user of each slice as "USER.of" whose it is, as "USER.nodes", "USER.tolerates", "USER.storage" and "USER.runtimes"
-	// the Places of its pods. A cluster ID, and a user, has no dot.
+	// consumers is the ConfigMap with the policies' parameters. Its keys (a cluster ID or a user has no dot):
+	//
+	//	CONSUMER              a brokered consumer
+	//	CONSUMER.slices       the slices that it may have, with the lengths of their certificate requests
+	//	CONSUMER.at           this cluster's ID, with which Liqo names objects that a consumer has once here
+	//	CONSUMER.annotations  further annotation keys that its Services may have
+	//	CONSUMER.others       endings of namespaces of other consumers whose IDs end like its own
+	//	USER.of               the consumer to which the user of a slice belongs
+	//	USER.nodes, USER.tolerates, USER.storage, USER.runtimes   the Places of its pods
 	consumers   = "bourse-consumers"
 	of          = ".of"
 	slicesOf    = ".slices"
@@ -62,14 +67,15 @@ const (
 	annotations = ".annotations"
 	others      = ".others"
 
-	// MaxList is how many bytes of keys and values the list of consumers takes in, some 3,000 consumers of one pool: Kubernetes takes in 1.5 MB.
+	// MaxList bounds the bytes of keys and values in the list of consumers: about 3,000 consumers with
+	// one pool each. Kubernetes accepts 1.5 MB.
 	MaxList = 1_300_000
 )
 
-// places are what is said of the pods of a user.
+// places lists the keys for the pods of a user.
 var places = []string{".nodes", ".tolerates", ".storage", ".runtimes"}
 
-// InForce says that the policies are there, unchanged, and deny. Errors: Unavailable with the remedy.
+// InForce returns nil if the policies exist, are unchanged and deny. Errors: Unavailable with the remedy.
 func (p *Policies) InForce(ctx context.Context) error {
 	if err := p.Stand(ctx); err != nil {
 		return err
@@ -77,7 +83,7 @@ func (p *Policies) InForce(ctx context.Context) error {
 	return p.deny(ctx)
 }
 
-// Stand says that the policies are there and unchanged. Errors: Unavailable with the remedy.
+// Stand returns nil if the policies exist and are unchanged. Errors: Unavailable with the remedy.
 func (p *Policies) Stand(ctx context.Context) error {
 	ours, err := wanted()
 	if err != nil {
@@ -110,22 +116,23 @@ func unchanged(what string, have, want any) error {
 	if equality.Semantic.DeepEqual(have, want) {
 		return nil
 	}
-	return api.Errorf(api.CodeUnavailable, "%s is not what this version of Bourse ships", what).Fix(apply)
+	return api.Errorf(api.CodeUnavailable, "%s differs from the one that this version of Bourse ships", what).Fix(apply)
 }
 
 func missing(what, name string, err error) error {
 	switch {
 	case apierrors.IsNotFound(err):
 		return api.Errorf(api.CodeUnavailable, "the admission %s %s is missing: a consumer could grant itself anything", what, name).Fix(apply)
-	case apierrors.IsTimeout(err): // of a watch that does not begin
+	case apierrors.IsTimeout(err): // the watch did not start
 		return api.Errorf(api.CodeUnavailable, "the admission %s %s cannot be watched: %s", what, name, err).
-			Fix("apply config/liqo as this version of Bourse ships it: it lets the agent list and watch policies")
+			Fix("apply config/liqo of this version of Bourse: it allows the agent to list and watch policies")
 	}
 	return err
 }
 
-// deny proves, by dry runs of what a hostile consumer would do, that the API server asks the policies on what is replicated. Those on what is
-// reflected look at mapped namespaces only, of which there may be none yet; they were applied with these.
+// deny proves with dry runs of attacks that the API server applies the policies on replicated objects.
+// The policies on reflected objects apply to mapped namespaces only, and there may be none yet. They
+// were applied together with the others.
 func (p *Policies) deny(ctx context.Context) error {
 	proof := metav1.ObjectMeta{Namespace: p.Namespace, Name: "bourse-proof"}
 	held := proof
@@ -136,7 +143,8 @@ func (p *Policies) deny(ctx context.Context) error {
 	} {
 		switch err := p.Create(ctx, slice, client.DryRunAll); {
 		case err == nil:
-			return api.Errorf(api.CodeUnavailable, "the admission policies do not deny yet").Fix("wait a moment; if it stays so, see whether the API server runs admission policies")
+			return api.Errorf(api.CodeUnavailable, "the admission policies do not deny yet").
+				Fix("wait a minute; if this persists, check that the API server enables ValidatingAdmissionPolicy")
 		case !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), says):
 			return err
 		}
@@ -144,7 +152,7 @@ func (p *Policies) deny(ctx context.Context) error {
 	return nil
 }
 
-// shipped are the policies and bindings of the manifest.
+// shipped holds the policies and bindings of the manifest.
 type shipped struct {
 	policies []admissionv1.ValidatingAdmissionPolicy
 	bindings []admissionv1.ValidatingAdmissionPolicyBinding
@@ -177,35 +185,37 @@ var wanted = sync.OnceValues(func() (all shipped, err error) {
 	}
 })
 
-// Slice is one that a consumer may have, and where its pods may go.
+// Slice is a slice that a consumer may have, and where its pods may run.
 type Slice struct {
 	Name string
-	// CSR is how long its certificate request can be, User whom it certifies: the virtual kubelet that makes its pods.
+	// CSR is the greatest length of its certificate request. User is the user that it certifies: the
+	// virtual kubelet that makes its pods.
 	CSR  int
 	User string
-	// Places are where its pods may go. Nil where nothing says so any more: then as before.
+	// Places are the places where its pods may run. Nil: leave the entries unchanged.
 	Places *Places
 }
 
-// Places are what a pool lends to the pods of a slice.
+// Places lists what the pods of a slice may use of a pool.
 type Places struct {
 	// Nodes are the labels that pods must select.
 	Nodes map[string]string
 	// Tolerates are the keys of taints that pods may tolerate.
 	Tolerates []string
-	// StorageClasses are those of their claims, RuntimeClasses those that they may choose.
+	// StorageClasses and RuntimeClasses are the classes that pods and their claims may name.
 	StorageClasses, RuntimeClasses []string
 }
 
-// Demands are what the SharingPolicy says of all that consumers write.
+// Demands holds the SharingPolicy's rules for all objects of consumers.
 type Demands struct {
-	// Limits demands limits of each container.
+	// Limits: each container must have limits.
 	Limits bool
-	// Annotations are the keys that Services and Ingresses may have besides those that everybody's may.
+	// Annotations are further keys that Services and Ingresses may have.
 	Annotations []string
 }
 
-// List puts a consumer under the policies, with the slices that it may have and no others, and what is demanded of it: nil, as before.
+// List puts a consumer under the policies. It may have exactly these slices. Nil demands leave the
+// entries unchanged.
 func (p *Policies) List(ctx context.Context, consumer string, demands *Demands, all []Slice) error {
 	return p.change(ctx, func(data map[string]string) {
 		before := maps.Clone(data)
@@ -236,12 +246,12 @@ func (p *Policies) List(ctx context.Context, consumer string, demands *Demands, 
 	})
 }
 
-// say is the entry of each of places.
+// say returns the value of the i-th key of places.
 func (p *Places) say(i int) string {
 	return []string{p.selector(), strings.Join(p.Tolerates, ","), strings.Join(p.StorageClasses, ","), strings.Join(p.RuntimeClasses, ",")}[i]
 }
 
-// selector is the labels, as the policies read them.
+// selector returns the labels in the form that the policies read.
 func (p Places) selector() string {
 	var nodes []string
 	for name, value := range p.Nodes {
@@ -251,7 +261,7 @@ func (p Places) selector() string {
 	return strings.Join(nodes, ",")
 }
 
-// forget drops what a consumer may have.
+// forget removes the entries of a consumer's slices.
 func forget(data map[string]string, consumer string) {
 	delete(data, consumer+slicesOf)
 	delete(data, consumer+annotations)
@@ -267,14 +277,14 @@ func forget(data map[string]string, consumer string) {
 	}
 }
 
-// put makes an entry what it should be, without those that say nothing.
+// put sets an entry, or removes it if the value is empty.
 func put(data map[string]string, key, value string) {
 	if data[key] = value; value == "" {
 		delete(data, key)
 	}
 }
 
-// Unlist takes a consumer out again, of which nothing is left.
+// Unlist removes a consumer that has nothing left here.
 func (p *Policies) Unlist(ctx context.Context, consumer string) error {
 	return p.change(ctx, func(data map[string]string) {
 		forget(data, consumer)
@@ -303,7 +313,8 @@ func (p *Policies) change(ctx context.Context, change func(map[string]string)) e
 	return p.Patch(ctx, &m, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
-// listOthers says of each consumer which others have IDs that end like its own: their namespaces end so, too.
+// listOthers records, for each consumer, the others whose IDs end like its own, because their
+// namespaces end so, too.
 func listOthers(data map[string]string) {
 	endings := map[string][]string{}
 	for id := range data {
