@@ -27,6 +27,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/brokersession"
 	"github.com/bourse-dev/bourse/internal/agent/catalogcache"
 	"github.com/bourse-dev/bourse/internal/agent/enrollment"
+	"github.com/bourse-dev/bourse/internal/agent/handshake"
 	"github.com/bourse-dev/bourse/internal/agent/ledger"
 	"github.com/bourse-dev/bourse/internal/agent/peeraddress"
 	"github.com/bourse-dev/bourse/internal/agent/route"
@@ -329,12 +330,13 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 		cluster: cluster, reader: a.mgr.GetClient(), sharing: sharing, requests: &requestsChanged, log: log,
 		instructions: &provider.Instructions{Client: a.mgr.GetClient(), Namespace: a.Namespace, Events: a.mgr.GetEventRecorder("bourse-agent")},
 	}
-	post := &letters{cluster: cluster, key: m.Key(), former: m.Former(), market: ledger, broker: relay, trust: demand, log: log, heard: map[string]*api.Handshake{}, said: map[string]said{},
-		came: lookAtPeering}
+	messenger := handshake.New(handshake.Options{
+		Cluster: cluster, Key: m.Key(), Former: m.Former(), Market: ledger, Relay: relay, Trust: demand, Received: lookAtPeering, Log: log,
+	})
 	if here != nil {
 		advertiser.Liqo, borrower.Reach, borrower.Fit, borrower.Joins = here.FillCard, here.CheckReach, here.CheckBorrow, a.gateway.Joins()
 		group.Go(func() error { return here.Run(ctx) })
-		if err := a.useLiqo(addresses, halves, gate, post, news, known, inv, &peeringsChanged); err != nil {
+		if err := a.useLiqo(addresses, halves, gate, messenger, relay, ledger, news, known, inv, &peeringsChanged); err != nil {
 			return err
 		}
 	}
@@ -349,7 +351,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	follow := newFollower(cluster, ledger, open, halves.sync, halves.pass, log)
 	watcher := brokersession.NewWatcher(brokersession.WatcherOptions{
 		Catalog: catalog, Reservation: follow.queue.Add, Complete: follow.lookAgain, Standing: news.hear, Log: log,
-		Handshake: func(document string) { post.receive(ctx, document) },
+		Handshake: func(document string) { messenger.Receive(ctx, document) },
 		Connection: func(s *brokersession.Session, err error) {
 			if s.Connection().Record(err) && route.IsBroker(s.Via) {
 				advertiseAgain()

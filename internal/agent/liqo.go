@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/handshake"
 	"github.com/bourse-dev/bourse/internal/agent/liqowatch"
 	"github.com/bourse-dev/bourse/internal/agent/peeraddress"
 	"github.com/bourse-dev/bourse/internal/debounce"
@@ -30,6 +31,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo/posture"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/provider"
+	"github.com/bourse-dev/bourse/internal/transport"
 )
 
 // findLiqo returns this cluster's Liqo, nil where there is none that can be used. changed is called when its configuration changes.
@@ -44,22 +46,22 @@ func (a *agent) findLiqo(ctx context.Context, addresses *peeraddress.Checker, ch
 }
 
 // useLiqo turns reservations into virtual nodes.
-func (a *agent) useLiqo(addresses *peeraddress.Checker, h *halves, gate *provider.Gate, post *letters, news *standings, known *peers, inv *inventory.Inventory, changed *kubeobject.Trigger) error {
+func (a *agent) useLiqo(addresses *peeraddress.Checker, h *halves, gate *provider.Gate, messenger *handshake.Messenger, relay transport.Broker, m *exchange.Exchange, news *standings, known *peers, inv *inventory.Inventory, changed *kubeobject.Trigger) error {
 	c := a.mgr.GetClient()
 	net := &network.Network{Client: c, Reader: a.mgr.GetAPIReader(), Cluster: h.cluster, LiqoNamespace: a.LiqoNamespace, Gateway: a.gateway, Allows: addresses.CheckHost}
 	l := &lend{
-		Client: c, cluster: h.cluster, namespace: a.Namespace, market: post.market, inventory: inv, sharing: h.sharing.current.Load,
-		reader: a.mgr.GetAPIReader(), graces: a.graces(), late: &a.late, log: h.log, isOpen: map[string]bool{}, proofs: map[string]proof{}, listed: map[string]told{}, tried: map[string]tried{}, began: post.market.Now().Go(), network: net,
+		Client: c, cluster: h.cluster, namespace: a.Namespace, market: m, inventory: inv, sharing: h.sharing.current.Load,
+		reader: a.mgr.GetAPIReader(), graces: a.graces(), late: &a.late, log: h.log, isOpen: map[string]bool{}, proofs: map[string]proof{}, listed: map[string]told{}, tried: map[string]tried{}, began: m.Now().Go(), network: net,
 		policies: &posture.Policies{Known: c, Reader: a.mgr.GetAPIReader(), Writer: c, Namespace: a.Namespace, Cluster: h.cluster},
 	}
 	a.late.events = a.mgr.GetEventRecorder("bourse-agent")
 	l.peering, l.suspends = &peering.Provider{Client: c, Access: l.access}, known.suspends
 	p := &peerings{
-		Client: c, cluster: h.cluster, namespace: a.Namespace, market: post.market, letters: post, standings: news, linger: a.Linger, abandon: a.Abandon, log: h.log,
+		Client: c, cluster: h.cluster, namespace: a.Namespace, market: m, messenger: messenger, standings: news, linger: a.Linger, abandon: a.Abandon, log: h.log,
 		changed: changed, lend: l, waits: debounce.New[doing](nil), network: net,
 		borrow: &borrow{
 			network: net, networks: map[string]network.Standing{},
-			Client: c, cluster: h.cluster, market: post.market, broker: post.broker,
+			Client: c, cluster: h.cluster, market: m, broker: relay,
 			peering:    &peering.Consumer{Client: c, Cluster: h.cluster, LiqoNamespace: a.LiqoNamespace, Proxy: net.ProxyOf, Allows: addresses.CheckURL},
 			slices:     &offload.Slices{Client: c, Reader: a.mgr.GetAPIReader(), LiqoNamespace: a.LiqoNamespace, Guarded: l.policies.Stand},
 			namespaces: &offload.Namespaces{Client: c, Cluster: h.cluster},

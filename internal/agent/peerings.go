@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/handshake"
 	"github.com/bourse-dev/bourse/internal/debounce"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
@@ -28,7 +29,7 @@ type peerings struct {
 	cluster   string
 	namespace string
 	market    *exchange.Exchange
-	letters   *letters
+	messenger *handshake.Messenger
 	standings *standings
 	linger    time.Duration
 	abandon   time.Duration // how long one waits for the other side to take back its part of a peering that is being closed
@@ -160,7 +161,7 @@ func (p *peerings) used(ctx context.Context, spec api.PeeringSpec) (used bool, e
 func (p *peerings) keep(ctx context.Context, object *api.Peering) (ctrl.Result, error) {
 	peer, role := object.Spec.Cluster, object.Spec.Role
 	half := p.side(role)
-	heard := p.letters.last(peer, role)
+	heard := p.messenger.Newest(peer, role)
 	progress, err := half.open(ctx, peer, heard)
 	if err != nil {
 		return p.failed(ctx, object, err)
@@ -171,7 +172,7 @@ func (p *peerings) keep(ctx context.Context, object *api.Peering) (ctrl.Result, 
 			return p.failed(ctx, object, err)
 		}
 	}
-	if err := p.letters.say(ctx, peer, role, progress); err != nil {
+	if err := p.messenger.Send(ctx, peer, role, progress); err != nil {
 		return p.failed(ctx, object, err)
 	}
 	next := api.PeeringStatus{State: api.PeeringOpening, Step: progress.Step, Conditions: withNetwork(object, standing)}
@@ -267,7 +268,7 @@ func (p *peerings) leave(ctx context.Context, object *api.Peering) (ctrl.Result,
 	if !done || !gone {
 		return ctrl.Result{RequeueAfter: p.next(object.Name, doing{step: string(api.PeeringClosing)})}, nil
 	}
-	p.letters.forget(peer, role)
+	p.messenger.Forget(peer, role)
 	p.waits.Forget(object.Name)
 	return ctrl.Result{}, client.IgnoreNotFound(p.Delete(ctx, object))
 }

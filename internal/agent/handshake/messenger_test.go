@@ -1,4 +1,4 @@
-package agent
+package handshake
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
-// Whatever the broker passes on: only what a pinned key signed, for this cluster, now, is heard.
-func TestLetters(t *testing.T) {
+// Only messages are believed that a pinned key signed for this cluster and that are valid now.
+func TestReceive(t *testing.T) {
 	ctx, log := t.Context(), slog.New(slog.NewTextHandler(io.Discard, nil))
 	ledger := exchangetest.Open(t, nil, exchange.Options{Self: "rome"})
 	rome, milan, oslo, stranger := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan"), transporttest.NewParty(t, "oslo"), transporttest.NewParty(t, "milan")
@@ -27,8 +27,7 @@ func TestLetters(t *testing.T) {
 		}
 	}
 	came := 0
-	l := &letters{cluster: "rome", key: rome.Key, market: ledger, log: log, heard: map[string]*api.Handshake{}, said: map[string]said{},
-		came: func(string, api.PeeringRole) { came++ }}
+	m := New(Options{Cluster: "rome", Key: rome.Key, Market: ledger, Log: log, Received: func(string, api.PeeringRole) { came++ }})
 	say := func(by *transporttest.Party, change func(*api.Handshake)) string {
 		h := api.Handshake{
 			Protocol: api.Protocol, From: "milan", FromKey: by.Key.Public().Fingerprint().String(), To: "rome", ToKey: rome.Key.Public().Fingerprint().String(),
@@ -50,42 +49,42 @@ func TestLetters(t *testing.T) {
 		"expired":                       say(milan, func(h *api.Handshake) { h.Expires = transporttest.Seconds(time.Now().Add(-time.Minute)) }),
 		"of another kind":               milan.Sign(api.DocumentEnd, api.Handshake{From: "milan", To: "rome"}),
 	} {
-		l.receive(ctx, document)
-		if came > 0 || l.last("milan", api.RoleProvider) != nil {
-			t.Fatalf("%s is heard", name)
+		m.Receive(ctx, document)
+		if came > 0 || m.Newest("milan", api.RoleProvider) != nil {
+			t.Fatalf("%s is believed", name)
 		}
 	}
-	l.receive(ctx, say(milan, same))
-	if h := l.last("milan", api.RoleProvider); came != 1 || h == nil || h.Session != "s" || l.last("milan", api.RoleConsumer) != nil {
-		t.Fatalf("heard %+v, %d times", h, came)
+	m.Receive(ctx, say(milan, same))
+	if h := m.Newest("milan", api.RoleProvider); came != 1 || h == nil || h.Session != "s" || m.Newest("milan", api.RoleConsumer) != nil {
+		t.Fatalf("received %+v, %d times", h, came)
 	}
-	l.receive(ctx, say(milan, func(h *api.Handshake) { h.Consumer = "milan" }))
-	if l.last("milan", api.RoleConsumer) == nil {
-		t.Error("the other direction is not heard")
+	m.Receive(ctx, say(milan, func(h *api.Handshake) { h.Consumer = "milan" }))
+	if m.Newest("milan", api.RoleConsumer) == nil {
+		t.Error("the other direction is not received")
 	}
-	l.receive(ctx, say(milan, func(h *api.Handshake) {
+	m.Receive(ctx, say(milan, func(h *api.Handshake) {
 		h.Session, h.Expires = "old", transporttest.Seconds(time.Now().Add(10*time.Second))
 	}))
-	if h := l.last("milan", api.RoleProvider); h.Session != "s" {
+	if h := m.Newest("milan", api.RoleProvider); h.Session != "s" {
 		t.Error("an older message replaces a newer one")
 	}
-	l.receive(ctx, say(milan, func(h *api.Handshake) {
+	m.Receive(ctx, say(milan, func(h *api.Handshake) {
 		h.Session, h.Expires = "new", transporttest.Seconds(time.Now().Add(2*time.Minute))
 	}))
-	if h := l.last("milan", api.RoleProvider); h.Session != "new" {
-		t.Error("a newer message is not heard")
+	if h := m.Newest("milan", api.RoleProvider); h.Session != "new" {
+		t.Error("a newer message is not received")
 	}
-	until := l.last("milan", api.RoleProvider).Expires
-	l.receive(ctx, say(milan, func(h *api.Handshake) {
+	until := m.Newest("milan", api.RoleProvider).Expires
+	m.Receive(ctx, say(milan, func(h *api.Handshake) {
 		h.Session, h.Expires, h.HandshakeContent = "new", until, api.HandshakeContent{Identity: &api.HandshakeIdentity{Namespace: "n"}}
 	}))
-	if h := l.last("milan", api.RoleProvider); h.Identity == nil {
-		t.Error("the next message of the same second is not heard")
+	if h := m.Newest("milan", api.RoleProvider); h.Identity == nil {
+		t.Error("the next message of the same second is not received")
 	}
 }
 
-// What comes by two ways, or again, is heard once.
-func TestLettersComeByEveryWay(t *testing.T) {
+// A message that comes by two sessions, or again, is received once.
+func TestMessagesComeByEverySession(t *testing.T) {
 	ctx, log := t.Context(), slog.New(slog.DiscardHandler)
 	ledger := exchangetest.Open(t, nil, exchange.Options{Self: "rome"})
 	rome, milan := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan")
@@ -93,7 +92,7 @@ func TestLettersComeByEveryWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	came := 0
-	l := &letters{cluster: "rome", key: rome.Key, market: ledger, log: log, heard: map[string]*api.Handshake{}, came: func(string, api.PeeringRole) { came++ }}
+	m := New(Options{Cluster: "rome", Key: rome.Key, Market: ledger, Log: log, Received: func(string, api.PeeringRole) { came++ }})
 	say := func(session string) string {
 		return milan.Sign(api.DocumentHandshake, api.Handshake{
 			Protocol: api.Protocol, From: "milan", FromKey: milan.Key.Public().Fingerprint().String(), To: "rome", ToKey: rome.Key.Public().Fingerprint().String(),
@@ -102,23 +101,23 @@ func TestLettersComeByEveryWay(t *testing.T) {
 		})
 	}
 	first := say("one")
-	l.receive(ctx, first)
-	l.receive(ctx, first)
-	if l.receive(ctx, say("two")); came != 2 || l.last("milan", api.RoleProvider).Session != "two" {
-		t.Errorf("heard %d times, last %+v", came, l.last("milan", api.RoleProvider))
+	m.Receive(ctx, first)
+	m.Receive(ctx, first)
+	if m.Receive(ctx, say("two")); came != 2 || m.Newest("milan", api.RoleProvider).Session != "two" {
+		t.Errorf("received %d times, last %+v", came, m.Newest("milan", api.RoleProvider))
 	}
 }
 
-// counting counts what is said.
+// counting counts the messages that are sent.
 type counting struct {
 	transport.Broker
-	said int
+	sent int
 }
 
-func (c *counting) Say(context.Context, string, string) error { c.said++; return nil }
+func (c *counting) Say(context.Context, string, string) error { c.sent++; return nil }
 
-// Of an open peering each side says something new at once. The consumer says it again when it is time to, and the provider
-// when it is asked: the two do not keep each other busy.
+// In an open peering each side sends a new message at once. The consumer repeats it after a while, and the
+// provider when it is asked, so that the two do not keep each other busy.
 func TestOpenPeeringsAreQuiet(t *testing.T) {
 	ctx, log := t.Context(), slog.New(slog.NewTextHandler(io.Discard, nil))
 	ledger := exchangetest.Open(t, nil, exchange.Options{Self: "rome"})
@@ -127,28 +126,28 @@ func TestOpenPeeringsAreQuiet(t *testing.T) {
 		t.Fatal(err)
 	}
 	broker := &counting{}
-	l := &letters{cluster: "rome", key: rome.Key, market: ledger, broker: broker, log: log, heard: map[string]*api.Handshake{}, said: map[string]said{}}
+	m := New(Options{Cluster: "rome", Key: rome.Key, Market: ledger, Relay: broker, Log: log})
 	for _, c := range []struct {
 		role    api.PeeringRole
 		answers int
 		open    bool
 	}{{api.RoleProvider, 0, true}, {api.RoleConsumer, 1, true}, {api.RoleProvider, 0, false}, {api.RoleConsumer, 1, false}} {
 		role, answers, open := c.role, c.answers, c.open // one that is not open yet: its network comes first
-		broker.said = 0
-		says := func(p peering.Progress, want int, why string) {
+		broker.sent = 0
+		sends := func(p peering.Progress, want int, why string) {
 			t.Helper()
-			if err := l.say(ctx, "milan", role, p); err != nil || broker.said != want {
-				t.Errorf("%s: %s: said %d times, want %d, %v", role, why, broker.said, want, err)
+			if err := m.Send(ctx, "milan", role, p); err != nil || broker.sent != want {
+				t.Errorf("%s: %s: sent %d times, want %d, %v", role, why, broker.sent, want, err)
 			}
 		}
-		clear(l.heard)
-		clear(l.said)
+		clear(m.received)
+		clear(m.sent)
 		p := peering.Progress{Open: open, Through: true, Repeat: true, Session: "s", Say: &api.HandshakeContent{Network: &api.HandshakeNetwork{PodCIDRs: []string{"10.0.0.0/16"}}}}
-		says(p, 1, "the first time")
-		says(p, 1, "again at once")
-		l.heard[api.PeeringName("milan", role)] = &api.Handshake{Session: "s", Expires: transporttest.Seconds(time.Now().Add(time.Minute))}
-		says(p, 1+answers, "after news")
+		sends(p, 1, "the first time")
+		sends(p, 1, "again at once")
+		m.received[api.PeeringName("milan", role)] = &api.Handshake{Session: "s", Expires: transporttest.Seconds(time.Now().Add(time.Minute))}
+		sends(p, 1+answers, "after news")
 		p.Say = &api.HandshakeContent{Network: &api.HandshakeNetwork{PodCIDRs: []string{"10.0.0.0/16"}, PublicKey: []byte("k")}}
-		says(p, 2+answers, "something new")
+		sends(p, 2+answers, "something new")
 	}
 }

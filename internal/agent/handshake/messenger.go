@@ -1,0 +1,141 @@
+// Package handshake sends and receives the signed messages by which two clusters create a peering.
+//
+// Start at [Messenger]. It accepts a message only when the pinned key of its sender signed it, for this
+// cluster. [Messenger.Newest] returns the newest message of a peer, and [Messenger.Send] sends what has
+// changed at once and repeats the rest after a while. The messages themselves are made by
+// internal/liqo/peering, and package peering decides when to send them.
+package handshake
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/utils/clock"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
+	"github.com/bourse-dev/bourse/internal/transport"
+	"github.com/bourse-dev/bourse/internal/trust"
+)
+
+// Relay passes messages on, and shows reservations. Each open session is one, and so are all of them together.
+type Relay interface {
+	Say(ctx context.Context, cluster, document string) error
+	Reservation(ctx context.Context, id string) (transport.Reservation, error)
+}
+
+// Options say who sends, and through what.
+type Options struct {
+	Cluster string
+	// Key signs what is sent. Former are the fingerprints of its predecessors: a message for one of them counts.
+	Key    *clusterkey.Key
+	Former []string
+	// Market is that of the Ledger, which knows the pinned keys. Its clock decides whether a message has expired.
+	Market *exchange.Exchange
+	Relay  Relay
+	// Trust decides whether the key on a card is believed.
+	Trust trust.Demand
+	// Received is called when a peer has sent something new.
+	Received func(peer string, role api.PeeringRole)
+	// Clock is the machine's by default.
+	Clock clock.PassiveClock
+	Log   *slog.Logger
+}
+
+// Messenger sends and receives the messages of this cluster. Several goroutines may use it.
+type Messenger struct {
+	options Options
+
+	mu       sync.Mutex
+	received map[string]*api.Handshake // the newest of each peering, by the peering's name
+	sent     map[string]sent           // the last of each peering
+}
+
+// sent is the last message that was sent.
+type sent struct {
+	digest  string
+	at      time.Time
+	answers *api.Handshake // the message that it answered
+}
+
+// maxReceived is how many messages are kept before the expired ones are dropped.
+const maxReceived = 1000
+
+// New returns a Messenger that has received nothing.
+func New(o Options) *Messenger {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	return &Messenger{options: o, received: map[string]*api.Handshake{}, sent: map[string]sent{}}
+}
+
+// Receive takes in a message that a broker or a connector passes on. It logs and drops a message that it
+// does not believe.
+func (m *Messenger) Receive(ctx context.Context, document string) {
+	h, role, err := m.verify(ctx, document)
+	if err != nil && m.meetSender(ctx, document) {
+		h, role, err = m.verify(ctx, document)
+	}
+	if err != nil {
+		m.options.Log.Warn("a handshake message is not believed", "error", err)
+		return
+	}
+	if m.keep(api.PeeringName(h.From, role), h) {
+		m.options.Received(h.From, role)
+	}
+}
+
+// keep remembers a message if it is newer than the last one, and reports whether it is. Times have whole
+// seconds, and a handshake takes less: of two messages of one second the later one counts. A message that
+// came by another session before is not newer.
+func (m *Messenger) keep(name string, h *api.Handshake) (newer bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	last := m.received[name]
+	newer = last == nil || last.FromKey != h.FromKey || !h.Expires.Before(&last.Expires) && !equality.Semantic.DeepEqual(last, h)
+	if !newer {
+		return false
+	}
+	if last == nil && len(m.received) >= maxReceived {
+		m.dropExpired()
+	}
+	m.received[name] = h
+	return true
+}
+
+// dropExpired bounds what is kept. The lock is held.
+func (m *Messenger) dropExpired() {
+	for name, h := range m.received {
+		if m.expired(h) {
+			delete(m.received, name)
+		}
+	}
+}
+
+func (m *Messenger) expired(h *api.Handshake) bool {
+	return !m.options.Market.Now().Go().Before(h.Expires.Time)
+}
+
+// Newest returns the newest message of a peer that has not expired, nil if there is none. role is the peer's.
+func (m *Messenger) Newest(peer string, role api.PeeringRole) *api.Handshake {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	name := api.PeeringName(peer, role)
+	if h := m.received[name]; h != nil && !m.expired(h) {
+		return h
+	}
+	delete(m.received, name)
+	return nil
+}
+
+// Forget drops all messages of a peering that is over.
+func (m *Messenger) Forget(peer string, role api.PeeringRole) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.received, api.PeeringName(peer, role))
+	delete(m.sent, api.PeeringName(peer, role))
+}
