@@ -40,7 +40,9 @@ test: daemons ## Run every test, also those on real API servers
 	@echo "== tests of large Ledgers, without the race detector" >&2
 	$(GO) test -timeout 20m ./internal/exchange
 	@echo "== tests on real API servers, and of the real binary" >&2
-	$(GO) test -timeout 60m -p 1 ./test/lab/... ./test/e2e/... ./test/liqo/... ./test/policies/... ./test/robustness/...
+	$(GO) test -timeout 60m -p 1 ./test/lab/... ./test/e2e/... ./test/policies/... ./test/robustness/...
+	@echo "== tests with the real Liqo, on four federations side by side" >&2
+	$(GO) test -timeout 60m -parallel 4 ./test/liqo
 RACE = $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v gcc >/dev/null && echo -race)
 
 .PHONY: short

@@ -71,7 +71,7 @@ func (k *kubelets) run(d *appsv1.Deployment) {
 		next.port = old.port
 	}
 	if next.port == 0 {
-		port, err := freePort()
+		port, err := FreePort()
 		if err != nil {
 			k.lab.end(err)
 			return

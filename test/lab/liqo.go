@@ -3,10 +3,7 @@ package lab
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"sync"
@@ -65,28 +62,16 @@ func (l *Lab) newLiqo(ctx context.Context) (*liqo, error) {
 	if err != nil {
 		return nil, err
 	}
-	webhook, err := freePort()
+	webhook, err := FreePort()
 	if err != nil {
 		return nil, err
 	}
-	proxy, err := freePort()
+	proxy, err := FreePort()
 	return &liqo{bin: bin, source: source, webhook: webhook, proxy: proxy, restarts: map[Daemon]int{}}, err
 }
 
 // ProxyPort is that on which LiqoProxy listens, on all addresses.
 func (c *Cluster) ProxyPort() int { return c.liqo.proxy }
-
-// freePort is one below those that outgoing connections get. Liqo's webhook and virtual kubelets listen on every
-// interface, and their port cannot be kept for them.
-func freePort() (int, error) {
-	for range 100 {
-		port := 20_000 + rand.IntN(10_000)
-		if l, err := net.Listen("tcp", fmt.Sprintf(":%d", port)); err == nil {
-			return port, l.Close()
-		}
-	}
-	return 0, errors.New("no free port between 20000 and 30000")
-}
 
 // startLiqo starts what installLiqo installed, and returns when it works.
 func (c *Cluster) startLiqo(ctx context.Context) error {

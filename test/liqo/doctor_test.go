@@ -64,7 +64,7 @@ func TestDoctor(t *testing.T) {
 	}
 	w.paris.Cluster.Kill(lab.LiqoWebhook)
 	w.finds(t, w.paris, health.LiqoWebhookDown, "")
-	tellsOfIt(t, `bourse_agent_problems{code="LiqoWebhookDown",severity="Error"} 1`)
+	w.tellsOfIt(t, `bourse_agent_problems{code="LiqoWebhookDown",severity="Error"} 1`)
 	var own api.Advertisement
 	eventually(t, "the Advertisement of paris says what the doctor found", func(ctx context.Context) error {
 		err := w.paris.Objects.Get(ctx, kube.ObjectKey{Namespace: api.Namespace, Name: "cluster"}, &own)
@@ -86,16 +86,16 @@ func TestDoctor(t *testing.T) {
 }
 
 // tellsOfIt looks for a line in the metrics of paris.
-func tellsOfIt(t *testing.T, line string) {
+func (w *world) tellsOfIt(t *testing.T, line string) {
 	t.Helper()
-	if !slices.Contains(metricsOfParis(t), line) {
+	if !slices.Contains(w.metricsOfParis(t), line) {
 		t.Errorf("the metrics lack %s", line)
 	}
 }
 
-func metricsOfParis(t *testing.T) (lines []string) {
+func (w *world) metricsOfParis(t *testing.T) (lines []string) {
 	t.Helper()
-	answer, err := http.Get("http://" + metrics + "/metrics")
+	answer, err := http.Get("http://" + w.metrics + "/metrics")
 	if err != nil {
 		t.Fatal(err)
 	}

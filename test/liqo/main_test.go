@@ -20,63 +20,142 @@ import (
 	"github.com/bourse-dev/bourse/test/lab"
 )
 
-// world is the federation that all tests share: rome and milan lend and borrow, paris lends.
+// world is a federation of three clusters: rome and milan lend and borrow, paris lends.
 type world struct {
 	*federation.Federation
 	lab                *lab.Lab
 	rome, milan, paris *federation.Member
+	metrics            string // address of the metrics of the agent of paris
+	spent              bool   // no other test can use it
 }
 
-var shared struct {
-	once sync.Once
-	world
-	err error
+// worlds are the running federations. A test has one for itself until it ends, so there are as many as -parallel
+// allows tests at the same time. Each takes 2 GB of memory and, because its tests mostly wait, a quarter of a core.
+var worlds struct {
+	mu   sync.Mutex
+	idle []*world
+	err  error // why one did not start
 }
 
+// start returns a federation that no other test uses until this one ends.
 func start(t *testing.T) *world {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("starts three Kubernetes clusters with Liqo")
 	}
-	shared.once.Do(func() { shared.err = shared.start() })
-	if shared.err != nil {
-		t.Fatal(shared.err)
+	t.Parallel()
+	w, err := takeWorld()
+	if err != nil {
+		t.Fatal(err)
 	}
-	return &shared.world
+	t.Cleanup(func() {
+		err := w.crashed()
+		if err != nil {
+			t.Error(err)
+		}
+		if t.Failed() || w.spent {
+			if err := w.stop(!t.Failed()); err != nil {
+				t.Error(err)
+			}
+			return
+		}
+		worlds.mu.Lock()
+		defer worlds.mu.Unlock()
+		worlds.idle = append(worlds.idle, w)
+	})
+	return w
 }
+
+// takeWorld returns an idle federation, or starts one. It starts none after one failed to start.
+func takeWorld() (*world, error) {
+	worlds.mu.Lock()
+	err := worlds.err
+	if last := len(worlds.idle) - 1; last >= 0 {
+		w := worlds.idle[last]
+		worlds.idle = worlds.idle[:last]
+		worlds.mu.Unlock()
+		return w, nil
+	}
+	worlds.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	w := &world{}
+	if err := w.start(context.Background()); err != nil {
+		err = errors.Join(err, w.stop(false))
+		worlds.mu.Lock()
+		defer worlds.mu.Unlock()
+		worlds.err = err
+		return nil, err
+	}
+	return w, nil
+}
+
+// binDir is where binary builds the program that all federations run.
+var binDir string
+
+var binary = sync.OnceValues(func() (string, error) { return federation.Build(context.Background(), binDir) })
 
 func TestMain(m *testing.M) {
 	klog.SetLogger(logr.Discard()) // clients report what these tests do to them
 	ctrllog.SetLogger(logr.Discard())
-	code := m.Run()
-	if err := shared.stop(code == 0); err != nil {
+	var err error
+	if binDir, err = os.MkdirTemp("", "bourse-liqo-"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		code = 1
+		os.Exit(1)
 	}
+	code := m.Run()
+	for _, w := range worlds.idle {
+		if err := w.stop(true); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	_ = os.RemoveAll(binDir)
 	os.Exit(code)
 }
 
-func (w *world) start() (err error) {
-	ctx := context.Background()
+func (w *world) start(ctx context.Context) error {
+	bourse, err := binary()
+	if err != nil {
+		return err
+	}
+	port, err := lab.FreePort()
+	if err != nil {
+		return err
+	}
+	w.metrics = fmt.Sprintf("127.0.0.1:%d", port)
 	if w.lab, err = lab.Start(ctx, lab.Options{Progress: os.Stderr, Keep: true}); err != nil {
 		return err
 	}
 	w.rome, w.milan, w.paris = member("rome", "it"), member("milan", "it"), member("paris", "fr")
-	w.Federation, err = federation.Start(ctx, federation.Options{Lab: w.lab, Progress: os.Stderr, Members: []*federation.Member{w.rome, w.milan, w.paris}})
+	w.paris.AgentFlags = append(w.paris.AgentFlags, "--metrics-bind-address", w.metrics)
+	w.Federation, err = federation.Start(ctx, federation.Options{
+		Lab: w.lab, Binary: bourse, Progress: os.Stderr, Members: []*federation.Member{w.rome, w.milan, w.paris},
+	})
 	return err
 }
 
+// crashed returns why a daemon, the broker or an agent ended that no test killed. It returns nil if none did.
+func (w *world) crashed() error {
+	select {
+	case err := <-w.Crashes():
+		return errors.Join(w.lab.Err(), err)
+	default:
+		return w.lab.Err()
+	}
+}
+
+// stop ends all processes. It keeps the logs unless passed.
 func (w *world) stop(passed bool) error {
 	if w.lab == nil {
 		return nil
 	}
-	var crash error
-	select {
-	case crash = <-w.Crashes():
-	default:
+	var err error
+	if w.Federation != nil {
+		err = w.crashed()
+		w.Stop()
 	}
-	err := errors.Join(w.lab.Err(), crash)
-	w.Stop()
 	err = errors.Join(err, w.lab.Stop())
 	if passed && err == nil {
 		return os.RemoveAll(w.lab.Dir())
@@ -93,9 +172,6 @@ func member(name, region string) *federation.Member {
 		AgentFlags:     []string{"--peering-linger", "-1s", "--shrink-grace", "4s", "--excess-grace", "8s", "--peering-abandon", "30s"},
 	}
 	m.AgentFlags = append(m.AgentFlags, "--network-gateway", map[string]string{"rome": "LoadBalancer", "milan": "NodePort", "paris": "outbound"}[name])
-	if name == "paris" {
-		m.AgentFlags = append(m.AgentFlags, "--metrics-bind-address", metrics)
-	}
 	gpu := map[string]string{"rome": "NVIDIA-T4", "milan": "NVIDIA-A100", "paris": "NVIDIA-T4"}[name]
 	for i := range 2 {
 		m.Nodes = append(m.Nodes, lab.Node{
@@ -109,9 +185,6 @@ func member(name, region string) *federation.Member {
 	}
 	return m
 }
-
-// metrics is where the agent of paris shows its metrics: on an address of this machine that no other process uses.
-var metrics = fmt.Sprintf("127.77.%d.%d:9090", os.Getpid()>>8&255, os.Getpid()&255)
 
 // patience is how long anything may take on a machine that is busy with other things: an end without the other side, which is waited for
 // twice as long as --peering-abandon says, too.

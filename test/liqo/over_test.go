@@ -74,7 +74,7 @@ func TestMoreThanIsReservedIsTakenBack(t *testing.T) {
 		n, found := strings.CutPrefix(line, `bourse_agent_pods_taken_back_total{cause="overuse"} `)
 		return found && n != "0"
 	}
-	if !slices.ContainsFunc(metricsOfParis(t), counted) {
+	if !slices.ContainsFunc(w.metricsOfParis(t), counted) {
 		t.Error("the metric counts nothing")
 	}
 	if err := w.paris.Objects.Get(t.Context(), at, &after); err != nil || after.UID != before.UID || after.DeletionTimestamp != nil {

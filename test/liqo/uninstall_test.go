@@ -17,9 +17,10 @@ import (
 	"github.com/bourse-dev/bourse/test/lab"
 )
 
-// Bourse leaves a cluster, and what runs there goes on as plain Liqo. Its file is the last one: rome has no agent any more after it.
+// Bourse leaves a cluster, and what runs there goes on as plain Liqo. Rome has no agent after it.
 func TestUninstall(t *testing.T) {
 	w := start(t)
+	w.spent = true
 	a := w.ask(t, w.rome, w.paris, "kept", amounts("1", "1Gi"))
 	a.becomes(api.Active)
 	a.run(1, "100m", "64Mi")

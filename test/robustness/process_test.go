@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -22,6 +20,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/test/lab"
 	"github.com/bourse-dev/bourse/test/robustness/member"
 )
 
@@ -72,24 +71,14 @@ func newProcess(t *testing.T) *process {
 	return b
 }
 
-// given are the addresses that some test has: one that is free between two lives of its broker is not another's.
-var given sync.Map
-
-// freeAddress is one that no outgoing connection can get, so that it is still free in the next life.
+// freeAddress returns an address that is still free in the next life of a process.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	for range 100 {
-		address := fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(10_000))
-		if _, has := given.LoadOrStore(address, true); has {
-			continue
-		}
-		if l, err := net.Listen("tcp", address); err == nil {
-			l.Close()
-			return address
-		}
+	port, err := lab.FreePort()
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("no free port between 20000 and 30000")
-	return ""
+	return fmt.Sprintf("127.0.0.1:%d", port)
 }
 
 // journal is the path of the broker's journal.

@@ -24,14 +24,19 @@ func Source() (string, error) {
 	}
 }
 
-// buildBourse builds the binary as `make build` does, so that what that compiled is used.
-func buildBourse(ctx context.Context, source, path string) error {
+// Build builds the binary in a folder as `make build` does, so that what that compiled is used, and returns its path.
+func Build(ctx context.Context, dir string) (string, error) {
+	source, err := Source()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "bourse")
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", path, "./cmd/bourse")
 	cmd.Dir = source
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build bourse: %w\n%s", err, out)
+		return "", fmt.Errorf("build bourse: %w\n%s", err, out)
 	}
-	return nil
+	return path, nil
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"path/filepath"
 	"time"
 
@@ -19,6 +17,8 @@ import (
 type Options struct {
 	// Lab is where the clusters run. Required; the caller stops it.
 	Lab *lab.Lab
+	// Binary is the path of the bourse to run. Default: Start builds one in the lab's folder.
+	Binary string
 	// Progress receives a line now and then. Default: nowhere.
 	Progress io.Writer
 	// Members are the clusters. Start completes them.
@@ -48,7 +48,7 @@ func Start(ctx context.Context, o Options) (*Federation, error) {
 		o.Progress = io.Discard
 	}
 	f := &Federation{
-		Binary:       filepath.Join(o.Lab.Dir(), "bin", "bourse"),
+		Binary:       o.Binary,
 		BrokerSocket: filepath.Join(o.Lab.Dir(), "broker.sock"),
 		Members:      o.Members, dir: o.Lab.Dir(), crashes: make(chan error, 16),
 	}
@@ -64,10 +64,12 @@ func Start(ctx context.Context, o Options) (*Federation, error) {
 	for _, m := range o.Members {
 		group.Go(func() error { return m.start(groupCtx, f, o.Lab) })
 	}
-	group.Go(func() error {
-		fmt.Fprintln(o.Progress, "building bourse ...")
-		if err := buildBourse(groupCtx, f.source, f.Binary); err != nil {
-			return err
+	group.Go(func() (err error) {
+		if f.Binary == "" {
+			fmt.Fprintln(o.Progress, "building bourse ...")
+			if f.Binary, err = Build(groupCtx, filepath.Join(o.Lab.Dir(), "bin")); err != nil {
+				return err
+			}
 		}
 		return f.StartBroker(groupCtx)
 	})
@@ -122,17 +124,10 @@ func (f *Federation) Stop() {
 	f.Broker.Kill()
 }
 
-// freeAddress is an address on loopback that a program can come back to: below the ports from which systems choose for
-// outgoing connections.
+// freeAddress returns an address on loopback that a program can come back to.
 func freeAddress() (string, error) {
-	for range 100 {
-		address := fmt.Sprintf("127.0.0.1:%d", 20000+rand.N(10000))
-		l, err := net.Listen("tcp", address)
-		if err == nil {
-			return address, l.Close()
-		}
-	}
-	return "", fmt.Errorf("no free port between 20000 and 30000 on 127.0.0.1")
+	port, err := lab.FreePort()
+	return fmt.Sprintf("127.0.0.1:%d", port), err
 }
 
 // await asks until there is no error any more, ctx ends, or the process does.
