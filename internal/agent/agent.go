@@ -30,6 +30,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/handshake"
 	"github.com/bourse-dev/bourse/internal/agent/ledger"
 	"github.com/bourse-dev/bourse/internal/agent/peeraddress"
+	"github.com/bourse-dev/bourse/internal/agent/peers"
 	"github.com/bourse-dev/bourse/internal/agent/route"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/consumer"
@@ -269,6 +270,18 @@ func (a *agent) findCluster(ctx context.Context) (string, error) {
 	return enrollment.FindCluster(ctx, a.mgr.GetAPIReader(), liqoNamespace, clock.RealClock{}, a.Log)
 }
 
+// trustRoots reads the keys whose endorsements confirm those of others. Errors: Invalid with the flag.
+func (a *agent) trustRoots() (roots []clusterkey.PublicKey, err error) {
+	for _, text := range a.Roots {
+		root, err := clusterkey.ParsePublicKey(text)
+		if err != nil {
+			return nil, api.Invalid("--trust-root", "%s", err).Fix("give what `bourse root create` printed")
+		}
+		roots = append(roots, root)
+	}
+	return roots, nil
+}
+
 // trade puts the two halves of the agent together.
 func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string, m *enrollment.Membership, main *brokersession.Session, ledger *exchange.Exchange, k kubernetes.Interface, log *slog.Logger) error {
 	broker := main.Broker
@@ -305,20 +318,19 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 			peeringsChanged.Add(a.Namespace, api.PeeringName(peer, role))
 		}
 	}
-	news := &standings{events: a.mgr.GetEventRecorder("bourse-agent"), said: map[string]api.MemberState{}, came: func(cluster string) {
-		peersChanged.Add(a.Namespace, cluster)
-		lookAtPeering(cluster, api.RoleProvider)
-		lookAtPeering(cluster, api.RoleConsumer)
-	}}
-	known := &peers{Client: a.mgr.GetClient(), namespace: a.Namespace, market: ledger, changed: &peersChanged, standings: news, wrong: map[string]wrong{}}
-	demand := known.demand(sharing)
-	for _, text := range a.Roots {
-		root, err := clusterkey.ParsePublicKey(text)
-		if err != nil {
-			return api.Invalid("--trust-root", "%s", err).Fix("give what `bourse root create` printed")
-		}
-		demand.Roots = append(demand.Roots, root)
+	roots, err := a.trustRoots()
+	if err != nil {
+		return err
 	}
+	known := peers.New(peers.Options{
+		Client: a.mgr.GetClient(), Namespace: a.Namespace, Market: ledger, Events: a.mgr.GetEventRecorder("bourse-agent"),
+		Sharing: sharing.current.Load, Roots: roots, Trigger: &peersChanged,
+		StateChanged: func(cluster string) {
+			lookAtPeering(cluster, api.RoleProvider)
+			lookAtPeering(cluster, api.RoleConsumer)
+		},
+	})
+	demand := known.Demand()
 	relay := brokersession.Relay{Broker: broker, Sessions: open, Ledger: ledger}
 	gate := &provider.Gate{
 		Cluster: cluster, Key: m.Key(), Former: m.Former(), Market: ledger, Engine: engine, Broker: broker, Log: log, Trust: demand, Fresh: advertiser.Fresh,
@@ -336,7 +348,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	if here != nil {
 		advertiser.Liqo, borrower.Reach, borrower.Fit, borrower.Joins = here.FillCard, here.CheckReach, here.CheckBorrow, a.gateway.Joins()
 		group.Go(func() error { return here.Run(ctx) })
-		if err := a.useLiqo(addresses, halves, gate, messenger, relay, ledger, news, known, inv, &peeringsChanged); err != nil {
+		if err := a.useLiqo(addresses, halves, gate, messenger, relay, ledger, known, inv, &peeringsChanged); err != nil {
 			return err
 		}
 	}
@@ -350,7 +362,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	}
 	follow := newFollower(cluster, ledger, open, halves.sync, halves.pass, log)
 	watcher := brokersession.NewWatcher(brokersession.WatcherOptions{
-		Catalog: catalog, Reservation: follow.queue.Add, Complete: follow.lookAgain, Standing: news.hear, Log: log,
+		Catalog: catalog, Reservation: follow.queue.Add, Complete: follow.lookAgain, Standing: known.RecordState, Log: log,
 		Handshake: func(document string) { messenger.Receive(ctx, document) },
 		Connection: func(s *brokersession.Session, err error) {
 			if s.Connection().Record(err) && route.IsBroker(s.Via) {
@@ -371,7 +383,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	if here != nil {
 		requests.Volumes = a.mgr.GetAPIReader()
 	}
-	if err := a.control(sharing, known, requests, offers, &provider.Approvals{Client: a.mgr.GetClient(), Gate: gate}, more, &requestsChanged); err != nil {
+	if err := a.control(sharing, known, &peersChanged, requests, offers, &provider.Approvals{Client: a.mgr.GetClient(), Gate: gate}, more, &requestsChanged); err != nil {
 		return err
 	}
 	group.Go(func() error { return inv.Run(ctx) })
@@ -384,7 +396,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	if _, err := sharing.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKey{Name: "default"}}); err != nil {
 		return err
 	}
-	if err := known.read(ctx); err != nil {
+	if err := known.ReadAll(ctx); err != nil {
 		return err
 	}
 	if err := advertiser.Begin(ctx); err != nil {
@@ -410,13 +422,13 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 }
 
 // control starts the controllers of the objects that people write.
-func (a *agent) control(sharing *policy, known *peers, requests *consumer.Requests, offers *provider.Offers, approvals *provider.Approvals, more *brokers, requestsChanged *kubeobject.Trigger) error {
+func (a *agent) control(sharing *policy, known *peers.Peers, peersChanged *kubeobject.Trigger, requests *consumer.Requests, offers *provider.Offers, approvals *provider.Approvals, more *brokers, requestsChanged *kubeobject.Trigger) error {
 	err := ctrl.NewControllerManagedBy(a.mgr).Named("sharingpolicy").For(&api.SharingPolicy{}).Complete(sharing)
 	if err != nil {
 		return err
 	}
 	err = ctrl.NewControllerManagedBy(a.mgr).Named("peer").For(&api.Peer{}).
-		WatchesRawSource(known.changed).Complete(known)
+		WatchesRawSource(peersChanged).Complete(known)
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ type borrow struct {
 	looked     map[string]time.Time        // when the pods of a loan were last looked at
 	waits      *debounce.Debouncer[string] // what each slice waits for
 	graces     graces
-	suspended  map[string]suspension // that the provider shows, by provider
+	suspended  map[string]metav1.Condition // that the provider shows, by provider
 }
 
 func (b *borrow) open(ctx context.Context, peer string, heard *api.Handshake) (peering.Progress, error) {
@@ -82,7 +82,7 @@ func (b *borrow) serve(ctx context.Context, provider string) (string, error) {
 		}
 	}
 	if len(accounts) == 0 {
-		b.suspended[provider] = suspension{}
+		b.suspended[provider] = metav1.Condition{Type: api.ConditionSuspended, Status: metav1.ConditionFalse}
 	}
 	var waits []string
 	for slice, loans := range accounts {

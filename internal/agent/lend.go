@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
@@ -40,8 +41,8 @@ type lend struct {
 	network   *network.Network
 	policies  *posture.Policies
 	sharing   func() *api.Sharing
-	suspends  func(ctx context.Context, consumer string) (suspension, error) // the admin's word
-	reader    client.Reader                                                  // from the API server
+	suspends  func(ctx context.Context, consumer string) (metav1.Condition, error) // the admin's word
+	reader    client.Reader                                                        // from the API server
 	graces    graces
 	log       *slog.Logger
 	proofs    map[string]proof // that the policies deny, for each consumer
@@ -170,10 +171,10 @@ func (l *lend) restrict(ctx context.Context, peer string, state api.MemberState)
 	if err != nil {
 		return err
 	}
-	return l.peering.Restrict(ctx, peer, action, suspended.is())
+	return l.peering.Restrict(ctx, peer, action, suspended.Status == metav1.ConditionTrue)
 }
 
-func (l *lend) suspension(ctx context.Context, peer string) (*suspension, error) {
+func (l *lend) suspension(ctx context.Context, peer string) (*metav1.Condition, error) {
 	s, err := l.suspends(ctx, peer)
 	return &s, err
 }

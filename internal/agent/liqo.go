@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,6 +19,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/handshake"
 	"github.com/bourse-dev/bourse/internal/agent/liqowatch"
 	"github.com/bourse-dev/bourse/internal/agent/peeraddress"
+	"github.com/bourse-dev/bourse/internal/agent/peers"
 	"github.com/bourse-dev/bourse/internal/debounce"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/inventory"
@@ -46,7 +48,7 @@ func (a *agent) findLiqo(ctx context.Context, addresses *peeraddress.Checker, ch
 }
 
 // useLiqo turns reservations into virtual nodes.
-func (a *agent) useLiqo(addresses *peeraddress.Checker, h *halves, gate *provider.Gate, messenger *handshake.Messenger, relay transport.Broker, m *exchange.Exchange, news *standings, known *peers, inv *inventory.Inventory, changed *kubeobject.Trigger) error {
+func (a *agent) useLiqo(addresses *peeraddress.Checker, h *halves, gate *provider.Gate, messenger *handshake.Messenger, relay transport.Broker, m *exchange.Exchange, known *peers.Peers, inv *inventory.Inventory, changed *kubeobject.Trigger) error {
 	c := a.mgr.GetClient()
 	net := &network.Network{Client: c, Reader: a.mgr.GetAPIReader(), Cluster: h.cluster, LiqoNamespace: a.LiqoNamespace, Gateway: a.gateway, Allows: addresses.CheckHost}
 	l := &lend{
@@ -55,9 +57,9 @@ func (a *agent) useLiqo(addresses *peeraddress.Checker, h *halves, gate *provide
 		policies: &posture.Policies{Known: c, Reader: a.mgr.GetAPIReader(), Writer: c, Namespace: a.Namespace, Cluster: h.cluster},
 	}
 	a.late.events = a.mgr.GetEventRecorder("bourse-agent")
-	l.peering, l.suspends = &peering.Provider{Client: c, Access: l.access}, known.suspends
+	l.peering, l.suspends = &peering.Provider{Client: c, Access: l.access}, known.Suspension
 	p := &peerings{
-		Client: c, cluster: h.cluster, namespace: a.Namespace, market: m, messenger: messenger, standings: news, linger: a.Linger, abandon: a.Abandon, log: h.log,
+		Client: c, cluster: h.cluster, namespace: a.Namespace, market: m, messenger: messenger, peers: known, linger: a.Linger, abandon: a.Abandon, log: h.log,
 		changed: changed, lend: l, waits: debounce.New[doing](nil), network: net,
 		borrow: &borrow{
 			network: net, networks: map[string]network.Standing{},
@@ -69,7 +71,7 @@ func (a *agent) useLiqo(addresses *peeraddress.Checker, h *halves, gate *provide
 			graces:     a.graces(),
 			inventory:  inv,
 			looked:     map[string]time.Time{},
-			suspended:  map[string]suspension{},
+			suspended:  map[string]metav1.Condition{},
 			waits:      debounce.New[string](nil),
 		},
 	}
@@ -176,7 +178,7 @@ func (a *agent) controlGrants(p *peerings, l *lend) error {
 		return own.Card().Properties.Region
 	}, Pool: func(name string) *api.PoolPolicy { return l.sharing().Pool(name) }, Suspended: func(ctx context.Context, consumer string) (string, error) {
 		s, err := l.suspends(ctx, consumer)
-		return s.message, err
+		return s.Message, err
 	}}
 	of := func(consumer func(client.Object) string) handler.EventHandler {
 		return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) (out []reconcile.Request) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/handshake"
+	"github.com/bourse-dev/bourse/internal/agent/peers"
 	"github.com/bourse-dev/bourse/internal/debounce"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
@@ -30,7 +31,7 @@ type peerings struct {
 	namespace string
 	market    *exchange.Exchange
 	messenger *handshake.Messenger
-	standings *standings
+	peers     *peers.Peers
 	linger    time.Duration
 	abandon   time.Duration // how long one waits for the other side to take back its part of a peering that is being closed
 	log       *slog.Logger
@@ -49,8 +50,8 @@ type side interface {
 	connect(ctx context.Context, peer string, heard *api.Handshake, p *peering.Progress) (*network.Standing, error)
 	// serve does what the peering is for; what it waits for is the message.
 	serve(ctx context.Context, peer string) (message string, err error)
-	// suspension is why whoever borrows gets nothing more; empty if it does, nil where that is not known.
-	suspension(ctx context.Context, peer string) (*suspension, error)
+	// suspension returns the condition Suspended of the consumer, nil where that is not known.
+	suspension(ctx context.Context, peer string) (*metav1.Condition, error)
 	// close takes all of it down; done says that nothing is left. force does not wait for the other side.
 	close(ctx context.Context, peer string, force bool) (done bool, err error)
 }
@@ -132,7 +133,7 @@ func (p *peerings) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 		return ctrl.Result{}, nil
 	}
 	if peer := object.Spec.Cluster; object.Spec.Role == api.RoleConsumer {
-		if err := p.lend.restrict(ctx, peer, p.standings.of(peer, object.Status.Conditions)); err != nil {
+		if err := p.lend.restrict(ctx, peer, p.peers.State(peer, object.Status.Conditions)); err != nil {
 			return p.failed(ctx, &object, err)
 		}
 	}
@@ -294,16 +295,16 @@ func (p *peerings) show(ctx context.Context, object *api.Peering, next api.Peeri
 	} else {
 		meta.RemoveStatusCondition(&next.Conditions, api.ConditionMixedPeering)
 	}
-	effect := goesOn
+	effect := ""
 	if object.Spec.Role == api.RoleConsumer && !byHand {
-		effect = p.lend.effect(p.standings.of(object.Spec.Cluster, next.Conditions))
+		effect = p.lend.effect(p.peers.State(object.Spec.Cluster, next.Conditions))
 	}
-	tell := p.standings.into(&next.Conditions, object.Spec.Cluster, effect, object.Generation)
+	tell := p.peers.ShowMember(&next.Conditions, object.Spec.Cluster, effect, object.Generation)
 	suspension, err := p.side(object.Spec.Role).suspension(ctx, object.Spec.Cluster)
 	if err != nil {
 		return err
 	}
-	tellMore := p.standings.suspended(&next.Conditions, suspension, object.Generation)
+	tellMore := p.peers.ShowSuspension(&next.Conditions, suspension, object.Generation)
 	if equality.Semantic.DeepEqual(object.Status, next) {
 		return nil
 	}

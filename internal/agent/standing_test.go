@@ -1,8 +1,6 @@
 package agent
 
 import (
-	"context"
-	"slices"
 	"strings"
 	"testing"
 
@@ -13,26 +11,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/peers"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/liqo"
 	"github.com/bourse-dev/bourse/internal/liqo/peering"
 	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
 )
-
-// What the broker repeats is no news, and what cannot be is not heard.
-func TestStandingsAreHeardOnce(t *testing.T) {
-	var came []string
-	s := &standings{said: map[string]api.MemberState{}, came: func(cluster string) { came = append(came, cluster) }}
-	for _, said := range []api.Standing{
-		{Cluster: "rome", State: api.MemberActive}, {Cluster: "rome", State: api.MemberActive}, {Cluster: "milan", State: api.MemberRevoked},
-		{Cluster: "rome", State: "spaces are no reason"}, {Cluster: "rome"}, {Cluster: "rome", State: api.MemberSuspended},
-	} {
-		s.hear(said)
-	}
-	if want := []string{"rome", "milan", "rome"}; !slices.Equal(came, want) {
-		t.Errorf("news of %v, want %v", came, want)
-	}
-}
 
 // The policy acts on what is known, on nobody who is only suspended beyond a cordon, and takes back what it need not know.
 func TestOnRevoke(t *testing.T) {
@@ -63,6 +48,7 @@ func TestOnRevoke(t *testing.T) {
 func TestStandingOfAConsumer(t *testing.T) {
 	ctx := t.Context()
 	k := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{
+		{GroupVersion: api.GroupVersion, Kind: "Peer", Resource: "peers", Namespaced: true, Status: true},
 		{GroupVersion: api.GroupVersion, Kind: "Peering", Resource: "peerings", Namespaced: true, Status: true},
 		{GroupVersion: authv1beta1.GroupVersion, Kind: authv1beta1.TenantKind, Resource: "tenants", Namespaced: true, Status: true},
 	}})
@@ -73,19 +59,18 @@ func TestStandingOfAConsumer(t *testing.T) {
 	namespace, object := liqo.NewTenantNamespace("rome"), &api.Peering{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "rome.consumer"}, Spec: api.PeeringSpec{Cluster: "rome", Role: api.RoleConsumer},
 	}
-	tenant := peering.NewTenant(namespace.Name, "rome")
-	for _, o := range []client.Object{namespace, tenant, object} {
+	tenant, admin := peering.NewTenant(namespace.Name, "rome"), &api.Peer{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "rome"}}
+	for _, o := range []client.Object{namespace, tenant, object, admin} {
 		if err := c.Create(ctx, o); err != nil {
 			t.Fatal(err)
 		}
 	}
-	policy, spec, recorder := &api.Sharing{}, api.PeerSpec{}, events.NewFakeRecorder(100)
+	policy, recorder := &api.Sharing{}, events.NewFakeRecorder(100)
 	agent := func() *peerings { // a new one, which knows only what the objects say
+		known := peers.New(peers.Options{Client: c, Namespace: "default", Events: recorder, Trigger: &kubeobject.Trigger{}, StateChanged: func(string) {}})
 		return &peerings{
-			Client: c, standings: &standings{events: recorder, said: map[string]api.MemberState{}, came: func(string) {}},
-			lend: &lend{sharing: func() *api.Sharing { return policy }, peering: &peering.Provider{Client: c}, suspends: func(context.Context, string) (suspension, error) {
-				return suspensionBy(&spec, "rome"), nil
-			}},
+			Client: c, peers: known,
+			lend: &lend{sharing: func() *api.Sharing { return policy }, peering: &peering.Provider{Client: c}, suspends: known.Suspension},
 		}
 	}
 	p := agent()
@@ -93,7 +78,7 @@ func TestStandingOfAConsumer(t *testing.T) {
 		t.Helper()
 		version := ""
 		for range 2 {
-			if err := p.lend.restrict(ctx, "rome", p.standings.of("rome", object.Status.Conditions)); err != nil {
+			if err := p.lend.restrict(ctx, "rome", p.peers.State("rome", object.Status.Conditions)); err != nil {
 				t.Fatal(err)
 			}
 			if err := p.show(ctx, object, api.PeeringStatus{State: api.PeeringOpen}, false); err != nil {
@@ -125,15 +110,15 @@ func TestStandingOfAConsumer(t *testing.T) {
 			t.Errorf("told is %q (and %d more), want %q", event, len(recorder.Events), told)
 		}
 	}
-	say := func(state api.MemberState) { p.standings.hear(api.Standing{Cluster: "rome", State: state}) }
+	say := func(state api.MemberState) { p.peers.RecordState(api.Standing{Cluster: "rome", State: state}) }
 	const active, cordoned, drained = authv1beta1.TenantConditionActive, authv1beta1.TenantConditionCordoned, authv1beta1.TenantConditionDrained
 
 	say(api.MemberActive)
 	look(metav1.ConditionTrue, "Active", "is a member", active, "")
 	say(api.MemberSuspended)
-	look(metav1.ConditionFalse, "Suspended", goesOn, active, "Warning MemberSuspended")
+	look(metav1.ConditionFalse, "Suspended", "existing reservations stay", active, "Warning MemberSuspended")
 	say(api.MemberRevoked)
-	look(metav1.ConditionFalse, "Revoked", goesOn, active, "Warning MemberRevoked")
+	look(metav1.ConditionFalse, "Revoked", "existing reservations stay", active, "Warning MemberRevoked")
 	policy = &api.Sharing{OnRevoke: api.RevokeDrain}
 	look(metav1.ConditionFalse, "Revoked", "drained", drained, "")
 	p = agent()
@@ -152,16 +137,23 @@ func TestStandingOfAConsumer(t *testing.T) {
 			t.Errorf("the condition is %+v, want %s", c, reason)
 		}
 	}
+	suspend := func(is bool, reason string) {
+		t.Helper()
+		admin.Spec.Suspend, admin.Spec.SuspendReason = is, reason
+		if err := c.Update(ctx, admin); err != nil {
+			t.Fatal(err)
+		}
+	}
 	suspended("", "")
-	spec = api.PeerSpec{Suspend: true, SuspendReason: "the bill of May is open"}
+	suspend(true, "the bill of May is open")
 	look(metav1.ConditionTrue, "Active", "is a member", cordoned, "Warning Suspended")
 	suspended("Suspended", "the bill of May is open")
 	p = agent()
 	look(metav1.ConditionTrue, "Active", "is a member", cordoned, "")
-	spec.SuspendReason = ""
+	suspend(true, "")
 	look(metav1.ConditionTrue, "Active", "is a member", cordoned, "Warning Suspended")
 	suspended("Suspended", "no reason was given")
-	spec = api.PeerSpec{}
+	suspend(false, "")
 	look(metav1.ConditionTrue, "Active", "is a member", active, "Normal Resumed")
 	suspended("", "")
 }

@@ -1,0 +1,177 @@
+// Package peers knows the other clusters: which keys of theirs are trusted, whether the broker still has
+// them as members, and which ones the admin has suspended.
+//
+// Start at [Peers.Reconcile]. It brings what the admin says in a Peer object into the Ledger, and shows in its
+// status what the Ledger has pinned. [Peers.Demand] is what the rest of the agent checks keys by.
+// [Peers.RecordState] takes in what the broker says of a member. Nobody signs that: it is shown
+// ([Peers.ShowMember]), and acted on only as far as the SharingPolicy allows (package lending).
+package peers
+
+import (
+	"context"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/trust"
+)
+
+// maxClusters bounds what is remembered of clusters for which there need not be a Peer. Beyond it all is
+// forgotten, and learned again.
+const maxClusters = 10_000
+
+// Options say where the Peer objects are.
+type Options struct {
+	Client client.Client
+	// Namespace is that of the Peers.
+	Namespace string
+	// Market is that of the Ledger.
+	Market *exchange.Exchange
+	Events events.EventRecorder
+	// Sharing returns the SharingPolicy that is in force, nil if none is.
+	Sharing func() *api.Sharing
+	// Roots are the keys whose endorsements confirm the keys of others.
+	Roots []clusterkey.PublicKey
+	// Trigger is that of this controller.
+	Trigger *kubeobject.Trigger
+	// StateChanged is called when the broker says something new of a member.
+	StateChanged func(cluster string)
+}
+
+// Peers knows the other clusters. Several goroutines may use it.
+type Peers struct {
+	options Options
+
+	mu     sync.Mutex
+	cards  map[string]card            // by cluster, how its last card fared
+	states map[string]api.MemberState // by cluster, what the broker last said since the agent started
+}
+
+// card is the last card of a cluster: why it is not believed, nil if it is, and the fingerprint on it.
+type card struct {
+	refused     error
+	fingerprint string
+}
+
+// New returns what knows no cluster yet: see ReadAll.
+func New(o Options) *Peers {
+	return &Peers{options: o, cards: map[string]card{}, states: map[string]api.MemberState{}}
+}
+
+// Demand returns what the SharingPolicy demands of keys. Each card that is met with it is shown on its Peer.
+func (p *Peers) Demand() trust.Demand {
+	trusts := func(level api.TrustLevel) func() bool {
+		return func() bool {
+			s := p.options.Sharing()
+			return s != nil && s.Trust == level
+		}
+	}
+	return trust.Demand{Pinned: trusts(api.TrustPinned), Legacy: trusts(api.TrustLegacy), Roots: p.options.Roots, Met: p.recordCard}
+}
+
+// recordCard remembers how a card fared, and has its Peer shown again if that is new.
+func (p *Peers) recordCard(cluster string, shown clusterkey.PublicKey, err error) {
+	now := card{err, shown.Fingerprint().String()}
+	p.mu.Lock()
+	before, known := p.cards[cluster]
+	if !known && len(p.cards) >= maxClusters {
+		clear(p.cards)
+	}
+	p.cards[cluster] = now
+	p.mu.Unlock()
+	if !known || before.fingerprint != now.fingerprint || api.CodeOf(before.refused) != api.CodeOf(err) {
+		p.options.Trigger.Add(p.options.Namespace, cluster)
+	}
+}
+
+// ReadAll takes in all Peers, and shows each cluster that the Ledger knows. It is for the start, before
+// the controller runs. Errors: the API server's; the market's.
+func (p *Peers) ReadAll(ctx context.Context) error {
+	var list api.PeerList
+	if err := p.options.Client.List(ctx, &list, client.InNamespace(p.options.Namespace)); err != nil {
+		return err
+	}
+	names := map[string]bool{}
+	for _, peer := range list.Items {
+		names[peer.Name] = true
+	}
+	err := p.options.Market.Read(ctx, func(s *market.State) {
+		for _, m := range s.Members() {
+			if m.Cluster != s.Self {
+				names[m.Cluster] = true
+			}
+		}
+	})
+	for name := range names {
+		if err != nil {
+			return err
+		}
+		_, err = p.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKey{Namespace: p.options.Namespace, Name: name}})
+	}
+	return err
+}
+
+// Reconcile brings one Peer into the Ledger, and shows what the Ledger knows of the cluster. It creates a
+// Peer for a cluster whose key is pinned.
+func (p *Peers) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	object := &api.Peer{ObjectMeta: metav1.ObjectMeta{Namespace: request.Namespace, Name: request.Name}}
+	err := p.options.Client.Get(ctx, request.NamespacedName, object)
+	if client.IgnoreNotFound(err) != nil {
+		return ctrl.Result{}, err
+	}
+	member, invalid, failed := p.record(ctx, request.Name, &object.Spec)
+	if failed != nil {
+		return ctrl.Result{}, failed
+	}
+	if apierrors.IsNotFound(err) {
+		if member == nil || member.Key == "" {
+			return ctrl.Result{}, nil
+		}
+		if err := p.options.Client.Create(ctx, object); err != nil {
+			return ctrl.Result{}, client.IgnoreAlreadyExists(err)
+		}
+	}
+	suspension := suspensionOf(&object.Spec, request.Name)
+	next := object.Status.DeepCopy()
+	p.showKey(next, request.Name, member, invalid, object.Generation)
+	const effect = existingStay + ", where the SharingPolicy (onRevoke) does not say otherwise"
+	announce := p.ShowMember(&next.Conditions, request.Name, effect, object.Generation)
+	announceSuspension := p.ShowSuspension(&next.Conditions, &suspension, object.Generation)
+	if equality.Semantic.DeepEqual(object.Status, *next) {
+		return ctrl.Result{}, nil
+	}
+	object.Status = *next
+	if err := kubeobject.SoleStatus(p.options.Client).Apply(ctx, object); err != nil {
+		return ctrl.Result{}, err
+	}
+	announce(object)
+	announceSuspension(object)
+	return ctrl.Result{}, nil
+}
+
+// record makes the Ledger know what a Peer says, the suspension before anything reads that. It returns the
+// cluster as the Ledger knows it, and why the Ledger does not accept the fingerprint.
+func (p *Peers) record(ctx context.Context, cluster string, spec *api.PeerSpec) (member *market.Member, invalid, failed error) {
+	out, invalid := p.options.Market.Do(ctx, market.Trust{Cluster: cluster, Fingerprint: spec.Fingerprint})
+	if invalid != nil && api.CodeOf(invalid) != api.CodeInvalid {
+		return nil, nil, invalid
+	}
+	suspended, refused := p.options.Market.Do(ctx, market.Suspend{Cluster: cluster, Why: suspendReason(spec)})
+	switch {
+	case refused == nil:
+		return suspended.Member, invalid, nil
+	case api.CodeOf(refused) != api.CodeInvalid:
+		return nil, nil, refused
+	}
+	return out.Member, invalid, nil
+}
