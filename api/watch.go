@@ -38,16 +38,16 @@ type WatchEvent struct {
 	Token    string                 `json:"token,omitempty"`
 	Object   *Envelope[Reservation] `json:"object,omitempty"`
 	// Document is a signed [Handshake].
-	Document string    `json:"document,omitempty"`
-	Standing *Standing `json:"standing,omitempty"`
-	Seller   *Stall    `json:"seller,omitempty"`
-	Error    *Error    `json:"error,omitempty"`
+	Document string        `json:"document,omitempty"`
+	Standing *Standing     `json:"standing,omitempty"`
+	Seller   *SellerOffers `json:"seller,omitempty"`
+	Error    *Error        `json:"error,omitempty"`
 }
 
-// Stall is what a member may see of one seller's offers.
+// SellerOffers lists the offers of one seller that a member may see.
 //
 // +kubebuilder:object:generate=false
-type Stall struct {
+type SellerOffers struct {
 	Cluster string `json:"cluster"`
 	// Offers replace those that came before. None: the member sees nothing of this seller any more. The units left are those
 	// at the time of the event: a change of that number alone makes no event.

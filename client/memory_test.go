@@ -100,14 +100,14 @@ func TestLargestHonestAnswers(t *testing.T) {
 	if _, err := answers(t, 200, answer(r)).Reservation(ctx, "a"); err != nil {
 		t.Errorf("a reservation: %v", err)
 	}
-	stall := api.Stall{Cluster: "a"}
+	stall := api.SellerOffers{Cluster: "a"}
 	for i := range 256 {
 		l := api.Envelope[api.Listing]{ID: fmt.Sprint("a/", i), Payload: api.Listing{Seller: "a", Name: fmt.Sprint(i), Document: document[:350]}}
 		l.Payload.Offer.Plans = []api.Plan{{Name: "one", Resources: api.Resources{"cpu": resource.MustParse("1"), "memory": resource.MustParse("1Gi")}, Price: &api.Price{Amount: "1"}}}
 		l.Payload.Plans = map[string]api.PlanListing{"one": {Remaining: 8, Cost: "2.00"}}
 		stall.Offers = append(stall.Offers, l)
 	}
-	one := api.Stall{Cluster: "a", Offers: []api.Envelope[api.Listing]{{ID: "a/1", Payload: api.Listing{Document: document}}}}
+	one := api.SellerOffers{Cluster: "a", Offers: []api.Envelope[api.Listing]{{ID: "a/1", Payload: api.Listing{Document: document}}}}
 	for i := range api.MaxPlans {
 		one.Offers[0].Payload.Offer.Plans = append(one.Offers[0].Payload.Offer.Plans, api.Plan{Name: fmt.Sprint(i), Resources: resources})
 	}

@@ -75,18 +75,18 @@ func TestTheOldestCallerIsForgotten(t *testing.T) {
 	}
 }
 
-// Mail is bounded in bytes, and those who write much keep nobody else from writing.
-func TestMailIsShared(t *testing.T) {
-	var m mail
+// The relay is bounded in bytes. Clusters that send much do not keep others from sending.
+func TestRelayIsShared(t *testing.T) {
+	var m relay
 	later := time.Now().Add(time.Minute)
-	large := make([]byte, maxLetter)
+	large := make([]byte, maxMessage)
 	write := func(from, to string, n int) error {
-		return m.post(address{from, to, from}, string(large[:n-8])+fmt.Sprintf("%08d", m.number), later)
+		return m.post(route{from, to, from}, string(large[:n-8])+fmt.Sprintf("%08d", m.number), later)
 	}
 	refused := 0
 	for i := range 100 {
 		for n := range 60 {
-			if err := write(fmt.Sprint("hostile-", i), fmt.Sprint("friend-", n), maxLetter); err != nil {
+			if err := write(fmt.Sprint("hostile-", i), fmt.Sprint("friend-", n), maxMessage); err != nil {
 				refused++
 				if api.CodeOf(err) != api.CodeUnavailable {
 					t.Fatal(err)
@@ -94,8 +94,8 @@ func TestMailIsShared(t *testing.T) {
 			}
 		}
 	}
-	if refused == 0 || m.bytes > maxMail {
-		t.Fatalf("%d letters of 6000 are refused, %d bytes are kept", refused, m.bytes)
+	if refused == 0 || m.bytes > maxRelayed {
+		t.Fatalf("%d messages of 6000 are refused, %d bytes are kept", refused, m.bytes)
 	}
 	woken := false
 	box := m.open("milan", func() { woken = true })
@@ -106,34 +106,34 @@ func TestMailIsShared(t *testing.T) {
 		}
 	}
 	if got := box.read(nil); len(got) != 50 || !woken {
-		t.Errorf("%d of 50 honest letters arrive", len(got))
+		t.Errorf("%d of 50 honest messages arrive", len(got))
 	}
 	if got := box.read(nil); len(got) != 0 {
-		t.Errorf("%d letters come twice", len(got))
+		t.Errorf("%d messages come twice", len(got))
 	}
 	if err := write("honest-0", "milan", 3000); err != nil {
 		t.Errorf("it cannot write again: %v", err)
 	}
 	if got := box.read(nil); len(got) != 1 {
-		t.Errorf("its next letter arrives %d times", len(got))
+		t.Errorf("its next message arrives %d times", len(got))
 	}
-	bytes, letters := 0, 0
-	for _, to := range m.letters {
+	bytes, messages := 0, 0
+	for _, to := range m.messages {
 		for _, l := range to {
-			bytes, letters = bytes+l.bytes(), letters+1
+			bytes, messages = bytes+l.bytes(), messages+1
 		}
 	}
 	held := 0
 	for _, s := range m.senders {
 		held += s.bytes
-		letters -= len(s.letters)
+		messages -= len(s.messages)
 	}
-	if bytes != m.bytes || held != bytes || letters != 0 || bytes > maxMail {
+	if bytes != m.bytes || held != bytes || messages != 0 || bytes > maxRelayed {
 		t.Errorf("%d bytes are kept, %d of senders, %d are counted", bytes, held, m.bytes)
 	}
 	m.swept = time.Time{}
 	m.dropExpired(time.Now().Add(time.Hour))
-	if m.bytes != 0 || len(m.letters) != 0 || len(m.senders) != 0 {
+	if m.bytes != 0 || len(m.messages) != 0 || len(m.senders) != 0 {
 		t.Errorf("%d bytes of %d senders have expired and are kept", m.bytes, len(m.senders))
 	}
 }

@@ -57,8 +57,8 @@ type Server struct {
 	limits  limits
 	held    held
 	bodies  *semaphore.Weighted // bytes of memory
-	mail    mail
-	stalls  stalls
+	relay   relay
+	sellers sellerEvents
 	lineage string
 	started market.Time
 	handler http.Handler
@@ -85,7 +85,7 @@ func New(o Options) *Server {
 	s.offerRoutes()
 	s.reservationRoutes()
 	s.watchRoutes()
-	s.mailRoutes()
+	s.relayRoutes()
 	if s.Authority != nil {
 		s.memberRoutes()
 		s.joinRoutes()

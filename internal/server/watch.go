@@ -18,18 +18,19 @@ import (
 )
 
 const (
-	// slow is how long a reader may take for 16 KiB.
+	// slow is the time that a reader may take for 16 KiB.
 	slow = 10 * time.Second
 )
 
 func (s *Server) watchRoutes() {
 	huma.Register(s.api, operation("watch", http.MethodGet, "/watch",
-		"Watch the caller's reservations, whether their other parties are members, and, if asked, the catalog: NDJSON of WatchEvent: a snapshot, then changes; bookmarks carry the token to resume from"), s.watch)
+		"Watch the caller's reservations, the membership of their other parties and, on request, the catalog: NDJSON of WatchEvent. "+
+			"A snapshot comes first, then changes. Bookmarks carry the token to resume from"), s.watch)
 }
 
 func (s *Server) watch(ctx context.Context, in *struct {
-	Token   string `query:"token" maxLength:"128" doc:"resume after the bookmark that carried it"`
-	Catalog string `query:"catalog" maxLength:"128" doc:"also send the catalog: all of it (all), or what changed after the bookmark with this token"`
+	Token   string `query:"token" maxLength:"128" doc:"resume after the bookmark that carried this token"`
+	Catalog string `query:"catalog" maxLength:"128" doc:"also send the catalog: all of it (all), or the changes since the bookmark with this token"`
 }) (*huma.StreamResponse, error) {
 	l, err := s.member(ctx)
 	if err != nil {
@@ -44,14 +45,14 @@ func (s *Server) watch(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, wrap(err)
 	}
-	var window *window
+	var catalog *catalogCursor
 	if in.Catalog != "" {
-		if window, err = s.openWindow(ctx, cluster, w, in.Catalog); err != nil {
+		if catalog, err = s.openCatalog(ctx, cluster, w, in.Catalog); err != nil {
 			w.Close()
 			return nil, wrap(err)
 		}
 	}
-	if _, err := s.member(ctx); err != nil { // suspended meanwhile: those who ended its watches did not see this one
+	if _, err := s.member(ctx); err != nil { // suspended since: the end of its watches may have missed this one
 		w.Close()
 		return nil, err
 	}
@@ -61,20 +62,20 @@ func (s *Server) watch(ctx context.Context, in *struct {
 		r, answer := humago.Unwrap(hc)
 		ctx, cancel := context.WithCancel(r.Context())
 		defer cancel()
-		if !caller.Until.IsZero() { // a certificate that ended ends what it opened
+		if !caller.Until.IsZero() { // a watch ends with its certificate
 			var end context.CancelFunc
 			ctx, end = context.WithDeadline(ctx, caller.Until)
 			defer end()
 		}
-		LetGo(ctx) // watches have a bound of their own
+		LetGo(ctx) // watches have their own bound
 		defer context.AfterFunc(w.Cut(), func() { time.AfterFunc(lastWord, cancel) })()
 		defer s.held.watch(cluster, w.GiveWay)()
 		complete := revision == 0 || lineage != w.Lineage || revision > w.Revision
-		stream{s, newEventWriter(ctx, answer, s.held.bounds.Slow), caller, w.Lineage, map[string]api.MemberState{}, window}.run(ctx, w, complete)
+		stream{s, newEventWriter(ctx, answer, s.held.bounds.Slow), caller, w.Lineage, map[string]api.MemberState{}, catalog}.run(ctx, w, complete)
 	}}, nil
 }
 
-// token is (lineage, revision); an empty one is the beginning.
+// token encodes a lineage and a revision. An empty token is the beginning.
 func token(lineage string, revision uint64) string {
 	return lineage + "." + strconv.FormatUint(revision, 10)
 }
@@ -96,20 +97,20 @@ type stream struct {
 	eventWriter
 	caller  Caller
 	lineage string
-	told    map[string]api.MemberState // how far others are members, by cluster
-	window  *window                    // nil: it did not ask for the catalog
+	told    map[string]api.MemberState // the last sent membership of other parties, by cluster
+	catalog *catalogCursor             // nil: the watch is without the catalog
 }
 
 func (t stream) run(ctx context.Context, w *exchange.Watch, complete bool) {
-	mail := t.s.mail.open(t.caller.Name, w.Wake)
-	defer mail.close()
+	inbox := t.s.relay.open(t.caller.Name, w.Wake)
+	defer inbox.close()
 	begin := func(events *events) error {
 		return events.add(api.WatchEvent{Type: api.WatchSnapshot, Complete: complete})
 	}
 	changed, last, checked := w.Snapshot, w.Revision, time.Now()
 	quiet := t.s.held.bounds.Quiet
-	w.Snapshot = nil // a watch lasts for days, and keeps no old records for so long
-	for t.tell(w, begin, changed, mail, last) == nil {
+	w.Snapshot = nil // a watch lasts for days and must not keep old records
+	for t.tell(w, begin, changed, inbox, last) == nil {
 		next, cancel := context.WithTimeout(ctx, quiet)
 		var revision uint64
 		var err error
@@ -136,7 +137,7 @@ func (t stream) run(ctx context.Context, w *exchange.Watch, complete bool) {
 	}
 }
 
-// ended is why a watch ends.
+// ended returns the reason for which a watch ends.
 func ended(err error) *api.Error {
 	if errors.Is(err, exchange.ErrGivesWay) {
 		return api.Errorf(api.CodeTooManyRequests, "%s", err).Fix("open fewer watches: one is enough")
@@ -144,8 +145,9 @@ func ended(err error) *api.Error {
 	return api.Errorf(api.CodeUnavailable, "%s", err).Fix("watch again with the last token; agents do so by themselves")
 }
 
-// tell writes what begins, what changed, what came by mail, what is news of the catalog, and the bookmark that says so.
-func (t stream) tell(w *exchange.Watch, begin func(*events) error, changed []*market.Reservation, mail *mailbox, revision uint64) error {
+// tell writes the opening event, the changed reservations, memberships, handshake messages and catalog
+// changes, and then the bookmark.
+func (t stream) tell(w *exchange.Watch, begin func(*events) error, changed []*market.Reservation, inbox *inbox, revision uint64) error {
 	return t.send(func(events *events) error {
 		if begin != nil {
 			if err := begin(events); err != nil {
@@ -155,13 +157,13 @@ func (t stream) tell(w *exchange.Watch, begin func(*events) error, changed []*ma
 		if err := t.objects(events, changed); err != nil {
 			return err
 		}
-		for _, e := range mail.read(t.standings(nil, w.Met())) {
+		for _, e := range inbox.read(t.standings(nil, w.Met())) {
 			if err := events.add(e); err != nil {
 				return err
 			}
 		}
-		if t.window != nil {
-			if err := t.window.tell(w, events); err != nil {
+		if t.catalog != nil {
+			if err := t.catalog.write(w, events); err != nil {
 				return err
 			}
 		}
@@ -186,8 +188,8 @@ func (t stream) objects(events *events, records []*market.Reservation) error {
 	return nil
 }
 
-// standings tells how far the other parties of the caller's reservations are members, where that is news to it. A cluster that hides
-// itself is told of like any other: its partners know it.
+// standings appends the memberships of the other parties of the caller's reservations that changed
+// since the last write. It includes clusters that are not visible, because their partners know them.
 func (t stream) standings(events []api.WatchEvent, parties []string) []api.WatchEvent {
 	view := t.s.Exchange.View()
 	for _, party := range parties {

@@ -30,7 +30,7 @@ func (s small) Snapshot(ctx context.Context, at journal.Head, state []byte) erro
 }
 
 func stallOf(seller string, names ...string) api.WatchEvent {
-	s := &api.Stall{Cluster: seller, Fresh: true}
+	s := &api.SellerOffers{Cluster: seller, Fresh: true}
 	for _, name := range names {
 		s.Offers = append(s.Offers, listing{ID: seller + "/" + name, Payload: api.Listing{
 			Seller: seller, Name: name, Fresh: true, Offer: api.OfferSpec{Plans: []api.Plan{{Name: "p"}}}, Plans: map[string]api.PlanListing{"p": {Remaining: 1}},
@@ -87,7 +87,7 @@ func TestCatalogCopies(t *testing.T) {
 	tell(forged, stallOf("milan", "web"), end("a.4"))
 	expect("an offer of milan's among oslo's", "milan/web")
 	silent := metav1.NewTime(now.Add(-25 * time.Hour))
-	tell(api.WatchEvent{Type: api.WatchSeller, Seller: &api.Stall{Cluster: "milan", Lease: true, SilentSince: &silent}}, end("a.5"))
+	tell(api.WatchEvent{Type: api.WatchSeller, Seller: &api.SellerOffers{Cluster: "milan", Lease: true, SilentSince: &silent}}, end("a.5"))
 	expect("a day after its lease ended", "")
 	if got := c.names(api.CatalogQuery{Hidden: true}, now); got != "milan/web" {
 		t.Errorf("hidden: %q", got)

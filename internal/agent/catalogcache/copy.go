@@ -61,7 +61,7 @@ func (o *offerCopy) complete(token string, at metav1.Time) (changed bool) {
 
 // record replaces what a seller shows, or extends it by another part. Offers beyond most bytes of all
 // sellers together are left out.
-func (o *offerCopy) record(s *api.Stall, most int) {
+func (o *offerCopy) record(s *api.SellerOffers, most int) {
 	offers := o.Offers
 	if o.pending != nil {
 		offers = o.pending
@@ -89,7 +89,7 @@ func (o *offerCopy) record(s *api.Stall, most int) {
 
 // add appends the offers of a seller to list, as far as there is room. It skips offers that name another
 // seller.
-func (o *offerCopy) add(list []listing, s *api.Stall, most int) []listing {
+func (o *offerCopy) add(list []listing, s *api.SellerOffers, most int) []listing {
 	for _, l := range s.Offers {
 		if l.Payload.Seller != s.Cluster || l.ID != s.Cluster+"/"+l.Payload.Name {
 			continue

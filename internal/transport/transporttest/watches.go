@@ -91,7 +91,7 @@ func watchEnds(t *testing.T, s *suite) {
 func watchesCatalog(t *testing.T, s *suite) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	defer cancel()
-	follow := func(from string) (stalls []api.Stall, complete bool, token string) {
+	follow := func(from string) (stalls []api.SellerOffers, complete bool, token string) {
 		t.Helper()
 		err := s.rome.WatchCatalog(ctx, "", from, func(e api.WatchEvent) error {
 			switch e.Type {

@@ -1,0 +1,217 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/utils/lru"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/match"
+)
+
+const (
+	// wholeCatalog asks for the catalog from its beginning.
+	wholeCatalog = "all"
+	// bytesPerEvent is the approximate number of bytes of offers in one event.
+	bytesPerEvent = 256 << 10
+	// rememberSellers is the number of sellers whose encoded events are kept, because a change goes
+	// to many watches at once.
+	rememberSellers = 256
+)
+
+// catalogCursor is the position of one watch in the catalog: one bit per seller, because there are
+// many watches.
+type catalogCursor struct {
+	s        *Server
+	cluster  string
+	complete bool // the next write is of all sellers
+	opened   bool
+	shown    []uint64 // by slot: the watch has offers of the seller
+}
+
+// openCatalog makes a watch follow the catalog: all of it, or the changes since a token.
+func (s *Server) openCatalog(ctx context.Context, cluster string, w *exchange.Watch, from string) (*catalogCursor, error) {
+	lineage, revision := "", uint64(0)
+	if from != wholeCatalog {
+		var err error
+		if lineage, revision, err = parseToken(from); err != nil {
+			return nil, api.Invalid("catalog", "%.80q is not the token of a bookmark", from).Fix("watch with catalog=%s", wholeCatalog)
+		}
+	}
+	complete, err := w.FollowCatalog(ctx, lineage, revision)
+	return &catalogCursor{s: s, cluster: cluster, complete: complete}, err
+}
+
+// write writes the changes of the catalog, a few sellers at a time.
+func (c *catalogCursor) write(w *exchange.Watch, events *events) error {
+	changes, everything := w.Catalog() // must precede reading the view
+	if c.complete || everything {
+		return c.writeAll(events)
+	}
+	view, now := c.s.Exchange.View(), c.s.Exchange.Now()
+	if !c.opened {
+		c.opened = true
+		c.resume(view)
+		for _, change := range changes {
+			if l := view.Listing(change.Seller); l != nil && !c.told(l.Slot) {
+				return c.writeAll(events) // the watcher may have its offers from before the restart
+			}
+		}
+		if err := events.add(api.WatchEvent{Type: api.WatchCatalog}); err != nil {
+			return err
+		}
+	}
+	for _, change := range changes {
+		l := view.Listing(change.Seller)
+		if l == nil {
+			continue
+		}
+		if err := c.writeSeller(l, now, change.Lease, events); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *catalogCursor) writeAll(events *events) error {
+	c.complete, c.opened, c.shown = false, true, nil
+	if err := events.add(api.WatchEvent{Type: api.WatchCatalog, Complete: true}); err != nil {
+		return err
+	}
+	view, now := c.s.Exchange.View(), c.s.Exchange.Now()
+	for slot := range view.Len() {
+		if l := view.At(slot); len(l.Offers) > 0 {
+			if err := c.writeSeller(l, now, false, events); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// resume assumes that the watch has offers of every seller that is visible to the cluster. So it may
+// learn that a visible seller has no more offers, which is not secret.
+func (c *catalogCursor) resume(view *market.View) {
+	card := c.card(view)
+	for slot := range view.Len() {
+		if l := view.At(slot); l.Measured != nil && l.Active() && (l.Cluster == c.cluster || match.Visible(l.Measured.Terms, &card)) {
+			c.mark(slot, true)
+		}
+	}
+}
+
+func (c *catalogCursor) card(view *market.View) api.Card {
+	if l := view.Listing(c.cluster); l != nil {
+		return l.Card()
+	}
+	return api.Card{Cluster: c.cluster}
+}
+
+func (c *catalogCursor) told(slot int) bool {
+	return slot/64 < len(c.shown) && c.shown[slot/64]&(1<<(slot%64)) != 0
+}
+
+// mark records whether the watch has offers of a seller, and returns the previous record.
+func (c *catalogCursor) mark(slot int, shown bool) (before bool) {
+	at, bit := slot/64, uint64(1)<<(slot%64)
+	for shown && at >= len(c.shown) {
+		c.shown = append(c.shown, 0)
+	}
+	if at >= len(c.shown) {
+		return false
+	}
+	before = c.told(slot)
+	if c.shown[at] &^= bit; shown {
+		c.shown[at] |= bit
+	}
+	return before
+}
+
+// writeSeller writes the offers that a seller shows to the cluster. It writes nothing if there are
+// none and the watch has none.
+func (c *catalogCursor) writeSeller(l *market.Listing, now market.Time, lease bool, events *events) error {
+	card := c.card(c.s.Exchange.View())
+	var shown []*market.Offer
+	for _, o := range l.Offers {
+		if (match.Offered{Listing: l, Offer: o}).Shown(&card, now) {
+			shown = append(shown, o)
+		}
+	}
+	before := c.mark(l.Slot, len(shown) > 0)
+	if len(shown) == 0 && !before {
+		return nil
+	}
+	lines, err := c.s.sellers.of(l, shown, lease && before && len(shown) > 0, now)
+	if err != nil {
+		return err
+	}
+	return events.addLines(lines)
+}
+
+// sellerEvents keeps the encoded events of sellers.
+type sellerEvents struct {
+	once  sync.Once
+	known *lru.Cache
+}
+
+// sellerEvent is an encoded event with its inputs. While they are the same, all watches that see
+// these offers get the same event.
+type sellerEvent struct {
+	listing *market.Listing
+	shown   []*market.Offer
+	lease   bool
+	fresh   bool
+	lines   []byte
+}
+
+func (s *sellerEvents) of(l *market.Listing, shown []*market.Offer, lease bool, now market.Time) ([]byte, error) {
+	s.once.Do(func() { s.known = lru.New(rememberSellers) })
+	next := &sellerEvent{listing: l, shown: shown, lease: lease, fresh: l.Fresh(now)}
+	if found, ok := s.known.Get(l.Cluster); ok {
+		if had := found.(*sellerEvent); had.listing == l && had.lease == lease && had.fresh == next.fresh && slices.Equal(had.shown, shown) {
+			return had.lines, nil
+		}
+	}
+	var err error
+	if next.lines, err = next.encode(now); err != nil {
+		return nil, err
+	}
+	s.known.Add(l.Cluster, next)
+	return next.lines, nil
+}
+
+// encode returns the seller's events, one per line.
+func (s *sellerEvent) encode(now market.Time) (lines []byte, err error) {
+	l := s.listing
+	since, _ := silence(l, now)
+	event := api.SellerOffers{Cluster: l.Cluster, Lease: s.lease, Fresh: s.fresh, SilentSince: since}
+	line := func() {
+		var data []byte
+		if data, err = json.Marshal(api.WatchEvent{Type: api.WatchSeller, Seller: &event}); err == nil {
+			lines = append(append(lines, data...), '\n')
+		}
+		event.Offers, event.Part = nil, event.Part+1
+	}
+	size := 0
+	for _, o := range s.shown {
+		if s.lease {
+			break
+		}
+		if size += 3 * len(o.Document); len(event.Offers) > 0 && size > bytesPerEvent {
+			if line(); err != nil {
+				return nil, err
+			}
+			size = 3 * len(o.Document)
+		}
+		found := match.FoundOf(match.Offered{Listing: l, Offer: o}, now)
+		event.Offers = append(event.Offers, listing(&found, now, time.Hour))
+	}
+	line()
+	return lines, err
+}

@@ -1,0 +1,249 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// relay passes handshake messages between clusters to the watch of the receiver. It keeps only the
+// newest message of each direction of each pair, in memory, until it expires: a sender repeats a
+// message until it gets an answer. The kept bytes are bounded. At the bound, the relay drops the
+// oldest message of the sender with the most bytes.
+type relay struct {
+	mu       sync.Mutex
+	messages map[string]map[route]message // by receiver
+	number   uint64
+	bytes    int
+	swept    time.Time // when expired messages were last dropped
+	senders  map[string]*sender
+	inboxes  map[string]map[*inbox]struct{} // open ones, by cluster
+}
+
+// route is the sender and the receiver of a message, and which of them borrows.
+type route struct{ from, to, consumer string }
+
+type message struct {
+	number   uint64
+	document string
+	expires  time.Time
+}
+
+// sender counts the kept messages of one cluster.
+type sender struct {
+	messages map[route]struct{}
+	bytes    int
+}
+
+// inbox is the end of the relay at which one watch reads.
+type inbox struct {
+	relay   *relay
+	cluster string
+	wake    func()
+	seen    uint64
+}
+
+const (
+	// maxMessageLife bounds the time until a message expires.
+	maxMessageLife = 15 * time.Minute
+	// maxRelayed bounds the bytes of all kept messages, maxMessage those of one. Each message counts
+	// as smallestMessage at least.
+	maxRelayed      = 64 << 20
+	maxMessage      = 16 << 10
+	smallestMessage = 1 << 10
+)
+
+func (l message) bytes() int { return max(len(l.document), smallestMessage) }
+
+func (m *relay) open(cluster string, wake func()) *inbox {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b := &inbox{relay: m, cluster: cluster, wake: wake}
+	if m.inboxes == nil {
+		m.inboxes = map[string]map[*inbox]struct{}{}
+	}
+	if m.inboxes[cluster] == nil {
+		m.inboxes[cluster] = map[*inbox]struct{}{}
+	}
+	m.inboxes[cluster][b] = struct{}{}
+	return b
+}
+
+func (b *inbox) close() {
+	b.relay.mu.Lock()
+	defer b.relay.mu.Unlock()
+	delete(b.relay.inboxes[b.cluster], b)
+	if len(b.relay.inboxes[b.cluster]) == 0 {
+		delete(b.relay.inboxes, b.cluster)
+	}
+}
+
+// read appends the messages that arrived since the last read, oldest first.
+func (b *inbox) read(events []api.WatchEvent) []api.WatchEvent {
+	b.relay.mu.Lock()
+	defer b.relay.mu.Unlock()
+	var fresh []message
+	for _, l := range b.relay.messages[b.cluster] {
+		if l.number > b.seen && time.Now().Before(l.expires) {
+			fresh = append(fresh, l)
+		}
+	}
+	b.seen = b.relay.number
+	slices.SortFunc(fresh, func(a, b message) int { return cmp.Compare(a.number, b.number) })
+	for _, l := range fresh {
+		events = append(events, api.WatchEvent{Type: api.WatchHandshake, Document: l.document})
+	}
+	return events
+}
+
+// post keeps a message and wakes the receiver's watches. Errors: Unavailable at the bound, if the
+// sender has the most bytes itself.
+func (m *relay) post(at route, document string, expires time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.messages == nil {
+		m.messages, m.senders = map[string]map[route]message{}, map[string]*sender{}
+	}
+	if m.messages[at.to][at].document == document {
+		return nil
+	}
+	m.number++
+	next := message{m.number, document, expires}
+	m.drop(at)
+	if now := time.Now(); m.bytes+next.bytes() > maxRelayed && now.Sub(m.swept) >= time.Second {
+		m.swept = now
+		m.dropExpired(now)
+	}
+	for m.bytes+next.bytes() > maxRelayed {
+		most := m.largest()
+		if own := m.senders[at.from]; own != nil && own.bytes >= m.senders[most].bytes {
+			refused("handshake_messages")
+			return api.Errorf(api.CodeUnavailable, "cluster %s has sent more messages than this broker can keep", at.from).Fix("try again")
+		}
+		refused("handshake_messages")
+		m.drop(m.oldest(most))
+	}
+	m.keep(at, next)
+	for b := range m.inboxes[at.to] {
+		b.wake()
+	}
+	return nil
+}
+
+func (m *relay) keep(at route, l message) {
+	if m.messages[at.to] == nil {
+		m.messages[at.to] = map[route]message{}
+	}
+	if m.senders[at.from] == nil {
+		m.senders[at.from] = &sender{messages: map[route]struct{}{}}
+	}
+	m.messages[at.to][at] = l
+	m.senders[at.from].messages[at] = struct{}{}
+	m.senders[at.from].bytes += l.bytes()
+	m.bytes += l.bytes()
+}
+
+func (m *relay) drop(at route) {
+	l, kept := m.messages[at.to][at]
+	if !kept {
+		return
+	}
+	m.bytes -= l.bytes()
+	if delete(m.messages[at.to], at); len(m.messages[at.to]) == 0 {
+		delete(m.messages, at.to)
+	}
+	from := m.senders[at.from]
+	from.bytes -= l.bytes()
+	if delete(from.messages, at); len(from.messages) == 0 {
+		delete(m.senders, at.from)
+	}
+}
+
+func (m *relay) dropExpired(now time.Time) {
+	for _, to := range m.messages {
+		for at, l := range to {
+			if now.After(l.expires) {
+				m.drop(at)
+			}
+		}
+	}
+}
+
+// largest returns the sender with the most bytes.
+func (m *relay) largest() (name string) {
+	for one, s := range m.senders {
+		if most := m.senders[name]; most == nil || s.bytes > most.bytes || s.bytes == most.bytes && one < name {
+			name = one
+		}
+	}
+	return name
+}
+
+// oldest returns the route of a sender's oldest message.
+func (m *relay) oldest(from string) (oldest route) {
+	number := m.number + 1
+	for at := range m.senders[from].messages {
+		if l := m.messages[at.to][at]; l.number < number {
+			oldest, number = at, l.number
+		}
+	}
+	return oldest
+}
+
+func (s *Server) relayRoutes() {
+	huma.Register(s.api, operation("say-handshake", http.MethodPut, "/clusters/{cluster}/handshake",
+		"Pass a signed handshake message on to a cluster with which the caller shares a reservation", noContent), s.say)
+}
+
+func (s *Server) say(ctx context.Context, in *struct {
+	ClusterPath
+	Body api.SignedDocument
+}) (*struct{}, error) {
+	l, err := s.member(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var h api.Handshake
+	if err := s.verify(in.Body.Document, api.DocumentHandshake, l.Member.Key, &h); err != nil {
+		return nil, err
+	}
+	now := s.Exchange.Now().Go()
+	switch {
+	case len(in.Body.Document) > maxMessage:
+		return nil, api.Errorf(api.CodeTooLarge, "the message has %d bytes", len(in.Body.Document)).At("document").
+			Fix("send at most %d", maxMessage)
+	case h.From != l.Cluster || h.To != in.Cluster || h.Consumer != h.From && h.Consumer != h.To:
+		return nil, api.Invalid("document", "it is from %.80q to %.80q", h.From, h.To).
+			Fix("sign a message from %s to %.80q", l.Cluster, in.Cluster)
+	case !now.Before(h.Expires.Time) || h.Expires.Sub(now) > maxMessageLife:
+		return nil, api.Invalid("document.expires", "%s", h.Expires.UTC().Format(time.RFC3339)).
+			Fix("let it expire within %s", maxMessageLife)
+	}
+	if err := s.checkDeal(ctx, h); err != nil {
+		return nil, err
+	}
+	return nil, s.relay.post(route{h.From, h.To, h.Consumer}, in.Body.Document, h.Expires.Time)
+}
+
+// checkDeal rejects a message between clusters without a reservation that binds both, so that no
+// member can write to strangers.
+func (s *Server) checkDeal(ctx context.Context, h api.Handshake) error {
+	provider := h.From
+	if h.Consumer == h.From {
+		provider = h.To
+	}
+	found := false
+	err := s.Exchange.Read(ctx, func(m *market.State) { found = m.Deal(h.Consumer, provider) })
+	if err == nil && !found {
+		err = api.Errorf(api.CodeNotFound, "no reservation binds %.80q and %.80q", h.Consumer, provider).Fix("reserve first")
+	}
+	return wrap(err)
+}
