@@ -27,13 +27,15 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/brokersession"
 	"github.com/bourse-dev/bourse/internal/agent/catalogcache"
 	"github.com/bourse-dev/bourse/internal/agent/enrollment"
+	"github.com/bourse-dev/bourse/internal/agent/gate"
 	"github.com/bourse-dev/bourse/internal/agent/handshake"
 	"github.com/bourse-dev/bourse/internal/agent/ledger"
 	"github.com/bourse-dev/bourse/internal/agent/peeraddress"
 	"github.com/bourse-dev/bourse/internal/agent/peers"
+	"github.com/bourse-dev/bourse/internal/agent/requests"
 	"github.com/bourse-dev/bourse/internal/agent/route"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
-	"github.com/bourse-dev/bourse/internal/consumer"
+	"github.com/bourse-dev/bourse/internal/agent/sharing"
 	"github.com/bourse-dev/bourse/internal/contract"
 	"github.com/bourse-dev/bourse/internal/debounce"
 	"github.com/bourse-dev/bourse/internal/exchange"
@@ -46,7 +48,6 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo/network"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/match"
-	"github.com/bourse-dev/bourse/internal/provider"
 	"github.com/bourse-dev/bourse/internal/transport"
 	objects "github.com/bourse-dev/bourse/internal/transport/kubernetes"
 )
@@ -286,7 +287,7 @@ func (a *agent) trustRoots() (roots []clusterkey.PublicKey, err error) {
 func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string, m *enrollment.Membership, main *brokersession.Session, ledger *exchange.Exchange, k kubernetes.Interface, log *slog.Logger) error {
 	broker := main.Broker
 	engine := match.New()
-	sharing := &policy{Client: a.mgr.GetClient(), engine: engine, changed: make(chan struct{}, 1)}
+	policy := &policy{Client: a.mgr.GetClient(), engine: engine, changed: make(chan struct{}, 1)}
 	inv := inventory.New(k, inventory.Options{Logger: log, Owner: liqo.Creator, Consumer: consumerOf(ledger)})
 	var shop transport.Broker
 	ledgers := map[string]*exchange.Exchange{ledgerName: ledger}
@@ -303,12 +304,12 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	open.Add(main)
 	outlets := brokersession.Outlets{Broker: broker, Sessions: open, Connector: shop}
 	shown := &picture{Client: a.mgr.GetClient(), namespace: a.Namespace, log: log}
-	advertiser := &provider.Advertiser{
+	advertiser := &sharing.Advertiser{
 		Cluster: cluster, Key: m.Key(), Market: ledger, Inventory: inv, Brokers: outlets.All, Log: log, Connector: a.ConnectorURL,
-		Sharing: sharing.current.Load, Changed: sharing.changed, Interval: a.Interval,
+		Sharing: policy.current.Load, Changed: policy.changed, Interval: a.Interval,
 		Show: shown.show, Endorsement: a.Endorsement, Rotations: m.Rotations(),
 	}
-	here, err := a.findLiqo(ctx, addresses, sharing.tell, log)
+	here, err := a.findLiqo(ctx, addresses, policy.tell, log)
 	if err != nil {
 		return err
 	}
@@ -324,7 +325,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	}
 	known := peers.New(peers.Options{
 		Client: a.mgr.GetClient(), Namespace: a.Namespace, Market: ledger, Events: a.mgr.GetEventRecorder("bourse-agent"),
-		Sharing: sharing.current.Load, Roots: roots, Trigger: &peersChanged,
+		Sharing: policy.current.Load, Roots: roots, Trigger: &peersChanged,
 		StateChanged: func(cluster string) {
 			lookAtPeering(cluster, api.RoleProvider)
 			lookAtPeering(cluster, api.RoleConsumer)
@@ -332,32 +333,40 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	})
 	demand := known.Demand()
 	relay := brokersession.Relay{Broker: broker, Sessions: open, Ledger: ledger}
-	gate := &provider.Gate{
-		Cluster: cluster, Key: m.Key(), Former: m.Former(), Market: ledger, Engine: engine, Broker: broker, Log: log, Trust: demand, Fresh: advertiser.Fresh,
-	}
-	borrower := &consumer.Borrower{Cluster: cluster, Key: m.Key(), Market: ledger, Broker: broker, Trust: demand, Answered: &consumer.Answered{}, Log: log}
 	contracts := &contract.Book{Client: a.mgr.GetClient(), Cluster: cluster, Key: m.Key(), Market: ledger}
-	offers := &provider.Offers{Client: a.mgr.GetClient(), Cluster: cluster, Namespace: a.Namespace, Key: m.Key(), Market: ledger, Engine: engine, Broker: outlets, Changed: &offersChanged}
-	halves := &halves{gate: gate, borrower: borrower, offers: offers, contracts: contracts,
-		cluster: cluster, reader: a.mgr.GetClient(), sharing: sharing, requests: &requestsChanged, log: log,
-		instructions: &provider.Instructions{Client: a.mgr.GetClient(), Namespace: a.Namespace, Events: a.mgr.GetEventRecorder("bourse-agent")},
-	}
+	offers := gate.NewOffers(gate.OffersOptions{Client: a.mgr.GetClient(), Cluster: cluster, Namespace: a.Namespace, Key: m.Key(), Market: ledger, Engine: engine, Broker: outlets, Changed: &offersChanged})
 	messenger := handshake.New(handshake.Options{
 		Cluster: cluster, Key: m.Key(), Former: m.Former(), Market: ledger, Relay: relay, Trust: demand, Received: lookAtPeering, Log: log,
 	})
+	gateOptions := gate.Options{
+		Cluster: cluster, Key: m.Key(), Former: m.Former(), Market: ledger, Engine: engine, Broker: broker, Log: log, Trust: demand, Fresh: advertiser.Fresh,
+	}
+	borrowerOptions := requests.BorrowerOptions{Cluster: cluster, Key: m.Key(), Market: ledger, Broker: broker, Trust: demand, Log: log}
+	requestOptions := requests.Options{
+		Client: a.mgr.GetClient(), Market: ledger, Cluster: cluster, Events: a.mgr.GetEventRecorder("bourse-agent"), Forgotten: open.IsForgotten, Passing: debounce.Passing,
+	}
+	var peerings *peerings
 	if here != nil {
-		advertiser.Liqo, borrower.Reach, borrower.Fit, borrower.Joins = here.FillCard, here.CheckReach, here.CheckBorrow, a.gateway.Joins()
+		advertiser.Liqo = here.FillCard
 		group.Go(func() error { return here.Run(ctx) })
-		if err := a.useLiqo(addresses, halves, gate, messenger, relay, ledger, known, inv, &peeringsChanged); err != nil {
+		if peerings, err = a.useLiqo(cluster, addresses, policy, messenger, relay, ledger, known, inv, &peeringsChanged, log); err != nil {
 			return err
 		}
+		gateOptions.Freed = peerings.lend.freed
+		borrowerOptions.Reach, borrowerOptions.Fit, borrowerOptions.Joins = here.CheckReach, here.CheckBorrow, a.gateway.Joins()
+		requestOptions.Volumes = a.mgr.GetAPIReader()
+	}
+	lends, borrows := gate.New(gateOptions), requests.NewBorrower(borrowerOptions)
+	halves := &halves{gate: lends, borrower: borrows, offers: offers, contracts: contracts, peerings: peerings,
+		cluster: cluster, reader: a.mgr.GetClient(), requests: &requestsChanged, log: log,
+		instructions: &gate.Instructions{Client: a.mgr.GetClient(), Namespace: a.Namespace, Events: a.mgr.GetEventRecorder("bourse-agent")},
 	}
 	catalog := catalogcache.New(catalogcache.Options{
 		Cluster: cluster, Journal: kube.New(a.mgr.GetClient(), client.ObjectKey{Namespace: a.Namespace, Name: catalogcache.ObjectName}, 0), Log: log,
 	})
 	catalog.Load(ctx)
 	advertiseAgain := func() { // it may have forgotten what this cluster has
-		sharing.tell()
+		policy.tell()
 		go offers.LookAtAll(ctx)
 	}
 	follow := newFollower(cluster, ledger, open, halves.sync, halves.pass, log)
@@ -376,14 +385,12 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	if shop != nil {
 		open.Add(brokersession.New(brokersession.Options{Via: cluster, Cluster: cluster, Key: m.Key(), Broker: shop, Lends: true}))
 	}
-	direct := &sellers{addresses: addresses, cluster: cluster, key: m.Key(), market: ledger, sessions: open, watcher: watcher, main: borrower, log: log, open: map[string]*seller{}}
+	direct := &sellers{addresses: addresses, cluster: cluster, key: m.Key(), market: ledger, sessions: open, watcher: watcher, main: borrows, log: log, open: map[string]*seller{}}
 	more := &brokers{Client: a.mgr.GetClient(), cluster: cluster, namespace: a.Namespace, market: ledger, member: m, main: main, sessions: open, watcher: watcher, catalogs: catalog, log: log, ctx: ctx,
 		changed: &brokersChanged, open: map[string]*joined{}, came: advertiseAgain, introduce: direct.introduce}
-	requests := &consumer.Requests{Client: a.mgr.GetClient(), Borrower: direct.borrower, Market: ledger, Cluster: cluster, Events: a.mgr.GetEventRecorder("bourse-agent"), Forgotten: open.IsForgotten, Passing: debounce.Passing}
-	if here != nil {
-		requests.Volumes = a.mgr.GetAPIReader()
-	}
-	if err := a.control(sharing, known, &peersChanged, requests, offers, &provider.Approvals{Client: a.mgr.GetClient(), Gate: gate}, more, &requestsChanged); err != nil {
+	requestOptions.Borrower = direct.borrower
+	controller := requests.New(requestOptions)
+	if err := a.control(policy, known, &peersChanged, controller, offers, &gate.Approvals{Client: a.mgr.GetClient(), Gate: lends}, more, &requestsChanged); err != nil {
 		return err
 	}
 	group.Go(func() error { return inv.Run(ctx) })
@@ -393,7 +400,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 		return nil
 	}
 	// The gate answers by what is shared, whom the admin trusts and what there is: all known before anybody asks it.
-	if _, err := sharing.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKey{Name: "default"}}); err != nil {
+	if _, err := policy.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKey{Name: "default"}}); err != nil {
 		return err
 	}
 	if err := known.ReadAll(ctx); err != nil {
@@ -402,11 +409,11 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	if err := advertiser.Begin(ctx); err != nil {
 		return err
 	}
-	d := a.newDoctor(cluster, m, ledgers, relay, main, open, more, catalog, sharing, here)
+	d := a.newDoctor(cluster, m, ledgers, relay, main, open, more, catalog, policy, here)
 	group.Go(func() error { return d.run(ctx, shown.health) })
 	group.Go(func() error { return advertiser.Run(ctx) })
-	if halves.peerings != nil {
-		group.Go(func() error { return halves.peerings.lend.followUse(ctx) })
+	if peerings != nil {
+		group.Go(func() error { return peerings.lend.followUse(ctx) })
 	}
 	group.Go(func() error { offers.LookAtAll(ctx); return nil })
 	group.Go(func() error { return follow.run(ctx) })
@@ -417,13 +424,13 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	group.Go(func() error { return catalog.Run(ctx) })
 	group.Go(func() error { return more.run(ctx) })
 	return a.listen(ctx, &home{
-		Client: a.mgr.GetClient(), cluster: cluster, namespace: a.Namespace, member: m, policy: sharing, ledger: ledger, borrower: borrower, requests: requests, main: main.Connection(), broker: m.URL(), doctor: d, gate: gate, brokers: more,
+		Client: a.mgr.GetClient(), cluster: cluster, namespace: a.Namespace, member: m, policy: policy, ledger: ledger, borrower: borrows, requests: controller, main: main.Connection(), broker: m.URL(), doctor: d, gate: lends, brokers: more,
 	}, away{relay, direct, catalog}, log)
 }
 
 // control starts the controllers of the objects that people write.
-func (a *agent) control(sharing *policy, known *peers.Peers, peersChanged *kubeobject.Trigger, requests *consumer.Requests, offers *provider.Offers, approvals *provider.Approvals, more *brokers, requestsChanged *kubeobject.Trigger) error {
-	err := ctrl.NewControllerManagedBy(a.mgr).Named("sharingpolicy").For(&api.SharingPolicy{}).Complete(sharing)
+func (a *agent) control(policy *policy, known *peers.Peers, peersChanged *kubeobject.Trigger, controller *requests.Controller, offers *gate.Offers, approvals *gate.Approvals, more *brokers, requestsChanged *kubeobject.Trigger) error {
+	err := ctrl.NewControllerManagedBy(a.mgr).Named("sharingpolicy").For(&api.SharingPolicy{}).Complete(policy)
 	if err != nil {
 		return err
 	}
@@ -448,5 +455,5 @@ func (a *agent) control(sharing *policy, known *peers.Peers, peersChanged *kubeo
 	}
 	return ctrl.NewControllerManagedBy(a.mgr).Named("resourcerequest").For(&api.ResourceRequest{}).
 		WatchesRawSource(requestsChanged).
-		Complete(requests)
+		Complete(controller)
 }

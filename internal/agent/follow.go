@@ -12,9 +12,9 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/brokersession"
+	"github.com/bourse-dev/bourse/internal/agent/gate"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/market"
-	"github.com/bourse-dev/bourse/internal/provider"
 	"github.com/bourse-dev/bourse/internal/transport"
 )
 
@@ -72,7 +72,7 @@ func (f *follower) next(ctx context.Context) bool {
 	switch {
 	case err == nil || ctx.Err() != nil:
 		f.queue.Forget(id)
-	case errors.Is(err, provider.ErrNotYet):
+	case errors.Is(err, gate.ErrNotYet):
 		f.queue.Forget(id)
 		f.queue.AddAfter(id, notYet)
 	default:

@@ -8,25 +8,24 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/brokersession"
-	"github.com/bourse-dev/bourse/internal/consumer"
+	"github.com/bourse-dev/bourse/internal/agent/gate"
+	"github.com/bourse-dev/bourse/internal/agent/requests"
 	"github.com/bourse-dev/bourse/internal/contract"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/market"
-	"github.com/bourse-dev/bourse/internal/provider"
 	"github.com/bourse-dev/bourse/internal/transport"
 )
 
 // halves hands each reservation to the half of the agent that it concerns.
 type halves struct {
 	cluster      string
-	gate         *provider.Gate
-	borrower     *consumer.Borrower
+	gate         *gate.Gate
+	borrower     *requests.Borrower
 	reader       client.Reader
-	instructions *provider.Instructions
-	offers       *provider.Offers
+	instructions *gate.Instructions
+	offers       *gate.Offers
 	contracts    *contract.Book
 	peerings     *peerings // nil without Liqo
-	sharing      *policy
 	requests     *kubeobject.Trigger
 	log          *slog.Logger
 }
@@ -76,7 +75,7 @@ func (h *halves) sync(ctx context.Context, s *brokersession.Session, theirs *tra
 }
 
 // borrowerAt returns the borrower for a session. There is none of its own for this cluster's connector, at which it does not borrow.
-func (h *halves) borrowerAt(s *brokersession.Session) *consumer.Borrower {
+func (h *halves) borrowerAt(s *brokersession.Session) *requests.Borrower {
 	if s.Via == h.cluster {
 		return h.borrower
 	}
@@ -112,7 +111,7 @@ func (h *halves) placeOf(ours *market.Reservation) string {
 }
 
 // wish reads the request behind a reservation of ours, nil if it is gone, and lets its controller look again.
-func (h *halves) wish(ctx context.Context, ours *market.Reservation) (*consumer.Wish, error) {
+func (h *halves) wish(ctx context.Context, ours *market.Reservation) (*requests.Wish, error) {
 	if ours.Object == nil {
 		return nil, nil
 	}
@@ -126,6 +125,6 @@ func (h *halves) wish(ctx context.Context, ours *market.Reservation) (*consumer.
 	if err != nil || string(object.UID) != ours.Object.UID || object.DeletionTimestamp != nil {
 		return nil, nil
 	}
-	wish := consumer.WishOf(object)
+	wish := requests.WishOf(object)
 	return &wish, nil
 }

@@ -15,13 +15,13 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/brokersession"
 	"github.com/bourse-dev/bourse/internal/agent/enrollment"
-	"github.com/bourse-dev/bourse/internal/consumer"
+	"github.com/bourse-dev/bourse/internal/agent/gate"
+	"github.com/bourse-dev/bourse/internal/agent/requests"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/identity"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/liqo/posture"
 	"github.com/bourse-dev/bourse/internal/market"
-	"github.com/bourse-dev/bourse/internal/provider"
 	"github.com/bourse-dev/bourse/internal/server"
 	"github.com/bourse-dev/bourse/internal/trust"
 )
@@ -35,12 +35,12 @@ type home struct {
 	member    *enrollment.Membership
 	policy    *policy
 	ledger    *exchange.Exchange
-	borrower  *consumer.Borrower
-	requests  *consumer.Requests
+	borrower  *requests.Borrower
+	requests  *requests.Controller
 	main      *brokersession.Connection
 	broker    string
 	doctor    *doctor
-	gate      *provider.Gate
+	gate      *gate.Gate
 	brokers   *brokers
 }
 
@@ -148,7 +148,7 @@ func (h *home) ConfirmRequest(ctx context.Context, namespace, name string) (api.
 		return api.Envelope[api.RequestStatus]{}, err
 	}
 	before := object.DeepCopy()
-	metav1.SetMetaDataAnnotation(&object.ObjectMeta, consumer.ConfirmAnnotation, "true")
+	metav1.SetMetaDataAnnotation(&object.ObjectMeta, requests.ConfirmAnnotation, "true")
 	if err := h.Patch(ctx, object, client.MergeFrom(before)); err != nil {
 		return api.Envelope[api.RequestStatus]{}, kubeobject.Error(err)
 	}

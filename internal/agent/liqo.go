@@ -32,7 +32,6 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo/peering"
 	"github.com/bourse-dev/bourse/internal/liqo/posture"
 	"github.com/bourse-dev/bourse/internal/market"
-	"github.com/bourse-dev/bourse/internal/provider"
 	"github.com/bourse-dev/bourse/internal/transport"
 )
 
@@ -48,25 +47,25 @@ func (a *agent) findLiqo(ctx context.Context, addresses *peeraddress.Checker, ch
 }
 
 // useLiqo turns reservations into virtual nodes.
-func (a *agent) useLiqo(addresses *peeraddress.Checker, h *halves, gate *provider.Gate, messenger *handshake.Messenger, relay transport.Broker, m *exchange.Exchange, known *peers.Peers, inv *inventory.Inventory, changed *kubeobject.Trigger) error {
+func (a *agent) useLiqo(cluster string, addresses *peeraddress.Checker, policy *policy, messenger *handshake.Messenger, relay transport.Broker, m *exchange.Exchange, known *peers.Peers, inv *inventory.Inventory, changed *kubeobject.Trigger, log *slog.Logger) (*peerings, error) {
 	c := a.mgr.GetClient()
-	net := &network.Network{Client: c, Reader: a.mgr.GetAPIReader(), Cluster: h.cluster, LiqoNamespace: a.LiqoNamespace, Gateway: a.gateway, Allows: addresses.CheckHost}
+	net := &network.Network{Client: c, Reader: a.mgr.GetAPIReader(), Cluster: cluster, LiqoNamespace: a.LiqoNamespace, Gateway: a.gateway, Allows: addresses.CheckHost}
 	l := &lend{
-		Client: c, cluster: h.cluster, namespace: a.Namespace, market: m, inventory: inv, sharing: h.sharing.current.Load,
-		reader: a.mgr.GetAPIReader(), graces: a.graces(), late: &a.late, log: h.log, isOpen: map[string]bool{}, proofs: map[string]proof{}, listed: map[string]told{}, tried: map[string]tried{}, began: m.Now().Go(), network: net,
-		policies: &posture.Policies{Known: c, Reader: a.mgr.GetAPIReader(), Writer: c, Namespace: a.Namespace, Cluster: h.cluster},
+		Client: c, cluster: cluster, namespace: a.Namespace, market: m, inventory: inv, sharing: policy.current.Load,
+		reader: a.mgr.GetAPIReader(), graces: a.graces(), late: &a.late, log: log, isOpen: map[string]bool{}, proofs: map[string]proof{}, listed: map[string]told{}, tried: map[string]tried{}, began: m.Now().Go(), network: net,
+		policies: &posture.Policies{Known: c, Reader: a.mgr.GetAPIReader(), Writer: c, Namespace: a.Namespace, Cluster: cluster},
 	}
 	a.late.events = a.mgr.GetEventRecorder("bourse-agent")
 	l.peering, l.suspends = &peering.Provider{Client: c, Access: l.access}, known.Suspension
 	p := &peerings{
-		Client: c, cluster: h.cluster, namespace: a.Namespace, market: m, messenger: messenger, peers: known, linger: a.Linger, abandon: a.Abandon, log: h.log,
+		Client: c, cluster: cluster, namespace: a.Namespace, market: m, messenger: messenger, peers: known, linger: a.Linger, abandon: a.Abandon, log: log,
 		changed: changed, lend: l, waits: debounce.New[doing](nil), network: net,
 		borrow: &borrow{
 			network: net, networks: map[string]network.Standing{},
-			Client: c, cluster: h.cluster, market: m, broker: relay,
-			peering:    &peering.Consumer{Client: c, Cluster: h.cluster, LiqoNamespace: a.LiqoNamespace, Proxy: net.ProxyOf, Allows: addresses.CheckURL},
+			Client: c, cluster: cluster, market: m, broker: relay,
+			peering:    &peering.Consumer{Client: c, Cluster: cluster, LiqoNamespace: a.LiqoNamespace, Proxy: net.ProxyOf, Allows: addresses.CheckURL},
 			slices:     &offload.Slices{Client: c, Reader: a.mgr.GetAPIReader(), LiqoNamespace: a.LiqoNamespace, Guarded: l.policies.Stand},
-			namespaces: &offload.Namespaces{Client: c, Cluster: h.cluster},
+			namespaces: &offload.Namespaces{Client: c, Cluster: cluster},
 			evictor:    &offload.Evictor{Reader: a.mgr.GetAPIReader(), Client: c},
 			graces:     a.graces(),
 			inventory:  inv,
@@ -75,14 +74,13 @@ func (a *agent) useLiqo(addresses *peeraddress.Checker, h *halves, gate *provide
 			waits:      debounce.New[string](nil),
 		},
 	}
-	h.peerings, gate.Freed = p, l.freed
 	if err := a.controlPeerings(p); err != nil {
-		return err
+		return nil, err
 	}
 	if err := a.controlGuards(l); err != nil {
-		return err
+		return nil, err
 	}
-	return a.controlGrants(p, l)
+	return p, a.controlGrants(p, l)
 }
 
 // controlGuards looks at a namespace when it, or what guards it, changes, and at all when the policy does.

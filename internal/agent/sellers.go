@@ -11,8 +11,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/brokersession"
 	"github.com/bourse-dev/bourse/internal/agent/catalogcache"
 	"github.com/bourse-dev/bourse/internal/agent/peeraddress"
+	"github.com/bourse-dev/bourse/internal/agent/requests"
 	"github.com/bourse-dev/bourse/internal/agent/route"
-	"github.com/bourse-dev/bourse/internal/consumer"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -31,7 +31,7 @@ type sellers struct {
 	market    *exchange.Exchange
 	sessions  *brokersession.Sessions
 	watcher   *brokersession.Watcher
-	main      *consumer.Borrower // that at the main broker
+	main      *requests.Borrower // that at the main broker
 	log       *slog.Logger
 
 	mu   sync.Mutex
@@ -142,7 +142,7 @@ func (s *sellers) introduce(ctx context.Context, to transport.Broker) error {
 // borrower is the half that asks for a request: at the broker of a name, or the first or, while none is reached, at the seller that a
 // purchase names. What has been asked for somewhere stays there; but what is bound changes at the seller's connector while that broker is
 // not reached. Errors: Unavailable; Invalid for a name that no broker has.
-func (s *sellers) borrower(ctx context.Context, broker string, r api.Request, ours *market.Reservation) (*consumer.Borrower, error) {
+func (s *sellers) borrower(ctx context.Context, broker string, r api.Request, ours *market.Reservation) (*requests.Borrower, error) {
 	at, name := s.sessions.FirstBroker(), ""
 	switch {
 	case ours != nil && route.IsBroker(ours.Via):

@@ -8,12 +8,12 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/brokersession"
-	"github.com/bourse-dev/bourse/internal/consumer"
+	"github.com/bourse-dev/bourse/internal/agent/gate"
+	"github.com/bourse-dev/bourse/internal/agent/requests"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/match"
-	"github.com/bourse-dev/bourse/internal/provider"
 	"github.com/bourse-dev/bourse/internal/transport"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
@@ -44,8 +44,8 @@ func newBrokersOf(t *testing.T, self *transporttest.Party) *brokersOf {
 	}
 	b.main, b.other, b.own, b.seller = open("", b.mainAsked, true), open("broker/north", b.otherAsked, true), open(self.ID, b.ownAsked, true), open("oslo", &transporttest.Broker{}, false)
 	halves := &halves{cluster: self.ID,
-		gate:     &provider.Gate{Cluster: self.ID, Key: self.Key, Market: ledger, Engine: match.New(), Broker: b.mainAsked, Log: log},
-		borrower: &consumer.Borrower{Cluster: self.ID, Key: self.Key, Market: ledger, Broker: b.mainAsked, Answered: &consumer.Answered{}, Log: log}}
+		gate:     gate.New(gate.Options{Cluster: self.ID, Key: self.Key, Market: ledger, Engine: match.New(), Broker: b.mainAsked, Log: log}),
+		borrower: requests.NewBorrower(requests.BorrowerOptions{Cluster: self.ID, Key: self.Key, Market: ledger, Broker: b.mainAsked, Log: log})}
 	sync := func(ctx context.Context, s *brokersession.Session, theirs *transport.Reservation, ours *market.Reservation) error {
 		if ours != nil && ours.Provider == self.ID || ours == nil && theirs.Payload.Provider == self.ID {
 			return halves.gate.At(s.Via, s.Broker).Sync(ctx, theirs, ours)

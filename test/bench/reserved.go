@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/consumer"
+	"github.com/bourse-dev/bourse/internal/agent/requests"
 	"github.com/bourse-dev/bourse/internal/journal/memory"
 	"github.com/bourse-dev/bourse/internal/market"
 )
@@ -107,13 +107,13 @@ func (a *arrivals) send(ctx context.Context, agents []*agent, lasts time.Duratio
 	return a.wait(ctx, failed)
 }
 
-func (a *arrivals) wish(due time.Time) consumer.Wish {
+func (a *arrivals) wish(due time.Time) requests.Wish {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.number++
 	name := fmt.Sprintf("request-%06d", a.number)
 	a.sent[name] = due
-	return consumer.Wish{
+	return requests.Wish{
 		Object:  market.Object{Namespace: "default", Name: name, UID: name},
 		Request: api.Request{Resources: resources("cpu", "2", "memory", "4Gi"), Where: `region == "eu"`},
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/bourse-dev/bourse/client"
 	agents "github.com/bourse-dev/bourse/internal/agent"
 	agentledger "github.com/bourse-dev/bourse/internal/agent/ledger"
+	"github.com/bourse-dev/bourse/internal/agent/requests"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
-	"github.com/bourse-dev/bourse/internal/consumer"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
@@ -214,7 +214,7 @@ func (m *marketplace) sell(ctx context.Context, lasts time.Duration) ([]time.Dur
 }
 
 // buy makes one purchase and waits until it is Reserved.
-func (m *marketplace) buy(ctx context.Context, buyer *agent, wish consumer.Wish) error {
+func (m *marketplace) buy(ctx context.Context, buyer *agent, wish requests.Wish) error {
 	if err := buyer.ask(ctx, wish); err != nil {
 		return err
 	}

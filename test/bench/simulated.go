@@ -8,12 +8,12 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/consumer"
+	"github.com/bourse-dev/bourse/internal/agent/gate"
+	"github.com/bourse-dev/bourse/internal/agent/requests"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/journal"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/match"
-	"github.com/bourse-dev/bourse/internal/provider"
 	"github.com/bourse-dev/bourse/internal/transport"
 )
 
@@ -22,14 +22,14 @@ type agent struct {
 	cluster  string
 	ledger   *exchange.Exchange
 	broker   transport.Broker
-	gate     *provider.Gate
-	borrower *consumer.Borrower
+	gate     *gate.Gate
+	borrower *requests.Borrower
 	reserved func(uid string)
 
 	queue  workqueue.TypedRateLimitingInterface[string]
 	mu     sync.Mutex
 	says   map[string]*transport.Reservation // what the broker says, by ID
-	wishes map[string]consumer.Wish          // by UID
+	wishes map[string]requests.Wish          // by UID
 }
 
 // startAgent lets a member trade until ctx ends, with a ledger in that journal, folded after so many events (0: the default). reserved is told of each of its requests that is Reserved.
@@ -50,10 +50,10 @@ func startAgent(ctx context.Context, m *member, in journal.Journal, every uint64
 	broker := transport.NewHTTP(m.cluster, m.broker)
 	a := &agent{
 		cluster: m.cluster, ledger: ledger, broker: broker, reserved: reserved,
-		gate:     &provider.Gate{Cluster: m.cluster, Key: m.key, Market: ledger, Engine: match.New(), Broker: broker, Log: log},
-		borrower: &consumer.Borrower{Cluster: m.cluster, Key: m.key, Market: ledger, Broker: broker, Answered: &consumer.Answered{}, Log: log},
+		gate:     gate.New(gate.Options{Cluster: m.cluster, Key: m.key, Market: ledger, Engine: match.New(), Broker: broker, Log: log}),
+		borrower: requests.NewBorrower(requests.BorrowerOptions{Cluster: m.cluster, Key: m.key, Market: ledger, Broker: broker, Log: log}),
 		queue:    workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]()),
-		says:     map[string]*transport.Reservation{}, wishes: map[string]consumer.Wish{},
+		says:     map[string]*transport.Reservation{}, wishes: map[string]requests.Wish{},
 	}
 	listening := make(chan struct{})
 	running.Go(func() { a.followBroker(ctx, listening) })
@@ -70,7 +70,7 @@ func startAgent(ctx context.Context, m *member, in journal.Journal, every uint64
 }
 
 // ask makes the reservation of a wish.
-func (a *agent) ask(ctx context.Context, w consumer.Wish) error {
+func (a *agent) ask(ctx context.Context, w requests.Wish) error {
 	a.mu.Lock()
 	a.wishes[w.Object.UID] = w
 	a.mu.Unlock()
@@ -140,7 +140,7 @@ func (a *agent) sync(ctx context.Context, id string) error {
 	}
 	a.mu.Lock()
 	theirs := a.says[id]
-	var wish consumer.Wish
+	var wish requests.Wish
 	if ours != nil && ours.Object != nil {
 		wish = a.wishes[ours.Object.UID]
 	}

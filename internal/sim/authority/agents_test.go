@@ -10,12 +10,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/consumer"
+	"github.com/bourse-dev/bourse/internal/agent/gate"
+	"github.com/bourse-dev/bourse/internal/agent/requests"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/match"
-	"github.com/bourse-dev/bourse/internal/provider"
 	"github.com/bourse-dev/bourse/internal/transport"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 	"github.com/bourse-dev/bourse/internal/trust"
@@ -46,12 +46,12 @@ func (c *cast) contract(now time.Time) *transporttest.Deal {
 	return transporttest.NewDeal(c.rome, c.milan, "r-1", "2", now).From(offer, "spot", 1)
 }
 
-// gate is milan's gate, with a contract of rome's so far as until says: "" is nothing yet.
-func gate(t *testing.T, c *cast, until api.State) (*provider.Gate, *transporttest.Deal) {
+// gateOf is milan's gate, with a contract of rome's so far as until says: "" is nothing yet.
+func gateOf(t *testing.T, c *cast, until api.State) (*gate.Gate, *transporttest.Deal) {
 	t.Helper()
 	x := ledger(t, c, "milan")
 	broker := &transporttest.Broker{}
-	g := &provider.Gate{Cluster: "milan", Key: c.milan.Key, Former: []string{c.formerMilan.Key.Public().Fingerprint().String()}, Market: x, Engine: match.New(), Broker: broker, Log: silent}
+	g := gate.New(gate.Options{Cluster: "milan", Key: c.milan.Key, Former: []string{c.formerMilan.Key.Public().Fingerprint().String()}, Market: x, Engine: match.New(), Broker: broker, Log: silent})
 	measured, err := market.Measure(transporttest.Measurement(1, "8"))
 	if err == nil {
 		err = x.Observe(t.Context(), "milan", measured, true)
@@ -92,7 +92,7 @@ func gate(t *testing.T, c *cast, until api.State) (*provider.Gate, *transporttes
 }
 
 // hears does what an agent does for what the broker says, until nothing changes. That an error is said is part of the story.
-func hears(t *testing.T, g *provider.Gate, theirs *transport.Reservation) {
+func hears(t *testing.T, g *gate.Gate, theirs *transport.Reservation) {
 	t.Helper()
 	for range 5 {
 		before := ours(t, g.Market)
@@ -114,7 +114,7 @@ func ours(t *testing.T, x *exchange.Exchange) (r *market.Reservation) {
 // gated is the try of what the broker then shows to the gate.
 func gated(until api.State, show func(c *cast, d *transporttest.Deal, by *transporttest.Party, now time.Time) *transport.Reservation) func(*testing.T, *cast, int) string {
 	return func(t *testing.T, c *cast, by int) string {
-		g, d := gate(t, c, until)
+		g, d := gateOf(t, c, until)
 		before := see(t, g.Market)
 		hears(t, g, show(c, d, c.signer(by), g.Market.Now().Go()))
 		return effect(before, see(t, g.Market))
@@ -185,7 +185,7 @@ var atTheGate = map[string]func(*testing.T, *cast, int) string{
 		return ending(d, c.endOf(by, c.rome, "r-1", "another", 9))
 	}),
 	"end of what the former keys agreed to": func(t *testing.T, c *cast, by int) string {
-		g, d := gate(t, c, api.Reserved)
+		g, d := gateOf(t, c, api.Reserved)
 		c.rotate()
 		g.Key, g.Former = c.milan.Key, []string{c.formerMilan.Key.Public().Fingerprint().String()}
 		c.meet(t, g.Market)
@@ -218,11 +218,11 @@ var atTheGate = map[string]func(*testing.T, *cast, int) string{
 func (c *cast) rotate() { c.formerRome, c.formerMilan = c.rome.Rotate(), c.milan.Rotate() }
 
 // borrower is rome's agent, with its contract with milan so far as until says.
-func borrower(t *testing.T, c *cast, until api.State) (*consumer.Borrower, *transporttest.Deal, *transporttest.Broker) {
+func borrower(t *testing.T, c *cast, until api.State) (*requests.Borrower, *transporttest.Deal, *transporttest.Broker) {
 	t.Helper()
 	x := ledger(t, c, "rome")
 	broker := &transporttest.Broker{}
-	b := &consumer.Borrower{Cluster: "rome", Key: c.rome.Key, Market: x, Broker: broker, Answered: &consumer.Answered{}, Log: silent}
+	b := requests.NewBorrower(requests.BorrowerOptions{Cluster: "rome", Key: c.rome.Key, Market: x, Broker: broker, Log: silent})
 	d := c.contract(x.Now().Go())
 	broker.OnReserve = func(string, api.Request) (transport.Reservation, error) { return *d.Shown(), nil }
 	broker.OnConfirm = func(_, assignment string) (transport.Reservation, error) { return *d.SignedAs(assignment), nil }
@@ -239,13 +239,13 @@ func borrower(t *testing.T, c *cast, until api.State) (*consumer.Borrower, *tran
 	return b, d, broker
 }
 
-func wish() consumer.Wish {
+func wish() requests.Wish {
 	r := transporttest.Request("2")
 	r.Resources, r.Purchase = nil, &api.Purchase{Seller: "milan", Offer: "web", Plan: "spot", Units: 1, MaxPrice: price()}
-	return consumer.Wish{Object: market.Object{Namespace: "default", Name: "r", UID: "uid-1"}, Request: r}
+	return requests.Wish{Object: market.Object{Namespace: "default", Name: "r", UID: "uid-1"}, Request: r}
 }
 
-func heeds(t *testing.T, b *consumer.Borrower, theirs *transport.Reservation) {
+func heeds(t *testing.T, b *requests.Borrower, theirs *transport.Reservation) {
 	t.Helper()
 	for range 5 {
 		before := ours(t, b.Market)

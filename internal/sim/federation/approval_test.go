@@ -12,7 +12,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
-	"github.com/bourse-dev/bourse/internal/provider"
+	"github.com/bourse-dev/bourse/internal/agent/gate"
 	"github.com/bourse-dev/bourse/internal/sim/federation"
 	"github.com/bourse-dev/bourse/internal/trust"
 )
@@ -99,7 +99,7 @@ func TestApproval(t *testing.T) {
 
 	plain := f.asks(f.oslo, "plain", api.Request{Resources: api.Resources{"cpu": resource.MustParse("1")}})
 	object := &api.ProviderInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: api.Namespace, Name: plain.Reservation}}
-	yes := []byte(`{"metadata":{"annotations":{"` + provider.ApproveAnnotation + `":"true"}}}`)
+	yes := []byte(`{"metadata":{"annotations":{"` + gate.ApproveAnnotation + `":"true"}}}`)
 	if err := f.milan.Objects.Patch(t.Context(), object, kube.RawPatch("application/merge-patch+json", yes)); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,268 @@
+package gate_test
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/gate"
+	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
+	"github.com/bourse-dev/bourse/internal/journal/memory"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
+	"github.com/bourse-dev/bourse/internal/transport"
+	"github.com/bourse-dev/bourse/internal/transport/transporttest"
+	"github.com/bourse-dev/bourse/internal/trust"
+)
+
+// byHand is milan's gate where a person approves, within an hour.
+func byHand(t *testing.T) *testGate {
+	g := newGate(t, "")
+	g.measure("8", approved)
+	return g
+}
+
+func approved(m *api.Measurement) {
+	m.Terms.ApproveWithin = &metav1.Duration{Duration: time.Hour}
+}
+
+// Nothing is accepted before a person says so, whatever the broker says and however often; then it is, once.
+func TestAwaitsApproval(t *testing.T) {
+	g := byHand(t)
+	d := g.deal("r-1", "2")
+	d.ByHand(30 * time.Minute)
+	signed := d.Signed()
+	g.heard(signed)
+	g.heard(signed)
+	g.holds("r-1", api.Held, "")
+	g.left(6000)
+	lie := *signed
+	lie.Payload.State, lie.Payload.Acceptance = api.Reserved, g.rome.Agree(*signed)
+	g.heard(&lie)
+	if r := g.ours("r-1"); !r.AwaitsApproval() {
+		t.Errorf("a broker's word was believed: %+v", r)
+	}
+	if err := g.Approve(t.Context(), "r-1", 2); api.CodeOf(err) != api.CodeConflict {
+		t.Errorf("another generation is approved: %v", err)
+	}
+	if err := g.Approve(t.Context(), "r-2", 0); api.CodeOf(err) != api.CodeNotFound {
+		t.Errorf("nothing is approved: %v", err)
+	}
+	for range 2 {
+		if err := g.Approve(t.Context(), "r-1", 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g.broker.OnAccept = func(_, document string) (transport.Reservation, error) {
+		var a api.Acceptance
+		err := clusterkey.Verify(document, api.DocumentAcceptance, g.milan.Key.Public(), &a)
+		if err != nil || a.Assignment != clusterkey.Digest(signed.Payload.Assignment).String() || a.Expires.Before(&signed.Payload.ApproveBy) {
+			t.Errorf("the acceptance says %+v, %v", a, err)
+		}
+		return *d.Reserved(document), nil
+	}
+	g.heard(signed, "Accept r-1")
+	g.holds("r-1", api.Reserved, "")
+	if err := g.Approve(t.Context(), "r-1", 0); err != nil {
+		t.Errorf("approved once more: %v", err)
+	}
+	if err := g.Deny(t.Context(), "r-1", 0, "too late"); api.CodeOf(err) != api.CodeConflict {
+		t.Errorf("denied once accepted: %v", err)
+	}
+	g.broker.OnRefuse = func(string, api.Refusal) (transport.Reservation, error) { return *d.Unchanged(api.ReasonPolicy), nil }
+	g.heard(d.Changing("3", ""), "Refuse r-1 PolicyRefuses") // nobody approves that
+}
+
+// A no is told to the broker until it has heard it, and not asked again.
+func TestDenied(t *testing.T) {
+	g := byHand(t)
+	d := g.deal("r-1", "2")
+	d.ByHand(30 * time.Minute)
+	signed := d.Signed()
+	g.heard(signed)
+	for range 2 {
+		if err := g.Deny(t.Context(), "r-1", 0, "not you\x1b"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g.holds("r-1", api.Failed, api.ReasonNotApproved)
+	g.left(8000)
+	if err := g.hears(signed); api.CodeOf(err) != api.CodeUnavailable {
+		t.Fatalf("the broker is away: %v", err)
+	}
+	g.broker.Asked()
+	g.broker.OnRefuse = func(_ string, r api.Refusal) (transport.Reservation, error) {
+		if r.Message != "not you " || r.Generation != 1 {
+			t.Errorf("it is told %+v", r)
+		}
+		return *d.Over(api.Failed, api.ReasonNotAccepted), nil
+	}
+	g.heard(signed, "Refuse r-1 NotApproved")
+	g.heard(d.Shown())
+	if err := g.Approve(t.Context(), "r-1", 0); api.CodeOf(err) != api.CodeConflict {
+		t.Errorf("approved once denied: %v", err)
+	}
+}
+
+// Where nobody says anything, the time runs out, here too; and whoever cancels is not kept.
+func TestApprovalEnds(t *testing.T) {
+	g := byHand(t)
+	d, other := g.deal("r-1", "2"), g.deal("r-2", "2")
+	d.ByHand(10 * time.Minute)
+	other.ByHand(10 * time.Minute)
+	g.heard(d.Signed())
+	g.heard(other.Signed())
+	g.broker.OnProgress = func(string, api.State) (transport.Reservation, error) { return *other.Over(api.Released, ""), nil }
+	g.heard(other.Ending(g.rome, api.ReasonReleased), "Progress r-2 Released")
+	g.holds("r-2", api.Released, api.ReasonReleased)
+	g.move(11 * time.Minute)
+	g.holds("r-1", api.Failed, api.ReasonNotApproved)
+	g.broker.OnRefuse = func(string, api.Refusal) (transport.Reservation, error) {
+		return transport.Reservation{}, api.Errorf(api.CodeConflict, "it has moved on")
+	}
+	g.heard(d.Shown(), "Refuse r-1 NotApproved")
+}
+
+// What waits, waits on after a crash; and what was approved before a Ledger was put back is taken from our own signature.
+func TestApprovalSurvives(t *testing.T) {
+	journal := memory.New()
+	rome, milan, clock := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan"), transporttest.NewClock()
+	g := open(t, journal, rome, milan, clock, "")
+	g.measure("8", approved)
+	d := g.deal("r-1", "2")
+	d.ByHand(30 * time.Minute)
+	g.heard(d.Signed())
+
+	g = open(t, journal, rome, milan, clock, "")
+	g.number = 5
+	g.measure("8", approved)
+	if r := g.ours("r-1"); r == nil || !r.AwaitsApproval() {
+		t.Fatalf("it waits no more: %+v", r)
+	}
+	g.heard(d.Shown())
+	g.heard(d.Reserved(milan.Agree(*d.Shown()))) // as it was approved in the life that was lost
+	g.holds("r-1", api.Reserved, "")
+	g.left(6000)
+}
+
+// Only what a person approves may wait for one.
+func TestWaitsNoLongerThanItSays(t *testing.T) {
+	g := newGate(t, "8") // where a machine answers
+	g.broker.OnRefuse = func(string, api.Refusal) (transport.Reservation, error) { return transport.Reservation{}, nil }
+	d := g.deal("r-1", "2")
+	d.ByHand(30 * time.Minute)
+	g.heard(d.Signed(), "Refuse r-1 BadAssignment")
+	g.measure("8", approved)
+	d = g.deal("r-2", "2")
+	d.ByHand(2 * time.Hour)
+	g.heard(d.Signed(), "Refuse r-2 BadAssignment")
+}
+
+// kubectl and GitOps approve by an annotation of what is shown, and of nothing else.
+func TestApprovalByAnnotation(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := api.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	server := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{{GroupVersion: api.GroupVersion, Kind: "ProviderInstruction", Resource: "providerinstructions", Namespaced: true, Status: true}}})
+	c, err := client.New(server.Config(), client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, recorder := byHand(t), events.NewFakeRecorder(10)
+	shown := &gate.Instructions{Client: c, Namespace: api.Namespace, Events: recorder}
+	approvals := &gate.Approvals{Client: c, Gate: g.Gate}
+	// waits makes a reservation that waits, writes an annotation on what is shown of it, and returns what becomes of it.
+	waits := func(id, annotation, value string, change func(*api.ProviderInstruction)) *market.Reservation {
+		t.Helper()
+		d := g.deal(id, "1")
+		d.ByHand(30 * time.Minute)
+		g.heard(d.Signed())
+		key := types.NamespacedName{Namespace: api.Namespace, Name: id}
+		for range 2 {
+			if err := shown.Show(t.Context(), g.ours(id)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var i api.ProviderInstruction
+		if err := c.Get(t.Context(), key, &i); err != nil || !meta.IsStatusConditionTrue(i.Status.Conditions, api.ConditionAwaitsApproval) {
+			t.Fatalf("%+v, %v", i.Status, err)
+		}
+		if told := <-recorder.Events; len(recorder.Events) > 0 {
+			t.Errorf("told twice: %s", told)
+		}
+		metav1.SetMetaDataAnnotation(&i.ObjectMeta, annotation, value)
+		if change != nil {
+			change(&i)
+		}
+		if err := c.Update(t.Context(), &i); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if _, err := approvals.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return g.ours(id)
+	}
+	if r := waits("r-1", gate.ApproveAnnotation, "true", nil); r.Acceptance == "" || r.State != api.Held {
+		t.Errorf("not approved: %+v", r)
+	}
+	if r := waits("r-2", gate.RefuseAnnotation, "no room", nil); !r.Denied() || r.Message != "no room" {
+		t.Errorf("not refused: %+v", r)
+	}
+	if r := waits("r-3", gate.ApproveAnnotation, "yes", nil); !r.AwaitsApproval() {
+		t.Errorf("approved: %+v", r)
+	}
+	another := func(i *api.ProviderInstruction) { i.Spec.Assignment = "SHA256:of another" }
+	if r := waits("r-4", gate.ApproveAnnotation, "true", another); !r.AwaitsApproval() {
+		t.Errorf("approved by what was said of another: %+v", r)
+	}
+	if err := shown.Show(t.Context(), g.ours("r-4")); err != nil {
+		t.Fatal(err)
+	}
+	var i api.ProviderInstruction
+	if err := c.Get(t.Context(), types.NamespacedName{Namespace: api.Namespace, Name: "r-4"}, &i); err != nil || i.Annotations[gate.ApproveAnnotation] != "" {
+		t.Errorf("what was said of another stays: %v, %v", i.Annotations, err)
+	}
+}
+
+// A gate that was away while a purchase waited asks its people all the same; where a machine answers, what was signed long ago is none.
+func TestBoughtLongAgo(t *testing.T) {
+	for _, within := range []*metav1.Duration{nil, {Duration: 2 * time.Hour}} {
+		g := newGate(t, "8")
+		offer, err := trust.Offer(g.milan.Sign(api.DocumentOffer, api.SignedOffer{Protocol: api.Protocol, Seller: "milan", Name: "web", Version: 1, Offer: api.OfferSpec{
+			ApproveWithin: within, Plans: []api.Plan{{Name: "small", Resources: transporttest.CPU("2")}},
+		}}), g.milan.Key.Public())
+		if err == nil {
+			_, err = g.Market.Do(t.Context(), market.Publish{Offer: offer})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := g.deal("r-1", "2")
+		theirs := d.ByHand(time.Hour)
+		if within == nil {
+			theirs.Payload.ApproveBy = transporttest.Seconds(g.now().Add(time.Minute))
+		}
+		a := g.rome.Assignment(*theirs)
+		a.Sale, a.Begins = &api.Sale{Offer: offer.Digest, Plan: "small", Units: 1}, transporttest.Seconds(g.now().Add(-20*time.Minute))
+		theirs.Payload.Assignment = g.rome.Sign(api.DocumentAssignment, a)
+		if g.broker.OnRefuse = func(string, api.Refusal) (transport.Reservation, error) { return transport.Reservation{}, nil }; within == nil {
+			g.heard(theirs, "Refuse r-1 BadAssignment")
+			continue
+		}
+		g.heard(theirs)
+		if r := g.ours("r-1"); r == nil || !r.AwaitsApproval() || r.Sale == nil {
+			t.Errorf("it does not wait: %+v", r)
+		}
+	}
+}

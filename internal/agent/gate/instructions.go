@@ -1,0 +1,61 @@
+package gate
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/instruction"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// Instructions shows what the gate accepted as ProviderInstruction objects. They are a
+// projection of the Ledger: editing or deleting one changes nothing but the picture.
+type Instructions struct {
+	client.Client
+	Namespace string
+	// Events tells of what waits for approval. May be nil.
+	Events events.EventRecorder
+}
+
+// Show makes the object of a record what the record says; what is over, or not yet committed, has none, unless a person has to
+// approve it.
+func (s *Instructions) Show(ctx context.Context, ours *market.Reservation) error {
+	i := &api.ProviderInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: ours.ID}}
+	if ours.State == api.Held && ours.ApproveBy == 0 {
+		return nil
+	}
+	if ours.State.Over() {
+		return client.IgnoreNotFound(s.Delete(ctx, i))
+	}
+	_, err := controllerutil.CreateOrPatch(ctx, s.Client, i, func() error {
+		next := instruction.Spec(ours)
+		if i.Spec.Assignment != next.Assignment { // what was said of another is not said of this
+			delete(i.Annotations, ApproveAnnotation)
+			delete(i.Annotations, RefuseAnnotation)
+		}
+		i.Spec = next
+		return nil
+	})
+	if apierrors.IsAlreadyExists(err) { // our cache lags: the next change shows it
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	waited := meta.IsStatusConditionTrue(i.Status.Conditions, api.ConditionAwaitsApproval)
+	if err := instruction.Show(ctx, s.Client, i, &i.Status, i.Generation, ours, func() client.Object { return i.DeepCopy() }); err != nil {
+		return err
+	}
+	if c := meta.FindStatusCondition(i.Status.Conditions, api.ConditionAwaitsApproval); !waited && s.Events != nil && c != nil && c.Status == metav1.ConditionTrue {
+		s.Events.Eventf(i, nil, corev1.EventTypeNormal, api.ConditionAwaitsApproval, "Approve", "%.1000s", c.Message)
+	}
+	return nil
+}

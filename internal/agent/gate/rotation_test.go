@@ -1,0 +1,205 @@
+package gate_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/journal/memory"
+	"github.com/bourse-dev/bourse/internal/transport"
+	"github.com/bourse-dev/bourse/internal/transport/transporttest"
+	"github.com/bourse-dev/bourse/internal/trust"
+)
+
+// rotated gives milan a new key, as its agent has it when it has started again.
+func (g *testGate) rotated() {
+	g.t.Helper()
+	g.milan.Rotate()
+	g.Key, g.Former = g.milan.Key, nil
+	for _, f := range trust.Former("milan", g.Key.Public(), g.milan.Rotations) {
+		g.Former = append(g.Former, f.Fingerprint)
+	}
+}
+
+// bound is a reservation that milan has accepted.
+func (g *testGate) bound(cpu string) *transporttest.Deal {
+	g.t.Helper()
+	d := g.deal("r-1", cpu)
+	g.takes(d)
+	g.heard(d.Signed(), "Accept r-1")
+	g.holds("r-1", api.Reserved, "")
+	return d
+}
+
+// What is lent stays lent when its consumer gets a new key, and ends by either; it ends by nobody else's.
+func TestTheConsumerOfWhatIsBoundGetsANewKey(t *testing.T) {
+	for name, c := range map[string]struct {
+		by   func(old, now *transporttest.Party) *transporttest.Party
+		want api.State
+	}{
+		"it ends by the new one":           {func(_, now *transporttest.Party) *transporttest.Party { return now }, api.Released},
+		"it was ended by the old one":      {func(old, _ *transporttest.Party) *transporttest.Party { return old }, api.Released},
+		"somebody else says that it ended": {func(_, _ *transporttest.Party) *transporttest.Party { return transporttest.NewParty(t, "rome") }, api.Reserved},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGate(t, "8")
+			d := g.bound("2")
+			old := g.rome.Rotate()
+			g.heard(d.Greeted())
+			if key, err := trust.Key(t.Context(), g.Market, "rome"); err != nil || key != g.rome.Key.Public() {
+				t.Errorf("pinned is %s, %v", key, err)
+			}
+			d.Ending(nil, api.ReasonReleased)
+			theirs := d.Shown()
+			theirs.Payload.End = c.by(old, g.rome).End(*theirs, api.ReasonReleased)
+			g.broker.OnProgress = func(string, api.State) (transport.Reservation, error) {
+				return *d.Over(api.Released, api.ReasonReleased), nil
+			}
+			if err := g.hears(theirs); err != nil {
+				t.Fatal(err)
+			}
+			if ours := g.ours("r-1"); ours.State != c.want {
+				t.Errorf("it is %s", ours.State)
+			}
+		})
+	}
+}
+
+// What is lent stays lent when this cluster gets a new key.
+func TestTheProviderOfWhatIsBoundGetsANewKey(t *testing.T) {
+	g := newGate(t, "8")
+	d := g.bound("2")
+	g.rotated()
+	g.heard(d.Greeted())
+	g.broker.OnAccept = func(_, acceptance string) (transport.Reservation, error) { return *d.Changed(acceptance), nil }
+	g.heard(d.Changing("3", ""), "Accept r-1")
+	if ours := g.ours("r-1"); ours.Generation != 2 || ours.Size.Of("cpu") != 3000 {
+		t.Errorf("lent is %+v", ours)
+	}
+	g.broker.OnProgress = func(string, api.State) (transport.Reservation, error) {
+		return *d.Over(api.Released, api.ReasonReleased), nil
+	}
+	g.heard(d.Ending(g.rome, api.ReasonReleased), "Progress r-1 Released")
+	g.holds("r-1", api.Released, api.ReasonReleased)
+}
+
+// An assignment is for this cluster that names a key which it had; it is nobody's that a key signed which its consumer had.
+func TestAnAssignmentOfBeforeARotation(t *testing.T) {
+	g := newGate(t, "8")
+	d := g.deal("r-1", "2")
+	theirs := d.Signed()
+	g.rotated()
+	g.takes(d)
+	g.heard(theirs, "Accept r-1")
+	g.holds("r-1", api.Reserved, "")
+
+	e := g.deal("r-2", "2")
+	e.Signed()
+	g.rome.Rotate()
+	g.broker.OnRefuse = func(string, api.Refusal) (transport.Reservation, error) {
+		return *e.Over(api.Failed, api.ReasonNotAccepted), nil
+	}
+	g.heard(e.Greeted(), "Refuse r-2 "+string(api.ReasonBadAssignment))
+	g.holds("r-2", "", "")
+}
+
+// What was accepted, and is then held to be signed anew, makes room for what is signed.
+func TestAHoldThatIsSignedAnew(t *testing.T) {
+	g := newGate(t, "2")
+	d := g.deal("r-1", "2")
+	g.broker.OnAccept = func(string, string) (transport.Reservation, error) {
+		return transport.Reservation{}, transporttest.Away
+	}
+	if err := g.hears(d.Signed()); err == nil {
+		t.Fatal("the broker was there")
+	}
+	g.broker.Asked()
+	g.holds("r-1", api.Held, "")
+	g.rome.Rotate()
+	g.heard(d.Again())
+	g.takes(d)
+	g.heard(d.Signed(), "Accept r-1")
+	g.holds("r-1", api.Reserved, "")
+	g.left(0)
+}
+
+// A Ledger that lost everything takes back what this cluster accepted of a consumer that has a new key since. What it accepted
+// by a key that it has no more is not taken back: whoever stole that could have.
+func TestALedgerThatLostEverythingAfterARotation(t *testing.T) {
+	g := newGate(t, "8")
+	d := g.bound("2")
+	g.rome.Rotate()
+	lost := open(t, memory.New(), g.rome, g.milan, g.clock, "8")
+	lost.heard(d.Greeted())
+	lost.holds("r-1", api.Reserved, "")
+
+	lost = open(t, memory.New(), g.rome, g.milan, g.clock, "8")
+	lost.rotated()
+	lost.waits(d.Greeted(), api.CodeConflict)
+	lost.holds("r-1", "", "")
+}
+
+// What a gate does not take, the broker hears the end of, once the gate can no longer accept it: neither its consumer's caps nor its
+// own capacity wait for the time in a document that somebody made with a stolen key.
+func TestTheGateEndsWhatItDoesNotTake(t *testing.T) {
+	for name, show := range map[string]func(g *testGate, d *transporttest.Deal) *transport.Reservation{
+		"by a former key": func(g *testGate, d *transporttest.Deal) *transport.Reservation {
+			stolen := g.milan.Key
+			g.rotated()
+			d.Signed()
+			thief := *g.milan
+			thief.Key = stolen
+			return d.Reserved(thief.Agree(*d.Shown()))
+		},
+		"of another assignment": func(g *testGate, d *transporttest.Deal) *transport.Reservation {
+			other := g.deal("r-1", "1").Signed()
+			d.Signed()
+			return d.Reserved(g.milan.Agree(*other))
+		},
+		"in a slice that cannot be": func(g *testGate, d *transporttest.Deal) *transport.Reservation {
+			a := g.rome.Assignment(*d.Shown())
+			a.Slice = "b-general-other"
+			d.Signed()
+			theirs := d.Shown()
+			theirs.Payload.Assignment = g.rome.Sign(api.DocumentAssignment, a)
+			theirs.Payload.State, theirs.Payload.Acceptance = api.Reserved, g.milan.Agree(*theirs)
+			return theirs
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGate(t, "8")
+			d := g.deal("r-1", "2")
+			theirs := show(g, d)
+			g.waits(theirs, api.CodeConflict)
+			g.move(2 * time.Minute)
+			g.ends(d, api.ReasonNotAccepted)
+			g.heard(theirs, "Release r-1")
+			g.holds("r-1", "", "")
+			g.left(8000)
+		})
+	}
+}
+
+// A gate that lost its Ledger does not end what it accepted because the broker shows it with a card that is none: it takes it back
+// when the right card comes.
+func TestACardDoesNotEndWhatWasAccepted(t *testing.T) {
+	g := newGate(t, "8")
+	d := g.bound("2")
+	lost := open(t, memory.New(), g.rome, g.milan, g.clock, "8")
+	lost.move(3 * time.Minute)
+	for name, card := range map[string]string{"none": "", "nonsense": "nonsense", "another's": g.milan.Card(api.Properties{})} {
+		theirs := d.Shown()
+		theirs.Payload.ConsumerCard = card
+		if err := lost.hears(theirs); api.CodeOf(err) != api.CodeUnavailable {
+			t.Errorf("%s: %v", name, err)
+		}
+		if asked := lost.broker.Asked(); len(asked) > 0 {
+			t.Errorf("%s: the gate says %q", name, asked)
+		}
+	}
+	if err := lost.hears(d.Shown()); err != nil {
+		t.Error(err)
+	}
+	lost.holds("r-1", api.Reserved, "")
+	lost.left(6000)
+}

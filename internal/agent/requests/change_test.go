@@ -1,0 +1,212 @@
+package requests_test
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/requests"
+	"github.com/bourse-dev/bourse/internal/transport"
+	"github.com/bourse-dev/bourse/internal/transport/transporttest"
+)
+
+// edited is a desk whose request is bound, and then asks for so many CPUs for a day.
+func edited(t *testing.T, cpu string) (*desk, *transporttest.Deal) {
+	d := newDesk(t)
+	d.create(nil)
+	deal := d.deal()
+	d.offers(deal.Shown)
+	d.takes(deal)
+	d.reconcile()
+	d.broker.Asked()
+	d.hears(deal.Reserved(""))
+	if o, _ := d.reconcile(); !meta.IsStatusConditionTrue(o.Status.Conditions, api.ConditionUpToDate) {
+		t.Fatalf("it is %+v", o.Status)
+	}
+	d.told("Held", "Reserved")
+	d.edit(cpu)
+	d.broker.OnConfirm = func(_, assignment string) (transport.Reservation, error) { return *deal.Changing(cpu, assignment), nil }
+	return d, deal
+}
+
+func (d *desk) edit(cpu string) {
+	d.t.Helper()
+	o, _ := d.reconcile()
+	o.Spec.Resources, o.Spec.Duration = transporttest.CPU(cpu), &metav1.Duration{Duration: 24 * time.Hour}
+	if err := d.Update(d.t.(*testing.T).Context(), o); err != nil {
+		d.t.Fatal(err)
+	}
+	wish := requests.WishOf(o)
+	d.wish = &wish
+	d.broker.Asked()
+}
+
+// asAsked is why a request is not what it asks for; empty if it is.
+func asAsked(o *api.ResourceRequest) string {
+	c := meta.FindStatusCondition(o.Status.Conditions, api.ConditionUpToDate)
+	if c == nil || c.Status == metav1.ConditionTrue {
+		return ""
+	}
+	return c.Reason
+}
+
+// An edited request is signed anew, and follows once the provider has agreed.
+func TestAnEditedRequest(t *testing.T) {
+	d, deal := edited(t, "6")
+	o, _ := d.reconcile() // what is signed is remembered first
+	o, result := d.reconcile()
+	d.wasAsked("Confirm r-1")
+	if asAsked(o) != "Changing" || result.RequeueAfter == 0 || o.Status.State != api.Reserved {
+		t.Errorf("it is %+v", o.Status)
+	}
+	d.hears(deal.Shown())
+	if r := d.ours(); r.Size.Of("cpu") != 2000 || r.Changing() == nil {
+		t.Errorf("nobody accepted it yet: %+v", r)
+	}
+	d.hears(deal.Changed(""))
+	o, result = d.reconcile()
+	if r := d.ours(); r.Size.Of("cpu") != 6000 || r.Generation != 2 || r.Change != nil || asAsked(o) != "" || result.RequeueAfter != 0 {
+		t.Errorf("it is %+v, and shows %+v", r, o.Status)
+	}
+	if left := o.Status.Until.Sub(d.now()); left < 23*time.Hour {
+		t.Errorf("it ends in %s", left)
+	}
+	d.wasAsked()
+}
+
+// A no is shown, leaves what is bound, and is asked again later, as a newer generation; never what is no longer wished.
+func TestAnEditThatIsRefused(t *testing.T) {
+	d, deal := edited(t, "6")
+	d.reconcile()
+	d.reconcile()
+	d.wasAsked("Confirm r-1")
+	d.hears(deal.Unchanged(api.ReasonPolicy))
+	o, result := d.reconcile()
+	if asAsked(o) != string(api.ReasonPolicy) || result.RequeueAfter <= 0 || result.RequeueAfter > requests.RetryTime {
+		t.Errorf("it is %+v, again in %s", o.Status, result.RequeueAfter)
+	}
+	d.wasAsked()
+	d.move(requests.RetryTime)
+	d.broker.OnConfirm = func(string, string) (transport.Reservation, error) {
+		return transport.Reservation{}, api.Errorf(api.CodeInsufficient, "milan is short")
+	}
+	d.reconcile()
+	if o, _ = d.reconcile(); d.ours().Change.Generation != 3 || asAsked(o) != string(api.ReasonInsufficient) {
+		t.Errorf("it is %+v, and shows %+v", d.ours().Change, o.Status)
+	}
+	d.wasAsked("Confirm r-1")
+	o.Spec.Resources, o.Spec.Duration = transporttest.CPU("2"), &metav1.Duration{Duration: time.Hour} // as it was
+	if err := d.Update(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	if o, _ = d.reconcile(); asAsked(o) != "" {
+		t.Errorf("it is %+v", o.Status)
+	}
+	d.wasAsked()
+}
+
+// A broker that never heard of it, or does not answer: it is asked until the assignment expires, and then anew.
+func TestAnEditWhileTheBrokerIsAway(t *testing.T) {
+	d, _ := edited(t, "6")
+	d.broker.OnConfirm = nil
+	d.reconcile()
+	o, result := d.reconcile()
+	if result.RequeueAfter == 0 || d.ours().Changing() == nil || o.Status.State != api.Reserved {
+		t.Errorf("it is %+v", o.Status)
+	}
+	d.move(2 * time.Minute)
+	d.reconcile()
+	if c := d.ours().Change; c.Reason != api.ReasonNoAnswer {
+		t.Errorf("it is %+v", c)
+	}
+	d.move(requests.RetryTime)
+	d.reconcile()
+	if c := d.ours().Changing(); c == nil || c.Generation != 3 {
+		t.Errorf("it is %+v", d.ours().Change)
+	}
+}
+
+// A broker that lies about a change: nothing moves without the provider's signature on what was signed here.
+func TestALyingBrokerAcceptsAChange(t *testing.T) {
+	d, deal := edited(t, "6")
+	d.reconcile()
+	d.reconcile()
+	d.wasAsked("Confirm r-1")
+	theirs := deal.Changed("x")
+	d.hears(theirs)
+	if r := d.ours(); r.Generation != 1 {
+		t.Errorf("it believes %+v", r)
+	}
+	theirs.Payload.Assignment = d.milan.Assign(*theirs)
+	theirs.Payload.Acceptance = d.milan.Agree(*theirs)
+	d.hears(theirs)
+	if r := d.ours(); r.Generation != 1 {
+		t.Errorf("it believes %+v", r)
+	}
+}
+
+// A broker restored from before a change is told of it by the assignment that both are bound by.
+func TestABrokerRestoredFromBeforeAChange(t *testing.T) {
+	d, deal := edited(t, "6")
+	before := deal.Shown()
+	d.reconcile()
+	d.reconcile()
+	d.wasAsked("Confirm r-1")
+	d.hears(deal.Shown())
+	d.hears(deal.Changed(""))
+	bound := d.ours().Assignment
+	d.broker.OnConfirm = func(_, assignment string) (transport.Reservation, error) {
+		if assignment != bound {
+			t.Error("it signed another assignment")
+		}
+		return *deal.Shown(), nil
+	}
+	before.Payload.Fence = api.Fence{Lineage: "second", Revision: 1}
+	d.hears(before, "Confirm r-1")
+	if r := d.ours(); r.Generation != 2 {
+		t.Errorf("it is %+v", r)
+	}
+}
+
+// A request that was edited before its Ledger was lost is found by what its status says.
+func TestAnEditedRequestOfALedgerThatLostEverything(t *testing.T) {
+	d, deal := edited(t, "6")
+	wish := *d.wish
+	wish.Reservation = "r-1"
+	b := again(t, d.rome, d.milan, d.clock)
+	b.wish = &wish
+	b.broker.OnReserve = func(string, api.Request) (transport.Reservation, error) {
+		return transport.Reservation{}, api.Errorf(api.CodeKeyReused, "another request")
+	}
+	b.broker.OnReservation = func() (transport.Reservation, error) { return *deal.Shown(), nil }
+	if err := b.Ask(t.Context(), wish); err != nil {
+		t.Fatal(err)
+	}
+	b.holds(api.Reserved, "")
+	if r := b.ours(); r.Size.Of("cpu") != 2000 || r.Object == nil {
+		t.Errorf("it remembers %+v", r)
+	}
+}
+
+// Where that broker has given up waiting for the answer, the same is signed once more, as a newer generation.
+func TestABrokerRestoredThatGaveUpWaiting(t *testing.T) {
+	d, deal := edited(t, "6")
+	before := *deal.Shown()
+	d.reconcile()
+	d.reconcile()
+	d.wasAsked("Confirm r-1")
+	d.hears(deal.Shown())
+	d.hears(deal.Changed(""))
+	before.Payload.Fence = api.Fence{Lineage: "second", Revision: 1}
+	before.Payload.Change = &api.Change{Generation: 2, Resources: transporttest.CPU("6"), Reason: api.ReasonNoAnswer}
+	d.hears(&before)
+	if c := d.ours().Changing(); c == nil || c.Generation != 3 || c.Size.Of("cpu") != 6000 || d.ours().Generation != 2 {
+		t.Fatalf("it is %+v", d.ours())
+	}
+	d.broker.OnConfirm = func(string, string) (transport.Reservation, error) { return before, nil }
+	d.reconcile()
+	d.wasAsked("Confirm r-1")
+}

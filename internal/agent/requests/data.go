@@ -1,0 +1,58 @@
+package requests
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// selectedNode is Kubernetes' annotation on a claim whose volume was made where its first pod runs: for what is offloaded, the
+// virtual node.
+const selectedNode = "volume.kubernetes.io/selected-node"
+
+// StickTo are the providers at which the namespaces that a request offloads have volumes; none if these may be left behind. A virtual
+// node is known by its name, so also one that is gone. Errors: Unavailable where they cannot be seen.
+func (r *Controller) StickTo(ctx context.Context, object *api.ResourceRequest) ([]string, error) {
+	o := object.Spec.Offload
+	if o == nil || o.Data == api.DataMove || r.Volumes == nil {
+		return object.Spec.StickTo, nil
+	}
+	out := slices.Clone(object.Spec.StickTo)
+	for _, namespace := range o.Namespaces {
+		var claims corev1.PersistentVolumeClaimList
+		if err := r.Volumes.List(ctx, &claims, client.InNamespace(namespace)); err != nil {
+			return nil, api.Errorf(api.CodeUnavailable, "cannot see which volumes namespace %s has: %s", namespace, err).
+				Fix("apply config/liqo again, or say data: Move")
+		}
+		for _, claim := range claims.Items {
+			if node := claim.Annotations[selectedNode]; node != "" && claim.Status.Phase == corev1.ClaimBound {
+				provider, err := r.providerOf(ctx, node)
+				if err != nil {
+					return nil, err
+				}
+				if provider != "" && !slices.Contains(out, provider) {
+					out = append(out, provider)
+				}
+			}
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// providerOf is whose virtual node has that name; empty: it is nobody's that this cluster knows.
+func (r *Controller) providerOf(ctx context.Context, node string) (provider string, err error) {
+	err = r.Market.Read(ctx, func(s *market.State) {
+		for _, m := range s.Members() {
+			if market.IsSlice(node, r.Cluster, m.Cluster) {
+				provider = m.Cluster
+			}
+		}
+	})
+	return provider, err
+}

@@ -1,0 +1,24 @@
+package requests
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// explain says in a sentence why no cluster qualified, for those who look with kubectl.
+func explain(d *api.Decision) string {
+	parts := []string{fmt.Sprintf("%d considered", d.Considered)}
+	if d.Hidden > 0 {
+		parts = append(parts, fmt.Sprintf("%d hidden", d.Hidden))
+	}
+	for _, e := range d.Eliminated {
+		parts = append(parts, fmt.Sprintf("%d eliminated by %s", e.Count, e.Filter))
+	}
+	s := strings.Join(parts, ", ")
+	if m := d.NearestMiss; m != nil {
+		s += fmt.Sprintf("; nearest miss %s, by %s: %s", m.Cluster, m.Filter, m.Message)
+	}
+	return s
+}

@@ -1,0 +1,30 @@
+package requests
+
+import (
+	"context"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/instruction"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// instruct shows what this cluster must carry out, beside the request that it answers and that owns it.
+func (r *Controller) instruct(ctx context.Context, object *api.ResourceRequest, ours *market.Reservation) error {
+	i := &api.ReservationInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: object.Namespace, Name: ours.ID}}
+	_, err := controllerutil.CreateOrPatch(ctx, r.Client, i, func() error {
+		i.Spec = instruction.Spec(ours)
+		return controllerutil.SetControllerReference(object, i, r.Scheme())
+	})
+	if apierrors.IsAlreadyExists(err) { // our cache lags: the next change shows it
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return instruction.Show(ctx, r.Client, i, &i.Status, i.Generation, ours, func() client.Object { return i.DeepCopy() })
+}

@@ -1,0 +1,152 @@
+package requests
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/trust"
+)
+
+// show writes what became of a request: its status, an Event for each new state, and its instruction once both are bound.
+// cannot is why it cannot become what it asks for now.
+func (r *Controller) show(ctx context.Context, object *api.ResourceRequest, parts []*market.Reservation, cannot error) error {
+	ours := whole(parts)
+	status := object.Status.DeepCopy()
+	status.State, status.Reservation, status.Provider = ours.State, ours.ID, ours.Provider
+	status.Until, status.Message = nil, sentence(ours)
+	if ours.Bound() {
+		asAsked := upToDate(ours, WishOf(object), cannot)
+		asAsked.ObservedGeneration = object.Generation
+		meta.SetStatusCondition(&status.Conditions, asAsked)
+		if asAsked.Status == metav1.ConditionFalse {
+			status.Message += "; " + asAsked.Message
+		}
+		if l := r.Market.View().Listing(ours.Provider); l != nil && l.Member != nil && l.Member.Legacy {
+			status.Message += "; its agent is a prototype: an admin peers the two clusters (docs/migrate.md)"
+		}
+	}
+	if until := ours.EndsAt().Meta(); !until.IsZero() && (ours.State.Counts() || ours.State == api.Released) {
+		status.Until = &until
+	}
+	bound := metav1.ConditionFalse
+	if ours.State == api.Reserved || ours.State == api.Active {
+		bound = metav1.ConditionTrue
+	}
+	reason := string(ours.State)
+	if ours.Reason != "" {
+		reason = string(ours.Reason)
+	}
+	for _, condition := range []string{api.ConditionReserved, api.ConditionReady} { // Ready is more once Liqo is driven
+		meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+			Type: condition, Status: bound, Reason: reason, Message: status.Message, ObservedGeneration: object.Generation,
+		})
+	}
+	if awaits := ours.AwaitsApproval(); awaits || meta.FindStatusCondition(status.Conditions, api.ConditionAwaitsApproval) != nil {
+		c := metav1.Condition{Type: api.ConditionAwaitsApproval, Status: metav1.ConditionFalse, Reason: reason, ObservedGeneration: object.Generation}
+		if awaits {
+			c.Status, c.Message = metav1.ConditionTrue, status.Message
+		}
+		meta.SetStatusCondition(&status.Conditions, c)
+	}
+	kind := corev1.EventTypeNormal
+	if ours.State.Over() && ours.State != api.Released {
+		kind = corev1.EventTypeWarning
+	}
+	if err := r.update(ctx, object, *status, kind, string(ours.State)); err != nil {
+		return err
+	}
+	for _, part := range parts {
+		if part.Acceptance == "" {
+			continue
+		}
+		if err := r.instruct(ctx, object, part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// upToDate says whether a bound reservation is what its request asks for now.
+func upToDate(ours *market.Reservation, w Wish, cannot error) metav1.Condition {
+	c := metav1.Condition{Type: api.ConditionUpToDate, Status: metav1.ConditionFalse}
+	want, err := wanted(w, ours)
+	if cannot == nil {
+		cannot = err
+	}
+	switch change := ours.Change; {
+	case ours.Changing() != nil:
+		c.Reason, c.Message = "Changing", ours.Provider+" is asked to accept the change"
+	case cannot != nil:
+		c.Reason, c.Message = string(api.CodeOf(cannot)), "it cannot change: "+trust.Text(cannot.Error())
+	case same(want, ours.AsIs()):
+		c.Status, c.Reason = metav1.ConditionTrue, "UpToDate"
+	case change != nil && same(want, *change):
+		c.Reason, c.Message = string(change.Reason), "it is not changed: "+string(change.Reason)
+		if change.Message != "" {
+			c.Message += ": " + change.Message
+		}
+	default:
+		c.Reason, c.Message = "Changing", "it is about to change"
+	}
+	return c
+}
+
+// sentence says in words where a reservation is.
+func sentence(r *market.Reservation) string {
+	s := ""
+	switch r.State {
+	case api.Pending:
+		s = fmt.Sprintf("no cluster can serve it now; it waits for one until %s", r.WaitUntil.Go().Format(time.RFC3339))
+	case api.Held:
+		s = fmt.Sprintf("held on %s, which is asked to accept", r.Provider)
+		if r.AwaitsApproval() {
+			s = fmt.Sprintf("waits for the approval of %s's admin until %s", r.Provider, r.ApproveBy.Go().Format(time.RFC3339))
+		}
+		if r.Assignment == "" {
+			s = fmt.Sprintf("held on %s until %s, for you to confirm (annotation %s: \"true\")", r.Provider, r.HeldUntil.Go().Format(time.TimeOnly), ConfirmAnnotation)
+		}
+	case api.Reserved:
+		s = fmt.Sprintf("%s is bound until %s", r.Provider, r.EndsAt().Go().Format(time.RFC3339))
+		if r.EndsAt() == r.ReclaimAt {
+			s += ", when it takes it back"
+		}
+	case api.Releasing:
+		s = fmt.Sprintf("ending; %s frees it", r.Provider)
+	case api.Rejected:
+		s = "no cluster can serve it"
+	default:
+		s = string(r.State)
+	}
+	if r.Message != "" {
+		s += ": " + r.Message
+	}
+	if r.State == api.Rejected || r.State == api.Pending {
+		s += "; see: bourse why " + r.ID
+	}
+	return s
+}
+
+// update writes a status that changed, and tells of a new state or message in an Event.
+func (r *Controller) update(ctx context.Context, object *api.ResourceRequest, status api.ResourceRequestStatus, kind, reason string) error {
+	if equality.Semantic.DeepEqual(object.Status, status) {
+		return nil
+	}
+	said := object.Status.State != status.State || object.Status.Message != status.Message
+	object.Status = status
+	if err := kubeobject.SoleStatus(r.Client).Apply(ctx, object); err != nil {
+		return err
+	}
+	if said {
+		r.Events.Eventf(object, nil, kind, reason, "Reserve", "%.1000s", status.Message) // the API server takes 1024 bytes
+	}
+	return nil
+}

@@ -1,0 +1,185 @@
+package sharing_test
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/sharing"
+	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
+	"github.com/bourse-dev/bourse/internal/inventory"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
+	"github.com/bourse-dev/bourse/internal/transport"
+	"github.com/bourse-dev/bourse/internal/transport/transporttest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// lender is milan, which has a Ledger and a broker that the test plays.
+type lender struct {
+	t           *testing.T
+	rome, milan *transporttest.Party
+	market      *exchange.Exchange
+	broker      *transporttest.Broker
+}
+
+func newLender(t *testing.T) *lender {
+	t.Helper()
+	return &lender{
+		t: t, rome: transporttest.NewParty(t, "rome"), milan: transporttest.NewParty(t, "milan"), broker: &transporttest.Broker{},
+		market: exchangetest.Open(t, nil, exchange.Options{Self: "milan", TickEvery: time.Millisecond}),
+	}
+}
+
+// advertises runs milan's advertiser over a cluster of one node until the test ends. Each advertisement that
+// it sends comes out of the channel; take answers it.
+func (l *lender) advertises(take func(api.Measurement) error) <-chan api.Measurement {
+	l.t.Helper()
+	k, err := kubernetes.NewForConfig(kubeapi.New(kubeapi.Options{}).Config())
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	amounts := corev1.ResourceList{"cpu": resource.MustParse("8")}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{
+		Allocatable: amounts, Capacity: amounts,
+		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+	}}
+	if _, err = k.CoreV1().Nodes().Create(l.t.Context(), node, metav1.CreateOptions{}); err != nil {
+		l.t.Fatal(err)
+	}
+	sent := make(chan api.Measurement, 1000)
+	l.broker.OnAdvertise = func(m api.Measurement) error {
+		sent <- m
+		return take(m)
+	}
+	log := slog.New(slog.DiscardHandler)
+	i := inventory.New(k, inventory.Options{Logger: log})
+	a := &sharing.Advertiser{
+		Cluster: l.milan.ID, Key: l.milan.Key, Rotations: l.milan.Rotations, Market: l.market, Inventory: i, Log: log, Interval: 20 * time.Millisecond,
+		Brokers: func() []transport.Broker { return []transport.Broker{l.broker} },
+		Sharing: func() *api.Sharing { return &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}} },
+		Show:    func(context.Context, api.AdvertisementStatus, error) {},
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	all.Go(func() { _ = i.Run(ctx) })
+	<-i.Synced()
+	if err := a.Begin(ctx); err != nil {
+		l.t.Fatal(err)
+	}
+	all.Go(func() { _ = a.Run(ctx) })
+	l.t.Cleanup(func() { cancel(); all.Wait() })
+	return sent
+}
+
+// do changes the Ledger.
+func (l *lender) do(c market.Command) {
+	l.t.Helper()
+	if _, err := l.market.Do(l.t.Context(), c); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// accepts makes the Ledger hold a reservation of rome's that milan accepted and the broker recorded.
+func (l *lender) accepts(id, cpu string) {
+	l.t.Helper()
+	theirs := transporttest.NewDeal(l.rome, l.milan, id, cpu, l.market.Now().Go()).Signed()
+	assignment := l.rome.Assignment(*theirs)
+	size, err := market.Need("resources", assignment.Resources)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.do(market.Admit{
+		Assignment: assignment, Size: size, Document: theirs.Payload.Assignment, Acceptance: l.milan.Agree(*theirs),
+		BindsUntil: market.At(assignment.Expires.Time), Fence: theirs.Payload.Fence,
+	})
+	l.do(market.Commit{ID: id, Generation: theirs.Payload.Generation, Fence: theirs.Payload.Fence})
+}
+
+// next returns the next advertisement for which is holds.
+func next(t *testing.T, sent <-chan api.Measurement, what string, is func(api.Measurement) bool) api.Measurement {
+	t.Helper()
+	deadline := time.After(20 * time.Second)
+	for {
+		select {
+		case m := <-sent:
+			if is(m) {
+				return m
+			}
+		case <-deadline:
+			t.Fatalf("it never advertises %s", what)
+		}
+	}
+}
+
+// A reservation that the gate accepted is advertised at once, and no longer when it is over.
+func TestAdvertisesWhatItAccepted(t *testing.T) {
+	l := newLender(t)
+	sent := l.advertises(func(api.Measurement) error { return nil })
+	committed := func(m api.Measurement) bool {
+		size := m.Pools[api.GeneralPool].Accounts["rome"].Commitments["r-1"]["cpu"]
+		return size.String() == "2"
+	}
+	first := next(t, sent, "its node", func(m api.Measurement) bool { return len(m.Pools) > 0 })
+	if cpu := first.Pools[api.GeneralPool].Shared["cpu"]; committed(first) || cpu.String() != "8" {
+		t.Errorf("at first: %+v", first)
+	}
+	l.accepts("r-1", "2")
+	next(t, sent, "what it accepted", committed)
+	l.do(market.Release{ID: "r-1", By: "milan", Reason: api.ReasonReleased})
+	l.do(market.Free{ID: "r-1", Provider: "milan"})
+	next(t, sent, "that it is over", func(m api.Measurement) bool { return !committed(m) })
+}
+
+// The clock was a year ahead when the agent last started. The broker still takes its new advertisements.
+func TestAdvertisesAlthoughItsClockWentBack(t *testing.T) {
+	l := newLender(t)
+	theirs := api.Sequence{Incarnation: time.Now().AddDate(1, 0, 0).UnixMilli(), Number: 7}
+	l.broker.OnCluster = func(id string) (api.Envelope[api.Cluster], error) {
+		return api.Envelope[api.Cluster]{ID: id, Payload: api.Cluster{Sequence: theirs}}, nil
+	}
+	sent := l.advertises(func(m api.Measurement) error {
+		if !m.Sequence.After(theirs) {
+			return api.Errorf(api.CodeStaleAdvertisement, "older than the newest")
+		}
+		return nil
+	})
+	next(t, sent, "anything newer than before", func(m api.Measurement) bool { return m.Sequence.After(theirs) })
+}
+
+// The card shows how the new key follows from the old one. An agent that still has the old key shows no card.
+func TestAdvertisesByItsNewestKey(t *testing.T) {
+	l := newLender(t)
+	whatever := func(api.Measurement) bool { return true }
+	all := func(api.Measurement) error { return nil }
+	first := l.advertises(all)
+	next(t, first, "anything", whatever)
+	l.milan.Rotate()
+	time.Sleep(2 * time.Millisecond) // an incarnation is the millisecond of a start
+	next(t, l.advertises(all), "by its new key", whatever)
+	for len(first) > 0 { // sent before the other began
+		<-first
+	}
+	var own *market.Member
+	if err := l.market.Read(t.Context(), func(s *market.State) { own = s.Member("milan") }); err != nil {
+		t.Fatal(err)
+	}
+	if key := l.milan.Key.Public().String(); own.Key != key || own.Card.Key != key || len(own.Card.Rotations) != 1 {
+		t.Errorf("it shows %+v", own.Card)
+	}
+	time.Sleep(100 * time.Millisecond)
+	if len(first) > 0 {
+		t.Error("the old key is shown again")
+	}
+}
