@@ -5,45 +5,38 @@ import (
 	"math/bits"
 	"slices"
 	"strings"
-	"unique"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// absurd is more than a node or a pod has of anything, in our integers: 8 PiB, or nine million
-// million cores. A sentinel or a lie of that size would drown the sums of a whole pool.
+// absurd is more than a node or a pod has of anything: 8 PiB, or nine million million cores. A sentinel or a lie of that
+// size would drown the sums of a whole pool.
 const absurd = 1 << 53
 
-// amount is how much of a resource: milli-CPU, or units of anything else, rounded up as the
-// scheduler does; never negative. The name is interned: many pods, few names.
-type amount struct {
-	of unique.Handle[string]
-	n  int64
-}
-
-// amountsOf is list in our integers, sorted, without zeros. Amounts that cannot be true are named;
-// they are brought between 0 and absurd.
-func amountsOf(list corev1.ResourceList) (amounts []amount, untrue []string) {
-	amounts = make([]amount, 0, len(list))
+// amountsOf converts a list: rounded up as the scheduler does, sorted, without zeros. It brings amounts that cannot be
+// true between 0 and absurd, and names them.
+func amountsOf(list corev1.ResourceList) (amounts market.Amounts, untrue []string) {
+	amounts = make(market.Amounts, 0, len(list))
 	for name, quantity := range list {
 		n, ok := within(absurd, name, quantity)
 		if !ok {
 			untrue = append(untrue, string(name))
 		}
 		if n > 0 {
-			amounts = append(amounts, amount{unique.Make(string(name)), n})
+			amounts = append(amounts, market.Amount{Resource: string(name), Value: n})
 		}
 	}
-	slices.SortFunc(amounts, func(a, b amount) int { return strings.Compare(a.of.Value(), b.of.Value()) })
+	slices.SortFunc(amounts, func(a, b market.Amount) int { return strings.Compare(a.Resource, b.Resource) })
 	slices.Sort(untrue)
 	return amounts, untrue
 }
 
-// within is a quantity in our integers, and whether it is between 0 and most; if not, the nearer
-// of both. Quantities have no bounds, and their own conversions wrap.
+// within converts a quantity to thousandths of cpu, or units. It reports whether the result is between 0 and most, and
+// returns the nearer of both if not. Quantities have no bounds, and their own conversions wrap.
 func within(most int64, name corev1.ResourceName, q resource.Quantity) (n int64, ok bool) {
 	scale, limit := resource.Scale(0), most
 	if name == corev1.ResourceCPU {
@@ -56,18 +49,6 @@ func within(most int64, name corev1.ResourceName, q resource.Quantity) (n int64,
 		return most, false
 	}
 	return q.ScaledValue(scale), true
-}
-
-// quantity is n in the notation that is usual for the resource.
-func quantity(name corev1.ResourceName, n int64) resource.Quantity {
-	switch {
-	case name == corev1.ResourceCPU:
-		return *resource.NewMilliQuantity(n, resource.DecimalSI)
-	case name == corev1.ResourceMemory, name == corev1.ResourceEphemeralStorage, name == corev1.ResourceStorage,
-		strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix):
-		return *resource.NewQuantity(n, resource.BinarySI)
-	}
-	return *resource.NewQuantity(n, resource.DecimalSI)
 }
 
 // sum is a sum of amounts in 128 bits: exact, so that what was added can be taken away again,
@@ -94,18 +75,18 @@ func (s sum) int64() int64 {
 // totals are sums by resource, without zeros.
 type totals map[string]sum
 
-func (t totals) add(amounts []amount) {
+func (t totals) add(amounts market.Amounts) {
 	for _, a := range amounts {
-		t[a.of.Value()] = t[a.of.Value()].plus(sum{low: uint64(a.n)})
+		t[a.Resource] = t[a.Resource].plus(sum{low: uint64(a.Value)})
 	}
 }
 
-func (t totals) take(amounts []amount) {
+func (t totals) take(amounts market.Amounts) {
 	for _, a := range amounts {
-		if rest := t[a.of.Value()].minus(sum{low: uint64(a.n)}); rest == (sum{}) {
-			delete(t, a.of.Value())
+		if rest := t[a.Resource].minus(sum{low: uint64(a.Value)}); rest == (sum{}) {
+			delete(t, a.Resource)
 		} else {
-			t[a.of.Value()] = rest
+			t[a.Resource] = rest
 		}
 	}
 }
@@ -127,11 +108,11 @@ func (b byOwner) of(owner string) totals {
 	return b[owner]
 }
 
-// resources are the totals as everyone else writes them.
+// resources converts the totals to quantities.
 func (t totals) resources() api.Resources {
 	resources := make(api.Resources, len(t))
 	for name, s := range t {
-		resources[corev1.ResourceName(name)] = quantity(corev1.ResourceName(name), s.int64())
+		resources[corev1.ResourceName(name)] = market.Amount{Resource: name, Value: s.int64()}.Quantity()
 	}
 	return resources
 }

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
 )
 
 // Measured is a cluster at one moment. Resources of which there is nothing are left out.
@@ -185,7 +186,7 @@ func shared(policy api.PoolPolicy, allocatable totals) api.Resources {
 			n = min(n, all-back)
 		}
 		if n > 0 {
-			resources[name] = quantity(name, n)
+			resources[name] = market.Amount{Resource: key, Value: n}.Quantity()
 		}
 	}
 	return resources

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
 )
 
 // mostResources is how many resources a node is believed to have. Each would travel with every
@@ -19,7 +20,7 @@ const mostResources = 128
 type node struct {
 	labels                map[string]string
 	taints                []string // keys of those that keep pods away
-	capacity, allocatable []amount
+	capacity, allocatable market.Amounts
 	disbelieved           []string // what it says that cannot be true
 }
 
@@ -41,7 +42,7 @@ func nodeOf(obj any) (node, bool) {
 
 // believe is what list says, except for what cannot be true: that counts as nothing, because what is
 // not there must never be sold.
-func (n *node) believe(field string, list corev1.ResourceList) []amount {
+func (n *node) believe(field string, list corev1.ResourceList) market.Amounts {
 	if len(list) > mostResources {
 		n.disbelieved = append(n.disbelieved, fmt.Sprintf("%s: %d resources", field, len(list)))
 		return nil
@@ -50,7 +51,7 @@ func (n *node) believe(field string, list corev1.ResourceList) []amount {
 	for _, name := range untrue {
 		n.disbelieved = append(n.disbelieved, field+": "+name)
 	}
-	return slices.DeleteFunc(amounts, func(a amount) bool { return slices.Contains(untrue, a.of.Value()) })
+	return slices.DeleteFunc(amounts, func(a market.Amount) bool { return slices.Contains(untrue, a.Resource) })
 }
 
 // ready is the condition itself. The taints of the not-ready family follow it, late; so a policy that

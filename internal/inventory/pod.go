@@ -5,7 +5,10 @@ import (
 	"unique"
 
 	corev1 "k8s.io/api/core/v1"
+	quantity "k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/component-helpers/resource"
+
+	"github.com/bourse-dev/bourse/internal/market"
 )
 
 // countingPods leaves out, at the server already, what podOf would leave out: it is neither sent nor
@@ -15,7 +18,7 @@ const countingPods = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Fail
 // pod is what is kept of a pod that takes something from a node.
 type pod struct {
 	node, owner unique.Handle[string]
-	requests    []amount
+	requests    market.Amounts
 }
 
 // podOf keeps pods that are bound and not ended. A pod that waits for a node takes nothing yet,
@@ -32,7 +35,7 @@ func (i *Inventory) podOf(obj any) (pod, bool) {
 		UseStatusResources: true,
 		InPlacePodLevelResourcesVerticalScalingEnabled: true,
 	})
-	list[corev1.ResourcePods] = quantity(corev1.ResourcePods, 1)
+	list[corev1.ResourcePods] = *quantity.NewQuantity(1, quantity.DecimalSI)
 	requests, _ := amountsOf(list)
 	return pod{
 		node:     unique.Make(p.Spec.NodeName),
@@ -58,7 +61,7 @@ func (i *Inventory) podMoved(key string, from, to *pod) {
 		}
 		i.usage[node].of(to.owner.Value()).add(to.requests)
 		i.owners.of(to.owner.Value()).add(to.requests)
-		if slices.ContainsFunc(to.requests, func(a amount) bool { return a.n >= absurd }) {
+		if slices.ContainsFunc(to.requests, func(a market.Amount) bool { return a.Value >= absurd }) {
 			i.options.Logger.Warn("a pod requests more than any node has; it counts as the most there is", "pod", key, "node", node)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
@@ -70,7 +71,7 @@ func BenchmarkPodEvent(b *testing.B) {
 	}
 	for n := 0; b.Loop(); n++ {
 		p := events[n%len(events)]
-		p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = quantity(corev1.ResourceCPU, int64(n+1))
+		p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(int64(n+1), resource.DecimalSI)
 		must(b, i.pods.Update(p))
 	}
 }

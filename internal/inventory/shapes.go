@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
 )
 
 // A pool says what its nodes have free as few shapes: so many nodes have at least so much. What a node has is rounded down to
@@ -25,13 +26,13 @@ const (
 // shape is so many nodes with so much free, sorted by resource.
 type shape struct {
 	nodes int64
-	free  []amount
+	free  market.Amounts
 }
 
 // shapes are by what is free, in bytes.
 type shapes struct {
 	known map[string]*shape
-	free  []amount // of the node that is added
+	free  market.Amounts // of the node that is added
 	key   []byte
 }
 
@@ -39,8 +40,8 @@ type shapes struct {
 func (s *shapes) add(n node, usage byOwner, policy api.PoolPolicy) {
 	free := s.free[:0]
 	for _, has := range n.allocatable {
-		name := has.of.Value()
-		left := has.n
+		name := has.Resource
+		left := has.Value
 		for _, used := range usage {
 			left -= min(left, used[name].int64())
 		}
@@ -49,9 +50,9 @@ func (s *shapes) add(n node, usage byOwner, policy api.PoolPolicy) {
 			if left == 0 {
 				return
 			}
-			free = append(free, amount{has.of, 1}) // it is one pod that is asked for
+			free = append(free, market.Amount{Resource: name, Value: 1}) // it is one pod that is asked for
 		case left > 0 && shares(policy, name):
-			free = append(free, amount{has.of, left})
+			free = append(free, market.Amount{Resource: name, Value: left})
 		}
 	}
 	if s.free = free; len(free) > 0 {
@@ -60,12 +61,12 @@ func (s *shapes) add(n node, usage byOwner, policy api.PoolPolicy) {
 }
 
 // group puts nodes with others that are alike once so many digits are left.
-func (s *shapes) group(nodes int64, free []amount, digits int) {
+func (s *shapes) group(nodes int64, free market.Amounts, digits int) {
 	s.key = s.key[:0]
 	for i, a := range free {
-		free[i].n = floor(a.n, digits)
-		s.key = append(append(s.key, a.of.Value()...), 0)
-		s.key = binary.BigEndian.AppendUint64(s.key, uint64(free[i].n))
+		free[i].Value = floor(a.Value, digits)
+		s.key = append(append(s.key, a.Resource...), 0)
+		s.key = binary.BigEndian.AppendUint64(s.key, uint64(free[i].Value))
 	}
 	if known := s.known[string(s.key)]; known != nil {
 		known.nodes += nodes
@@ -102,19 +103,15 @@ func (s *shapes) few() []api.Shape {
 	}
 	out := make([]api.Shape, len(all))
 	for i, one := range all {
-		out[i] = api.Shape{Nodes: one.nodes, Free: make(api.Resources, len(one.free))}
-		for _, a := range one.free {
-			name := corev1.ResourceName(a.of.Value())
-			out[i].Free[name] = quantity(name, a.n)
-		}
+		out[i] = api.Shape{Nodes: one.nodes, Free: one.free.Resources()}
 	}
 	return out
 }
 
 // larger orders shapes by what they have of their resources, in the order of these, most first.
 func larger(a, b *shape) int {
-	return slices.CompareFunc(b.free, a.free, func(x, y amount) int {
-		return cmp.Or(strings.Compare(y.of.Value(), x.of.Value()), cmp.Compare(x.n, y.n))
+	return slices.CompareFunc(b.free, a.free, func(x, y market.Amount) int {
+		return cmp.Or(strings.Compare(y.Resource, x.Resource), cmp.Compare(x.Value, y.Value))
 	})
 }
 
@@ -123,14 +120,14 @@ func keepMost(all []*shape) []*shape {
 	most := map[string]*shape{}
 	for _, one := range all {
 		for _, a := range one.free {
-			if best := most[a.of.Value()]; best == nil || best.of(a) < a.n {
-				most[a.of.Value()] = one
+			if best := most[a.Resource]; best == nil || best.free.Of(a.Resource) < a.Value {
+				most[a.Resource] = one
 			}
 		}
 	}
 	first, rest := []*shape{}, []*shape{}
 	for _, one := range all {
-		if slices.ContainsFunc(one.free, func(a amount) bool { return most[a.of.Value()] == one }) {
+		if slices.ContainsFunc(one.free, func(a market.Amount) bool { return most[a.Resource] == one }) {
 			first = append(first, one)
 		} else {
 			rest = append(rest, one)
@@ -139,14 +136,4 @@ func keepMost(all []*shape) []*shape {
 	kept := append(first, rest...)[:maxShapes]
 	slices.SortFunc(kept, larger)
 	return kept
-}
-
-// of is what the shape has of another amount's resource.
-func (s *shape) of(like amount) int64 {
-	for _, a := range s.free {
-		if a.of == like.of {
-			return a.n
-		}
-	}
-	return 0
 }
