@@ -1,7 +1,7 @@
 // Package clusterkey is the key by which clusters know each other, and what it signs.
 //
 // Each agent makes one long-lived Ed25519 key ([New]). No CA certifies it: a peer sees it once, pins its
-// fingerprint, and from then on [CheckPin] refuses any other. Whoever holds a pinned key can check a
+// fingerprint, and from then on refuses any other. A holder of a pinned key can check a
 // document with [Verify] without trusting the broker that relayed it.
 //
 // A signed document is a compact JWS (RFC 7515) in exactly one possible spelling: the header holds alg
