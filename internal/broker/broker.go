@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/compat/prototypes"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
 	"github.com/bourse-dev/bourse/internal/journal"
@@ -59,7 +60,7 @@ type Options struct {
 	// of which may wait for capacity, of any priority, 16 MiB of memory, and no bound on amounts.
 	Caps market.Caps
 	// Prototypes are the interfaces of the prototypes that it serves, too.
-	Prototypes Prototypes
+	Prototypes prototypes.Options
 	// Clock is the machine's unless a test says otherwise.
 	Clock exchange.Clock
 	Log   *slog.Logger
@@ -90,7 +91,7 @@ func Run(ctx context.Context, o Options) error {
 	if o.Socket == "" {
 		o.Socket = filepath.Join(o.Dir, "broker.sock")
 	}
-	if err := o.Prototypes.locate(); err != nil {
+	if err := o.Prototypes.Locate(); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
@@ -177,7 +178,7 @@ func serve(ctx context.Context, o Options, market *exchange.Exchange, known chec
 	engine := match.New()
 	waiting := queue.New(market, engine, o.Log)
 	s := server.New(server.Options{Exchange: market, Engine: engine, Queue: waiting, Authority: authority, URL: url, Rate: o.Rate, Caps: o.Caps, Log: o.Log})
-	if err := o.Prototypes.serve(o, s, authority); err != nil {
+	if err := o.Prototypes.Serve(o.Dir, s, authority); err != nil {
 		stopMarket()
 		return errors.Join(err, group.Wait())
 	}
@@ -199,10 +200,8 @@ func serve(ctx context.Context, o Options, market *exchange.Exchange, known chec
 	if probes != nil {
 		group.Go(func() error { return observe(ctx, probes, market, s, o) })
 	}
-	if o.Prototypes.Objects {
-		group.Go(func() error { return o.Prototypes.serveObjects(ctx, s) })
-	}
-	members := o.Prototypes.wrap(ctx, s)
+	group.Go(func() error { return o.Prototypes.Run(ctx, s) })
+	members := o.Prototypes.Members(ctx, s)
 	group.Go(func() error {
 		defer stopMarket()
 		var listeners errgroup.Group

@@ -23,6 +23,7 @@ import (
 
 	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/internal/broker"
+	"github.com/bourse-dev/bourse/internal/compat/prototypes"
 	"github.com/bourse-dev/bourse/internal/server/servertest"
 )
 
@@ -103,7 +104,7 @@ func TestCertManager(t *testing.T) {
 	roots.AddCert(ca.Cert)
 	config := &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 	config.Certificates = []tls.Certificate{ca.Issue(t, agent.CommonName)}
-	o := broker.Options{Dir: dir, TLSCertDir: certs, Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler), Prototypes: broker.Prototypes{Agents: true}}
+	o := broker.Options{Dir: dir, TLSCertDir: certs, Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler), Prototypes: prototypes.Options{Agents: true}}
 	status, said := run(t, o, config, "approve")
 	if status != http.StatusOK {
 		t.Fatalf("%d %s", status, said)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/broker"
+	"github.com/bourse-dev/bourse/internal/compat/prototypes"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
@@ -22,7 +23,7 @@ func (sh *shell) brokerCommand() *cobra.Command {
 	var log logFlags
 	var caps capFlags
 	var place storeFlags
-	var prototypes prototypeFlags
+	var interfaces prototypes.Flags
 	maxBytes := resource.QuantityValue{Quantity: *resource.NewQuantity(broker.DefaultBytes, resource.BinarySI)}
 	cmd := &cobra.Command{
 		Use: "broker", GroupID: "run", Short: "Run the broker of a federation, or act as its operator", Args: cobra.NoArgs,
@@ -48,7 +49,7 @@ func (sh *shell) brokerCommand() *cobra.Command {
 			if o.Caps.Bytes = maxBytes.Value(); o.Caps.Bytes < 1 {
 				return api.Invalid("--max-bytes", "%s is not an amount of memory", maxBytes.String()).Fix("give an amount such as 16Mi")
 			}
-			if o.Prototypes, err = prototypes.read(); err != nil {
+			if o.Prototypes, err = interfaces.Options(); err != nil {
 				return err
 			}
 			place.dir = o.Dir
@@ -70,7 +71,7 @@ func (sh *shell) brokerCommand() *cobra.Command {
 	f.Float64Var(&o.Rate, "rate-limit", 500, "how many calls a second one member may make")
 	caps.add(f, broker.DefaultReservations, broker.DefaultPending, "one member")
 	f.Var(&maxBytes, "max-bytes", "about how much of the broker's memory the pending, held and reserved requests of one member may use")
-	prototypes.add(f)
+	interfaces.Add(f)
 	log.add(f)
 	cmd.PersistentFlags().StringVar(&sh.operatorCert, "operator-cert", "", "for the subcommands: folder with an operator's tls.crt, tls.key and ca.crt, such as the folder operator in the broker's --dir")
 	cmd.AddCommand(sh.tokenCommand(), sh.membersCommand(), sh.capCommand(), sh.operatorCommand(), sh.signCSRCommand(), sh.kubeconfigCommand(), sh.journalCommand(), sh.backupCommand(), sh.restoreCommand(), sh.verifyCommand())

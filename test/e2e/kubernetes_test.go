@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/broker"
 	"github.com/bourse-dev/bourse/internal/cli"
+	"github.com/bourse-dev/bourse/internal/compat/prototypes"
 	"github.com/bourse-dev/bourse/internal/sim"
 	simulated "github.com/bourse-dev/bourse/internal/sim/federation"
 	"github.com/bourse-dev/bourse/internal/transport/kubernetes"
@@ -41,7 +41,7 @@ func TestKubernetesTransport(t *testing.T) {
 	rome := &simulated.Member{Options: sim.Options{Name: "rome", Nodes: 1}, Through: access(t, file, "rome")}
 	milan := &simulated.Member{Options: sim.Options{Name: "milan", Nodes: 2, CPU: 8, Memory: 32}, Sharing: &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}}}
 	ctx, stop := context.WithCancel(t.Context())
-	f, err := simulated.StartWith(ctx, t.TempDir(), slog.New(slog.DiscardHandler), broker.Prototypes{Agents: true, Objects: true, Kubernetes: own}, rome, milan)
+	f, err := simulated.StartWith(ctx, t.TempDir(), slog.New(slog.DiscardHandler), prototypes.Options{Agents: true, Objects: true, Kubernetes: own}, rome, milan)
 	if err != nil {
 		t.Fatal(err)
 	}

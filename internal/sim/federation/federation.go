@@ -22,6 +22,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/broker"
+	"github.com/bourse-dev/bourse/internal/compat/prototypes"
 	"github.com/bourse-dev/bourse/internal/identity/store"
 	"github.com/bourse-dev/bourse/internal/sim"
 	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
@@ -61,7 +62,7 @@ type Federation struct {
 	Operator *client.Client
 	// StopBroker stops the broker alone, and waits for its end: the members go on. StartBroker starts it again.
 	StopBroker func()
-	prototypes broker.Prototypes
+	prototypes prototypes.Options
 	clock      *clock
 	group      *errgroup.Group
 	stop       context.CancelFunc
@@ -92,14 +93,14 @@ func Kinds() []kubeapi.Type {
 // Start starts a federation whose files are in dir. It returns when the broker serves and every agent has
 // been started with a token of its own.
 func Start(ctx context.Context, dir string, log *slog.Logger, members ...*Member) (*Federation, error) {
-	return StartWith(ctx, dir, log, broker.Prototypes{}, members...)
+	return StartWith(ctx, dir, log, prototypes.Options{}, members...)
 }
 
 // StartWith starts one whose broker serves interfaces of the prototypes, too.
-func StartWith(ctx context.Context, dir string, log *slog.Logger, prototypes broker.Prototypes, members ...*Member) (*Federation, error) {
+func StartWith(ctx context.Context, dir string, log *slog.Logger, interfaces prototypes.Options, members ...*Member) (*Federation, error) {
 	ctx, stop := context.WithCancel(ctx)
-	prototypes.DistributedCatalog = prototypes.DistributedCatalog || slices.ContainsFunc(members, func(m *Member) bool { return m.DistributedCatalog })
-	f := &Federation{Dir: dir, prototypes: prototypes, clock: newClock(), Members: map[string]*Member{}, group: &errgroup.Group{}, stop: stop, ctx: ctx, log: log}
+	interfaces.DistributedCatalog = interfaces.DistributedCatalog || slices.ContainsFunc(members, func(m *Member) bool { return m.DistributedCatalog })
+	f := &Federation{Dir: dir, prototypes: interfaces, clock: newClock(), Members: map[string]*Member{}, group: &errgroup.Group{}, stop: stop, ctx: ctx, log: log}
 	if err := f.StartBroker(); err != nil {
 		return nil, f.failed(err)
 	}

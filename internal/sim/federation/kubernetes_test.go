@@ -16,7 +16,7 @@ import (
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/broker"
+	"github.com/bourse-dev/bourse/internal/compat/prototypes"
 	"github.com/bourse-dev/bourse/internal/sim"
 	"github.com/bourse-dev/bourse/internal/sim/federation"
 	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
@@ -47,7 +47,7 @@ func TestThroughObjects(t *testing.T) {
 		oslo:  &federation.Member{Options: sim.Options{Name: "oslo", Nodes: 1, CPU: 8, Memory: 32}, Sharing: all},
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	f.Federation = must(federation.StartWith(ctx, t.TempDir(), slog.New(slog.DiscardHandler), broker.Prototypes{Objects: true, Kubernetes: home.API.Config()}, f.rome, f.milan, f.oslo))(t)
+	f.Federation = must(federation.StartWith(ctx, t.TempDir(), slog.New(slog.DiscardHandler), prototypes.Options{Objects: true, Kubernetes: home.API.Config()}, f.rome, f.milan, f.oslo))(t)
 	t.Cleanup(func() { stop(); _ = f.Stop() })
 	for _, cluster := range []string{"rome", "milan"} {
 		f.until(cluster+" asks to be admitted", func() bool { _, err := f.Operator.SetMember(ctx, cluster, "approve"); return err == nil })

@@ -25,7 +25,7 @@ import (
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/broker"
+	"github.com/bourse-dev/bourse/internal/compat/prototypes"
 	"github.com/bourse-dev/bourse/internal/server/servertest"
 	"github.com/bourse-dev/bourse/internal/sim"
 	"github.com/bourse-dev/bourse/internal/sim/federation"
@@ -172,7 +172,7 @@ func TestLegacy(t *testing.T) {
 	}
 	f := &fair{t: t, rome: member("rome", shares(api.TrustLegacy)), milan: member("milan", shares(api.TrustLegacy)), oslo: member("oslo", nil)}
 	ctx, stop := context.WithCancel(t.Context())
-	f.Federation = must(federation.StartWith(ctx, dir, slog.New(slog.DiscardHandler), broker.Prototypes{Agents: true, LegacyCA: caFile(t, dir, theirs)}, f.rome, f.milan, f.oslo))(t)
+	f.Federation = must(federation.StartWith(ctx, dir, slog.New(slog.DiscardHandler), prototypes.Options{Agents: true, LegacyCA: caFile(t, dir, theirs)}, f.rome, f.milan, f.oslo))(t)
 	old := newPrototype(t, f.Federation, theirs, "cluster-1")
 	old.joins(ctx, f.Federation)
 	done := make(chan struct{})
@@ -263,9 +263,9 @@ func TestForeignClusters(t *testing.T) {
 	milan := &federation.Member{Options: sim.Options{Name: "milan", Nodes: 1}, Sharing: &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}}}
 	hidden := &federation.Member{Options: sim.Options{Name: "hidden", Nodes: 1}}
 	ctx, stop := context.WithCancel(t.Context())
-	prototypes := broker.Prototypes{Agents: true, LegacyCA: caFile(t, dir, theirs), Catalog: true, Orchestrator: true, Kubernetes: home.API.Config()}
+	interfaces := prototypes.Options{Agents: true, LegacyCA: caFile(t, dir, theirs), Catalog: true, Orchestrator: true, Kubernetes: home.API.Config()}
 	f := &fair{t: t}
-	f.Federation = must(federation.StartWith(ctx, dir, slog.New(slog.DiscardHandler), prototypes, milan, hidden))(t)
+	f.Federation = must(federation.StartWith(ctx, dir, slog.New(slog.DiscardHandler), interfaces, milan, hidden))(t)
 	t.Cleanup(func() { stop(); _ = f.Stop() })
 	old := newPrototype(t, f.Federation, theirs, "cluster-1")
 	old.joins(ctx, f.Federation)

@@ -4,57 +4,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/broker"
 )
-
-// prototypeFlags are the flags that enable the interfaces of the prototypes.
-type prototypeFlags struct {
-	broker.Prototypes
-	brokerInterface string
-	kubeconfig      string
-	aggregator      bool
-}
-
-func (p *prototypeFlags) add(f *pflag.FlagSet) {
-	f.StringVar(&p.brokerInterface, "broker-interface", "", "http: also serve the prototypes' resource agents, under /api/v1; kubernetes: also serve members and such agents through objects in the broker's own cluster (docs/kubernetes.md); both (default: off)")
-	f.StringVar(&p.kubeconfig, "kubeconfig", "", "kubeconfig of the broker's own cluster, for --broker-interface kubernetes and --with-catalog (default: the cluster that it runs in)")
-	f.StringVar(&p.LegacyCA, "legacy-ca", "", "PEM file with further CAs for client certificates of such agents; the common name is the cluster")
-	f.BoolVar(&p.Catalog, "with-catalog", false, "also serve liqo-broker's /api/clusters")
-	f.BoolVar(&p.Orchestrator, "with-orchestrator", false, "also serve liqo-broker's /api/clusters and /api/toggle")
-	f.BoolVar(&p.DistributedCatalog, "distributed-catalog", false, "also serve the API of the Distributed Catalog's broker: /authenticate, /catalog, /offers, /subscribe ... (docs/migrate-catalog.md)")
-	f.BoolVar(&p.aggregator, "with-aggregator", false, "not available yet")
-}
-
-// read checks the flags. Errors: Invalid with the flag.
-func (p *prototypeFlags) read() (broker.Prototypes, error) {
-	switch {
-	case p.aggregator:
-		return broker.Prototypes{}, api.Invalid("--with-aggregator", "there is no aggregator yet").Fix("leave the flag out")
-	case !slices.Contains([]string{"", "http", "kubernetes", "both"}, p.brokerInterface):
-		return broker.Prototypes{}, api.Invalid("--broker-interface", "%.40q is not an interface", p.brokerInterface).Fix("use http, kubernetes or both, or leave it out")
-	}
-	p.Agents = p.brokerInterface == "http" || p.brokerInterface == "both"
-	p.Objects = p.brokerInterface == "kubernetes" || p.brokerInterface == "both"
-	if p.LegacyCA != "" && !p.Agents {
-		return broker.Prototypes{}, api.Invalid("--legacy-ca", "the broker serves no agents of the prototypes over http").Fix("also give --broker-interface http or both")
-	}
-	if p.kubeconfig == "" {
-		return p.Prototypes, nil
-	}
-	if !p.Objects && !p.Catalog && !p.Orchestrator {
-		return broker.Prototypes{}, api.Invalid("--kubeconfig", "the broker does not use its own cluster").Fix("leave it out, or also give --broker-interface kubernetes")
-	}
-	var err error
-	p.Kubernetes, err = kubernetes(p.kubeconfig)
-	return p.Prototypes, err
-}
 
 // maxCSR is far more bytes than any certificate request has.
 const maxCSR = 64 << 10
