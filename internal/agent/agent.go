@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/brokers"
 	"github.com/bourse-dev/bourse/internal/agent/brokersession"
 	"github.com/bourse-dev/bourse/internal/agent/catalogcache"
 	"github.com/bourse-dev/bourse/internal/agent/enrollment"
@@ -35,6 +36,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/requests"
 	"github.com/bourse-dev/bourse/internal/agent/route"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
+	"github.com/bourse-dev/bourse/internal/agent/sellers"
 	"github.com/bourse-dev/bourse/internal/agent/sharing"
 	"github.com/bourse-dev/bourse/internal/contract"
 	"github.com/bourse-dev/bourse/internal/debounce"
@@ -371,7 +373,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	}
 	follow := newFollower(cluster, ledger, open, halves.sync, halves.pass, log)
 	watcher := brokersession.NewWatcher(brokersession.WatcherOptions{
-		Catalog: catalog, Reservation: follow.queue.Add, Complete: follow.lookAgain, Standing: known.RecordState, Log: log,
+		Sessions: open, Catalog: catalog, Reservation: follow.queue.Add, Complete: follow.lookAgain, Standing: known.RecordState, Log: log,
 		Handshake: func(document string) { messenger.Receive(ctx, document) },
 		Connection: func(s *brokersession.Session, err error) {
 			if s.Connection().Record(err) && route.IsBroker(s.Via) {
@@ -385,10 +387,20 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	if shop != nil {
 		open.Add(brokersession.New(brokersession.Options{Via: cluster, Cluster: cluster, Key: m.Key(), Broker: shop, Lends: true}))
 	}
-	direct := &sellers{addresses: addresses, cluster: cluster, key: m.Key(), market: ledger, sessions: open, watcher: watcher, main: borrows, log: log, open: map[string]*seller{}}
-	more := &brokers{Client: a.mgr.GetClient(), cluster: cluster, namespace: a.Namespace, market: ledger, member: m, main: main, sessions: open, watcher: watcher, catalogs: catalog, log: log, ctx: ctx,
-		changed: &brokersChanged, open: map[string]*joined{}, came: advertiseAgain, introduce: direct.introduce}
-	requestOptions.Borrower = direct.borrower
+	direct := sellers.New(sellers.Options{Cluster: cluster, Key: m.Key(), Ledger: ledger, Sessions: open, Addresses: addresses, Log: log})
+	group.Go(func() error { return direct.Run(ctx) })
+	more := brokers.New(brokers.Options{
+		Client: a.mgr.GetClient(), Namespace: a.Namespace, Main: m, Sessions: open, Ledger: ledger, Catalog: catalog, Changed: &brokersChanged, Joined: advertiseAgain, Log: log,
+	})
+	group.Go(func() error { return more.Run(ctx) })
+	choose := func(ctx context.Context, broker string, r api.Request, ours *market.Reservation) (*requests.Borrower, error) {
+		session, err := direct.Choose(ctx, broker, r, ours)
+		if session == nil {
+			return nil, err
+		}
+		return borrows.At(session.Via, session.Broker), err
+	}
+	requestOptions.Borrower = choose
 	controller := requests.New(requestOptions)
 	if err := a.control(policy, known, &peersChanged, controller, offers, &gate.Approvals{Client: a.mgr.GetClient(), Gate: lends}, more, &requestsChanged); err != nil {
 		return err
@@ -417,19 +429,15 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	}
 	group.Go(func() error { offers.LookAtAll(ctx); return nil })
 	group.Go(func() error { return follow.run(ctx) })
-	for _, session := range open.Open() {
-		group.Go(func() error { watcher.Watch(ctx, session); return nil })
-	}
-	group.Go(func() error { return direct.run(ctx) })
+	group.Go(func() error { return watcher.Run(ctx) })
 	group.Go(func() error { return catalog.Run(ctx) })
-	group.Go(func() error { return more.run(ctx) })
 	return a.listen(ctx, &home{
 		Client: a.mgr.GetClient(), cluster: cluster, namespace: a.Namespace, member: m, policy: policy, ledger: ledger, borrower: borrows, requests: controller, main: main.Connection(), broker: m.URL(), doctor: d, gate: lends, brokers: more,
 	}, away{relay, direct, catalog}, log)
 }
 
 // control starts the controllers of the objects that people write.
-func (a *agent) control(policy *policy, known *peers.Peers, peersChanged *kubeobject.Trigger, controller *requests.Controller, offers *gate.Offers, approvals *gate.Approvals, more *brokers, requestsChanged *kubeobject.Trigger) error {
+func (a *agent) control(policy *policy, known *peers.Peers, peersChanged *kubeobject.Trigger, controller *requests.Controller, offers *gate.Offers, approvals *gate.Approvals, more *brokers.Brokers, requestsChanged *kubeobject.Trigger) error {
 	err := ctrl.NewControllerManagedBy(a.mgr).Named("sharingpolicy").For(&api.SharingPolicy{}).Complete(policy)
 	if err != nil {
 		return err
@@ -445,7 +453,7 @@ func (a *agent) control(policy *policy, known *peers.Peers, peersChanged *kubeob
 		return err
 	}
 	err = ctrl.NewControllerManagedBy(a.mgr).Named("broker").For(&api.Broker{}).
-		WatchesRawSource(more.changed).Complete(more)
+		WatchesRawSource(more.Changed).Complete(more)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/brokers"
 	"github.com/bourse-dev/bourse/internal/agent/brokersession"
 	"github.com/bourse-dev/bourse/internal/agent/catalogcache"
 	"github.com/bourse-dev/bourse/internal/agent/enrollment"
@@ -44,7 +45,7 @@ type doctor struct {
 	main       *brokersession.Connection // to the main broker
 	broker     transport.Broker
 	sessions   *brokersession.Sessions
-	brokers    *brokers
+	brokers    *brokers.Brokers
 	catalogs   *catalogcache.Cache
 	connector  string // where others reach this cluster's; empty: it has none
 	sharing    *policy
@@ -71,7 +72,7 @@ const (
 )
 
 // newDoctor makes the doctor of this cluster.
-func (a *agent) newDoctor(cluster string, m *enrollment.Membership, ledgers map[string]*exchange.Exchange, b transport.Broker, main *brokersession.Session, open *brokersession.Sessions, more *brokers, catalog *catalogcache.Cache, sharing *policy, here *liqowatch.Watch) *doctor {
+func (a *agent) newDoctor(cluster string, m *enrollment.Membership, ledgers map[string]*exchange.Exchange, b transport.Broker, main *brokersession.Session, open *brokersession.Sessions, more *brokers.Brokers, catalog *catalogcache.Cache, sharing *policy, here *liqowatch.Watch) *doctor {
 	c := a.mgr.GetClient()
 	d := &doctor{Client: c, cluster: cluster, namespace: a.Namespace, market: ledgers[ledgerName], ledgers: ledgers, member: m, main: main.Connection(), broker: b, sessions: open, brokers: more, catalogs: catalog, connector: a.ConnectorURL, sharing: sharing, here: here,
 		gateway: a.gateway, reader: a.mgr.GetAPIReader(), liqo: a.LiqoNamespace,

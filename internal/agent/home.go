@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/brokers"
 	"github.com/bourse-dev/bourse/internal/agent/brokersession"
 	"github.com/bourse-dev/bourse/internal/agent/enrollment"
 	"github.com/bourse-dev/bourse/internal/agent/gate"
@@ -41,7 +42,7 @@ type home struct {
 	broker    string
 	doctor    *doctor
 	gate      *gate.Gate
-	brokers   *brokers
+	brokers   *brokers.Brokers
 }
 
 var _ server.Home = (*home)(nil)
@@ -366,13 +367,13 @@ func (h *home) Evict(ctx context.Context, cluster string) (api.Eviction, error) 
 
 // Brokers reads those that this cluster deals with, the main one first.
 func (h *home) Brokers(ctx context.Context) ([]api.Envelope[api.KnownBroker], error) {
-	return h.brokers.known(ctx)
+	return h.brokers.List(ctx)
 }
 
 // PutBroker writes the admin's word into the Broker of a name. A token that is there stays there where none is given.
 func (h *home) PutBroker(ctx context.Context, name string, spec api.BrokerSpec) (api.Envelope[api.KnownBroker], error) {
 	none := api.Envelope[api.KnownBroker]{}
-	if err := checkBroker(name, spec); err != nil {
+	if err := h.brokers.Check(name, spec); err != nil {
 		return none, err
 	}
 	object := &api.Broker{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: name}, Spec: spec}

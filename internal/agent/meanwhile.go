@@ -90,7 +90,7 @@ func some(names []string) string {
 
 // ofOthers looks at the brokers besides the main one.
 func (d *doctor) ofOthers(ctx context.Context) (found []api.Problem, err error) {
-	known, err := d.brokers.known(ctx)
+	known, err := d.brokers.List(ctx)
 	for _, b := range known {
 		c := meta.FindStatusCondition(b.Payload.Status.Conditions, api.ConditionConnected)
 		if b.ID == api.MainBroker || c.Status == metav1.ConditionTrue || b.Payload.Spec.Disabled {

@@ -6,14 +6,12 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 	runtimeclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
-	"github.com/bourse-dev/bourse/internal/agent/peeraddress"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
@@ -181,36 +179,6 @@ func (p *pipes) Close() error {
 
 // Addr implements net.Listener.
 func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "connector", Net: "unix"} }
-
-// callConnector is another cluster's connector as a broker, whose lists have at most so many bytes.
-func callConnector(ctx context.Context, addresses *peeraddress.Checker, cluster string, key *clusterkey.Key, ledger *exchange.Exchange, seller string, lists int64) (transport.Broker, error) {
-	var at string
-	err := ledger.Read(ctx, func(s *market.State) {
-		if m := s.Member(seller); m != nil {
-			at = m.Connector
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	if at == "" {
-		return nil, api.Errorf(api.CodeUnavailable, "cluster %s has no connector that is known here, and the broker is away", seller).Fix("try again when the broker is back")
-	}
-	if u, err := url.Parse(at); err != nil || u.Scheme != "https" {
-		return nil, api.Errorf(api.CodeUnavailable, "the connector of %s is at %.200q, which is no https URL", seller, at).Fix("ask its admin to say --connector-url https://HOST:PORT")
-	}
-	known := func(cluster string) []clusterkey.PublicKey {
-		keys, _ := trust.Keys(ctx, ledger, cluster)
-		return keys
-	}
-	config, err := key.ClientTLS(cluster, seller, known)
-	if err != nil {
-		return nil, err
-	}
-	return transport.NewHTTP(cluster, client.New(at, &http.Client{Transport: &http.Transport{
-		DialContext: addresses.Dialer().DialContext, TLSClientConfig: config, MaxIdleConnsPerHost: 4, IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second,
-	}}).WithLists(lists)), nil
-}
 
 // checkConnector says what is wrong with how the connector is to be reached. Errors: Invalid with the flag.
 func checkConnector(o Options) error {

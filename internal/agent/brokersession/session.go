@@ -3,8 +3,7 @@
 // A [Session] is open with each broker that the cluster joined, and with each connector of a cluster with
 // which it deals directly. It holds what that broker says of reservations, within bounds, and whether its
 // word counts for one: see [Session.Decides]. [Sessions] are those that are open; [Relay] makes a call at
-// the one that it concerns. A [Watcher] watches a broker through its session until it is closed, and hands
-// on what it says.
+// the one that it concerns. A [Watcher] watches the broker of each open session, and hands on what it says.
 //
 // What a session holds is lost with it. What must not be forgotten is in the Ledger.
 package brokersession
@@ -61,7 +60,9 @@ type Options struct {
 type Session struct {
 	Options
 	connection Connection
-	awake      chan struct{} // the watch is to begin at once
+	awake      chan struct{}   // the watch is to begin at once
+	open       context.Context // ends when the session is removed
+	close      context.CancelFunc
 
 	mu      sync.Mutex
 	shown   map[string]*transport.Reservation // by ID
@@ -76,7 +77,11 @@ func New(o Options) *Session {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	return &Session{Options: o, connection: Connection{clock: o.Clock}, awake: make(chan struct{}, 1), shown: map[string]*transport.Reservation{}, sizes: map[string]int{}}
+	open, end := context.WithCancel(context.Background())
+	return &Session{
+		Options: o, connection: Connection{clock: o.Clock}, awake: make(chan struct{}, 1), open: open, close: end,
+		shown: map[string]*transport.Reservation{}, sizes: map[string]int{},
+	}
 }
 
 // Connection returns what is known of the connection.

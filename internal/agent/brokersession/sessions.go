@@ -13,22 +13,28 @@ import (
 
 // Sessions are those that are open. The zero value has none.
 type Sessions struct {
-	mu  sync.Mutex
-	all []*Session
+	mu    sync.Mutex
+	all   []*Session
+	added chan struct{} // closed when one is added; nil: nobody waits
 }
 
-// Add adds a session that was opened.
+// Add adds a session. From now on it is used, and a Watcher watches it.
 func (s *Sessions) Add(one *Session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all = append(s.all, one)
+	if s.added != nil {
+		close(s.added)
+		s.added = nil
+	}
 }
 
-// Remove removes a session that was closed.
+// Remove removes a session, and ends its watch. It cannot be added again.
 func (s *Sessions) Remove(one *Session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all = slices.DeleteFunc(s.all, func(x *Session) bool { return x == one })
+	one.close()
 }
 
 // Open returns all, in the order in which they were added.
@@ -36,6 +42,16 @@ func (s *Sessions) Open() []*Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.all)
+}
+
+// openUntilAdd returns all, and a channel that is closed when another is added.
+func (s *Sessions) openUntilAdd() ([]*Session, <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.added == nil {
+		s.added = make(chan struct{})
+	}
+	return slices.Clone(s.all), s.added
 }
 
 // Brokers returns those with enabled brokers that this cluster joined, in the order in which they are asked.

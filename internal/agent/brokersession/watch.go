@@ -3,7 +3,10 @@ package brokersession
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
@@ -26,10 +29,11 @@ type Catalog interface {
 	MarkLost(via string)
 }
 
-// WatcherOptions say who receives what brokers say. A receiver must not block for long: the watch waits for
-// it.
+// WatcherOptions say what is watched, and who receives what brokers say. A receiver must not block for long:
+// the watch waits for it.
 type WatcherOptions struct {
-	Catalog Catalog
+	Sessions *Sessions
+	Catalog  Catalog
 	// Reservation receives the ID of each reservation of which a broker speaks.
 	Reservation func(id string)
 	// Complete is called when a watch has shown all that the broker knows, for the first time since it was
@@ -44,17 +48,46 @@ type WatcherOptions struct {
 	Log        *slog.Logger
 }
 
-// Watcher watches brokers.
+// Watcher watches the brokers of all open sessions.
 type Watcher struct{ WatcherOptions }
 
 // NewWatcher returns a Watcher.
 func NewWatcher(o WatcherOptions) *Watcher { return &Watcher{o} }
 
-// Watch watches the broker of a session until ctx ends. After a failure it waits longer and longer. Agents
-// that lost their broker together do not return together.
-func (w *Watcher) Watch(ctx context.Context, s *Session) {
+// Run watches the open sessions, also those that are added later, until ctx ends. It watches each until
+// it is removed.
+func (w *Watcher) Run(ctx context.Context) error {
+	var watches sync.WaitGroup
+	defer watches.Wait()
+	watched := map[*Session]bool{}
+	for {
+		open, added := w.Sessions.openUntilAdd()
+		maps.DeleteFunc(watched, func(s *Session, _ bool) bool { return !slices.Contains(open, s) })
+		for _, s := range open {
+			if !watched[s] {
+				watched[s] = true
+				watches.Go(func() { w.watch(ctx, s) })
+			}
+		}
+		select {
+		case <-added:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// watch watches the broker of a session until ctx ends or the session is removed. After a failure it waits
+// longer and longer. Agents that lost their broker together do not return together.
+func (w *Watcher) watch(ctx context.Context, s *Session) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.open, cancel)()
 	token, wait := "", firstWait
 	handle := func(e api.WatchEvent) error {
+		if err := s.open.Err(); err != nil { // the session was removed, and what it showed is forgotten
+			return err
+		}
 		w.Catalog.Record(s.Via, e)
 		if e.Type == api.WatchBookmark {
 			token, wait = e.Token, firstWait

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/transport"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
@@ -41,10 +42,12 @@ func TestAgentsReturnApart(t *testing.T) {
 		const agents = 300
 		ctx, stop := context.WithCancel(t.Context())
 		broker := &absentBroker{}
-		w := NewWatcher(WatcherOptions{Catalog: noCatalog{}, Connection: func(*Session, error) {}, Log: slog.New(slog.DiscardHandler)})
 		var all sync.WaitGroup
 		for range agents {
-			all.Go(func() { w.Watch(ctx, New(Options{Broker: broker})) })
+			open := &Sessions{}
+			open.Add(New(Options{Broker: broker}))
+			w := NewWatcher(WatcherOptions{Sessions: open, Catalog: noCatalog{}, Connection: func(*Session, error) {}, Log: slog.New(slog.DiscardHandler)})
+			all.Go(func() { _ = w.Run(ctx) })
 		}
 		time.Sleep(10 * time.Minute)
 		stop()
@@ -68,4 +71,67 @@ func TestAgentsReturnApart(t *testing.T) {
 			t.Errorf("%d of %d agents call in the same second", most, agents)
 		}
 	})
+}
+
+// speakingBroker sends one reservation, whose ID is its name, and then waits.
+type speakingBroker struct {
+	transporttest.Broker
+	name  string
+	ended chan string // receives name when the watch ends
+}
+
+func (b *speakingBroker) WatchCatalog(ctx context.Context, _, _ string, handle func(api.WatchEvent) error) error {
+	one := transport.Reservation{ID: b.name, Payload: api.Reservation{Consumer: "rome"}}
+	err := handle(api.WatchEvent{Type: api.WatchReservation, Object: &one})
+	if err == nil {
+		<-ctx.Done()
+		err = handle(api.WatchEvent{Type: api.WatchReservation, Object: &one})
+	}
+	b.ended <- b.name
+	return err
+}
+
+// A Watcher watches sessions that are added before and after it starts, each until it is removed. What
+// a removed one still says is dropped.
+func TestAWatcherFollowsTheOpenSessions(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	said, ended := make(chan string, 10), make(chan string, 10)
+	open := &Sessions{}
+	session := func(name string) *Session {
+		return New(Options{Via: "broker/" + name, Cluster: "rome", Broker: &speakingBroker{name: name, ended: ended}})
+	}
+	before, after := session("before"), session("after")
+	open.Add(before)
+	w := NewWatcher(WatcherOptions{
+		Sessions: open, Catalog: noCatalog{}, Reservation: func(id string) { said <- id }, Connection: func(*Session, error) {}, Log: slog.New(slog.DiscardHandler),
+	})
+	running := make(chan error, 1)
+	go func() { running <- w.Run(ctx) }()
+	if id := <-said; id != "before" {
+		t.Errorf("it hears of %s", id)
+	}
+	open.Add(after)
+	if id := <-said; id != "after" {
+		t.Errorf("it hears of %s", id)
+	}
+	open.Remove(before)
+	if name := <-ended; name != "before" {
+		t.Errorf("the watch of %s ended", name)
+	}
+	if left := open.Open(); len(left) != 1 || left[0] != after {
+		t.Errorf("open are %v", left)
+	}
+	stop()
+	if err := <-running; err != nil {
+		t.Error(err)
+	}
+	if name := <-ended; name != "after" {
+		t.Errorf("the watch of %s ended", name)
+	}
+	close(said)
+	for id := range said {
+		if id == "before" {
+			t.Error("it hears what a removed session says")
+		}
+	}
 }

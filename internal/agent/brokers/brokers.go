@@ -1,0 +1,224 @@
+// Package brokers is the controller of the Brokers that an admin adds: the brokers of this cluster besides
+// the one with which the agent was started.
+//
+// Start at [Brokers.Reconcile]. It joins the broker that an object names, with an identity of its own, and
+// adds a session with it to the open ones. From then on the rest of the agent uses that session like the
+// main one. Only an admin removes a broker: one that does not answer stays. [Brokers.List] is how all
+// brokers stand, the main one first.
+package brokers
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/url"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/brokersession"
+	"github.com/bourse-dev/bourse/internal/agent/enrollment"
+	"github.com/bourse-dev/bourse/internal/agent/route"
+	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/identity/join"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/transport"
+)
+
+// Options say what the controller works with.
+type Options struct {
+	Client client.Client
+	// Namespace is the agent's. Brokers elsewhere are ignored.
+	Namespace string
+	// Main is the membership at the main broker. The others share its key and its store.
+	Main *enrollment.Membership
+	// Sessions has the session with the main broker, and gets those with the others.
+	Sessions *brokersession.Sessions
+	Ledger   *exchange.Exchange
+	// Catalog forgets what a broker showed once an admin removed it.
+	Catalog interface{ Forget(via string) }
+	// Changed asks the controller, which watches it, to look at a broker again.
+	Changed *kubeobject.Trigger
+	// Joined is called after each new session: the broker does not know yet what this cluster has and sells.
+	Joined func()
+	Log    *slog.Logger
+}
+
+// Brokers is the controller.
+type Brokers struct {
+	Options
+	ctx  context.Context // of the memberships; ends with Run
+	stop context.CancelFunc
+
+	mu      sync.Mutex
+	entries map[string]*entry // by name; one for each Broker
+	running sync.WaitGroup
+}
+
+// entry is a broker that was joined or is being joined. Brokers' lock protects its fields.
+type entry struct {
+	spec       api.BrokerSpec
+	membership *enrollment.Membership // nil until it is joined
+	session    *brokersession.Session // likewise
+	err        error                  // why it is not joined
+	close      context.CancelFunc
+}
+
+// New returns the controller. It works until Run ends.
+func New(o Options) *Brokers {
+	ctx, stop := context.WithCancel(context.Background())
+	return &Brokers{Options: o, ctx: ctx, stop: stop, entries: map[string]*entry{}}
+}
+
+// Run keeps what Reconcile opens until ctx ends.
+func (b *Brokers) Run(ctx context.Context) error {
+	<-ctx.Done()
+	b.mu.Lock() // nothing is opened after this
+	b.stop()
+	b.mu.Unlock()
+	b.running.Wait()
+	return nil
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (b *Brokers) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result, error) {
+	if at.Namespace != b.Namespace {
+		return ctrl.Result{}, nil
+	}
+	var object api.Broker
+	err := b.Client.Get(ctx, at.NamespacedName, &object)
+	gone := apierrors.IsNotFound(err) || err == nil && object.DeletionTimestamp != nil
+	switch {
+	case err != nil && !gone:
+		return ctrl.Result{}, err
+	case at.Name == api.MainBroker:
+		b.Sessions.BrokerNamed(api.MainBroker).SetEnabled(gone || !object.Spec.Disabled)
+	case gone:
+		return ctrl.Result{}, b.remove(ctx, at.Name)
+	default:
+		b.apply(at.Name, object.Spec)
+	}
+	if gone {
+		return ctrl.Result{}, nil
+	}
+	return ctrl.Result{}, b.writeStatus(ctx, &object)
+}
+
+// apply makes a broker what its object says.
+func (b *Brokers) apply(name string, spec api.BrokerSpec) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ctx.Err() != nil {
+		return
+	}
+	one := b.entries[name]
+	if one != nil && (one.spec.URL != spec.URL || one.membership == nil && one.err != nil && one.spec != spec) {
+		b.closeEntry(name)
+		one = nil
+	}
+	if one == nil {
+		ctx, cancel := context.WithCancel(b.ctx)
+		one = &entry{spec: spec, close: cancel}
+		b.entries[name] = one
+		b.running.Go(func() { b.join(ctx, name, one, spec) })
+	}
+	if one.spec = spec; one.session != nil {
+		one.session.SetEnabled(!spec.Disabled)
+	}
+}
+
+// closeEntry ends the session with a broker. The lock is held.
+func (b *Brokers) closeEntry(name string) {
+	one := b.entries[name]
+	if one == nil {
+		return
+	}
+	one.close()
+	if one.session != nil {
+		one.session.Switch.Set(false)
+		b.Sessions.Remove(one.session)
+	}
+	delete(b.entries, name)
+}
+
+// remove forgets a broker whose object is gone, and this cluster's identity there.
+func (b *Brokers) remove(ctx context.Context, name string) error {
+	b.mu.Lock()
+	b.closeEntry(name)
+	b.mu.Unlock()
+	b.Catalog.Forget(route.ToBroker(name))
+	return b.Main.StoreFor(name).Drop(ctx)
+}
+
+// join joins a broker, if that has not been done, opens a session with it, and renews the certificate until
+// ctx ends.
+func (b *Brokers) join(ctx context.Context, name string, one *entry, spec api.BrokerSpec) {
+	log := b.Log.With("broker", name)
+	m, err := b.enroll(ctx, name, spec, log)
+	if err != nil {
+		if ctx.Err() == nil {
+			log.Warn("the broker was not joined", "error", err)
+		}
+		b.mu.Lock()
+		one.err = err
+		b.mu.Unlock()
+		b.Changed.Add(b.Namespace, name)
+		return
+	}
+	defer m.CloseIdleConnections()
+	broker := transport.NewHTTP(m.Cluster, m.Client())
+	s := brokersession.New(brokersession.Options{
+		Via: route.ToBroker(name), Cluster: m.Cluster, Key: b.Main.Key(), Broker: broker, Lends: true, Switch: m.Switch(),
+		Greet: func(ctx context.Context) error { return brokersession.ShowCard(ctx, b.Ledger, m.Cluster, broker) },
+	})
+	b.mu.Lock()
+	if ctx.Err() != nil {
+		b.mu.Unlock()
+		return
+	}
+	one.membership, one.session = m, s
+	s.SetEnabled(!one.spec.Disabled)
+	b.Sessions.Add(s)
+	b.mu.Unlock()
+	b.Joined()
+	b.Changed.Add(b.Namespace, name)
+	_ = m.Run(ctx)
+	<-ctx.Done()
+}
+
+// enroll loads this cluster's identity at a broker, or joins to get one.
+func (b *Brokers) enroll(ctx context.Context, name string, spec api.BrokerSpec, log *slog.Logger) (*enrollment.Membership, error) {
+	if err := b.Check(name, spec); err != nil {
+		return nil, err
+	}
+	return enrollment.New(ctx, enrollment.Options{Cluster: b.Main.Cluster, Broker: name, Store: b.Main.StoreFor(name), Token: spec.Join, BrokerURL: spec.URL, Log: log})
+}
+
+// Check reports which field of a Broker cannot be accepted. Errors: Invalid with the field.
+func (b *Brokers) Check(name string, spec api.BrokerSpec) error {
+	if err := market.ValidCluster("name", name); err != nil {
+		return err
+	}
+	if name == api.MainBroker && (spec.Join != "" || spec.URL != "") {
+		return api.Invalid("name", "%s is the broker that the agent was started with", name).Fix("give another name; or start the agent with another --join or --broker-url")
+	}
+	if spec.Join != "" {
+		if _, err := join.ParseToken(spec.Join); err != nil {
+			if e, ok := errors.AsType[*api.Error](err); ok {
+				return e.At("join")
+			}
+			return api.Invalid("join", "%s", err).Fix("copy what bourse broker token create printed")
+		}
+	}
+	if spec.URL != "" {
+		at, err := url.Parse(spec.URL)
+		if err != nil || at.Scheme != "https" || at.Host == "" || at.Path != "" && at.Path != "/" || at.User != nil {
+			return api.Invalid("url", "%.80q is not the URL of a broker", spec.URL).Fix("write https://HOST:PORT")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,214 @@
+// Package sellers deals with other clusters directly, by their connectors and without a broker.
+//
+// Start at [Sellers.Run]. It opens a session with the connector of a seller where this cluster has a
+// reservation that was made there. While a broker is lost, it also opens one with each seller of a
+// bound reservation that was made at that broker, so that the reservation can change and end meanwhile.
+// [Sellers.Choose] says through which session a request is made, and [Sellers.Catalog] asks the
+// connectors that this cluster knows for their offers.
+package sellers
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/brokersession"
+	"github.com/bourse-dev/bourse/internal/agent/peeraddress"
+	"github.com/bourse-dev/bourse/internal/agent/route"
+	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+const (
+	// lookEvery is how often Run looks which sessions are needed.
+	lookEvery = 2 * time.Second
+	// lostAfter is how long a broker must be lost before its sellers are called directly.
+	lostAfter = 5 * time.Second
+	// keepChosen is how long a session stays open after Choose returned it.
+	keepChosen = time.Minute
+	// answerWithin bounds how long Catalog waits for the connectors.
+	answerWithin = 5 * time.Second
+)
+
+// Bounds on what the agent reads of the lists of connectors, in bytes: of one, which has what one seller
+// offers, and of all that are asked at the same time. Decoded, a list takes at most about twice as much
+// memory.
+const maxList, maxLists = 8 << 20, 32 << 20
+
+// Options say for which cluster connectors are called.
+type Options struct {
+	// Cluster is this cluster, and Key its key.
+	Cluster string
+	Key     *clusterkey.Key
+	// Ledger has the addresses and keys of the sellers that this cluster knows.
+	Ledger *exchange.Exchange
+	// Sessions has those with brokers, and gets those with connectors.
+	Sessions *brokersession.Sessions
+	// Addresses checks the addresses that sellers name.
+	Addresses *peeraddress.Checker
+	// Clock is the machine's by default.
+	Clock clock.Clock
+	Log   *slog.Logger
+}
+
+// Sellers are the connectors that this cluster calls.
+type Sellers struct {
+	Options
+	ctx  context.Context // of the connections; ends with Run
+	stop context.CancelFunc
+
+	mu   sync.Mutex
+	open map[string]*seller // by name; Run closes those that are not needed
+}
+
+// seller is one with whose connector a session is open.
+type seller struct {
+	*brokersession.Session
+	chosen time.Time // when Choose last returned it; zero: never
+}
+
+// New returns Sellers without a session. It works until Run ends.
+func New(o Options) *Sellers {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	return &Sellers{Options: o, ctx: ctx, stop: stop, open: map[string]*seller{}}
+}
+
+// Run opens and closes sessions as they are needed, until ctx ends.
+func (s *Sellers) Run(ctx context.Context) error {
+	for {
+		s.look(ctx)
+		select {
+		case <-ctx.Done():
+			s.closeAll()
+			return nil
+		case <-s.Clock.After(lookEvery):
+		}
+	}
+}
+
+// look opens the sessions that are needed, and closes the others.
+func (s *Sellers) look(ctx context.Context) {
+	needed := map[string]bool{}
+	err := s.Ledger.Read(ctx, func(m *market.State) {
+		for _, r := range m.Of(s.Cluster, 0) {
+			if r.Consumer != s.Cluster || r.Provider == "" || !r.State.Counts() {
+				continue
+			}
+			if !route.IsBroker(r.Via) || r.Acceptance != "" && s.Sessions.IsLost(r.Via, lostAfter) {
+				needed[r.Provider] = true
+			}
+		}
+	})
+	if err != nil {
+		return // the Ledger is closed: the agent ends
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, one := range s.open {
+		if !needed[name] && s.Clock.Since(one.chosen) > keepChosen {
+			s.Sessions.Remove(one.Session)
+			delete(s.open, name)
+		}
+	}
+	for name := range needed {
+		if _, err := s.session(ctx, name); err != nil {
+			s.Log.Debug("the connector of a seller cannot be called", "seller", name, "error", err)
+		}
+	}
+}
+
+func (s *Sellers) closeAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stop()
+	for name, one := range s.open {
+		s.Sessions.Remove(one.Session)
+		delete(s.open, name)
+	}
+}
+
+// session returns the session with a seller. It opens it if it is not open. The lock is held.
+func (s *Sellers) session(ctx context.Context, name string) (*seller, error) {
+	if one := s.open[name]; one != nil {
+		return one, nil
+	}
+	if s.ctx.Err() != nil {
+		return nil, api.Errorf(api.CodeUnavailable, "the agent is ending")
+	}
+	broker, err := s.call(ctx, name, maxList)
+	if err != nil {
+		return nil, err
+	}
+	one := &seller{Session: brokersession.New(brokersession.Options{
+		Via: name, Cluster: s.Cluster, Key: s.Key, Broker: broker, Clock: s.Clock,
+		Greet: func(ctx context.Context) error {
+			return brokersession.ShowCard(ctx, s.Ledger, s.Cluster, broker)
+		},
+	})}
+	s.open[name] = one
+	s.Sessions.Add(one.Session)
+	return one, nil
+}
+
+// Choose returns the session through which a request is made. It is with the broker of a name, or with the
+// first; while none is reached, with the seller that a purchase names. A reservation stays where it was
+// made, but a bound one changes at its seller's connector while that broker is lost. ours is nil before
+// anything was made. Where the session is with a seller, it has this cluster's card.
+// Errors: Unavailable; Invalid for a name that no broker has.
+func (s *Sellers) Choose(ctx context.Context, broker string, r api.Request, ours *market.Reservation) (*brokersession.Session, error) {
+	at, name := s.Sessions.FirstBroker(), ""
+	switch {
+	case ours != nil && route.IsBroker(ours.Via):
+		at = s.Sessions.BrokerNamed(route.BrokerName(ours.Via))
+		if removed := at == nil; removed || ours.Bound() && s.Sessions.IsLost(ours.Via, 0) && s.hasConnector(ctx, ours.Provider) {
+			name = ours.Provider
+		}
+	case ours != nil:
+		name = ours.Via
+	case broker != "":
+		if at = s.Sessions.BrokerNamed(broker); at == nil {
+			return nil, api.Invalid("broker", "there is no broker %.63q here", broker).Fix("name one of: bourse brokers")
+		}
+	case r.Purchase != nil && s.Sessions.AllLost(0):
+		name = r.Purchase.Seller
+	case at == nil:
+		return s.Sessions.BrokerNamed(api.MainBroker), nil // all are disabled: its answer says so
+	}
+	if name == "" {
+		return at, nil
+	}
+	s.mu.Lock()
+	one, err := s.session(ctx, name)
+	if err == nil {
+		one.chosen = s.Clock.Now()
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	return one.Session, brokersession.ShowCard(ctx, s.Ledger, s.Cluster, one.Broker)
+}
+
+// hasConnector reports whether this cluster knows the connector of another.
+func (s *Sellers) hasConnector(ctx context.Context, cluster string) bool {
+	at, _ := s.connectorOf(ctx, cluster)
+	return at != ""
+}
+
+// connectorOf returns the URL of a cluster's connector, empty if none is known.
+func (s *Sellers) connectorOf(ctx context.Context, cluster string) (url string, err error) {
+	err = s.Ledger.Read(ctx, func(m *market.State) {
+		if known := m.Member(cluster); known != nil {
+			url = known.Connector
+		}
+	})
+	return url, err
+}
