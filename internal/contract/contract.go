@@ -1,7 +1,7 @@
-// Package contract is how a reservation that was made from a plan looks to people: as a Contract object, with what it costs, and as
-// three signed documents that anybody can verify who knows the keys of the two.
+// Package contract presents a reservation that was made from a plan: as a Contract object, with its
+// cost, and as three signed documents that anyone who knows the keys of both clusters can verify.
 //
-// There is no other state in it: a contract is a reservation with terms, and what it says follows from the reservation's record.
+// It has no state: everything in a contract follows from the reservation's record.
 package contract
 
 import (
@@ -15,17 +15,17 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// Is says whether a reservation is a contract: both have signed, and a plan is what it is from.
+// Is reports whether a reservation is a contract: made from a plan and signed by both.
 func Is(r *market.Reservation) bool {
 	return r.Sale != nil && r.Offer != nil && r.Assignment != "" && r.Acceptance != ""
 }
 
-// Spec are the documents of a contract.
+// Spec returns the documents of a contract.
 func Spec(r *market.Reservation) api.ContractSpec {
 	return api.ContractSpec{Reservation: r.ID, Offer: r.Offer.Document, Assignment: r.Assignment, Acceptance: r.Acceptance}
 }
 
-// Terms are what a contract says.
+// Terms returns the terms of a contract.
 func Terms(r *market.Reservation) api.ContractTerms {
 	plan := r.Offer.Plan(r.Sale.Plan)
 	return api.ContractTerms{
@@ -34,7 +34,7 @@ func Terms(r *market.Reservation) api.ContractTerms {
 	}
 }
 
-// begun is when the first unit began to be paid for.
+// begun returns the time from which the first unit costs.
 func begun(r *market.Reservation) market.Time {
 	if len(r.Past) > 0 {
 		return r.Past[0].From
@@ -42,8 +42,8 @@ func begun(r *market.Reservation) market.Time {
 	return r.From
 }
 
-// Cost is what a contract comes to up to a time: each stretch of it by its units, at the price of the day on which it was bought.
-// What has ended costs nothing more.
+// Cost returns the cost of a contract up to a time: each period of it by its units, at the price of the
+// day on which they were bought. An ended contract costs nothing more.
 func Cost(r *market.Reservation, at time.Time) *big.Rat {
 	end := min(r.EndsAt(), market.At(at))
 	if r.Ended != 0 {
@@ -62,7 +62,7 @@ func Cost(r *market.Reservation, at time.Time) *big.Rat {
 	return sum
 }
 
-// CostText is the same as people read it; empty where it is free.
+// CostText formats the cost for users; empty if it is free.
 func CostText(r *market.Reservation, at time.Time) string {
 	price := r.Offer.Plan(r.Sale.Plan).Price
 	if price.Free() {
@@ -71,9 +71,10 @@ func CostText(r *market.Reservation, at time.Time) string {
 	return money.Text(Cost(r, at), price.Currency) + " " + price.Currency
 }
 
-// Verify checks the documents of a contract from end to end, with nothing but what is in it, and returns what they say. That the
-// two keys in it are the seller's and the buyer's, only their fingerprints can tell. A seller whose key was rotated between
-// offer and sale signed them with two keys: then the offer's is not proven. Errors: BadSignature, Invalid.
+// Verify checks the documents of a contract from end to end and returns its terms. It uses only the
+// contract itself: only the fingerprints can show that its two keys are the seller's and the buyer's.
+// A seller that rotated its key between offer and sale signed with two keys: then the offer is not
+// proven. Errors: BadSignature, Invalid.
 func Verify(c api.ContractSpec) (api.ContractTerms, error) {
 	seller, err := clusterkey.ParsePublicKey(c.SellerKey)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// Book shows the contracts of a cluster as objects.
+// Book writes the contracts of a cluster as objects.
 type Book struct {
 	client.Client
 	Cluster string
@@ -28,7 +28,7 @@ type Book struct {
 	Market  *exchange.Exchange
 }
 
-// Show makes the Contract object of a record what the record says. A record that is no contract has none.
+// Show creates or updates the Contract object of a record. A record that is not a contract has none.
 func (b *Book) Show(ctx context.Context, namespace string, r *market.Reservation) error {
 	if !Is(r) {
 		return nil
@@ -40,7 +40,7 @@ func (b *Book) Show(ctx context.Context, namespace string, r *market.Reservation
 		object.Spec = spec
 		return nil
 	})
-	// Our cache may lag: the next change shows it. And a namespace that goes takes its records along.
+	// Our cache may lag: the next change writes it. A namespace that is being deleted takes its records along.
 	if apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return nil
 	}
@@ -55,7 +55,7 @@ func (b *Book) Show(ctx context.Context, namespace string, r *market.Reservation
 	return kubeobject.SoleStatus(b.Client).Apply(ctx, object)
 }
 
-// signer is the key, of those that a cluster has and had, by which it signed a document; empty if by none.
+// signer returns the key, current or former, with which a cluster signed a document; empty if none.
 func (b *Book) signer(ctx context.Context, cluster, kind, document string) string {
 	keys, _ := trust.Keys(ctx, b.Market, cluster)
 	if cluster == b.Cluster {

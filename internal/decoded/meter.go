@@ -1,9 +1,10 @@
-// Package decoded bounds how much memory JSON takes once it is decoded. Three bytes, `{},`, can become a struct of hundreds, or a map:
-// a bound on bytes alone bounds no memory.
+// Package decoded bounds the memory that JSON takes once it is decoded. Three bytes, `{},`, can
+// become a struct or a map of hundreds of bytes, so a bound on the bytes does not bound the memory.
 package decoded
 
-// What each part of JSON is taken to become, in bytes, beside its own text. The figures are those of encoding/json, for the maps and slices that
-// it makes where it knows no type, and for the types of package api (TestCostIsAtLeastTheHeap).
+// The estimated bytes of each part of JSON once decoded, besides its own text. The figures are those
+// of encoding/json, for its untyped maps and slices and for the types of package api
+// (TestCostIsAtLeastTheHeap).
 const (
 	perObject = 448
 	perList   = 96
@@ -11,27 +12,28 @@ const (
 	perComma  = 48
 )
 
-// Meter estimates what JSON becomes, in one pass and before anything is decoded. The zero Meter has read nothing.
+// Meter estimates the memory of JSON in one pass, before anything is decoded. The zero Meter has read
+// nothing.
 type Meter struct {
-	// Cost is the estimate for all that was read, in bytes.
+	// Cost is the estimate for everything read so far, in bytes.
 	Cost int64
-	// Depth is the deepest nesting that was read.
+	// Depth is the deepest nesting so far.
 	Depth int
-	// Null says that a NUL byte was read, which is never valid.
+	// Null: a NUL byte was read, which is never valid.
 	Null bool
 
 	depth           int
 	inText, escaped bool
 }
 
-// Cost estimates what the decoded data takes, in bytes.
+// Cost estimates the memory of the decoded data, in bytes.
 func Cost(data []byte) int64 {
 	var m Meter
 	m.Read(data)
 	return m.Cost
 }
 
-// Read takes in the next part of the JSON. Parts may end anywhere.
+// Read takes the next part of the JSON. Parts may end anywhere.
 func (m *Meter) Read(data []byte) {
 	cost := m.Cost + int64(len(data))
 	inText, escaped := m.inText, m.escaped

@@ -1,5 +1,5 @@
-// Package instruction is how a reservation looks in Kubernetes, on both sides: what a
-// ReservationInstruction and a ProviderInstruction have in common.
+// Package instruction holds the common parts of ReservationInstruction and ProviderInstruction, the
+// objects of a reservation in the consumer's and the provider's cluster.
 package instruction
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// Spec is what a record instructs.
+// Spec returns the instruction of a record.
 func Spec(r *market.Reservation) api.Instruction {
 	i := api.Instruction{
 		Reservation: r.ID, Generation: r.Generation, Consumer: r.Consumer, Provider: r.Provider,
@@ -32,7 +32,7 @@ func Spec(r *market.Reservation) api.Instruction {
 	return i
 }
 
-// Show writes the status of an instruction, if it changed. before returns a copy of the object.
+// Show writes the status of an instruction if it changed. before returns a copy of the object.
 func Show(ctx context.Context, c client.Client, object client.Object, status *api.InstructionStatus, generation int64, r *market.Reservation, before func() client.Object) error {
 	next := status.DeepCopy()
 	next.State, next.Reason = r.State, r.Reason

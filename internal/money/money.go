@@ -1,8 +1,9 @@
-// Package money reckons what a contract costs: exactly, in whole fractions, and rounds only to show.
+// Package money computes the cost of a contract exactly, in fractions, and rounds only to format.
 //
-// A price is an amount for a period of one unit of a plan. What lasts for a part of a period costs that part of it. Minutes,
-// hours, days and weeks are lengths of time; months and years are the calendar's, counted from the moment at which a contract
-// begins, and a part of one is a part of its own length. Amounts of different currencies are never added or compared.
+// A price is an amount per period for one unit of a plan. A part of a period costs that part of the
+// price. Minutes, hours, days and weeks are lengths of time. Months and years are those of the
+// calendar, counted from the start of the contract, and a part of one is a part of its own length.
+// Amounts of different currencies are never added or compared.
 package money
 
 import (
@@ -17,18 +18,18 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// nano is how many parts of a currency's unit a price is reckoned in.
+// nano is the number of parts into which prices divide a currency's unit.
 const nano = 1_000_000_000
 
 // Price is a valid price. The zero Price is free.
 type Price struct {
-	// Nano is the amount in thousand-millionths of the currency's unit, at most 1e18.
+	// Nano is the amount in billionths of the currency's unit, at most 1e18.
 	Nano     int64
 	Currency string
 	Period   api.Period
 }
 
-// Parse takes in a price; nil is free, as is an amount of 0. Errors: Invalid at a field under field.
+// Parse checks a price. Nil is free, as is an amount of 0. Errors: Invalid at a field below field.
 func Parse(field string, p *api.Price) (Price, error) {
 	if p == nil {
 		return Price{}, nil
@@ -50,7 +51,7 @@ func Parse(field string, p *api.Price) (Price, error) {
 	return out, nil
 }
 
-// seconds are the lengths of the periods that have one.
+// seconds gives the lengths of the periods with a fixed length.
 var seconds = map[api.Period]int64{api.PeriodMinute: 60, api.PeriodHour: 3600, api.PeriodDay: 86_400, api.PeriodWeek: 604_800}
 
 func parseNano(amount string) (v int64, ok bool) {
@@ -67,23 +68,23 @@ func parseNano(amount string) (v int64, ok bool) {
 	return v, true
 }
 
-// Free says whether nothing is to be paid.
+// Free reports whether the price is 0.
 func (p Price) Free() bool { return p.Nano == 0 }
 
-// AtMost says whether a price is no more than a limit, which must be of the same currency and period.
+// AtMost reports whether a price is at most a limit, which must have the same currency and period.
 func (p Price) AtMost(limit *api.Price) bool {
 	most, err := Parse("", limit)
 	return err == nil && limit != nil && most.Currency == p.Currency && most.Period == p.Period && p.Nano <= most.Nano
 }
 
-// Cost is what that many units cost from a time on for a duration, in the currency's unit, exactly.
+// Cost returns the exact cost of units for a duration from a time on, in the currency's unit.
 func (p Price) Cost(units int64, from time.Time, d time.Duration) *big.Rat {
 	cost := new(big.Rat).SetFrac(new(big.Int).Mul(big.NewInt(p.Nano), big.NewInt(units)), big.NewInt(nano))
 	return cost.Mul(cost, periods(p.Period, from.UTC(), d))
 }
 
-// Between is what that many units cost from one time to another of a contract that began at begun, from which its months and years
-// are counted; nothing if the times are the wrong way round.
+// Between returns the cost of units from one time to another, in a contract that began at begun, from
+// which its months and years are counted. It is 0 if until is before from.
 func (p Price) Between(units int64, begun, from, until time.Time) *big.Rat {
 	if !until.After(from) {
 		return new(big.Rat)
@@ -92,12 +93,12 @@ func (p Price) Between(units int64, begun, from, until time.Time) *big.Rat {
 	return cost.Sub(cost, p.Cost(units, begun, from.Sub(begun)))
 }
 
-// Rates say how many periods of each kind a duration is, for comparing many prices over it.
+// Rates gives the number of periods of each kind in a duration, to compare many prices over it.
 type Rates map[api.Period]rate
 
 type rate struct{ numerator, denominator uint64 }
 
-// RatesFor are those of a duration from a time on.
+// RatesFor returns the rates of a duration from a time on.
 func RatesFor(from time.Time, d time.Duration) Rates {
 	out := Rates{}
 	for _, p := range []api.Period{api.PeriodMinute, api.PeriodHour, api.PeriodDay, api.PeriodWeek, api.PeriodMonth, api.PeriodYear} {
@@ -107,8 +108,8 @@ func RatesFor(from time.Time, d time.Duration) Rates {
 	return out
 }
 
-// Nanos is what that many units cost, in thousand-millionths of the currency's unit, rounded down: for comparing alone. What is
-// more than can be compared is the most that can be.
+// Nanos returns the cost of units in billionths of the currency's unit, rounded down, for comparisons
+// only. It saturates at the largest int64.
 func (p Price) Nanos(units int64, rates Rates) int64 {
 	if p.Free() {
 		return 0
@@ -116,7 +117,7 @@ func (p Price) Nanos(units int64, rates Rates) int64 {
 	r := rates[p.Period]
 	over, all := bits.Mul64(uint64(p.Nano), uint64(units))
 	high, low := bits.Mul64(all, r.numerator)
-	if over > 0 || high >= r.denominator { // rare, so slow
+	if over > 0 || high >= r.denominator { // rare, so it may be slow
 		cost := new(big.Int).Mul(big.NewInt(p.Nano), big.NewInt(units))
 		cost.Mul(cost, new(big.Int).SetUint64(r.numerator)).Quo(cost, new(big.Int).SetUint64(r.denominator))
 		if !cost.IsInt64() {
@@ -128,7 +129,7 @@ func (p Price) Nanos(units int64, rates Rates) int64 {
 	return int64(min(cost, math.MaxInt64))
 }
 
-// Limit is the most that may be paid for something over a time, in one currency. Make one with [LimitOf].
+// Limit is the greatest allowed cost over a time, in one currency. Make one with [LimitOf].
 type Limit struct {
 	price Price
 	from  time.Time
@@ -137,8 +138,9 @@ type Limit struct {
 	nanos int64
 }
 
-// LimitOf takes in the most that may be paid from a time on for a duration: so prices for other periods compare with it. A limit of
-// 0 allows what is free. Errors: Invalid at a field under field.
+// LimitOf makes a limit from the greatest allowed price for a duration from a time on, so that prices
+// for other periods can be compared with it. A limit of 0 allows only free plans. Errors: Invalid at a
+// field below field.
 func LimitOf(field string, most *api.Price, from time.Time, d time.Duration) (*Limit, error) {
 	price, err := Parse(field, most)
 	if err != nil {
@@ -149,13 +151,13 @@ func LimitOf(field string, most *api.Price, from time.Time, d time.Duration) (*L
 	return &Limit{price, from, d, rates, price.Nanos(1, rates)}, nil
 }
 
-// Nanos is what that many units at a price cost over the limit's time, as [Price.Nanos].
+// Nanos returns the cost of units at a price over the limit's time, as [Price.Nanos].
 func (l *Limit) Nanos(p Price, units int64) int64 { return p.Nanos(units, l.rates) }
 
-// Foreign says whether a price is of another currency, which no limit allows. What is free is of any.
+// Foreign reports whether a price has another currency, which no limit allows. A free price has none.
 func (l *Limit) Foreign(p Price) bool { return !p.Free() && p.Currency != l.price.Currency }
 
-// Allows says whether that many units cost no more, exactly.
+// Allows reports whether units at a price cost at most the limit, exactly.
 func (l *Limit) Allows(p Price, units int64) bool {
 	if p.Free() || l.Foreign(p) {
 		return p.Free()
@@ -163,16 +165,16 @@ func (l *Limit) Allows(p Price, units int64) bool {
 	if cost := l.Nanos(p, units); cost != l.nanos {
 		return cost < l.nanos
 	}
-	return l.Cost(p, units).Cmp(l.Cost(l.price, 1)) <= 0 // as far as rounding shows, they are the same
+	return l.Cost(p, units).Cmp(l.Cost(l.price, 1)) <= 0 // compare as far as rounding shows
 }
 
-// Cost is what that many units at a price cost over the limit's time, exactly.
+// Cost returns the exact cost of units at a price over the limit's time.
 func (l *Limit) Cost(p Price, units int64) *big.Rat { return p.Cost(units, l.from, l.d) }
 
-// Left is the part of the limit that a cost in nanos leaves, in parts per million: all of it if it is free.
+// Left returns the part of the limit that a cost in nanos leaves, in parts per million; all if it is free.
 func (l *Limit) Left(nanos int64) int64 { return l.part(l.nanos - nanos) }
 
-// Beyond is by how much a cost in nanos is above the limit, in parts per million of it.
+// Beyond returns the excess of a cost in nanos over the limit, in parts per million of the limit.
 func (l *Limit) Beyond(nanos int64) int64 { return l.part(nanos - l.nanos) }
 
 func (l *Limit) part(nanos int64) int64 {
@@ -187,10 +189,10 @@ func (l *Limit) part(nanos int64) int64 {
 	return int64(min(part, math.MaxInt64))
 }
 
-// Text writes the limit as people read it.
+// Text formats the limit for users.
 func (l *Limit) Text() string { return l.price.Text() }
 
-// Sum adds what amounts of one currency come to.
+// Sum adds amounts of one currency.
 func Sum(costs ...*big.Rat) *big.Rat {
 	sum := new(big.Rat)
 	for _, c := range costs {
@@ -199,7 +201,7 @@ func Sum(costs ...*big.Rat) *big.Rat {
 	return sum
 }
 
-// periods is how many periods a duration is, from a time on.
+// periods returns the number of periods in a duration from a time on.
 func periods(p api.Period, from time.Time, d time.Duration) *big.Rat {
 	if d <= 0 || p == "" {
 		return new(big.Rat)
@@ -220,14 +222,15 @@ func periods(p api.Period, from time.Time, d time.Duration) *big.Rat {
 	return part.Add(part, new(big.Rat).SetInt64(int64(n)))
 }
 
-// anniversary is that many months after a time: on the same day, or on the last of a month that is shorter.
+// anniversary returns the time a number of months later: on the same day, or on the last day of a
+// shorter month.
 func anniversary(t time.Time, months int) time.Time {
 	first := time.Date(t.Year(), t.Month()+time.Month(months), 1, t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), time.UTC)
 	last := first.AddDate(0, 1, -1).Day()
 	return first.AddDate(0, 0, min(t.Day(), last)-1)
 }
 
-// Text writes an amount as people read it, rounded half up to the currency's minor unit: "12.50".
+// Text formats an amount for users, rounded half up to the currency's minor unit: "12.50".
 func Text(amount *big.Rat, code string) string {
 	digits := 2
 	if unit, err := currency.ParseISO(code); err == nil {
@@ -236,10 +239,10 @@ func Text(amount *big.Rat, code string) string {
 	return amount.FloatString(digits)
 }
 
-// shortPeriods are what people may write for a period.
+// shortPeriods lists abbreviations of periods.
 var shortPeriods = map[string]api.Period{"m": api.PeriodMinute, "min": api.PeriodMinute, "h": api.PeriodHour, "d": api.PeriodDay, "w": api.PeriodWeek, "y": api.PeriodYear}
 
-// Read reads a price as people write it: "0.35EUR/hour", "3 EUR/h". Errors: Invalid at field.
+// Read reads a price as users write it: "0.35EUR/hour", "3 EUR/h". Errors: Invalid at field.
 func Read(field, text string) (*api.Price, error) {
 	amount, period, ok := strings.Cut(text, "/")
 	i := strings.IndexFunc(amount, func(r rune) bool { return r != '.' && (r < '0' || r > '9') })
@@ -254,7 +257,7 @@ func Read(field, text string) (*api.Price, error) {
 	return p, err
 }
 
-// Text writes a price as people read it, exactly: "0.30 EUR/hour", or "free".
+// Text formats a price for users, exactly: "0.30 EUR/hour", or "free".
 func (p Price) Text() string {
 	if p.Free() {
 		return "free"

@@ -8,8 +8,9 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// more says whether a cluster may serve now what it could not before: it is back, or has more room, or says something else of
-// itself. An advertisement that changes nothing of it, or of which less is left, wakes nobody.
+// more reports whether a cluster may now serve requests that it could not before: it is back, or has
+// more capacity, or its card changed. An advertisement without changes or with less capacity does not
+// count.
 func more(old, l *market.Listing, now market.Time) bool {
 	if !l.Active() || !l.Fresh(now) || l.Measured == nil || l.Measured.Terms == nil {
 		return false
@@ -31,7 +32,7 @@ func more(old, l *market.Listing, now market.Time) bool {
 	return false
 }
 
-// grew says whether there is more of anything.
+// grew reports whether any amount grew.
 func grew(was, is market.Amounts) bool {
 	return slices.ContainsFunc(is, func(a market.Amount) bool { return a.Value > was.Of(a.Resource) })
 }

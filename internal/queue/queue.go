@@ -1,19 +1,22 @@
 // Package queue serves the requests that wait at a broker.
 //
-// What waits is in the market, journaled; this package holds nothing that must not be forgotten. One goroutine, in the broker that
-// leads, looks ten times a second at what has changed:
+// Waiting requests are in the market, in the journal. This package keeps only state that it can lose.
+// One goroutine, in the leading broker, checks the changes ten times a second:
 //
-//   - A cluster that has more than before, or is back, or is new, is shown to those that wait, in their order: by priority, then
-//     age. Whoever it suits is decided about like a new request, and held.
-//   - Besides, each request that waits is decided again in turn, so that what no cluster says (a time that has come, an uptime that
-//     was reached) is noticed, and its explanation is of now.
+//   - A cluster that has more capacity than before, or is back, or is new, is offered to the waiting
+//     requests in their order: by priority, then by age. A request that it suits is decided like a new
+//     request, and held.
+//   - Each waiting request is also decided again in turn. This detects changes that no cluster
+//     advertises, such as a time or an uptime that was reached, and renews the explanation.
 //
-// Whatever there is to do, one look costs at most as much as a few decisions: the rest is for the next.
+// One check costs at most as much as a few decisions. The rest waits for the next check.
 //
-// A request is served wherever it can be, also before others that want more. So that small ones cannot keep a large one waiting for
-// ever, one cluster is kept for the first in the queue that some cluster could serve: the one that lacks least for it. What comes
-// behind it in the order of the queue, waiting or new, is not placed there until it is served, or gives up. One for the first, not
-// one for each: so nobody can keep a federation for itself by asking for much.
+// A request is served wherever possible, even before others that want more. To keep small requests
+// from delaying a large one forever, one cluster is kept for the first request in the queue that some
+// cluster could serve: the cluster that lacks the least capacity for it. Requests behind it in the
+// order, waiting or new, are not placed there until it is served or gives up. There is one kept cluster
+// for the first request, not one for each request, so that nobody can block a federation with large
+// requests.
 package queue
 
 import (
@@ -30,18 +33,19 @@ import (
 )
 
 const (
-	// lookEvery is how often the queue looks at what changed.
+	// lookEvery is the interval of the checks.
 	lookEvery = 100 * time.Millisecond
-	// budget is how many clusters one look may ask whether they suit a request.
+	// budget is the number of clusters that one check may test against a request.
 	budget = 100_000
-	// suits is what it costs to ask one cluster by itself.
+	// suits is the cost of testing one cluster by itself.
 	suits = 8
-	// keepEvery is how often a cluster is looked for that is to be kept, and keepTries for how many of the first.
+	// keepEvery is the interval at which the kept cluster is chosen; keepTries is the number of requests
+	// at the head of the queue that are tried.
 	keepEvery = time.Second
 	keepTries = 8
 )
 
-// Queue serves what waits in a market.
+// Queue serves the waiting requests of a market.
 type Queue struct {
 	Market *exchange.Exchange
 	Engine *match.Engine
@@ -50,38 +54,40 @@ type Queue struct {
 	kept atomic.Pointer[kept]
 
 	// Owned by the goroutine of Run.
-	seen   *market.View // what was looked at last
-	queued uint64       // the queue's version in line
+	seen   *market.View // the last checked view
+	queued uint64       // the version of the queue in line
 	line   []*waiter
 	known  map[string]*waiter
-	// grown are the slots of clusters that have more than before, and the place in the line up to which they were shown.
+	// grown holds the slots of clusters with more capacity than before, and the place in the line up to
+	// which they were offered.
 	grown  map[int]*market.Reservation
-	turn   int // whose turn it is to be decided again
-	left   int // of the budget
+	turn   int // the next request to decide again
+	left   int // the rest of the budget
 	sought market.Time
 }
 
-// waiter is a request that waits.
+// waiter is a waiting request.
 type waiter struct {
 	*market.Reservation
 	ask match.Ask
-	// tried says that it has been decided since it was known here, held that it waits no longer.
+	// tried: it was decided since this process knows it. held: it no longer waits.
 	tried, held bool
 }
 
-// kept is a cluster that is kept for the first in the queue.
+// kept is the cluster that is kept for the first request in the queue.
 type kept struct {
 	cluster string
 	slot    int
 	first   *market.Reservation
 }
 
-// New makes the queue of a market. Nil is one in which nobody waits.
+// New makes the queue of a market. In a nil Queue no request waits.
 func New(x *exchange.Exchange, engine *match.Engine, log *slog.Logger) *Queue {
 	return &Queue{Market: x, Engine: engine, Log: log, known: map[string]*waiter{}, grown: map[int]*market.Reservation{}}
 }
 
-// Kept is the cluster that a new request of that priority is not placed on, because it is kept for one that waits; empty: none.
+// Kept returns the cluster on which a new request of that priority must not be placed, because it is
+// kept for a waiting one; empty: none.
 func (q *Queue) Kept(priority int32) string {
 	if q == nil {
 		return ""
@@ -92,7 +98,7 @@ func (q *Queue) Kept(priority int32) string {
 	return ""
 }
 
-// Run serves until ctx ends, or the market does, which itself says why.
+// Run serves until ctx ends or the market stops. Errors: those of the market.
 func (q *Queue) Run(ctx context.Context) error {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
@@ -108,7 +114,7 @@ func (q *Queue) Run(ctx context.Context) error {
 	}
 }
 
-// look does what there is to do, within the budget. Errors are the market's: it has stopped.
+// look makes one check within the budget. Errors: those of the market, which has stopped.
 func (q *Queue) look(ctx context.Context) error {
 	view := q.Market.View()
 	q.notice(view)
@@ -130,11 +136,11 @@ func (q *Queue) look(ctx context.Context) error {
 	return q.tryNext(ctx)
 }
 
-// notice notes which clusters have more than when it was looked last.
+// notice records the clusters that have more capacity than at the last check.
 func (q *Queue) notice(view *market.View) {
 	now, seen := q.Market.Now(), q.seen
 	if q.seen = view; seen == nil || view.Waiting == 0 {
-		return // whoever comes to wait is decided about in full
+		return // a request that comes later is decided in full
 	}
 	view.Changed(seen, func(slot int) {
 		if slot >= seen.Len() || more(seen.At(slot), view.At(slot), now) {
@@ -143,7 +149,7 @@ func (q *Queue) notice(view *market.View) {
 	})
 }
 
-// read reads the line anew, if it changed.
+// read reads the line again if it changed.
 func (q *Queue) read(ctx context.Context, view *market.View) error {
 	if view.Queued == q.queued && q.line != nil {
 		return nil
@@ -152,14 +158,14 @@ func (q *Queue) read(ctx context.Context, view *market.View) error {
 	if err := q.Market.Read(ctx, func(s *market.State) { records = s.Waiting() }); err != nil {
 		return err
 	}
-	q.queued = view.Queued // or newer, and then it is read once more
+	q.queued = view.Queued // a newer version is read again next time
 	q.line = q.line[:0]
 	known := make(map[string]*waiter, len(records))
 	for _, r := range records {
 		w := q.known[r.ID]
 		if w == nil || w.Revision != r.Revision {
 			ask, err := q.Engine.Again(r)
-			if err != nil { // a later version has another idea of what is valid
+			if err != nil { // a later version may have other rules
 				q.Log.Warn("a request that waits cannot be decided", "reservation", r.ID, "error", err)
 				continue
 			}
@@ -172,8 +178,8 @@ func (q *Queue) read(ctx context.Context, view *market.View) error {
 	return nil
 }
 
-// keep chooses the cluster that is kept for the first in the queue that some cluster could serve. A cluster is kept as long as it
-// could, so that it empties.
+// keep chooses the cluster that is kept for the first request in the queue that some cluster could
+// serve. It keeps the same cluster while that could serve it, so that the cluster empties.
 func (q *Queue) keep(view *market.View) {
 	now, k := q.Market.Now(), q.kept.Load()
 	if k != nil {
@@ -202,13 +208,13 @@ func (q *Queue) keep(view *market.View) {
 	}
 }
 
-// trades says whether the consumer may trade now.
+// trades reports whether the consumer may trade now.
 func (q *Queue) trades(view *market.View, w *waiter) bool {
 	l := view.Listing(w.Consumer)
 	return l != nil && l.Active()
 }
 
-// question is the ask of a waiter, beside what is kept for who stands before it.
+// question returns the ask of a waiter, with the cluster that is kept for an earlier one.
 func (q *Queue) question(w *waiter) match.Ask {
 	ask := w.ask
 	if k := q.kept.Load(); k != nil && k.first.ID != w.ID && k.first.Precedes(w.Reservation) {
@@ -217,7 +223,7 @@ func (q *Queue) question(w *waiter) match.Ask {
 	return ask
 }
 
-// showGrown shows the clusters that have more to those that wait.
+// showGrown offers the clusters with more capacity to the waiting requests.
 func (q *Queue) showGrown(ctx context.Context) error {
 	slots := make([]int, 0, len(q.grown))
 	for slot := range q.grown {
@@ -235,7 +241,7 @@ func (q *Queue) showGrown(ctx context.Context) error {
 	return nil
 }
 
-// show shows one cluster to those that wait, from where it was left.
+// show offers one cluster to the waiting requests, from where the last check stopped.
 func (q *Queue) show(ctx context.Context, slot int) error {
 	begin := 0
 	if last := q.grown[slot]; last != nil {
@@ -264,7 +270,7 @@ func (q *Queue) show(ctx context.Context, slot int) error {
 	return nil
 }
 
-// tryNext decides some again: those of whom nothing is known here, and whose turn it is.
+// tryNext decides further requests again: those not yet decided by this process, and the next in turn.
 func (q *Queue) tryNext(ctx context.Context) error {
 	for _, w := range q.line {
 		if !w.tried && q.left > 0 {
@@ -280,7 +286,7 @@ func (q *Queue) tryNext(ctx context.Context) error {
 	return q.try(ctx, q.line[q.turn])
 }
 
-// try decides about a request that waits, and holds it, or keeps the explanation of why not.
+// try decides a waiting request, and holds it or keeps the explanation of the rejection.
 func (q *Queue) try(ctx context.Context, w *waiter) error {
 	view, now := q.Market.View(), q.Market.Now()
 	q.left -= view.Len() + suits
@@ -300,5 +306,5 @@ func (q *Queue) try(ctx context.Context, w *waiter) error {
 	case api.CodeOf(err) == api.CodeUnavailable:
 		return err
 	}
-	return nil // others were faster, or it waits no longer: the next look shows it
+	return nil // another decision was faster, or it no longer waits: the next check sees it
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// Bounds of what an offer says in words, in characters: it is shown to everyone.
+// Bounds of an offer's texts, in characters: everyone sees them.
 const (
 	maxType        = 63
 	maxDescription = 1024
@@ -19,15 +19,15 @@ const (
 	maxLabel       = 256
 )
 
-// Offer reads a signed offer and checks all of it, but for its expressions. Errors: BadSignature when none of the keys signed it;
-// Invalid with the field.
+// Offer reads a signed offer and checks everything but its expressions. Errors: BadSignature if none
+// of the keys signed it; Invalid with the field.
 func Offer(document string, keys ...clusterkey.PublicKey) (*market.Offer, error) {
 	var signed api.SignedOffer
 	if _, err := Verified(document, api.DocumentOffer, &signed, keys...); err != nil {
 		return nil, err
 	}
 	if signed.Protocol < 1 || signed.Protocol > api.Protocol {
-		return nil, api.Invalid("protocol", "%d is not one that we speak", signed.Protocol).Fix("use %d", api.Protocol)
+		return nil, api.Invalid("protocol", "protocol %d is not supported", signed.Protocol).Fix("use %d", api.Protocol)
 	}
 	if err := words(&signed.Offer); err != nil {
 		return nil, err
@@ -40,10 +40,10 @@ func Offer(document string, keys ...clusterkey.PublicKey) (*market.Offer, error)
 	return o, nil
 }
 
-// words bounds what people read of an offer.
+// words checks the texts of an offer.
 func words(o *api.OfferSpec) error {
 	if len(o.Labels) > maxLabels {
-		return api.Invalid("labels", "%d of them", len(o.Labels)).Fix("give at most %d", maxLabels)
+		return api.Invalid("labels", "%d labels", len(o.Labels)).Fix("give at most %d", maxLabels)
 	}
 	err := cmp.Or(showable("type", o.Type, maxType), showable("description", o.Description, maxDescription))
 	for i := range o.Plans {

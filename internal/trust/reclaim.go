@@ -6,8 +6,9 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// Reclaimed is the command of a seller's word that it takes a contract back, if one of the keys, which are its, signed it, and it leaves
-// the notice that the contract's plan has. Errors: BadSignature.
+// Reclaimed returns the command for a seller's signed document that reclaims a contract. It checks that
+// one of the seller's keys signed it, and that it leaves the notice of the contract's plan.
+// Errors: BadSignature.
 func Reclaimed(document string, r *market.Reservation, keys ...clusterkey.PublicKey) (market.Reclaim, error) {
 	var word api.Reclaim
 	if _, err := Verified(document, api.DocumentReclaim, &word, keys...); err != nil {

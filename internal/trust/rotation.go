@@ -14,7 +14,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// Rotate signs, with the key that a cluster has, which key succeeds it.
+// Rotate signs, with the cluster's current key, which key succeeds it.
 func Rotate(old *clusterkey.Key, next clusterkey.PublicKey, cluster string, now time.Time) (string, error) {
 	return old.Sign(api.DocumentRotation, api.Rotation{
 		Protocol: api.Protocol, Cluster: cluster, From: old.Public().String(), To: next.String(),
@@ -22,7 +22,7 @@ func Rotate(old *clusterkey.Key, next clusterkey.PublicKey, cluster string, now 
 	})
 }
 
-// Rotated is when a rotation was signed, as it says itself; zero: it is none.
+// Rotated returns the time at which a rotation says it was signed; zero if it is not a rotation.
 func Rotated(document string) time.Time {
 	var claimed api.Rotation
 	if unverified(document, &claimed) != nil {
@@ -31,8 +31,9 @@ func Rotated(document string) time.Time {
 	return claimed.Issued.Time
 }
 
-// Former are the keys that a cluster's key succeeded, oldest first: as far back as the rotations lead, without a gap and without
-// coming to a key twice. Each step is signed by the key that it leaves, so it does not matter who shows them.
+// Former returns the keys that a cluster's key succeeded, oldest first, as far back as the rotations
+// form a chain without a gap or a repeated key. The key that each step replaces has signed it, so it
+// does not matter who sends the rotations.
 func Former(cluster string, key clusterkey.PublicKey, rotations []string) (former []market.Former) {
 	seen := []clusterkey.PublicKey{key}
 	for _, document := range slices.Backward(rotations[max(0, len(rotations)-api.MaxRotations):]) {
@@ -47,7 +48,8 @@ func Former(cluster string, key clusterkey.PublicKey, rotations []string) (forme
 	return former
 }
 
-// Leaves says whether a cluster's key signed one of the rotations. Unlike [Former] it verifies one signature at most, however many rotations there are.
+// Leaves reports whether a cluster's key signed one of the rotations. Unlike [Former], it verifies one
+// signature at most, however many rotations there are.
 func Leaves(cluster, key string, rotations []string) bool {
 	from, err := clusterkey.ParsePublicKey(key)
 	if err != nil {
@@ -62,7 +64,7 @@ func Leaves(cluster, key string, rotations []string) bool {
 	return false
 }
 
-// predecessor is the key that signed in a rotation that key of this cluster succeeds it.
+// predecessor returns the key that signed, in a rotation, that key of this cluster succeeds it.
 func predecessor(cluster string, key clusterkey.PublicKey, document string) (from clusterkey.PublicKey, ok bool) {
 	var claimed struct {
 		From string `json:"from"`
@@ -79,7 +81,8 @@ func predecessor(cluster string, key clusterkey.PublicKey, document string) (fro
 	return from, err == nil && r.Cluster == cluster && r.From == from.String() && r.To == key.String()
 }
 
-// Heir opens a card that shows a successor of the pinned key, and says which keys led to it; nil if it is no such card.
+// Heir opens a card with a successor of the pinned key and returns the keys that led to it; nil if the
+// card has no such key.
 func Heir(signed, pinned string) (*api.Card, []market.Former) {
 	card, key, err := Open(signed)
 	if err != nil {
@@ -92,19 +95,19 @@ func Heir(signed, pinned string) (*api.Card, []market.Former) {
 	return card, former
 }
 
-// Greet meets a cluster again whose card shows a key that is new. Whom nobody has met is left to [Demand.Meet], and what a
-// former key shows is old.
+// Greet meets a known cluster again if its card shows a new key. It ignores an unknown cluster, which
+// [Demand.Meet] handles, and a card with a former key, which is old.
 func (d Demand) Greet(ctx context.Context, m *exchange.Exchange, signed, cluster string) {
 	key, err := shown(signed)
 	if err != nil {
 		return
 	}
 	if keys, err := Keys(ctx, m, cluster); err == nil && !slices.Contains(keys, key) {
-		_, _, _ = d.Meet(ctx, m, signed, cluster) // who wants to know is told by Met
+		_, _, _ = d.Meet(ctx, m, signed, cluster) // Met reports the result
 	}
 }
 
-// Sender is the cluster that a handshake message claims to be from.
+// Sender returns the cluster that a handshake message claims as its sender.
 func Sender(document string) (cluster string, err error) {
 	var claimed struct {
 		From string `json:"from"`
@@ -113,8 +116,8 @@ func Sender(document string) (cluster string, err error) {
 	return claimed.From, err
 }
 
-// Verified checks that the holder of one of the keys signed a document of this kind, and says which. An assignment has
-// at most [api.MaxAssignment] bytes. Errors: BadSignature.
+// Verified checks that the holder of one of the keys signed a document of this kind, and returns that
+// key. An assignment has at most [api.MaxAssignment] bytes. Errors: BadSignature.
 func Verified(document, kind string, into any, keys ...clusterkey.PublicKey) (clusterkey.PublicKey, error) {
 	if kind == api.DocumentAssignment && len(document) > api.MaxAssignment {
 		return clusterkey.PublicKey{}, api.Errorf(api.CodeBadSignature, "%s: it takes %d bytes, of at most %d", kind, len(document), api.MaxAssignment)
@@ -141,8 +144,8 @@ func Verified(document, kind string, into any, keys ...clusterkey.PublicKey) (cl
 	return clusterkey.PublicKey{}, api.Errorf(api.CodeBadSignature, "%s: by %s, which may not sign it", kind, header.Key)
 }
 
-// Vouch signs, with the key that a cluster has, that an assignment is in force, where another key signed the cluster's document of it:
-// the assignment itself or its acceptance. It is empty where this key signed that.
+// Vouch signs, with a cluster's current key, that an assignment is in force if a former key signed the
+// cluster's document: the assignment itself or its acceptance. It is empty if the current key signed it.
 func Vouch(key *clusterkey.Key, cluster, reservation, assignment, document string) (string, error) {
 	if isBy(key.Public(), document) {
 		return "", nil
@@ -152,25 +155,27 @@ func Vouch(key *clusterkey.Key, cluster, reservation, assignment, document strin
 	})
 }
 
-// Vouched checks that the key that a cluster has vouches for an assignment. Errors: BadSignature.
+// Vouched checks that a cluster's current key vouches for an assignment. Errors: BadSignature.
 func Vouched(document string, key clusterkey.PublicKey, cluster, reservation, assignment string) error {
 	var v api.Vouch
 	if _, err := Verified(document, api.DocumentVouch, &v, key); err != nil {
 		return err
 	}
 	if v.Protocol < 1 || v.Protocol > api.Protocol || v.Cluster != cluster || v.Reservation != reservation || v.Assignment != clusterkey.Digest(assignment).String() {
-		return api.Errorf(api.CodeBadSignature, "the vouch is for another assignment, or in a protocol that we do not speak")
+		return api.Errorf(api.CodeBadSignature, "the vouch is for another assignment or in an unsupported protocol")
 	}
 	return nil
 }
 
-// Parties are the keys that may end a reservation: those that the two clusters have, and the former ones by which they agreed to
-// it. An end that was signed before a rotation still counts; what a former key signs ends nothing that was agreed to since.
+// Parties returns the keys that may end a reservation: the current keys of the two clusters, and the
+// former ones with which they agreed to it. An end that was signed before a rotation still counts. A
+// former key cannot end what was agreed with a later one.
 func Parties(ctx context.Context, m *exchange.Exchange, r *market.Reservation) []clusterkey.PublicKey {
 	return partyKeys(ctx, m, r, r.Consumer, r.Provider)
 }
 
-// Seller are the keys that may take a contract back: the one that its provider has, and the former one that accepted it.
+// Seller returns the keys that may reclaim a contract: the current key of its provider, and the former
+// one that accepted it.
 func Seller(ctx context.Context, m *exchange.Exchange, r *market.Reservation) []clusterkey.PublicKey {
 	return partyKeys(ctx, m, r, r.Provider)
 }
@@ -190,7 +195,7 @@ func partyKeys(ctx context.Context, m *exchange.Exchange, r *market.Reservation,
 	return may
 }
 
-// isBy says whether a document that was verified before is by a key.
+// isBy reports whether a key signed a document that was verified before.
 func isBy(key clusterkey.PublicKey, document string) bool {
 	header, err := clusterkey.Peek(document)
 	return err == nil && header.Key == key.Fingerprint()

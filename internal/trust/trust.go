@@ -1,10 +1,11 @@
-// Package trust is whom an agent believes: it opens the signed cards of other
-// clusters and pins their keys in the agent's own market, at first contact.
+// Package trust decides which keys of other clusters an agent believes: it opens their signed cards
+// and pins their keys in the agent's own market, at first contact.
 //
-// A card is signed by the key that it shows, so anyone can make one; what makes it
-// believable is that the same key was pinned before. At first contact (trust on first use)
-// the broker that relays the card is believed; any later change is KeyChanged, unless the pinned key signed its successor ([Rotate]). An admin who does not want to believe
-// the broker even then says which key a cluster has ([market.Trust]), and may demand that of all ([Demand]).
+// A card is signed by the key that it shows, so anyone can make one. It is believable only because
+// the same key was pinned before. At first contact, the agent believes the broker that relays the card
+// (trust on first use). Any later change is KeyChanged, unless the pinned key signed its successor
+// ([Rotate]). An admin who does not want to trust the broker pins the key of a cluster
+// ([market.Trust]), and can require that for all clusters ([Demand]).
 package trust
 
 import (
@@ -20,15 +21,15 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// Demand is what this cluster's admin demands of other clusters' keys. The zero value demands nothing.
+// Demand is what this cluster's admin requires of other clusters' keys. The zero value requires nothing.
 type Demand struct {
-	// Pinned says whether a key must have been confirmed by the admin. Nil: never.
+	// Pinned reports whether the admin must have confirmed a key. Nil: never.
 	Pinned func() bool
-	// Legacy says whether a key that the broker holds for a cluster that has none is believed. Nil: never.
+	// Legacy reports whether to believe a key that the broker holds for a cluster without one. Nil: never.
 	Legacy func() bool
 	// Roots are the keys whose endorsements count as a confirmation.
 	Roots []clusterkey.PublicKey
-	// Met is told of each card that was met, with the error if it is not believed. May be nil.
+	// Met is called for each card, with the error if it is not believed. May be nil.
 	Met func(cluster string, shown clusterkey.PublicKey, err error)
 }
 
@@ -43,8 +44,8 @@ func (d Demand) Meet(ctx context.Context, m *exchange.Exchange, signed, cluster 
 		return nil, key, api.Errorf(api.CodeBadSignature, "the card is of cluster %.80q, not of %s", card.Cluster, cluster)
 	}
 	if card.Legacy && (d.Legacy == nil || !d.Legacy()) {
-		err := api.Errorf(api.CodeKeyUnconfirmed, "cluster %s has no key: its agent is of the prototypes, and the broker signs in its name", cluster).
-			Fix("to take the broker's word for it, say trust: legacy in the SharingPolicy")
+		err := api.Errorf(api.CodeKeyUnconfirmed, "cluster %s has no key: its agent is a prototype's, and the broker signs for it", cluster).
+			Fix("to accept what the broker signs for it, set trust: legacy in the SharingPolicy")
 		if d.Met != nil {
 			d.Met(cluster, key, err)
 		}
@@ -66,7 +67,8 @@ func (d Demand) Meet(ctx context.Context, m *exchange.Exchange, signed, cluster 
 	return card, key, err
 }
 
-// endorsed is when one of the roots has endorsed a card's key, or, inherited, one that it succeeded; 0 if none has, or no longer.
+// endorsed returns the time at which one of the roots endorsed a card's key or, inherited, a key that
+// it succeeded; 0 if none did, or the endorsement has ended.
 func (d Demand) endorsed(card *api.Card, key clusterkey.PublicKey, former []market.Former, now market.Time) (at market.Time, inherited bool) {
 	for _, root := range d.Roots {
 		var e api.Endorsement
@@ -109,9 +111,9 @@ func shown(signed string) (clusterkey.PublicKey, error) {
 	return clusterkey.ParsePublicKey(claimed.Key)
 }
 
-// unverified reads what a document claims, to find the key to verify it with.
+// unverified reads what a document claims, to find the key with which to verify it.
 func unverified(signed string, into any) error {
-	if _, err := clusterkey.Peek(signed); err != nil { // bounds the size, too
+	if _, err := clusterkey.Peek(signed); err != nil { // also bounds the size
 		return err
 	}
 	_, rest, _ := strings.Cut(signed, ".")
@@ -126,7 +128,7 @@ func unverified(signed string, into any) error {
 	return json.Unmarshal(payload, into)
 }
 
-// Key returns the key that is pinned of a cluster. Errors: NotFound.
+// Key returns the pinned key of a cluster. Errors: NotFound.
 func Key(ctx context.Context, m *exchange.Exchange, cluster string) (clusterkey.PublicKey, error) {
 	keys, err := Keys(ctx, m, cluster)
 	if err != nil {
@@ -135,7 +137,8 @@ func Key(ctx context.Context, m *exchange.Exchange, cluster string) (clusterkey.
 	return keys[0], nil
 }
 
-// Keys returns the key that is pinned of a cluster, and then those that it succeeded, newest first. Errors: NotFound.
+// Keys returns the pinned key of a cluster, and then the keys that it succeeded, newest first.
+// Errors: NotFound.
 func Keys(ctx context.Context, m *exchange.Exchange, cluster string) ([]clusterkey.PublicKey, error) {
 	var texts []string
 	err := m.Read(ctx, func(s *market.State) {
@@ -162,8 +165,8 @@ func Keys(ctx context.Context, m *exchange.Exchange, cluster string) ([]clusterk
 	return keys, err
 }
 
-// Signer is the cluster whose pinned key a document says it is signed by, and that key: verify it with that.
-// Errors: BadSignature.
+// Signer returns the cluster with the pinned key that a document names as its signer, and that key.
+// The caller must verify the document with it. Errors: BadSignature.
 func Signer(ctx context.Context, m *exchange.Exchange, document string) (cluster string, key clusterkey.PublicKey, err error) {
 	header, err := clusterkey.Peek(document)
 	if err != nil {
@@ -181,8 +184,9 @@ func Signer(ctx context.Context, m *exchange.Exchange, document string) (cluster
 	return "", key, api.Errorf(api.CodeBadSignature, "no pinned key has the fingerprint %s", header.Key)
 }
 
-// EndSigned says whether a document is the end of a reservation, signed by one of the given keys, and for which reason. It must name the
-// assignment that binds, or that of the change that awaits its answer: an end of an earlier reservation that had the same ID ends nothing.
+// EndSigned reports whether a document is the end of a reservation, signed by one of the keys, and
+// returns its reason. The end must name the assignment in force, or that of the pending change. An end
+// of an earlier reservation with the same ID ends nothing.
 func EndSigned(document string, r *market.Reservation, keys ...clusterkey.PublicKey) (api.Reason, bool) {
 	for _, key := range keys {
 		var e api.End
@@ -193,7 +197,7 @@ func EndSigned(document string, r *market.Reservation, keys ...clusterkey.Public
 	return "", false
 }
 
-// Names says whether a digest is that of an assignment of a reservation: the one that binds, or the one of its change.
+// Names reports whether a digest is that of the assignment in force of a reservation, or of its change.
 func Names(digest string, r *market.Reservation) bool {
 	is := func(assignment string) bool {
 		return assignment != "" && digest == clusterkey.Digest(assignment).String()
@@ -201,7 +205,7 @@ func Names(digest string, r *market.Reservation) bool {
 	return is(r.Assignment) || r.Change != nil && is(r.Change.Assignment)
 }
 
-// NamesNothing says whether an end, which was verified before, is one of before 2026-11-23, which named no assignment.
+// NamesNothing reports whether a verified end names no assignment, as those made before 2026-11-23.
 func NamesNothing(end string) bool {
 	var e struct {
 		Assignment string `json:"assignment"`
@@ -209,10 +213,10 @@ func NamesNothing(end string) bool {
 	return end != "" && unverified(end, &e) == nil && e.Assignment == ""
 }
 
-// Claimed reads what a document claims, to find out by which key it must be verified. Errors: BadSignature.
+// Claimed reads what a document claims, to find the key with which to verify it. Errors: BadSignature.
 func Claimed(document string, into any) error {
 	if err := unverified(document, into); err != nil {
-		return api.Errorf(api.CodeBadSignature, "it is no signed document: %s", err)
+		return api.Errorf(api.CodeBadSignature, "not a signed document: %s", err)
 	}
 	return nil
 }

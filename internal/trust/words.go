@@ -10,10 +10,11 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// maxText bounds what is kept of others' words, in bytes.
+// maxText bounds the kept texts of other clusters, in bytes.
 const maxText = 1024
 
-// Text makes what somebody else says fit to be kept in objects and shown in terminals: at most 1 KiB of printable characters.
+// Text makes a text of another cluster fit for objects and terminals: at most 1 KiB of printable
+// characters.
 func Text(message string) string {
 	if len(message) > maxText {
 		message = message[:maxText-3] + "..."
@@ -26,7 +27,7 @@ func Text(message string) string {
 	}, message)
 }
 
-// Reasons are the closed list of reasons.
+// Reasons returns the closed list of reasons.
 func Reasons() []api.Reason {
 	return []api.Reason{
 		api.ReasonNoCandidate, api.ReasonReleased, api.ReasonCancelled, api.ReasonEnded, api.ReasonRevokedByProvider,
@@ -36,10 +37,10 @@ func Reasons() []api.Reason {
 	}
 }
 
-// Known says whether a reason is in the closed list.
+// Known reports whether a reason is in the closed list.
 func Known(r api.Reason) bool { return slices.Contains(Reasons(), r) }
 
-// Reason is what is kept of a reason that somebody else gives: nothing, if it is not in the list.
+// Reason returns a reason of another cluster if it is in the list, and nothing otherwise.
 func Reason(r api.Reason) api.Reason {
 	if Known(r) {
 		return r
@@ -47,7 +48,7 @@ func Reason(r api.Reason) api.Reason {
 	return ""
 }
 
-// Presentable says what of a card cannot be shown to people, or nil. How much a card may hold, the market says.
+// Presentable returns an error if a card holds text that cannot be shown. The market bounds its size.
 // Errors: Invalid with the field.
 func Presentable(c *api.Card) error {
 	if err := market.ValidCluster("cluster", c.Cluster); err != nil {
