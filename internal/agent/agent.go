@@ -289,7 +289,7 @@ func (a *agent) trustRoots() (roots []clusterkey.PublicKey, err error) {
 func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string, m *enrollment.Membership, main *brokersession.Session, ledger *exchange.Exchange, k kubernetes.Interface, log *slog.Logger) error {
 	broker := main.Broker
 	engine := match.New()
-	policy := &policy{Client: a.mgr.GetClient(), engine: engine, changed: make(chan struct{}, 1)}
+	policy := sharing.NewPolicy(sharing.PolicyOptions{Client: a.mgr.GetClient(), Engine: engine})
 	inv := inventory.New(k, inventory.Options{Logger: log, Owner: liqo.Creator, Consumer: consumerOf(ledger)})
 	var shop transport.Broker
 	ledgers := map[string]*exchange.Exchange{ledgerName: ledger}
@@ -305,13 +305,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	open := &brokersession.Sessions{}
 	open.Add(main)
 	outlets := brokersession.Outlets{Broker: broker, Sessions: open, Connector: shop}
-	shown := &picture{Client: a.mgr.GetClient(), namespace: a.Namespace, log: log}
-	advertiser := &sharing.Advertiser{
-		Cluster: cluster, Key: m.Key(), Market: ledger, Inventory: inv, Brokers: outlets.All, Log: log, Connector: a.ConnectorURL,
-		Sharing: policy.current.Load, Changed: policy.changed, Interval: a.Interval,
-		Show: shown.show, Endorsement: a.Endorsement, Rotations: m.Rotations(),
-	}
-	here, err := a.findLiqo(ctx, addresses, policy.tell, log)
+	here, err := a.findLiqo(ctx, addresses, policy.AdvertiseAgain, log)
 	if err != nil {
 		return err
 	}
@@ -327,7 +321,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	}
 	known := peers.New(peers.Options{
 		Client: a.mgr.GetClient(), Namespace: a.Namespace, Market: ledger, Events: a.mgr.GetEventRecorder("bourse-agent"),
-		Sharing: policy.current.Load, Roots: roots, Trigger: &peersChanged,
+		Sharing: policy.Sharing, Roots: roots, Trigger: &peersChanged,
 		StateChanged: func(cluster string) {
 			lookAtPeering(cluster, api.RoleProvider)
 			lookAtPeering(cluster, api.RoleConsumer)
@@ -340,6 +334,13 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	messenger := handshake.New(handshake.Options{
 		Cluster: cluster, Key: m.Key(), Former: m.Former(), Market: ledger, Relay: relay, Trust: demand, Received: lookAtPeering, Log: log,
 	})
+	card := sharing.CardOptions{Cluster: cluster, Key: m.Key(), Rotations: m.Rotations(), Endorsement: a.Endorsement, Connector: a.ConnectorURL}
+	if here != nil {
+		card.Liqo = here.FillCard
+	}
+	advertiser := sharing.New(sharing.Options{
+		Client: a.mgr.GetClient(), Namespace: a.Namespace, Card: card, Market: ledger, Inventory: inv, Policy: policy, Brokers: outlets.All, Interval: a.Interval, Log: log,
+	})
 	gateOptions := gate.Options{
 		Cluster: cluster, Key: m.Key(), Former: m.Former(), Market: ledger, Engine: engine, Broker: broker, Log: log, Trust: demand, Fresh: advertiser.Fresh,
 	}
@@ -349,7 +350,6 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	}
 	var peerings *peerings
 	if here != nil {
-		advertiser.Liqo = here.FillCard
 		group.Go(func() error { return here.Run(ctx) })
 		if peerings, err = a.useLiqo(cluster, addresses, policy, messenger, relay, ledger, known, inv, &peeringsChanged, log); err != nil {
 			return err
@@ -368,7 +368,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	})
 	catalog.Load(ctx)
 	advertiseAgain := func() { // it may have forgotten what this cluster has
-		policy.tell()
+		policy.AdvertiseAgain()
 		go offers.LookAtAll(ctx)
 	}
 	follow := newFollower(cluster, ledger, open, halves.sync, halves.pass, log)
@@ -412,7 +412,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 		return nil
 	}
 	// The gate answers by what is shared, whom the admin trusts and what there is: all known before anybody asks it.
-	if _, err := policy.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKey{Name: "default"}}); err != nil {
+	if err := policy.Load(ctx); err != nil {
 		return err
 	}
 	if err := known.ReadAll(ctx); err != nil {
@@ -422,7 +422,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 		return err
 	}
 	d := a.newDoctor(cluster, m, ledgers, relay, main, open, more, catalog, policy, here)
-	group.Go(func() error { return d.run(ctx, shown.health) })
+	group.Go(func() error { return d.run(ctx, advertiser.ShowHealth) })
 	group.Go(func() error { return advertiser.Run(ctx) })
 	if peerings != nil {
 		group.Go(func() error { return peerings.lend.followUse(ctx) })
@@ -437,7 +437,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 }
 
 // control starts the controllers of the objects that people write.
-func (a *agent) control(policy *policy, known *peers.Peers, peersChanged *kubeobject.Trigger, controller *requests.Controller, offers *gate.Offers, approvals *gate.Approvals, more *brokers.Brokers, requestsChanged *kubeobject.Trigger) error {
+func (a *agent) control(policy *sharing.Policy, known *peers.Peers, peersChanged *kubeobject.Trigger, controller *requests.Controller, offers *gate.Offers, approvals *gate.Approvals, more *brokers.Brokers, requestsChanged *kubeobject.Trigger) error {
 	err := ctrl.NewControllerManagedBy(a.mgr).Named("sharingpolicy").For(&api.SharingPolicy{}).Complete(policy)
 	if err != nil {
 		return err

@@ -22,6 +22,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/liqowatch"
 	"github.com/bourse-dev/bourse/internal/agent/peeraddress"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
+	"github.com/bourse-dev/bourse/internal/agent/sharing"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/health"
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
@@ -48,7 +49,7 @@ type doctor struct {
 	brokers    *brokers.Brokers
 	catalogs   *catalogcache.Cache
 	connector  string // where others reach this cluster's; empty: it has none
-	sharing    *policy
+	sharing    *sharing.Policy
 	here       *liqowatch.Watch // nil without a Liqo that can be used
 	gateway    network.Gateway
 	reader     client.Reader       // from the API server
@@ -72,9 +73,9 @@ const (
 )
 
 // newDoctor makes the doctor of this cluster.
-func (a *agent) newDoctor(cluster string, m *enrollment.Membership, ledgers map[string]*exchange.Exchange, b transport.Broker, main *brokersession.Session, open *brokersession.Sessions, more *brokers.Brokers, catalog *catalogcache.Cache, sharing *policy, here *liqowatch.Watch) *doctor {
+func (a *agent) newDoctor(cluster string, m *enrollment.Membership, ledgers map[string]*exchange.Exchange, b transport.Broker, main *brokersession.Session, open *brokersession.Sessions, more *brokers.Brokers, catalog *catalogcache.Cache, policy *sharing.Policy, here *liqowatch.Watch) *doctor {
 	c := a.mgr.GetClient()
-	d := &doctor{Client: c, cluster: cluster, namespace: a.Namespace, market: ledgers[ledgerName], ledgers: ledgers, member: m, main: main.Connection(), broker: b, sessions: open, brokers: more, catalogs: catalog, connector: a.ConnectorURL, sharing: sharing, here: here,
+	d := &doctor{Client: c, cluster: cluster, namespace: a.Namespace, market: ledgers[ledgerName], ledgers: ledgers, member: m, main: main.Connection(), broker: b, sessions: open, brokers: more, catalogs: catalog, connector: a.ConnectorURL, sharing: policy, here: here,
 		gateway: a.gateway, reader: a.mgr.GetAPIReader(), liqo: a.LiqoNamespace,
 	}
 	if !a.WithoutLiqo {
@@ -112,7 +113,7 @@ func (d *doctor) known() []api.Problem {
 
 // diagnose looks at everything, worst first.
 func (d *doctor) diagnose(ctx context.Context) []api.Problem {
-	lends := d.sharing.current.Load() != nil
+	lends := d.sharing.Sharing() != nil
 	all := append(d.ofBroker(), d.ofSharing(lends)...)
 	for name, x := range d.ledgers {
 		all = append(all, ofLedger(ctx, name, x)...)
@@ -193,8 +194,8 @@ func (d *doctor) ofSharing(lends bool) (found []api.Problem) {
 	if !lends {
 		return []api.Problem{health.NothingShared.Of("", "to lend, create one: docs/objects/sharingpolicy.yaml", "no SharingPolicy named default is in force")}
 	}
-	for _, f := range ignoredFields(d.sharing.current.Load()) {
-		found = append(found, health.FieldIgnored.Of("SharingPolicy "+f.path, f.remedy, "the field has no effect"))
+	for _, f := range sharing.IgnoredFields(d.sharing.Sharing()) {
+		found = append(found, health.FieldIgnored.Of("SharingPolicy "+f.Path, f.Remedy, "the field has no effect"))
 	}
 	l := d.market.View().Listing(d.cluster)
 	if l == nil {
@@ -242,7 +243,7 @@ func words(a market.Amounts) string {
 
 // behindNetwork says that consumers reach the API server through the network only.
 func (d *doctor) behindNetwork() bool {
-	s := d.sharing.current.Load()
+	s := d.sharing.Sharing()
 	return s != nil && s.APIServerAccess == api.APIServerNetwork
 }
 

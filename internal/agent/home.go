@@ -18,6 +18,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/enrollment"
 	"github.com/bourse-dev/bourse/internal/agent/gate"
 	"github.com/bourse-dev/bourse/internal/agent/requests"
+	"github.com/bourse-dev/bourse/internal/agent/sharing"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/identity"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
@@ -34,7 +35,7 @@ type home struct {
 	// namespace is the agent's.
 	namespace string
 	member    *enrollment.Membership
-	policy    *policy
+	policy    *sharing.Policy
 	ledger    *exchange.Exchange
 	borrower  *requests.Borrower
 	requests  *requests.Controller
@@ -52,7 +53,7 @@ func (h *home) Status(context.Context) (api.AgentStatus, error) {
 	connection := h.main.State()
 	s := api.AgentStatus{
 		Cluster: h.cluster, Fingerprint: h.member.Key().Public().Fingerprint().String(), Broker: h.broker,
-		Connected: connection.Connected, LastHeard: metav1.NewTime(connection.Last), Sharing: h.policy.current.Load() != nil,
+		Connected: connection.Connected, LastHeard: metav1.NewTime(connection.Last), Sharing: h.policy.Sharing() != nil,
 	}
 	if connection.Err != nil {
 		s.Problem = connection.Err.Error()

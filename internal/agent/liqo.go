@@ -20,6 +20,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/liqowatch"
 	"github.com/bourse-dev/bourse/internal/agent/peeraddress"
 	"github.com/bourse-dev/bourse/internal/agent/peers"
+	"github.com/bourse-dev/bourse/internal/agent/sharing"
 	"github.com/bourse-dev/bourse/internal/debounce"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/inventory"
@@ -47,11 +48,11 @@ func (a *agent) findLiqo(ctx context.Context, addresses *peeraddress.Checker, ch
 }
 
 // useLiqo turns reservations into virtual nodes.
-func (a *agent) useLiqo(cluster string, addresses *peeraddress.Checker, policy *policy, messenger *handshake.Messenger, relay transport.Broker, m *exchange.Exchange, known *peers.Peers, inv *inventory.Inventory, changed *kubeobject.Trigger, log *slog.Logger) (*peerings, error) {
+func (a *agent) useLiqo(cluster string, addresses *peeraddress.Checker, policy *sharing.Policy, messenger *handshake.Messenger, relay transport.Broker, m *exchange.Exchange, known *peers.Peers, inv *inventory.Inventory, changed *kubeobject.Trigger, log *slog.Logger) (*peerings, error) {
 	c := a.mgr.GetClient()
 	net := &network.Network{Client: c, Reader: a.mgr.GetAPIReader(), Cluster: cluster, LiqoNamespace: a.LiqoNamespace, Gateway: a.gateway, Allows: addresses.CheckHost}
 	l := &lend{
-		Client: c, cluster: cluster, namespace: a.Namespace, market: m, inventory: inv, sharing: policy.current.Load,
+		Client: c, cluster: cluster, namespace: a.Namespace, market: m, inventory: inv, sharing: policy.Sharing,
 		reader: a.mgr.GetAPIReader(), graces: a.graces(), late: &a.late, log: log, isOpen: map[string]bool{}, proofs: map[string]proof{}, listed: map[string]told{}, tried: map[string]tried{}, began: m.Now().Go(), network: net,
 		policies: &posture.Policies{Known: c, Reader: a.mgr.GetAPIReader(), Writer: c, Namespace: a.Namespace, Cluster: cluster},
 	}

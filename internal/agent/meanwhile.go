@@ -53,7 +53,7 @@ func (d *doctor) meanwhile(ctx context.Context) ([]api.Problem, error) {
 	if len(reached) > 0 {
 		can = append(can, "you can extend, resize and release reservations on "+counted(reached))
 	}
-	if d.sharing.current.Load() != nil {
+	if d.sharing.Sharing() != nil {
 		if d.connector != "" {
 			can = append(can, "clusters that know this one can buy from it at "+d.connector)
 		} else {

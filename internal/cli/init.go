@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent"
 	"github.com/bourse-dev/bourse/internal/agent/install"
+	"github.com/bourse-dev/bourse/internal/agent/sharing"
 	"github.com/bourse-dev/bourse/internal/identity/join"
 	"github.com/bourse-dev/bourse/internal/market"
 )
@@ -203,16 +203,16 @@ func (s *start) check() error {
 			return err
 		}
 	}
-	sharing, err := s.sharing()
-	if err != nil || sharing == nil {
+	policy, err := s.sharing()
+	if err != nil || policy == nil {
 		return err
 	}
-	for _, name := range sharing.VisibleTo.Clusters {
+	for _, name := range policy.VisibleTo.Clusters {
 		if err := market.ValidCluster("--visible-to", name); err != nil {
 			return err
 		}
 	}
-	return agent.CheckSharing(sharing)
+	return sharing.Check(policy)
 }
 
 // sharing makes the SharingPolicy from the answers. It is nil if nothing is shared.

@@ -8,66 +8,68 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
-	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/inventory"
-	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport"
 )
 
-// debounce is how long a change waits for others to be advertised with it.
-const debounce = 200 * time.Millisecond
+const (
+	// gatherTime is how long a change waits for other changes, to be advertised with them.
+	gatherTime = 200 * time.Millisecond
+	// brokerTimeout bounds how long one broker holds up the next advertisement. A lease lasts several times that.
+	brokerTimeout = 20 * time.Second
+	// maxIncarnation bounds which incarnation of ours we believe a broker to have seen.
+	maxIncarnation = 1 << 53
+)
 
-// answersWithin is how long a broker is waited for, in the time of the others: a lease is several times that.
-const answersWithin = 20 * time.Second
-
-// Advertiser keeps the gate's books and the broker informed of what this cluster has:
-// soon after each change, and otherwise every Interval as proof of life.
-type Advertiser struct {
-	Cluster   string
-	Key       *clusterkey.Key
+// Options say what is advertised, and to whom.
+type Options struct {
+	Client client.Client
+	// Namespace is that of the Advertisement.
+	Namespace string
+	Card      CardOptions
+	// Market holds the gate's books, in the Ledger.
 	Market    *exchange.Exchange
 	Inventory *inventory.Inventory
-	// Rotations lead from the keys that this cluster had to Key, for the card.
-	Rotations []string
-	// Endorsement is a root's word on the cluster's key, for the card. May be empty.
-	Endorsement string
-	// Liqo puts into the card which Liqo the cluster has, how peers reach it, and what network they may have. Nil: it has none.
-	Liqo func(*api.Properties, *api.Sharing)
-	// Connector is the URL at which others reach this cluster's connector, for the card. May be empty.
-	Connector string
-	// Brokers are those to be told: that one is away does not keep the others from hearing.
+	Policy    *Policy
+	// Brokers returns those to which the cluster advertises. One that does not answer holds up no other.
 	Brokers func() []transport.Broker
-	Log     *slog.Logger
-	// Sharing is the SharingPolicy's spec, nil without one. Changed tells that it changed.
-	Sharing func() *api.Sharing
-	Changed <-chan struct{}
-	// Interval is aligned to the clock, with a phase of this cluster's own, so that
-	// clusters do not advertise all at once.
+	// Interval is how often the cluster advertises without a change. It is aligned to the clock, with a phase that
+	// follows from the cluster's name, so that clusters do not advertise all at once.
 	Interval time.Duration
-	// Show is told of each advertisement, and of why the broker did not take it.
-	Show func(context.Context, api.AdvertisementStatus, error)
+	// Clock is the machine's by default.
+	Clock clock.Clock
+	Log   *slog.Logger
+}
+
+// Advertiser keeps the gate's books and the brokers informed of what this cluster has.
+type Advertiser struct {
+	options Options
+	object  advertisement
 
 	mu       sync.Mutex
 	sequence api.Sequence
-	card     api.Card
+	card     api.Card // unsigned, by the newest measurement
 }
 
-// Begin puts a first measurement into the gate's books, so that the gate can answer. It comes before Run.
+// New returns an Advertiser that has measured nothing yet: see Begin.
+func New(o Options) *Advertiser {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	return &Advertiser{options: o, object: advertisement{client: o.Client, namespace: o.Namespace}}
+}
+
+// Begin puts a first measurement into the gate's books, so that the gate can answer. Call it before Run. Errors:
+// those of the Ledger.
 func (a *Advertiser) Begin(ctx context.Context) error {
-	a.incarnate(time.Now().UnixMilli())
+	a.beginIncarnation(a.options.Clock.Now().UnixMilli())
 	_, err := a.measure(ctx)
 	return err
-}
-
-// incarnate starts a new incarnation, if it is later than the one that is.
-func (a *Advertiser) incarnate(incarnation int64) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if incarnation > a.sequence.Incarnation {
-		a.sequence = api.Sequence{Incarnation: incarnation}
-	}
 }
 
 // Run advertises until ctx ends.
@@ -77,36 +79,51 @@ func (a *Advertiser) Run(ctx context.Context) error {
 	retry := time.Duration(0)
 	for {
 		if err := a.advertise(ctx); err != nil && ctx.Err() == nil {
-			retry = min(max(2*retry, time.Second), a.Interval)
-			a.Log.Warn("the broker did not take the advertisement", "error", err, "again in", retry)
+			retry = min(max(2*retry, time.Second), a.options.Interval)
+			a.options.Log.Warn("the broker did not take the advertisement", "error", err, "again in", retry)
 		} else {
 			retry = 0
 		}
-		wait := untilNext(time.Now(), a.Interval, a.Cluster)
+		wait := untilNextTurn(a.options.Clock.Now(), a.options.Interval, a.options.Card.Cluster)
 		if retry > 0 {
 			wait = retry
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(wait):
+		case <-a.options.Clock.After(wait):
 			continue
-		case <-a.Inventory.Changed():
-		case <-a.Changed:
+		case <-a.options.Inventory.Changed():
+		case <-a.options.Policy.changed:
 		case <-books:
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(debounce):
+		case <-a.options.Clock.After(gatherTime):
 		}
 	}
 }
 
-// followBooks tells of each change of the gate's books, until ctx or the market ends.
+// Fresh measures the cluster for a refusal. It returns nil if that fails.
+func (a *Advertiser) Fresh(ctx context.Context) *api.Measurement {
+	m, err := a.measure(ctx)
+	if err != nil {
+		return nil
+	}
+	return &m
+}
+
+// ShowHealth writes what the doctor found into the status of the Advertisement. Errors: those of the API server; one
+// before the first advertisement.
+func (a *Advertiser) ShowHealth(ctx context.Context, problems []api.Problem) error {
+	return a.object.showHealth(ctx, problems)
+}
+
+// followBooks reports each change of the gate's books, until ctx or the market ends.
 func (a *Advertiser) followBooks(ctx context.Context, books chan<- struct{}) {
 	for {
-		watch, err := a.Market.Watch(ctx, a.Cluster, "", 0)
+		watch, err := a.options.Market.Watch(ctx, a.options.Card.Cluster, "", 0)
 		if err != nil {
 			return
 		}
@@ -122,46 +139,51 @@ func (a *Advertiser) followBooks(ctx context.Context, books chan<- struct{}) {
 	}
 }
 
-// untilNext is how long until the cluster's next turn: multiples of the interval on the
-// clock, shifted by a phase that follows from its name.
-func untilNext(now time.Time, interval time.Duration, cluster string) time.Duration {
+// untilNextTurn returns how long until the cluster advertises next: the next multiple of the interval on the clock,
+// shifted by a phase that follows from the cluster's name.
+func untilNextTurn(now time.Time, interval time.Duration, cluster string) time.Duration {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(cluster))
 	phase := time.Duration(h.Sum64() % uint64(interval))
 	return interval - (time.Duration(now.UnixNano())-phase)%interval
 }
 
-// advertise measures once, and tells the gate, the broker and whoever looks.
+// advertise measures the cluster once, and sends and shows the result.
 func (a *Advertiser) advertise(ctx context.Context) error {
 	m, err := a.measure(ctx)
 	if err != nil {
 		return err
 	}
-	err = a.publish(ctx, m)
-	a.Show(ctx, a.status(), err)
-	return err
+	refused := a.publish(ctx, m)
+	if err := a.object.show(ctx, a.status(), refused); err != nil && ctx.Err() == nil {
+		a.options.Log.Warn("the Advertisement was not written; the next one will be", "error", err)
+	}
+	return refused
 }
 
+// publish sends a measurement, with the card, to all brokers at once. It returns the error of the first broker that
+// refused.
 func (a *Advertiser) publish(ctx context.Context, m api.Measurement) error {
-	card, err := a.signedCard(ctx)
+	card, err := a.signCard(ctx)
 	if err != nil {
 		return err
 	}
-	all := a.Brokers()
+	all := a.options.Brokers()
 	errs := make([]error, len(all))
-	var told sync.WaitGroup
+	var sent sync.WaitGroup
 	for i, b := range all {
-		told.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, answersWithin)
+		sent.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, brokerTimeout)
 			defer cancel()
-			errs[i] = a.tell(ctx, b, card, m)
+			errs[i] = a.send(ctx, b, card, m)
 		})
 	}
-	told.Wait()
+	sent.Wait()
 	return cmp.Or(errs...)
 }
 
-func (a *Advertiser) tell(ctx context.Context, b transport.Broker, card string, m api.Measurement) error {
+// send sends a card and a measurement to one broker.
+func (a *Advertiser) send(ctx context.Context, b transport.Broker, card string, m api.Measurement) error {
 	if card != "" {
 		if err := b.PutCard(ctx, card); err != nil && api.CodeOf(err) != api.CodeConflict {
 			return err
@@ -174,108 +196,20 @@ func (a *Advertiser) tell(ctx context.Context, b transport.Broker, card string, 
 	return err
 }
 
-// overtake begins an incarnation later than the one that a broker has, of an agent that started while this
-// cluster's clock was ahead. Without it nothing would be believed until the clock is there again.
+// overtake begins an incarnation later than the one that a broker knows. That one is of an agent that started while
+// this cluster's clock was ahead: without overtake the broker would refuse all until the clock is there again.
 func (a *Advertiser) overtake(ctx context.Context, b transport.Broker) {
-	own, err := b.Cluster(ctx, a.Cluster)
-	if theirs := own.Payload.Sequence.Incarnation; err == nil && theirs < farOff {
-		a.incarnate(theirs + 1)
+	own, err := b.Cluster(ctx, a.options.Card.Cluster)
+	if theirs := own.Payload.Sequence.Incarnation; err == nil && theirs < maxIncarnation {
+		a.beginIncarnation(theirs + 1)
 	}
 }
 
-// farOff bounds which incarnation of ours we believe a broker to have seen.
-const farOff = 1 << 53
-
-// Fresh measures now, for a refusal; nil if that fails.
-func (a *Advertiser) Fresh(ctx context.Context) *api.Measurement {
-	m, err := a.measure(ctx)
-	if err != nil {
-		return nil
-	}
-	return &m
-}
-
-// measure takes a measurement and puts it into the gate's books.
-func (a *Advertiser) measure(ctx context.Context) (api.Measurement, error) {
+// beginIncarnation begins an incarnation, if it is later than the present one.
+func (a *Advertiser) beginIncarnation(incarnation int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.sequence.Number++
-	m := api.Measurement{Sequence: a.sequence}
-	var pools []api.PoolPolicy
-	sharing := a.Sharing()
-	if sharing != nil {
-		terms := sharing.Terms
-		if terms.Trust != api.TrustLegacy { // of the others nobody decides: it is this cluster's own business
-			terms.Trust = ""
-		}
-		m.Terms, pools = &terms, sharing.Pools
+	if incarnation > a.sequence.Incarnation {
+		a.sequence = api.Sequence{Incarnation: incarnation}
 	}
-	measured := a.Inventory.Measure(pools)
-	m.Pools = measured.Pools
-	if err := a.commitments(ctx, &m); err != nil {
-		return m, err
-	}
-	a.card = api.Card{Cluster: a.Cluster, Key: a.Key.Public().String(), Properties: measured.Properties, Endorsement: a.Endorsement, Rotations: a.Rotations}
-	if sharing != nil {
-		a.card.Properties.Labels, a.card.ApproveWithin = sharing.Labels, sharing.ApproveWithin
-	}
-	a.card.Properties.Connector = a.Connector
-	if a.Liqo != nil {
-		a.Liqo(&a.card.Properties, sharing)
-	}
-	internal, err := market.Measure(m)
-	if err != nil {
-		return m, err
-	}
-	return m, a.Market.Observe(ctx, a.Cluster, internal, true)
-}
-
-// commitments puts what the gate has accepted into the measurement.
-func (a *Advertiser) commitments(ctx context.Context, m *api.Measurement) error {
-	return a.Market.Read(ctx, func(s *market.State) {
-		for _, r := range s.Of(a.Cluster, 0) {
-			if r.Provider != a.Cluster || !r.State.Counts() {
-				continue
-			}
-			pool := m.Pools[r.Pool]
-			if pool.Accounts == nil {
-				pool.Accounts = map[string]api.AccountUse{}
-			}
-			account := pool.Accounts[r.Consumer]
-			if account.Commitments == nil {
-				account.Commitments = map[string]api.Resources{}
-			}
-			account.Commitments[r.ID] = r.Takes().Resources()
-			if r.Offer != nil {
-				if account.Sold == nil {
-					account.Sold = map[string]api.SoldUnits{}
-				}
-				account.Sold[r.ID] = api.SoldUnits{Offer: r.Offer.Signed.Name, Plan: r.Sale.Plan, Units: r.Units()}
-			}
-			pool.Accounts[r.Consumer] = account
-			if m.Pools == nil {
-				m.Pools = map[string]api.Pool{}
-			}
-			m.Pools[r.Pool] = pool
-		}
-	})
-}
-
-// status is the advertisement as Kubernetes shows it.
-func (a *Advertiser) status() api.AdvertisementStatus {
-	a.mu.Lock()
-	status := api.AdvertisementStatus{Cluster: a.Cluster, Properties: a.card.Properties, Pools: map[string]api.Amounts{}}
-	a.mu.Unlock()
-	l := a.Market.View().Listing(a.Cluster)
-	if l == nil || l.Measured == nil {
-		return status
-	}
-	for _, p := range l.Pools {
-		m := l.Measured.Pools[p.Name]
-		status.Pools[p.Name] = api.Amounts{
-			Capacity: m.Capacity.Resources(), Allocatable: m.Allocatable.Resources(), Allocated: m.Allocated.Resources(),
-			Shared: m.Shared.Resources(), Reserved: p.Reserved.Resources(), Available: p.Available.Resources(), Shapes: market.ShapesOf(m.Shapes),
-		}
-	}
-	return status
 }

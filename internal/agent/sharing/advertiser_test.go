@@ -11,7 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/sharing"
@@ -19,6 +21,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
 	"github.com/bourse-dev/bourse/internal/inventory"
 	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/match"
 	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
 	"github.com/bourse-dev/bourse/internal/transport"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
@@ -32,14 +35,38 @@ type lender struct {
 	rome, milan *transporttest.Party
 	market      *exchange.Exchange
 	broker      *transporttest.Broker
+	client      client.Client // of a cluster with one SharingPolicy, which shares all
 }
 
 func newLender(t *testing.T) *lender {
 	t.Helper()
-	return &lender{
-		t: t, rome: transporttest.NewParty(t, "rome"), milan: transporttest.NewParty(t, "milan"), broker: &transporttest.Broker{},
+	l := &lender{
+		t: t, client: newClient(t), rome: transporttest.NewParty(t, "rome"), milan: transporttest.NewParty(t, "milan"), broker: &transporttest.Broker{},
 		market: exchangetest.Open(t, nil, exchange.Options{Self: "milan", TickEvery: time.Millisecond}),
 	}
+	policy := &api.SharingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}}}
+	if err := l.client.Create(t.Context(), policy); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// newClient returns the client of an API server that has the kinds of this package.
+func newClient(t *testing.T) client.Client {
+	t.Helper()
+	kinds := runtime.NewScheme()
+	if err := api.AddToScheme(kinds); err != nil {
+		t.Fatal(err)
+	}
+	k := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{
+		{GroupVersion: api.GroupVersion, Kind: "SharingPolicy", Resource: "sharingpolicies", Status: true},
+		{GroupVersion: api.GroupVersion, Kind: "Advertisement", Resource: "advertisements", Namespaced: true, Status: true},
+	}})
+	c, err := client.New(k.Config(), client.Options{Scheme: kinds})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // advertises runs milan's advertiser over a cluster of one node until the test ends. Each advertisement that
@@ -65,12 +92,15 @@ func (l *lender) advertises(take func(api.Measurement) error) <-chan api.Measure
 	}
 	log := slog.New(slog.DiscardHandler)
 	i := inventory.New(k, inventory.Options{Logger: log})
-	a := &sharing.Advertiser{
-		Cluster: l.milan.ID, Key: l.milan.Key, Rotations: l.milan.Rotations, Market: l.market, Inventory: i, Log: log, Interval: 20 * time.Millisecond,
-		Brokers: func() []transport.Broker { return []transport.Broker{l.broker} },
-		Sharing: func() *api.Sharing { return &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}} },
-		Show:    func(context.Context, api.AdvertisementStatus, error) {},
+	policy := sharing.NewPolicy(sharing.PolicyOptions{Client: l.client, Engine: match.New()})
+	if err := policy.Load(l.t.Context()); err != nil {
+		l.t.Fatal(err)
 	}
+	a := sharing.New(sharing.Options{
+		Client: l.client, Namespace: api.Namespace, Market: l.market, Inventory: i, Policy: policy, Log: log, Interval: 20 * time.Millisecond,
+		Card:    sharing.CardOptions{Cluster: l.milan.ID, Key: l.milan.Key, Rotations: l.milan.Rotations},
+		Brokers: func() []transport.Broker { return []transport.Broker{l.broker} },
+	})
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup
 	all.Go(func() { _ = i.Run(ctx) })
