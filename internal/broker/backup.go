@@ -22,28 +22,28 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// Backup is all that a broker must not lose, at one point of its market's history. It is the same whatever the
-// market is kept in. It is a secret: whoever has the CA's key can pose as any member.
+// Backup holds everything that a broker must not lose, at one point of its market's history. Its
+// content does not depend on the store. It is a secret: the CA's key lets its holder pose as any member.
 type Backup struct {
-	// Taken is when.
+	// Taken is the time of the backup.
 	Taken time.Time `json:"taken"`
-	// Head is where the journal stood, and State the whole market there.
+	// Head is the position of the journal; State is the whole market at that position.
 	Head  journal.Head `json:"head"`
 	State []byte       `json:"state"`
-	// CA are the files of the built-in CA by name, where the broker does not have its certificate from elsewhere, and the secret of its
-	// legacy members.
+	// CA holds the files of the built-in CA by name, unless the broker has provided certificates, and the
+	// secret of its legacy members.
 	CA map[string][]byte `json:"ca"`
 
-	market *market.State // of a decoded backup
+	market *market.State // set in a decoded backup
 }
 
-// caFiles are what makes a broker the one that its members know. The operator's certificate is made again.
+// caFiles identify the broker to its members. The operator's certificate is made again.
 var caFiles = []string{"ca.key", "ca.crt", resourceagent.SecretFile}
 
-// What a backup begins with: its format, and the SHA-256 of all that follows the line.
+// A backup begins with its format and the SHA-256 of everything after that line.
 const backupLine = "bourse backup 1 %x\n"
 
-// Encode returns a backup as it is kept in a file.
+// Encode returns the content of a backup file.
 func (b *Backup) Encode() ([]byte, error) {
 	body, err := json.Marshal(b)
 	if err != nil {
@@ -52,7 +52,7 @@ func (b *Backup) Encode() ([]byte, error) {
 	return append(fmt.Appendf(nil, backupLine, sha256.Sum256(body)), body...), nil
 }
 
-// DecodeBackup reads and verifies a backup, down to that its market can be used.
+// DecodeBackup reads and verifies a backup, including its market.
 func DecodeBackup(data []byte) (b *Backup, state *market.State, err error) {
 	line, body, _ := bytes.Cut(data, []byte("\n"))
 	var version int
@@ -60,7 +60,7 @@ func DecodeBackup(data []byte) (b *Backup, state *market.State, err error) {
 		return nil, nil, errors.New("it is not a backup of a broker")
 	}
 	if version != 1 {
-		return nil, nil, fmt.Errorf("its format is %d, this version knows 1", version)
+		return nil, nil, fmt.Errorf("its format is %d; this version reads format 1", version)
 	}
 	if string(line)+"\n" != fmt.Sprintf(backupLine, sha256.Sum256(body)) {
 		return nil, nil, errors.New("it is damaged or not whole: its checksum does not match")
@@ -76,7 +76,7 @@ func DecodeBackup(data []byte) (b *Backup, state *market.State, err error) {
 	return b, state, err
 }
 
-// takeBackup takes one of a running market.
+// takeBackup backs up a running market.
 func takeBackup(ctx context.Context, o Options, x *exchange.Exchange) (*Backup, error) {
 	at, state, err := x.Snapshot(ctx)
 	if err != nil {
@@ -85,7 +85,7 @@ func takeBackup(ctx context.Context, o Options, x *exchange.Exchange) (*Backup, 
 	return withCA(o.Dir, &Backup{Taken: time.Now().UTC(), Head: at, State: state})
 }
 
-// BackupStore takes one of a store, beside its broker or without one. dir is the broker's folder.
+// BackupStore backs up a store, with or without a running broker. dir is the broker's folder.
 func BackupStore(ctx context.Context, dir string, store Store) (*Backup, error) {
 	state, head, err := ReadStore(ctx, store)
 	if err != nil {
@@ -98,7 +98,8 @@ func BackupStore(ctx context.Context, dir string, store Store) (*Backup, error) 
 	return withCA(dir, &Backup{Taken: time.Now().UTC(), Head: head, State: data})
 }
 
-// ReadStore verifies a store and folds it into its market. Errors: NotFound where no journal is there; the store's.
+// ReadStore verifies a store and folds it into its market. Errors: NotFound without a journal; those of
+// the store.
 func ReadStore(ctx context.Context, store Store) (state *market.State, head journal.Head, err error) {
 	state, err = exchange.Fold(func(onSnapshot func(journal.Head, []byte) error, onRecord func(journal.Record) error) (journal.Head, error) {
 		head, err = store.Read(ctx, onSnapshot, onRecord)
@@ -122,13 +123,13 @@ func withCA(dir string, b *Backup) (*Backup, error) {
 	return b, nil
 }
 
-// Restore puts a decoded backup into a store that holds nothing yet, as a new lineage, and its CA into dir. Agents see the
-// lineage and say what they hold. The join tokens that nobody had used are dropped: see [Resumed]. Errors: Conflict where
-// something is there already, which is left as it is.
+// Restore writes a decoded backup into an empty store, as a new lineage, and its CA into dir. Agents
+// detect the lineage and report their reservations. Unused join tokens are dropped: see [Resumed].
+// Errors: Conflict if something exists already; it is left as it is.
 func (b *Backup) Restore(ctx context.Context, dir string, store Store) (Resumed, error) {
 	for name, data := range b.CA {
 		if there, err := os.ReadFile(filepath.Join(dir, "ca", name)); err == nil && !bytes.Equal(there, data) {
-			return Resumed{}, api.Errorf(api.CodeConflict, "%s is of another federation", filepath.Join(dir, "ca", name)).At("--dir").Fix("name an empty folder")
+			return Resumed{}, api.Errorf(api.CodeConflict, "%s belongs to another federation", filepath.Join(dir, "ca", name)).At("--dir").Fix("name an empty folder")
 		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return Resumed{}, err
 		}
@@ -157,7 +158,7 @@ func (b *Backup) Restore(ctx context.Context, dir string, store Store) (Resumed,
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return Resumed{}, err
 	}
-	for _, name := range caFiles { // the key first: without it the certificate is refused
+	for _, name := range caFiles { // the key first: without it the certificate is rejected
 		if data, ok := b.CA[name]; ok {
 			if err := atomicfile.Write(filepath.Join(dir, "ca", name), data); err != nil {
 				return Resumed{}, err
@@ -176,7 +177,7 @@ func notEmpty(found error) error {
 		Fix("name an empty one: another --dir, or another database or schema; what is there is not overwritten")
 }
 
-// serveBackup hands backups out on the operators' socket, and nowhere else: the CA's key never crosses a network.
+// serveBackup serves backups on the operators' socket only: the CA's key must not cross a network.
 func serveBackup(o Options, x *exchange.Exchange, operators http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", operators)

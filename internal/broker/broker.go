@@ -1,5 +1,5 @@
-// Package broker wires a broker: the market's exchange over its journal, the REST server
-// on a TLS listener for members and on a socket for operators, and what operators look at.
+// Package broker assembles a broker: the market's exchange on its journal, the REST server on a TLS
+// listener for members and a socket for operators, and metrics and probes.
 package broker
 
 import (
@@ -27,41 +27,42 @@ import (
 	"github.com/bourse-dev/bourse/internal/server"
 )
 
-// DefaultReservations is how many reservations one consumer may have, DefaultPending how many of them may wait for capacity at a time,
-// and DefaultBytes about how much of the broker's memory they may take.
+// DefaultReservations bounds the reservations of one consumer, DefaultPending those that wait for
+// capacity at a time, and DefaultBytes, approximately, the broker's memory for them.
 const (
 	DefaultReservations = 10_000
 	DefaultPending      = 100
 	DefaultBytes        = 16 << 20
 )
 
-// Options say how a broker runs.
+// Options configure a broker.
 type Options struct {
 	// Dir holds the journal, the CA and the operator's certificate. Required.
 	Dir string
-	// Journal defaults to an SQLite file in Dir. Of one that several brokers may be started on, one leads.
+	// Journal defaults to an SQLite file in Dir. If several brokers share it, one of them leads.
 	Journal journal.Journal
 	// Listen is the address for members. Default "127.0.0.1:7443".
 	Listen string
-	// Hosts are the names and addresses by which members reach it; they are in its certificate, and the
-	// first is in join tokens. Default: the host of Listen.
+	// Hosts are the names and addresses with which members reach it. Its certificate holds them, and
+	// join tokens hold the first. Default: the host of Listen.
 	Hosts []string
 	// TLSCertDir holds tls.crt, tls.key and ca.crt instead of the built-in CA.
 	TLSCertDir string
-	// Socket is for operators. Default DIR/broker.sock.
+	// Socket is the path for operators. Default DIR/broker.sock.
 	Socket string
-	// MetricsAddress serves /metrics, /livez and /readyz. Empty: not.
+	// MetricsAddress serves /metrics, /livez and /readyz. Empty: nothing.
 	MetricsAddress string
-	// AuditEvery is how often the market is audited, where MetricsAddress shows what comes of it. Default 1 minute.
+	// AuditEvery is the interval of the market's audit, whose result the metrics show. Default 1 minute.
 	AuditEvery time.Duration
-	// Rate is how many calls a second one member may make. Default 500.
+	// Rate is the number of calls per second that one member may make. Default 500.
 	Rate float64
-	// Caps are the most that one consumer may have pending, held and reserved together. Default 10,000 reservations, 100
-	// of which may wait for capacity, of any priority, 16 MiB of memory, and no bound on amounts.
+	// Caps bound what one consumer may have pending, held and reserved together. Default 10,000
+	// reservations, of which 100 may wait for capacity, with any priority, 16 MiB of memory, and no bound
+	// on amounts.
 	Caps market.Caps
-	// Prototypes are the interfaces of the prototypes that it serves, too.
+	// Prototypes are the interfaces of the prototypes that it serves besides its own.
 	Prototypes prototypes.Options
-	// Clock is the machine's unless a test says otherwise.
+	// Clock defaults to the machine's.
 	Clock exchange.Clock
 	Log   *slog.Logger
 	// Ready, if set, is called once it serves, with the URL for members.
@@ -108,7 +109,7 @@ func Run(ctx context.Context, o Options) error {
 	return lead(ctx, o)
 }
 
-// lead runs the broker that is the only one on its journal.
+// lead runs the only broker on its journal.
 func lead(ctx context.Context, o Options) error {
 	known := readCheckpoint(o.Dir)
 	market, err := exchange.Open(ctx, o.Journal, exchange.Options{Clock: o.Clock, Log: o.Log})
@@ -132,7 +133,8 @@ func lead(ctx context.Context, o Options) error {
 	return serve(ctx, o, market, known, authority, url, listener)
 }
 
-// demandCA refuses to make a new CA where members know another: they would refuse this broker.
+// demandCA returns an error rather than make a new CA if members know another: they would reject this
+// broker.
 func demandCA(o Options) error {
 	key := filepath.Join(o.Dir, "ca", "ca.key")
 	if _, err := os.Stat(key); o.TLSCertDir != "" || !errors.Is(err, os.ErrNotExist) {
@@ -142,7 +144,7 @@ func demandCA(o Options) error {
 		Fix("copy the folder ca from the broker's --dir or from where it led before, restore a backup, or give --tls-cert-dir")
 }
 
-// identify opens the CA and says by which URL members reach the broker.
+// identify opens the CA and determines the URL with which members reach the broker.
 func identify(o Options, address net.Addr) (*tlsid.Authority, string, error) {
 	host, port, err := net.SplitHostPort(address.String())
 	if err != nil {
@@ -168,7 +170,7 @@ func identify(o Options, address net.Addr) (*tlsid.Authority, string, error) {
 
 func serve(ctx context.Context, o Options, market *exchange.Exchange, known checkpoint, authority *tlsid.Authority, url string, listener net.Listener) error {
 	group, ctx := errgroup.WithContext(ctx)
-	// The market outlives the listeners, so that calls that have begun are answered.
+	// The market outlives the listeners, so that calls that have started are answered.
 	marketCtx, stopMarket := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopMarket()
 	group.Go(func() error { return market.Run(marketCtx) })

@@ -14,8 +14,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// Advertisements are soft state: they are checkpointed now and then, so that a broker
-// that starts can show what it knew. It does not sell from that.
+// Advertisements are soft state. They are saved in intervals, so that a broker that starts can show the
+// last ones. It does not sell from them.
 
 const (
 	checkpointEvery = 30 * time.Second
@@ -28,7 +28,7 @@ func keepCheckpoint(ctx context.Context, o Options, x *exchange.Exchange) error 
 	var last *market.View
 	for {
 		select {
-		case <-ctx.Done(): // once more
+		case <-ctx.Done(): // one last time
 		case <-ticker.C:
 		}
 		if view := x.View(); view != last {
@@ -57,10 +57,10 @@ func writeCheckpoint(path string, view *market.View) error {
 	return atomicfile.Write(path, data)
 }
 
-// checkpoint is what was measured of each cluster. Call it for what readCheckpoint reads.
+// checkpoint holds the measurement of each cluster. Read it with readCheckpoint.
 type checkpoint func() (map[string]*market.Measured, error)
 
-// readCheckpoint reads it in the background: the market is loaded meanwhile.
+// readCheckpoint reads it in the background, while the market is loaded.
 func readCheckpoint(dir string) checkpoint {
 	var all map[string]*market.Measured
 	var err error
@@ -80,7 +80,7 @@ func readCheckpoint(dir string) checkpoint {
 	}
 }
 
-// recall tells the market what it knew of its members when it was checkpointed.
+// recall gives the market the saved measurements of its members.
 func recall(ctx context.Context, x *exchange.Exchange, known checkpoint) error {
 	all, err := known()
 	if err != nil || len(all) == 0 {

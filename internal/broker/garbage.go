@@ -9,10 +9,11 @@ import (
 	"time"
 )
 
-// CollectRarely sets GOGC to 300 until undone, where the environment does not set it. A market's heap is what it must remember: to mark all of
-// it whenever it has doubled took a quarter of the cores under load, and delayed answers (docs/performance.md). It costs memory: up to four
-// times what the market remembers, or nine tenths of GOMEMLIMIT if that is less. The manifest sets GOMEMLIMIT to the limit of the container,
-// which also counts what Go does not: the buffers of sockets and the database.
+// CollectRarely sets GOGC to 300 until undone, unless the environment sets it. Most of a market's heap is
+// live. Marking it after each doubling took a quarter of the cores under load and delayed answers
+// (docs/performance.md). The price is memory: up to four times the live heap, or nine tenths of
+// GOMEMLIMIT if that is less. The manifest sets GOMEMLIMIT to the container's limit, which also counts
+// memory outside the Go heap: buffers of sockets and the database.
 func CollectRarely() (undo func()) {
 	limit := debug.SetMemoryLimit(-1)
 	if limit < math.MaxInt64 {
@@ -29,16 +30,18 @@ func CollectRarely() (undo func()) {
 }
 
 const (
-	// restEvery is how often a broker looks whether it has come to rest: when less than restless bytes were allocated since.
+	// restEvery is the interval at which a broker checks whether it is at rest: it allocated less than
+	// restless bytes since the last check.
 	restEvery = 10 * time.Second
 	restless  = 128 << 20
-	// needless is how much a broker at rest may keep of what it does not need, or a quarter of what lives if that is more.
+	// needless is the unneeded memory that a broker at rest may keep, in bytes, or a quarter of the live
+	// heap if that is more.
 	needless = 32 << 20
 )
 
-// giveBack lets a broker that has come to rest collect its garbage and give the memory back, until ctx ends. With so rare
-// collections it would otherwise keep for ever what it took in its busiest minute: for 10,000 agents that all connect at once,
-// more than they need.
+// giveBack makes a broker at rest collect its garbage and return the memory, until ctx ends. With rare
+// collections it would keep the memory of its busiest minute forever. When 10,000 agents connect at
+// once, that is more than they need.
 func giveBack(ctx context.Context) error {
 	if os.Getenv("GOGC") != "" {
 		return nil
@@ -56,7 +59,7 @@ func giveBack(ctx context.Context) error {
 	}
 }
 
-// lookAtRest gives back what is not needed, if little was allocated since so much had been, and returns how much that is now.
+// lookAtRest returns unneeded memory if the broker is at rest, and returns the bytes allocated until now.
 func lookAtRest(since uint64) uint64 {
 	h := readHeap()
 	if h.allocated-since < restless && h.kept > h.live+max(needless, h.live/4) {
@@ -66,8 +69,9 @@ func lookAtRest(since uint64) uint64 {
 	return h.allocated
 }
 
-// heap is what the heap is, in bytes: allocated since the start, alive at the last collection, and kept from the machine as objects, dead
-// or alive, or free. What is free between objects is not among it: it cannot be given back.
+// heap describes the heap, in bytes: allocated since the start; live at the last collection; and kept
+// from the machine, as live or dead objects or free. It excludes free space between objects, which
+// cannot be returned.
 type heap struct{ allocated, live, kept uint64 }
 
 func readHeap() heap {

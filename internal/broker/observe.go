@@ -21,17 +21,18 @@ import (
 )
 
 const (
-	// longestStep is for how long the market may be at one step before /livez says that it is stuck. The longest honest one is to load a
-	// large journal again; a busy market takes milliseconds.
+	// longestStep is the time that the market may spend in one step before /livez fails. The longest
+	// honest step is to load a large journal again. A busy market takes milliseconds.
 	longestStep = 2 * time.Minute
-	// summaryEvery is how often scrapes have the market count at most, summaryWait how long one waits for that.
+	// summaryEvery is the shortest interval at which scrapes make the market count; summaryWait bounds the
+	// wait for that.
 	summaryEvery = time.Second
 	summaryWait  = 200 * time.Millisecond
-	// DefaultAuditEvery is how often the market is audited.
+	// DefaultAuditEvery is the interval of the market's audit.
 	DefaultAuditEvery = time.Minute
 )
 
-// observe serves what operators' systems look at.
+// observe serves metrics and probes.
 func observe(ctx context.Context, l net.Listener, x *exchange.Exchange, s *server.Server, o Options) error {
 	counted := &metrics{market: x}
 	registry := prometheus.NewRegistry()
@@ -50,8 +51,9 @@ func observe(ctx context.Context, l net.Listener, x *exchange.Exchange, s *serve
 	return all.Wait()
 }
 
-// alive answers whether the market goes on, without asking it: it may be busy, with many callers waiting, and a restart would not
-// help them. It is dead where it has ended, or has been at one step for longer than most.
+// alive reports whether the market makes progress, without asking it: it may be busy with many waiting
+// callers, and a restart would not help them. It is not alive if it has ended, or has been in one step
+// for longer than longestStep.
 func alive(x *exchange.Exchange, most time.Duration) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		switch busy := x.Busy(); {
@@ -65,7 +67,7 @@ func alive(x *exchange.Exchange, most time.Duration) http.HandlerFunc {
 	}
 }
 
-// answerProbe asks the market itself: one that does not answer within 2 s is not ready for more.
+// answerProbe asks the market itself. If it does not answer within 2 s, it is not ready.
 func answerProbe(w http.ResponseWriter, r *http.Request, x *exchange.Exchange) {
 	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 	defer cancel()
@@ -76,27 +78,27 @@ func answerProbe(w http.ResponseWriter, r *http.Request, x *exchange.Exchange) {
 	_, _ = w.Write([]byte("ok\n"))
 }
 
-// metrics are of what the market last published and counted. A scrape does not wait for the market: where it is busy, what it counted
-// before is shown, and busySeconds says for how long.
+// metrics exports what the market last published and counted. A scrape does not wait for the market. If
+// the market is busy, the scrape shows the last counts, and busySeconds shows for how long.
 type metrics struct {
 	market  *exchange.Exchange
-	mu      sync.Mutex // a refresh at a time
-	asked   time.Time  // when the newest summary was asked for
+	mu      sync.Mutex // one refresh at a time
+	asked   time.Time  // the time of the newest request for a summary
 	newest  atomic.Pointer[summary]
 	audited atomic.Pointer[int]
 	audits  atomic.Int64
 }
 
-// summary is what only the market's owner can count.
+// summary holds the counts that only the market's owner can make.
 type summary struct {
 	byState  map[api.State]int
 	standing map[api.MemberState]int
 	waiting  int
-	oldest   market.Time // since when the one waits that waits longest; 0: none does
+	oldest   market.Time // the start of the longest wait; 0: no request waits
 	kept     market.Kept
 }
 
-// refresh has the market count, unless it has lately, or is busy.
+// refresh makes the market count, unless it did so recently or is busy.
 func (m *metrics) refresh() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -120,7 +122,7 @@ func (m *metrics) refresh() {
 	})
 }
 
-// keepAuditing audits the market now and then, until ctx ends. Most of that is done beside the market.
+// keepAuditing audits the market in intervals, until ctx ends. Most of the work is outside the market.
 func (m *metrics) keepAuditing(ctx context.Context, o Options) {
 	ticker := time.NewTicker(o.AuditEvery)
 	defer ticker.Stop()

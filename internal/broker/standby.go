@@ -13,15 +13,15 @@ import (
 	"github.com/bourse-dev/bourse/internal/server"
 )
 
-// contested is a journal that several brokers may be started on: one leads, the others stand by.
+// contested is a journal that several brokers may use: one leads, the others stand by.
 type contested interface {
-	// Lead waits until this process leads. waiting is called once, if it has to. hold returns an error when
-	// the lead is lost, nil when its ctx ends.
+	// Lead waits until this process leads. waiting is called once if it has to wait. hold returns an error
+	// when the lead is lost, nil when its ctx ends.
 	Lead(ctx context.Context, waiting func()) (hold func(context.Context) error, err error)
 }
 
-// standBy runs a broker that leads once nobody else does, and ends when it no longer leads: what it knows of the
-// market is the past then.
+// standBy runs a broker that leads once no other broker does. It ends when it no longer leads, because
+// its view of the market is then outdated.
 func standBy(ctx context.Context, o Options, journal contested) error {
 	hold, err := waitToLead(ctx, o, journal)
 	if ctx.Err() != nil {
@@ -40,7 +40,7 @@ func standBy(ctx context.Context, o Options, journal contested) error {
 	return group.Wait()
 }
 
-// waitToLead answers everybody, while another broker leads, that it does not.
+// waitToLead answers all calls with an error while another broker leads.
 func waitToLead(ctx context.Context, o Options, journal contested) (hold func(context.Context) error, err error) {
 	waiting, leads := make(chan struct{}), make(chan struct{})
 	group, waits := errgroup.WithContext(ctx)
@@ -106,12 +106,12 @@ func answerStandby(ctx context.Context, o Options) error {
 	return listeners.Wait()
 }
 
-// refuseStandby is the answer to every call: whoever asks comes back, here or at the broker that leads.
+// refuseStandby answers every call: the caller should try again, here or at the leading broker.
 func refuseStandby(w http.ResponseWriter, _ *http.Request) {
 	refused := api.Errorf(api.CodeUnavailable, "this broker stands by: another one leads").Fix("call the one that leads, or repeat the call when this one does")
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.Header().Set("Retry-After", "1")
-	w.Header().Set("Connection", "close") // so that whoever calls again may meet the one that leads
+	w.Header().Set("Connection", "close") // so that the next call may reach the leading broker
 	w.WriteHeader(refused.Status)
 	_ = json.NewEncoder(w).Encode(refused)
 }
@@ -124,7 +124,7 @@ func listen(o Options) (net.Listener, error) {
 	return l, nil
 }
 
-// listenProbes opens the address of what operators' systems look at, or nothing where none is asked for.
+// listenProbes opens the address of metrics and probes, if there is one.
 func listenProbes(o Options) (net.Listener, error) {
 	if o.MetricsAddress == "" {
 		return nil, nil

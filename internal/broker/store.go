@@ -16,22 +16,22 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// JournalFile is the name of the journal in a broker's folder, where it is not elsewhere.
+// JournalFile is the name of the journal in a broker's folder, if the journal is a file.
 const JournalFile = "market.db"
 
-// Store is a journal that a broker can be told to keep its market in.
+// Store is a journal that can keep a broker's market.
 type Store interface {
 	journal.Journal
 	// Read verifies and replays the journal like Load, and changes nothing.
 	Read(ctx context.Context, onSnapshot func(journal.Head, []byte) error, onRecord func(journal.Record) error) (journal.Head, error)
-	// Begin makes a new journal begin at a snapshot. Errors: ErrConflict where it holds something.
+	// Begin starts a new journal with a snapshot. Errors: ErrConflict if it is not empty.
 	Begin(ctx context.Context, at journal.Head, state []byte) error
 	// AcceptLoss: see the function.
 	AcceptLoss(ctx context.Context) (journal.Head, error)
 }
 
-// OpenStore returns the store that --store names: "" or "sqlite" is the file in dir, postgres://USER@HOST/DATABASE
-// a database. Errors: Invalid, without the password that may be in url.
+// OpenStore returns the store that --store names: "" or "sqlite" is the file in dir,
+// postgres://USER@HOST/DATABASE a database. Errors: Invalid, without the password that may be in url.
 func OpenStore(dir, url string) (Store, error) {
 	switch scheme, _, _ := strings.Cut(url, "://"); scheme {
 	case "", "sqlite":
@@ -39,27 +39,29 @@ func OpenStore(dir, url string) (Store, error) {
 	case "postgres", "postgresql":
 		store, err := postgres.New(url)
 		if err != nil {
-			return nil, api.Invalid("--store", "%s", err).Fix("say postgres://USER@HOST/DATABASE; a password is better in PGPASSWORD or ~/.pgpass")
+			return nil, api.Invalid("--store", "%s", err).Fix("write postgres://USER@HOST/DATABASE, with the password in PGPASSWORD or ~/.pgpass")
 		}
 		return store, nil
 	}
-	return nil, api.Invalid("--store", "it is neither a database nor a file").Fix("say postgres://USER@HOST/DATABASE, or sqlite for the file in --dir")
+	return nil, api.Invalid("--store", "it is neither a database nor a file").Fix("write postgres://USER@HOST/DATABASE, or sqlite for the file in --dir")
 }
 
-// Resumed is a market that goes on as a new lineage, without what was acknowledged after some time.
+// Resumed is a market that continues as a new lineage, without what was acknowledged after some time.
 type Resumed struct {
-	// Head is where its journal goes on.
+	// Head is the position at which its journal continues.
 	Head journal.Head
-	// Since is the time after which everything may be lost: that of the backup, or of the last event.
+	// Since is the time after which everything may be lost: that of the backup or of the last event.
 	Since time.Time
-	// Members are those of that time. Of those that an operator suspended, revoked or removed since, the market knows nothing.
+	// Members are the members at that time. The market does not know which of them an operator has
+	// suspended, revoked or removed since.
 	Members []*market.Member
-	// Void is how many join tokens were dropped. Nobody had used them at that time, and somebody may have since.
+	// Void is the number of dropped join tokens. They were unused then and may have been used since.
 	Void int
 }
 
-// AcceptLoss makes a journal usable that verifies but is another than it was, as a new lineage, and drops the join tokens that
-// nobody had used. Run it again if it was interrupted. Errors: NotFound where no journal is there; the store's.
+// AcceptLoss makes a journal usable that verifies but differs from its former state, as a new lineage.
+// It drops unused join tokens. Repeat it if it was interrupted. Errors: NotFound without a journal;
+// those of the store.
 func AcceptLoss(ctx context.Context, store Store) (Resumed, error) {
 	if _, err := store.AcceptLoss(ctx); err != nil {
 		return Resumed{}, missing(err)
@@ -85,7 +87,7 @@ func AcceptLoss(ctx context.Context, store Store) (Resumed, error) {
 	return Resumed{Head: head, Since: since, Members: state.Members(), Void: len(void)}, store.Close()
 }
 
-// unspentTokens are the join tokens that nobody has used, by ID.
+// unspentTokens returns the unused join tokens, by ID.
 func unspentTokens(s *market.State) (ids []string) {
 	for _, t := range s.Tokens() {
 		if t.UsedBy == "" {
@@ -95,14 +97,14 @@ func unspentTokens(s *market.State) (ids []string) {
 	return ids
 }
 
-// forgetTokens is the event by which a market drops join tokens, and its form in a journal.
+// forgetTokens returns the event that drops join tokens, and its encoding in a journal.
 func forgetTokens(s *market.State, ids []string) (market.Event, []byte, error) {
 	event := market.Event{Time: s.Time, Forget: &market.Forget{Tokens: ids}}
 	encoded, err := event.Append(nil)
 	return event, encoded, err
 }
 
-// missing says where a journal is not.
+// missing names the place without a journal.
 func missing(err error) error {
 	if file, ok := errors.AsType[*fs.PathError](err); ok && errors.Is(err, fs.ErrNotExist) {
 		return api.Errorf(api.CodeNotFound, "there is no journal %s", file.Path).At("--dir").Fix("name the folder that the broker is started with")
