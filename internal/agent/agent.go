@@ -27,6 +27,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/brokers"
 	"github.com/bourse-dev/bourse/internal/agent/brokersession"
 	"github.com/bourse-dev/bourse/internal/agent/catalogcache"
+	"github.com/bourse-dev/bourse/internal/agent/connector"
 	"github.com/bourse-dev/bourse/internal/agent/enrollment"
 	"github.com/bourse-dev/bourse/internal/agent/gate"
 	"github.com/bourse-dev/bourse/internal/agent/handshake"
@@ -166,7 +167,7 @@ func run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	if err := checkConnector(o); err != nil {
+	if err := connector.Check(o.ConnectorListen, o.ConnectorURL); err != nil {
 		return err
 	}
 	ranges, err := peeraddress.ParseRanges(o.PeerRanges)
@@ -291,20 +292,25 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	engine := match.New()
 	policy := sharing.NewPolicy(sharing.PolicyOptions{Client: a.mgr.GetClient(), Engine: engine})
 	inv := inventory.New(k, inventory.Options{Logger: log, Owner: liqo.Creator, Consumer: consumerOf(ledger)})
-	var shop transport.Broker
+	var own transport.Broker // this cluster's connector; nil: it has none
 	ledgers := map[string]*exchange.Exchange{ledgerName: ledger}
 	if a.ConnectorListen != "" {
-		var err error
-		if shop, ledgers[ConnectorName], err = a.openShop(ctx, group, cluster, m.Key(), ledger, log); err != nil {
+		c, err := connector.New(ctx, connector.Options{
+			Cluster: cluster, Key: m.Key(), Ledger: ledger, Listen: a.ConnectorListen, URL: a.ConnectorURL, MarketClock: a.Clock, Log: log,
+			Journal: kube.New(a.mgr.GetClient(), client.ObjectKey{Namespace: a.Namespace, Name: connector.ObjectName}, kube.Parts),
+		})
+		if err != nil {
 			return err
 		}
+		own, ledgers[connector.ObjectName] = c.Broker(), c.Market()
+		group.Go(func() error { return c.Run(ctx) })
 	}
 	addresses := peeraddress.New(peeraddress.Options{Allow: a.peerRanges, Kubernetes: k, Log: log})
 	addresses.ReadRanges(ctx)
 	group.Go(func() error { return addresses.Run(ctx) })
 	open := &brokersession.Sessions{}
 	open.Add(main)
-	outlets := brokersession.Outlets{Broker: broker, Sessions: open, Connector: shop}
+	outlets := brokersession.Outlets{Broker: broker, Sessions: open, Connector: own}
 	here, err := a.findLiqo(ctx, addresses, policy.AdvertiseAgain, log)
 	if err != nil {
 		return err
@@ -384,8 +390,8 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 			}
 		},
 	})
-	if shop != nil {
-		open.Add(brokersession.New(brokersession.Options{Via: cluster, Cluster: cluster, Key: m.Key(), Broker: shop, Lends: true}))
+	if own != nil {
+		open.Add(brokersession.New(brokersession.Options{Via: cluster, Cluster: cluster, Key: m.Key(), Broker: own, Lends: true}))
 	}
 	direct := sellers.New(sellers.Options{Cluster: cluster, Key: m.Key(), Ledger: ledger, Sessions: open, Addresses: addresses, Log: log})
 	group.Go(func() error { return direct.Run(ctx) })

@@ -14,7 +14,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
-	agents "github.com/bourse-dev/bourse/internal/agent"
+	"github.com/bourse-dev/bourse/internal/agent/connector"
 	agentledger "github.com/bourse-dev/bourse/internal/agent/ledger"
 	"github.com/bourse-dev/bourse/internal/agent/requests"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
@@ -108,7 +108,7 @@ func newMarketplace(ctx context.Context, c *lab.Cluster, running *sync.WaitGroup
 		m.members = append(m.members, &member{cluster: clusterNumber(i), key: key})
 	}
 	log := slog.New(slog.DiscardHandler)
-	object := kube.New(k, kubeclient.ObjectKey{Namespace: "bourse", Name: agents.ConnectorName}, kube.Parts)
+	object := kube.New(k, kubeclient.ObjectKey{Namespace: "bourse", Name: connector.ObjectName}, kube.Parts)
 	if m.market, err = exchange.Open(ctx, object, exchange.Options{Resume: true, SnapshotEvery: ledgerTail, Log: log}); err != nil {
 		return nil, err
 	}
