@@ -109,8 +109,8 @@ func (a *API) disconnect() {
 }
 
 // Faults break requests on purpose. Each function is called with the verb as
-// RBAC names it (get, list, watch, create, update, patch, delete,
-// deletecollection) and the resource as RBAC names it ("pods", "pods/status");
+// RBAC names it (get, list, watch, create, update, patch, delete)
+// and the resource as RBAC names it ("pods", "pods/status");
 // ns and name are empty where the request has none. An error with a Status
 // (apierrors) becomes the answer; any other loses the connection. They run on
 // the goroutines of the requests. Discovery is spared.

@@ -26,42 +26,17 @@ func (a *API) delete(q *request) ([]byte, error) {
 		return nil, err
 	}
 	if len(options.DryRun) == 0 {
-		if o, err = a.remove(q.table, o, orphans(options)); err != nil {
+		if o, err = a.remove(q.table, o); err != nil {
 			return nil, err
 		}
 	}
 	if q.table.objects[q.key] != nil {
-		return q.render(o.raw), nil
+		return o.raw, nil
 	}
 	return marshal(metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess,
 		Details: &metav1.StatusDetails{Name: q.key.Name, Group: q.table.GroupVersion.Group, Kind: q.table.Resource, UID: o.uid},
 	}), nil
-}
-
-// deleteAll deletes what is selected and answers with the list of it.
-func (a *API) deleteAll(q *request) ([]byte, error) {
-	options, err := q.deleteOptions()
-	if err != nil {
-		return nil, err
-	}
-	s, err := q.selection()
-	if err != nil {
-		return nil, err
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	found := q.table.matching(s.matches)
-	for _, o := range found {
-		now := q.table.current(o)
-		if now == nil || len(options.DryRun) > 0 {
-			continue // it went with its owner
-		}
-		if _, err := a.remove(q.table, now, orphans(options)); err != nil {
-			return nil, err
-		}
-	}
-	return q.renderList(found, a.revision), nil
 }
 
 func (q *request) deleteOptions() (*metav1.DeleteOptions, error) {
@@ -91,8 +66,4 @@ func (q *request) precondition(p *metav1.Preconditions, o *object) error {
 		return q.conflict(fmt.Sprintf("precondition resourceVersion %s, the object has %s", *p.ResourceVersion, revision))
 	}
 	return nil
-}
-
-func orphans(o *metav1.DeleteOptions) bool {
-	return o.PropagationPolicy != nil && *o.PropagationPolicy == metav1.DeletePropagationOrphan || o.OrphanDependents != nil && *o.OrphanDependents
 }

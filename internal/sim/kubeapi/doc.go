@@ -12,8 +12,8 @@
 //
 // What is the same as on a real server is what kubeapitest.Run checks: it
 // passes on both, and only that may be relied on. In short: optimistic
-// concurrency, generation, no-op writes, status kept apart from spec, JSON,
-// merge and strategic patches, server-side apply with field ownership and
+// concurrency, generation, no-op writes, status kept apart from spec, merge
+// and strategic patches, server-side apply with field ownership and
 // conflicts (the library that the real server uses), finalizers,
 // preconditions, selectors, ordered watches that resume, bookmarks, streamed
 // lists (WatchList), 410 for what is no longer remembered, and Status errors.
@@ -29,13 +29,15 @@
 //     deleted at once: no graceful termination.
 //   - Ownership of fields is tracked from the first apply on, without times.
 //   - A namespace need not exist. Deleting one deletes what is in it, at once.
-//   - Garbage is collected in the same step as its last owner; foreground
-//     deletion is like background.
+//   - Garbage is collected in the same step as its last owner, however the
+//     deletion is to propagate.
 //   - A write to /status changes the status alone; on a real server labels of
 //     some built-in types get through.
 //   - Lists are never split and always of now: limit and what a list says of
 //     resourceVersion are ignored.
 //   - Events of the core and of the events.k8s.io API are two sets.
+//   - There are no JSON patches, no deletion of a collection, and no answers of
+//     metadata alone.
 //   - Each group has one version. There are no tables: kubectl prints names and
 //     ages, and applies with --validate=false.
 //   - Nobody is authenticated and everything is allowed.

@@ -10,10 +10,10 @@ import (
 )
 
 // remove deletes an object, or marks it as being deleted while finalizers keep it.
-func (a *API) remove(t *table, o *object, orphan bool) (*object, error) {
+func (a *API) remove(t *table, o *object) (*object, error) {
 	u := o.decoded()
 	if len(u.GetFinalizers()) == 0 {
-		return a.drop(t, o, u, orphan)
+		return a.drop(t, o, u)
 	}
 	if u.GetDeletionTimestamp() != nil {
 		return o, nil
@@ -28,16 +28,16 @@ func (a *API) remove(t *table, o *object, orphan bool) (*object, error) {
 }
 
 // drop ends an object's life, and that of what depended on it: a namespace's
-// content, an owner's dependents that have no other owner and are not to be
-// orphaned. last is its last state.
-func (a *API) drop(t *table, o *object, last *unstructured.Unstructured, orphan bool) (*object, error) {
+// content, and an owner's dependents that have no other owner. last is its last
+// state.
+func (a *API) drop(t *table, o *object, last *unstructured.Unstructured) (*object, error) {
 	gone, err := a.commit(t, watch.Deleted, o, last)
 	if err != nil {
 		return nil, err
 	}
 	if t.Kind == "Namespace" && t.GroupVersion.Group == "" {
 		err = a.each(func(o *object) bool { return o.key.Namespace == gone.key.Name }, func(t *table, o *object) error {
-			_, err := a.remove(t, o, false)
+			_, err := a.remove(t, o)
 			return err
 		})
 	}
@@ -46,8 +46,8 @@ func (a *API) drop(t *table, o *object, last *unstructured.Unstructured, orphan 
 	}
 	owned := func(o *object) bool { return slices.Contains(o.owners, gone.uid) }
 	return gone, a.each(owned, func(t *table, o *object) error {
-		if !orphan && a.orphaned(o) {
-			_, err := a.remove(t, o, false)
+		if a.orphaned(o) {
+			_, err := a.remove(t, o)
 			return err
 		}
 		return a.disown(t, o, gone.uid)

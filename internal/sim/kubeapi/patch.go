@@ -52,7 +52,7 @@ func (a *API) patch(q *request) (*object, error) {
 }
 
 func (q *request) patchType() (types.PatchType, error) {
-	known := []types.PatchType{types.JSONPatchType, types.MergePatchType, types.ApplyYAMLPatchType}
+	known := []types.PatchType{types.MergePatchType, types.ApplyYAMLPatchType}
 	if q.table.typed() {
 		known = append(known, types.StrategicMergePatchType)
 	}
@@ -69,19 +69,9 @@ func (q *request) patchType() (types.PatchType, error) {
 }
 
 func (q *request) patched(kind types.PatchType, raw []byte) (patched []byte, err error) {
-	switch kind {
-	case types.JSONPatchType:
-		steps, err := jsonpatch.DecodePatch(q.body)
-		if err != nil {
-			return nil, apierrors.NewBadRequest(err.Error())
-		}
-		if patched, err = steps.Apply(raw); err != nil {
-			return nil, unprocessable(err)
-		}
-		return patched, nil
-	case types.MergePatchType:
+	if kind == types.MergePatchType {
 		patched, err = jsonpatch.MergePatch(raw, q.body)
-	default:
+	} else {
 		form, unknown := scheme.Scheme.New(q.table.gvk())
 		if unknown != nil {
 			return nil, unknown

@@ -42,7 +42,7 @@ func (q *request) renderList(found []*object, revision uint64) []byte {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		b.Write(q.render(o.raw))
+		b.Write(o.raw)
 	}
 	b.WriteString("]}")
 	return b.Bytes()

@@ -81,7 +81,7 @@ func (a *API) understand(r *http.Request) (*request, error) {
 
 func (q *request) setVerb(r *http.Request) error {
 	single := map[string]string{"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-	whole := map[string]string{"GET": "list", "POST": "create", "DELETE": "deletecollection"}
+	whole := map[string]string{"GET": "list", "POST": "create"}
 	verbs := whole
 	if q.key.Name != "" {
 		verbs = single

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -59,8 +58,6 @@ func (a *API) do(q *request) ([]byte, error) {
 	switch q.verb {
 	case "list":
 		return a.list(q)
-	case "deletecollection":
-		return a.deleteAll(q)
 	case "delete":
 		return a.delete(q)
 	case "get":
@@ -75,7 +72,7 @@ func (a *API) do(q *request) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return q.render(o.raw), nil
+	return o.raw, nil
 }
 
 func (q *request) fail(hook func(verb, resource, ns, name string) error) error {
@@ -87,23 +84,6 @@ func (q *request) fail(hook func(verb, resource, ns, name string) error) error {
 		return err
 	}
 	return fmt.Errorf("%w: %w", errLost, err)
-}
-
-// render gives metadata alone to those who asked for no more.
-func (q *request) render(raw json.RawMessage) json.RawMessage {
-	if !strings.Contains(q.header.Get("Accept"), "as=PartialObjectMetadata") {
-		return raw
-	}
-	var part struct {
-		Kind       string          `json:"kind"`
-		APIVersion string          `json:"apiVersion"`
-		Metadata   json.RawMessage `json:"metadata"`
-	}
-	if err := json.Unmarshal(raw, &part); err != nil {
-		panic(err) // raw is ours
-	}
-	part.Kind, part.APIVersion = "PartialObjectMetadata", metav1.SchemeGroupVersion.String()
-	return marshal(part)
 }
 
 func reply(w http.ResponseWriter, code int, body []byte) {

@@ -132,7 +132,7 @@ func (t *watcher) consider(e event) {
 func (t *watcher) send(kind watch.EventType, raw json.RawMessage) {
 	t.quiet = 0
 	// A broken connection shows by its context, not here.
-	_, _ = fmt.Fprintf(t.out, `{"type":"%s","object":%s}`+"\n", kind, t.render(raw))
+	_, _ = fmt.Fprintf(t.out, `{"type":"%s","object":%s}`+"\n", kind, raw)
 }
 
 func (t *watcher) sendBookmark(more string) {

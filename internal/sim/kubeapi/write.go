@@ -68,7 +68,7 @@ func (a *API) insert(q *request, fresh *unstructured.Unstructured) (*object, err
 	}
 	o, err := a.commit(t, watch.Added, nil, fresh)
 	if err == nil && a.orphaned(o) {
-		_, err = a.remove(t, o, false) // its owners went before it came
+		_, err = a.remove(t, o) // its owners went before it came
 	}
 	q.created = err == nil
 	return o, err
@@ -132,7 +132,7 @@ func (a *API) replace(q *request, old *object, was, fresh *unstructured.Unstruct
 		return t.encode(fresh, old.revision)
 	}
 	if fresh.GetDeletionTimestamp() != nil && len(fresh.GetFinalizers()) == 0 {
-		return a.drop(t, old, fresh, false)
+		return a.drop(t, old, fresh)
 	}
 	return a.commit(t, watch.Modified, old, fresh)
 }

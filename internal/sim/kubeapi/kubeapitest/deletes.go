@@ -58,18 +58,6 @@ func testFinalizers(s *suite) {
 	s.refused(err, apierrors.IsNotFound, "the object without finalizers")
 }
 
-func testDeleteCollection(s *suite) {
-	for i := range 4 {
-		w := widget(fmt.Sprint("w", i), nil)
-		w.SetLabels(map[string]string{"odd": fmt.Sprint(i%2 == 1)})
-		s.create(w)
-	}
-	s.ok(s.widgets.DeleteCollection(s.ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "odd=true"}))
-	s.equal(s.names(metav1.ListOptions{}), []string{"w0", "w2"}, "what is left")
-	s.ok(s.widgets.DeleteCollection(s.ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))
-	s.equal(s.names(metav1.ListOptions{}), nil, "what is left")
-}
-
 // names are those of a list of widgets, in its order.
 func (s *suite) names(o metav1.ListOptions) (names []string) {
 	s.Helper()
@@ -106,14 +94,4 @@ func testGarbage(s *suite) {
 	s.eventually("what lost its last owner is collected", func() bool { return len(s.names(metav1.ListOptions{})) == 0 })
 	s.owned("late", one)
 	s.eventually("what came after its owner went is collected", func() bool { return len(s.names(metav1.ListOptions{})) == 0 })
-}
-
-func testOrphans(s *suite) {
-	one := s.create(widget("one", nil))
-	s.owned("child", one)
-	orphan := metav1.DeletePropagationOrphan
-	s.ok(s.widgets.Delete(s.ctx, "one", metav1.DeleteOptions{PropagationPolicy: &orphan}))
-	s.eventually("the child is orphaned", func() bool {
-		return fmt.Sprint(s.names(metav1.ListOptions{})) == "[child]" && len(s.get("child").GetOwnerReferences()) == 0
-	})
 }

@@ -11,29 +11,6 @@ import (
 	applycore "k8s.io/client-go/applyconfigurations/core/v1"
 )
 
-func testJSONPatch(s *suite) {
-	made := s.create(widget("a", object{"size": int64(1), "list": []any{"x", "y"}}))
-	got, err := s.patch("a", types.JSONPatchType, []object{
-		{"op": "test", "path": "/spec/size", "value": 1},
-		{"op": "replace", "path": "/spec/size", "value": 2},
-		{"op": "remove", "path": "/spec/list/0"},
-		{"op": "add", "path": "/metadata/labels", "value": object{"k": "v"}},
-	})
-	s.ok(err)
-	s.equal(got.Object["spec"], object{"size": 2, "list": []any{"y"}}, "spec")
-	s.equal(got.GetLabels(), object{"k": "v"}, "labels")
-	s.equal(got.GetGeneration(), 2, "generation")
-
-	_, err = s.patch("a", types.JSONPatchType, []object{{"op": "test", "path": "/metadata/resourceVersion", "value": made.GetResourceVersion()}})
-	s.refused(err, apierrors.IsInvalid, "test of an old revision")
-	_, err = s.patch("a", types.JSONPatchType, object{"op": "test"})
-	s.refused(err, apierrors.IsBadRequest, "patch that is no list")
-	_, err = s.patch("none", types.JSONPatchType, []object{})
-	s.refused(err, apierrors.IsNotFound, "patch of nothing")
-	_, err = s.patch("a", types.StrategicMergePatchType, object{})
-	s.refused(err, apierrors.IsUnsupportedMediaType, "strategic patch of a custom type")
-}
-
 func testMergePatch(s *suite) {
 	made := s.create(widget("a", object{"size": int64(1), "keep": "k", "drop": "d", "list": []any{"x"}}))
 	got, err := s.patch("a", types.MergePatchType, object{"spec": object{"size": 2, "drop": nil, "list": []any{"y", "z"}}, "status": object{"phase": "no"}})
@@ -49,6 +26,10 @@ func testMergePatch(s *suite) {
 	s.equal([]any{got.Object["spec"].(object)["size"], got.Object["status"]}, []any{2, object{"phase": "Ready"}}, "what /status writes")
 	_, err = s.patch("a", types.MergePatchType, object{"metadata": object{"resourceVersion": made.GetResourceVersion()}, "spec": object{"size": 3}})
 	s.refused(err, apierrors.IsConflict, "patch that names an old revision")
+	_, err = s.patch("none", types.MergePatchType, object{})
+	s.refused(err, apierrors.IsNotFound, "patch of nothing")
+	_, err = s.patch("a", types.StrategicMergePatchType, object{})
+	s.refused(err, apierrors.IsUnsupportedMediaType, "strategic patch of a custom type")
 }
 
 func testStrategicPatch(s *suite) {

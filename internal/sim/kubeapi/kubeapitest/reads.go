@@ -5,7 +5,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/metadata"
 )
 
 func testSelectors(s *suite) {
@@ -42,19 +41,4 @@ func testSelectors(s *suite) {
 	s.ok(err)
 	s.equal(len(all.Items), 3, "widgets of all namespaces that are in this one")
 	s.equal([]string{all.GetKind(), all.GetAPIVersion()}, []string{"WidgetList", Widgets().GroupVersion.String()}, "kind of a list")
-}
-
-func testMetadataOnly(s *suite) {
-	w := widget("a", object{"size": int64(1)})
-	w.SetLabels(map[string]string{"k": "v"})
-	made := s.create(w)
-	client, err := metadata.NewForConfig(s.cfg)
-	s.ok(err)
-	part, err := client.Resource(widgetsResource()).Namespace(s.ns).Get(s.ctx, "a", metav1.GetOptions{})
-	s.ok(err)
-	s.equal([]any{part.UID, part.Labels}, []any{made.GetUID(), made.GetLabels()}, "metadata of an object")
-	list, err := client.Resource(widgetsResource()).Namespace(s.ns).List(s.ctx, metav1.ListOptions{})
-	s.ok(err)
-	s.equal(len(list.Items), 1, "objects in a list of metadata")
-	s.equal(list.Items[0].UID, made.GetUID(), "uid in a list of metadata")
 }
