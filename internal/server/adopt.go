@@ -11,7 +11,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// adopt takes in a reservation that both parties signed and that this broker does not know.
+// adopt takes a reservation that both parties signed and that this broker does not know.
 func (s *Server) adopt(ctx context.Context, in *struct {
 	ReservationPath
 	Body api.Agreement
@@ -28,7 +28,8 @@ func (s *Server) adopt(ctx context.Context, in *struct {
 	return s.answer(ctx, out, err)
 }
 
-// agreement verifies what a party says that both have signed. Errors: NotFound for what is of others; BadSignature, Invalid.
+// agreement verifies the documents of a reservation that both signed, as one party presents them.
+// Errors: NotFound for a reservation of others; BadSignature, Invalid.
 func (s *Server) agreement(ctx context.Context, id, caller string, in api.Agreement) (market.Adopt, error) {
 	var claimed api.Assignment
 	if err := trust.Claimed(in.Assignment, &claimed); err != nil {
@@ -68,9 +69,10 @@ func (s *Server) agreement(ctx context.Context, id, caller string, in api.Agreem
 	return out, out.Offer.Covers(*a.Sale, a.Pool, size)
 }
 
-// signedBy verifies a party's document of an agreement. A document by a former key counts where the party vouches for it with the key
-// that it has, or where this server is the party's own connector and its Ledger has the document in force: whoever stole a former key
-// can sign documents of any date, so the document alone proves nothing. Errors: BadSignature.
+// signedBy verifies a party's document of an agreement. A document with a former key counts only if the
+// party vouches for it with its current key, or if this server is the party's own connector and its
+// Ledger has the document in force. A thief of a former key can sign documents with any date, so such a
+// document alone proves nothing. Errors: BadSignature.
 func (s *Server) signedBy(ctx context.Context, party, caller string, in api.Agreement, document, kind string, into any) error {
 	keys := s.keysOf(party)
 	key, err := trust.Verified(document, kind, into, keys...)
@@ -90,7 +92,7 @@ func (s *Server) signedBy(ctx context.Context, party, caller string, in api.Agre
 	return trust.Vouched(in.Vouch, keys[0], party, claimed.Reservation, in.Assignment)
 }
 
-// unsigned is the error of a document that its party did not sign, or of what is wrong in it.
+// unsigned is the error for a document that its party did not sign, or that is invalid.
 func unsigned(field string, err error) error {
 	if api.CodeOf(err) != api.CodeBadSignature {
 		return under(field, err)
@@ -98,7 +100,7 @@ func unsigned(field string, err error) error {
 	return api.Errorf(api.CodeBadSignature, "%s", err).At(field).Fix("send it as its party signed it")
 }
 
-// adoptable says what of an assignment cannot be, whoever signed it: two members may do so together.
+// adoptable rejects an impossible assignment, even a signed one: two members may collude.
 func (s *Server) adoptable(a api.Assignment) error {
 	if err := market.ValidCluster("assignment.pool", a.Pool); err != nil {
 		return err
@@ -120,7 +122,7 @@ func (s *Server) adoptable(a api.Assignment) error {
 	return nil
 }
 
-// keysOf are the keys that a member has and had.
+// keysOf returns the current and former keys of a member.
 func (s *Server) keysOf(cluster string) (keys []clusterkey.PublicKey) {
 	l := s.Exchange.View().Listing(cluster)
 	if l == nil || l.Member == nil {

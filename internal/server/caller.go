@@ -15,19 +15,19 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// Caller is who makes a call. The zero Caller has no certificate: it may only join.
+// Caller is the identity of a caller. The zero Caller has no certificate: it may only join.
 type Caller struct {
 	Role tlsid.Role
-	// Name is the cluster ID of a member, the name of an operator.
+	// Name is the cluster ID of a member or the name of an operator.
 	Name string
-	// Until is when its certificate ends; zero: never.
+	// Until is the end of its certificate; zero: never.
 	Until time.Time
-	// Certificate is what its connection showed; zero: the caller was identified in another way.
+	// Certificate is that of its connection; zero: the caller was identified in another way.
 	Certificate market.Certificate
-	// Still says, while a connection stays open, why it no longer speaks for the caller. Nil: it always does.
+	// Still returns an error once an open connection no longer speaks for the caller. Nil: it always does.
 	Still func() error
 
-	text string // what String returns, if it was made before
+	text string // the result of String, if known
 }
 
 // String names the caller in errors and logs.
@@ -43,7 +43,7 @@ func (c Caller) String() string {
 
 type callerKey struct{}
 
-// CallerOf returns who makes the call.
+// CallerOf returns the caller of a call.
 func CallerOf(ctx context.Context) Caller {
 	if c, known := ctx.Value(callerKey{}).(*Caller); known {
 		return *c
@@ -51,11 +51,11 @@ func CallerOf(ctx context.Context) Caller {
 	return Caller{}
 }
 
-// call is the context of a call: it says who calls, and as what the call counts.
+// call is the context of a call: its caller, and the count that it belongs to.
 type call struct {
 	context.Context
 	caller Caller
-	hand   *inHand // nil: the call counts as its context says
+	hand   *inHand // nil: the call counts as its context determines
 }
 
 // Value implements context.Context.
@@ -73,21 +73,23 @@ func (c *call) Value(key any) any {
 
 type connectionKey struct{}
 
-// connection remembers whose it is: its certificate is read once, and checked again when the member's record changes.
+// connection remembers its caller: its certificate is read once, and checked again when the member's
+// record changes.
 type connection struct {
 	caller  atomic.Pointer[Caller]
-	good    atomic.Pointer[market.Member] // a record by which the certificate never ends before its time
+	good    atomic.Pointer[market.Member] // a record under which the certificate lasts to its end
 	belongs atomic.Bool                   // it counts as the caller's
 	guest   *guest
 }
 
-// connectionOf is that of a call, nil where the listener is not one of [Serve].
+// connectionOf returns the connection of a call; nil if its listener is not one of [Serve].
 func connectionOf(ctx context.Context) *connection {
 	c, _ := ctx.Value(connectionKey{}).(*connection)
 	return c
 }
 
-// ByCertificate is who makes a call by the certificate of its connection; the zero Caller if that shows none. Errors: Unauthenticated, Suspended.
+// ByCertificate returns the caller by the certificate of its connection; the zero Caller without one.
+// Errors: Unauthenticated, Suspended.
 func (s *Server) ByCertificate(r *http.Request) (Caller, error) {
 	conn := connectionOf(r.Context())
 	if conn == nil {
@@ -103,9 +105,10 @@ func (s *Server) ByCertificate(r *http.Request) (Caller, error) {
 	return c, err
 }
 
-// checkCertificate reports, on live connections too, that a caller's certificate ended before its time: by another one, or with
-// the membership in which it was issued. A connection, if there is one, remembers the record by which it was good.
-// Errors: Unauthenticated; Suspended where no certificate is good.
+// checkCertificate checks, also on open connections, that a caller's certificate has not ended early: by
+// a newer one, or with the membership for which it was issued. A connection, if there is one, remembers
+// the record under which the certificate was valid. Errors: Unauthenticated; Suspended if no certificate
+// of the member is valid.
 func (s *Server) checkCertificate(c *Caller, conn *connection) error {
 	switch {
 	case c.Certificate.Key == "":
@@ -135,12 +138,13 @@ func (s *Server) checkCertificate(c *Caller, conn *connection) error {
 		Fix("the agent renews it by itself; one of another CA must be issued again")
 }
 
-// EndedCertificates is how many calls came with a certificate that had ended before its time.
+// EndedCertificates returns the number of calls with a certificate that had ended early.
 func (s *Server) EndedCertificates() int64 { return s.ended.Load() }
 
 func (s *Server) readCertificate(r *http.Request) (Caller, error) { return s.ByState(r.TLS) }
 
-// ByState is who calls by the certificate that a connection showed; the zero Caller if it showed none. Errors: Unauthenticated, Suspended.
+// ByState returns the caller by the certificate of a TLS connection; the zero Caller without one.
+// Errors: Unauthenticated, Suspended.
 func (s *Server) ByState(state *tls.ConnectionState) (Caller, error) {
 	peer, err := s.Authority.Peer(state)
 	if errors.Is(err, tlsid.ErrNoCertificate) {
@@ -157,7 +161,7 @@ func (s *Server) ByState(state *tls.ConnectionState) (Caller, error) {
 	return c, s.checkCertificate(&c, nil)
 }
 
-// identified serves the API to callers whom who names.
+// identified serves the API to the callers that who identifies.
 func (s *Server) identified(who func(*http.Request) (Caller, error)) http.Handler {
 	return s.Bounded(func(r *http.Request) (Caller, error) {
 		c, err := who(r)
@@ -168,8 +172,9 @@ func (s *Server) identified(who func(*http.Request) (Caller, error)) http.Handle
 	}, Refuse, s.handler)
 }
 
-// Bounded puts who calls into the context for next, and bounds how much one caller may ask and hold open: every handler of a listener stands
-// behind it. Calls that next makes by the API itself, in a context of [Within], count in the caller's rate, and are else one with the call.
+// Bounded puts the caller into the context for next, and bounds the calls and connections of one caller.
+// Every handler of a listener must be behind it. Calls that next makes to the API itself, in a context of
+// [Within], count towards the caller's rate; for other bounds they are one with the call.
 func (s *Server) Bounded(who func(*http.Request) (Caller, error), refuse func(http.ResponseWriter, error), next http.Handler) http.Handler {
 	tooMuch := func(w http.ResponseWriter, err error) {
 		w.Header().Set("Retry-After", "1")
@@ -185,7 +190,7 @@ func (s *Server) Bounded(who func(*http.Request) (Caller, error), refuse func(ht
 		c, err := who(r)
 		switch {
 		case err != nil:
-			w.Header().Set("Connection", "close") // the next one costs the caller a handshake
+			w.Header().Set("Connection", "close") // the next call costs the caller a handshake
 			if !s.limits.allowRefused(r) {
 				refused("rate_of_refused")
 				tooMuch(w, api.Errorf(api.CodeTooManyRequests, "calls that are refused come too often from this address").Fix("call less often, with a certificate that is good"))
@@ -199,8 +204,9 @@ func (s *Server) Bounded(who func(*http.Request) (Caller, error), refuse func(ht
 			return
 		}
 		if c.Role == "" && (r.URL.Path == joinPath || r.URL.Path == renewPath) {
-			// The body says who calls. Until it is read, the call does not count against the calls that its address may have in hand: a stranger
-			// that sends no body would else keep out all clusters there. The body is short, and the gate bounds connections. The next call costs
+			// The body identifies the caller. Until it is read, the call does not count towards the active
+			// calls of its address: otherwise a stranger that sends no body would block all clusters behind
+			// that address. The body is short, and the number of connections is bounded. The next call costs
 			// a handshake.
 			w.Header().Set("Connection", "close")
 			next.ServeHTTP(w, r.WithContext(&call{Context: r.Context(), caller: c}))
@@ -231,7 +237,8 @@ func (s *Server) Bounded(who func(*http.Request) (Caller, error), refuse func(ht
 	})
 }
 
-// callerKeyOf names a caller for counting: who has no certificate is counted by IPv4 address or IPv6 /64.
+// callerKeyOf returns the key for counting a caller. Without a certificate that is its IPv4 address or
+// IPv6 /64.
 func callerKeyOf(c Caller, r *http.Request) string {
 	if c.Role != "" {
 		return c.String()
@@ -239,7 +246,7 @@ func callerKeyOf(c Caller, r *http.Request) string {
 	return "address " + network(r.RemoteAddr)
 }
 
-// counted counts what is read of a body.
+// counted counts the bytes read from a body.
 type counted struct {
 	io.ReadCloser
 	bytes int64

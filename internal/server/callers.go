@@ -15,28 +15,29 @@ import (
 
 const (
 	maxCallers = 50_000
-	watchCost  = 50   // as how many calls the opening of a watch counts, which makes the market look through all that concerns the caller
-	strangers  = 0.01 // what an address without certificate may call, and a cluster key may renew, of what a member may call
-	// inOneCall is how many bytes of a body cost as much as one call.
+	watchCost  = 50   // the opening of a watch counts as this many calls: the market searches all records of the caller
+	strangers  = 0.01 // rate of an address without certificate, and of renewals by a cluster key, as a fraction of a member's rate
+	// inOneCall is the number of bytes of a body that cost as much as one call.
 	inOneCall = 2 << 10
-	// inOneLook is how many records that the market looks through cost as much as one call.
+	// inOneLook is the number of records searched by the market that cost as much as one call.
 	inOneLook = 1000
 )
 
-// limits bounds the rate of each caller; who has no certificate is counted by address, an IPv6 one by its /64. Renewals, which come without a
-// certificate, count apart: an address may send as many as a member may call, because many members can have one address, and each cluster key that
-// the market knows has a rate of its own.
+// limits bounds the rate of each caller. A caller without a certificate is counted by address, with IPv6
+// by its /64. Renewals, which come without a certificate, are counted apart. An address may send as many
+// as a member may call, because many members can share it. Each known cluster key has its own rate.
 type limits struct {
 	rate      float64
 	mu        sync.Mutex
 	members   callers
 	strangers callers
 	renewals  callers // by address
-	keys      callers // that renew
+	keys      callers // for renewals
 }
 
-// callers are limiters by caller, the one that called last in front. Where there are too many, the one that called longest ago is
-// forgotten, but only once its burst is whole again: then it gets nothing more by being new. Until then all new callers share one.
+// callers holds the limiters of callers, the most recent first. Above the maximum, the least recent is
+// forgotten, but only once its burst is full again, so that it gains nothing by being new. Until then,
+// all new callers share one limiter.
 type callers struct {
 	by     map[string]*list.Element
 	order  list.List
@@ -56,8 +57,8 @@ func (l *limits) allow(c Caller, r *http.Request) bool {
 	return limiter.AllowN(time.Now(), cost)
 }
 
-// allowRefused says whether one more call of an address may be told why it is refused. It counts apart from calls that are let in, so that
-// who shares an address with a caller that is refused can still join.
+// allowRefused reports whether to answer one more refused call of an address. These count apart, so that
+// a cluster that shares an address with a refused caller can still join.
 func (l *limits) allowRefused(r *http.Request) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,7 +66,7 @@ func (l *limits) allowRefused(r *http.Request) bool {
 	return l.strangers.limiter("refused "+network(r.RemoteAddr), l.rate*strangers, now).AllowN(now, 1)
 }
 
-// allowRenewal says whether a cluster key may renew now.
+// allowRenewal reports whether a cluster key may renew now.
 func (l *limits) allowRenewal(key string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,14 +74,14 @@ func (l *limits) allowRenewal(key string) bool {
 	return l.keys.limiter(key, l.rate*strangers, now).AllowN(now, 1)
 }
 
-// charge makes a caller that was allowed to call pay for the bytes that it sent: it has to wait longer until its next call.
+// charge makes a caller pay for the bytes that it sent: its next call must wait longer.
 func (l *limits) charge(c Caller, r *http.Request, bytes int64) {
 	if calls := int(bytes / inOneCall); calls > 0 {
 		pay(l.limiter(c, r), calls)
 	}
 }
 
-// chargeWork makes a caller with a certificate pay for the records that the market looked through for its call, in the same way.
+// chargeWork makes a caller with a certificate pay for the records that the market searched for its call.
 func (l *limits) chargeWork(c Caller, records int) {
 	if calls := records / inOneLook; calls > 0 && c.Role != "" {
 		pay(l.limiter(c, nil), calls)
@@ -101,7 +102,8 @@ func (l *limits) limiter(c Caller, r *http.Request) *rate.Limiter {
 	return l.strangers.limiter(network(r.RemoteAddr), l.rate*strangers, time.Now())
 }
 
-// network is what a stranger is counted by: its IPv4 address, or the /64 of its IPv6 one, of which it may have all addresses.
+// network returns the key for counting a stranger: its IPv4 address, or the /64 of its IPv6 address, all
+// of whose addresses it may have.
 func network(remote string) string {
 	host, _, _ := net.SplitHostPort(remote)
 	address, err := netip.ParseAddr(host)
@@ -141,7 +143,7 @@ func (x *callers) limiter(key string, per float64, now time.Time) *rate.Limiter 
 	return known.limiter
 }
 
-// newLimiter allows so many calls a second, and twice as many at once.
+// newLimiter allows a number of calls per second, and a burst of twice that.
 func newLimiter(per float64) *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(per), max(1, int(2*per)))
 }

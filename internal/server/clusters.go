@@ -28,7 +28,8 @@ func (s *Server) clusterRoutes() {
 		"Advertise what changed, or renew the lease", noContent, s.large, unvalidated), s.patchAdvertisement)
 }
 
-// listings returns what the caller sees: an operator everything, a member what shows itself to it.
+// listings returns the filter for the clusters that the caller sees: an operator sees all, a member those
+// that are visible to it.
 func (s *Server) listings(ctx context.Context) (func(*market.Listing) bool, error) {
 	if operator(ctx) == nil {
 		return func(l *market.Listing) bool { return l.Member != nil }, nil
@@ -70,7 +71,7 @@ func (s *Server) getCluster(ctx context.Context, in *ClusterPath) (*body[api.Env
 	}}, nil
 }
 
-// own refuses a member that speaks for another cluster.
+// own rejects a member that speaks for another cluster.
 func (s *Server) own(ctx context.Context, cluster string) (*market.Listing, error) {
 	l, err := s.member(ctx)
 	if err == nil && l.Cluster != cluster {
@@ -79,7 +80,8 @@ func (s *Server) own(ctx context.Context, cluster string) (*market.Listing, erro
 	return l, err
 }
 
-// perCard is what a card is charged as: the market looks through the reservations of its cluster for those who are to hear of it.
+// perCard is the charge for a card: the market searches the reservations of its cluster for the parties
+// to inform.
 const perCard = 20 * inOneLook
 
 func (s *Server) putCard(ctx context.Context, in *struct {
@@ -116,20 +118,20 @@ func (s *Server) putCard(ctx context.Context, in *struct {
 	return nil, wrap(err)
 }
 
-// enroll lets a cluster that nobody knows wait for approval, by the key of its first card. It has a
-// certificate without having joined: the CA is not the broker's own; or it comes through objects. One that was removed asks again
-// only there, by a token or certificate that was issued since.
+// enroll registers an unknown cluster for approval, with the key of its first card. Such a cluster has a
+// certificate of another CA, or comes through objects, and did not join with a token. A removed cluster
+// can ask again in this way only; otherwise it needs a token or certificate issued since.
 func (s *Server) enroll(ctx context.Context, cluster, signed string) error {
 	c := CallerOf(ctx)
 	l := s.Exchange.View().Listing(cluster)
-	returns := c.Until.IsZero() || c.Certificate.Key != "" && !c.Certificate.Ours // by a certificate that another CA issued since
+	returns := c.Until.IsZero() || c.Certificate.Key != "" && !c.Certificate.Ours // with a certificate that another CA has issued since
 	known := l != nil && l.Member != nil && (l.Member.State != api.MemberRemoved || !returns)
 	if c.Role != tlsid.RoleCluster || c.Name != cluster || known {
 		return nil
 	}
 	card, _, err := trust.Open(signed)
 	if err != nil || card.Cluster != cluster {
-		return err // another's card is refused further on
+		return err // the caller rejects another cluster's card later
 	}
 	source, _ := ctx.Value(sourceKey{}).(string)
 	_, err = s.Exchange.Do(ctx, market.Enroll{Cluster: cluster, Key: card.Key, Source: source})
@@ -137,7 +139,7 @@ func (s *Server) enroll(ctx context.Context, cluster, signed string) error {
 	return err
 }
 
-// verify checks a signed document by a member's pinned key.
+// verify checks a signed document with a member's pinned key.
 func (s *Server) verify(document, kind, key string, into any) error {
 	public, err := clusterkey.ParsePublicKey(key)
 	if err != nil {
@@ -162,7 +164,7 @@ func (s *Server) putAdvertisement(ctx context.Context, in *struct {
 	return nil, wrap(s.Observe(ctx, in.Cluster, in.Body))
 }
 
-// Observe takes in a whole advertisement of a member. Errors: Invalid with the field, StaleAdvertisement.
+// Observe takes a complete advertisement of a member. Errors: Invalid with the field, StaleAdvertisement.
 func (s *Server) Observe(ctx context.Context, cluster string, a api.Measurement) error {
 	if err := checkTerms(a.Terms); err != nil {
 		return err
@@ -184,7 +186,7 @@ func (s *Server) Observe(ctx context.Context, cluster string, a api.Measurement)
 	return s.Exchange.Observe(ctx, cluster, m, true)
 }
 
-// checkTerms bounds what each decision would have to look through.
+// checkTerms bounds the terms that each decision must evaluate.
 func checkTerms(t *api.Terms) error {
 	switch {
 	case t == nil:
@@ -199,7 +201,7 @@ func checkTerms(t *api.Terms) error {
 	return nil
 }
 
-// maxAudience and maxLabels are those of the SharingPolicy.
+// maxAudience and maxLabels equal those of the SharingPolicy.
 const (
 	maxAudience = 256
 	maxLabels   = 32

@@ -13,11 +13,10 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// unreadable is what the REST framework says, with status 500, of a body that broke off.
+// unreadable is the message of the REST framework, with status 500, for a body that broke off.
 const unreadable = "cannot read request body"
 
-// problem turns what the REST framework finds wrong with a call into our error. Of several wrong
-// fields it names the first.
+// problem turns an error of the REST framework into ours. If several fields are wrong, it names the first.
 func problem(status int, message string, errs ...error) huma.StatusError {
 	code := api.CodeInternal
 	switch {
@@ -50,7 +49,7 @@ func problem(status int, message string, errs ...error) huma.StatusError {
 	return e
 }
 
-// readable says in words what encoding/json finds wrong.
+// readable explains an error of encoding/json.
 func readable(err error) error {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return fmt.Errorf("%s: a %s does not belong here", wrong.Field, wrong.Value)
@@ -61,7 +60,7 @@ func readable(err error) error {
 	return err
 }
 
-// under makes the field of an error a path from the whole body.
+// under prefixes the field of an error with a path from the whole body.
 func under(field string, err error) error {
 	if e, ok := errors.AsType[*api.Error](err); ok && e.Field != "" {
 		within := *e
@@ -70,7 +69,7 @@ func under(field string, err error) error {
 	return wrap(err)
 }
 
-// wrap makes any error one that the REST framework answers with our body.
+// wrap turns any error into one that the REST framework answers with our body.
 func wrap(err error) error {
 	if err == nil {
 		return nil

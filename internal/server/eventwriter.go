@@ -11,7 +11,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// eventWriter sends the events of a watch: as lines of JSON, in an answer that goes on until its context ends.
+// eventWriter writes the events of a watch as lines of JSON, until its context ends.
 type eventWriter struct {
 	ctx     context.Context
 	answer  http.ResponseWriter
@@ -19,7 +19,7 @@ type eventWriter struct {
 	slow    time.Duration
 }
 
-// newEventWriter begins the answer.
+// newEventWriter starts the answer.
 func newEventWriter(ctx context.Context, answer http.ResponseWriter, slow time.Duration) eventWriter {
 	answer.Header().Set("Content-Type", "application/x-ndjson")
 	answer.WriteHeader(http.StatusOK)
@@ -28,17 +28,18 @@ func newEventWriter(ctx context.Context, answer http.ResponseWriter, slow time.D
 
 var buffersOfEvents = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// mostHeld is about how many bytes of events are encoded before they are written: no more is held of what a reader has yet to read.
+// mostHeld is the approximate number of bytes of events that are encoded before they are written. It
+// bounds the memory for a slow reader.
 const mostHeld = 64 << 10
 
-// events are those that are sent together.
+// events collects the events of one send.
 type events struct {
 	to eventWriter
 	*bytes.Buffer
 	*json.Encoder
 }
 
-// send sends the events that fill adds: at once if they are few.
+// send writes the events that fill adds: at once if they are few.
 func (w eventWriter) send(fill func(*events) error) error {
 	b := buffersOfEvents.Get().(*bytes.Buffer)
 	defer buffersOfEvents.Put(b)
@@ -50,7 +51,7 @@ func (w eventWriter) send(fill func(*events) error) error {
 	return e.flush()
 }
 
-// add adds one.
+// add adds an event.
 func (e *events) add(event api.WatchEvent) error {
 	if err := e.Encode(event); err != nil {
 		return err
@@ -58,7 +59,7 @@ func (e *events) add(event api.WatchEvent) error {
 	return e.flushLong()
 }
 
-// addLines adds events that are encoded.
+// addLines adds encoded events.
 func (e *events) addLines(lines []byte) error {
 	for len(lines) > 0 {
 		n := min(len(lines), mostHeld)
@@ -78,7 +79,7 @@ func (e *events) flushLong() error {
 	return e.flush()
 }
 
-// flush sends what there is.
+// flush writes the collected events.
 func (e *events) flush() error {
 	if e.Len() == 0 {
 		return nil
@@ -87,7 +88,7 @@ func (e *events) flush() error {
 	return e.to.put(e.Bytes())
 }
 
-// put writes, a piece at a time: the reader may take as long as slow for each. After the context has ended no piece is written.
+// put writes in pieces. The reader may take slow for each. It writes no piece after the context has ended.
 func (w eventWriter) put(data []byte) error {
 	for len(data) > 0 {
 		if err := w.ctx.Err(); err != nil {
@@ -105,5 +106,5 @@ func (w eventWriter) put(data []byte) error {
 	if err := w.control.Flush(); err != nil {
 		return err
 	}
-	return w.control.SetWriteDeadline(time.Time{}) // HTTP/2 ends a stream at its deadline, though nothing is being written
+	return w.control.SetWriteDeadline(time.Time{}) // HTTP/2 would end an idle stream at its deadline
 }

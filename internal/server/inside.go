@@ -7,7 +7,7 @@ import (
 	"net/http"
 )
 
-// Inside has a handler answer a call in memory, whole. A call without a body gets an empty one.
+// Inside makes a handler answer a call in memory. A call without a body gets an empty one.
 func Inside(h http.Handler, call *http.Request) *http.Response {
 	if call.Body == nil {
 		call.Body = http.NoBody

@@ -14,7 +14,8 @@ import (
 
 const (
 	joinPath, renewPath = api.Prefix + "/join", api.Prefix + "/renew"
-	// maxSignedBody bounds the body of a call to join or to renew, in bytes. A renewal that shows as many rotations as it may takes a third of it.
+	// maxSignedBody bounds the body of a call to join or to renew, in bytes. A renewal with the maximum
+	// number of rotations takes a third of it.
 	maxSignedBody = 24 << 10
 )
 
@@ -26,7 +27,7 @@ func (s *Server) joinRoutes() {
 
 type sourceKey struct{}
 
-// withSource lets the handler know the address of the caller.
+// withSource gives the handler the address of the caller.
 func withSource(o *huma.Operation) {
 	o.Middlewares = append(o.Middlewares, func(c huma.Context, next func(huma.Context)) {
 		next(huma.WithValue(c, sourceKey{}, c.RemoteAddr()))
@@ -49,7 +50,7 @@ func (s *Server) join(ctx context.Context, in *struct{ Body join.Submission }) (
 	if err != nil {
 		return nil, wrap(err)
 	}
-	s.Exchange.CloseWatches(ctx, who.Cluster) // those of certificates that end by it
+	s.Exchange.CloseWatches(ctx, who.Cluster) // the watches with certificates that end now
 	s.Log.Info("a cluster joined", "cluster", who.Cluster, "fingerprint", who.ClusterKey, "from", source, "state", out.Member.State)
 	return s.issue(request.CSR, out.Member)
 }
@@ -62,10 +63,10 @@ func (s *Server) issue(csr []byte, m *market.Member) (*body[api.Joined], error) 
 	return &body[api.Joined]{api.Joined{Certificate: string(certificate), CA: string(s.Authority.CAPEM()), State: m.State}}, nil
 }
 
-// renew answers every member that was not revoked or removed: waiting for approval and being
-// suspended are for a while. The cluster key decides, not the certificate of the connection.
+// renew answers every member that is not revoked or removed, including pending and suspended ones. The
+// cluster key decides, not the certificate of the connection.
 func (s *Server) renew(ctx context.Context, in *struct{ Body join.Renewal }) (*body[api.Joined], error) {
-	if in.Body.Request == "" { // agents of protocol 1 sent a certificate request alone
+	if in.Body.Request == "" { // agents with protocol 1 sent only a certificate request
 		return nil, api.OtherProtocol(api.CodeInvalid, "the renewal", 1)
 	}
 	request, tlsKey, err := in.Body.Open(s.Authority.Federation(), s.Exchange.Now().Go())
@@ -82,10 +83,10 @@ func (s *Server) renew(ctx context.Context, in *struct{ Body join.Renewal }) (*b
 	if l := s.Exchange.View().Listing(request.Cluster); l != nil {
 		known = l.Member
 	}
-	if known != nil && trust.Leaves(request.Cluster, known.Key, in.Body.Rotations) { // anybody can sign many rotations, which take long to verify
+	if known != nil && trust.Leaves(request.Cluster, known.Key, in.Body.Rotations) { // anyone can sign many rotations, which take long to verify
 		order.Former = trust.Former(request.Cluster, in.Body.Key, in.Body.Rotations)
 	}
-	if err := order.Check(known); err != nil { // anybody can sign by a key that nobody knows: the market has no work with it
+	if err := order.Check(known); err != nil { // anyone can sign with an unknown key: the market must not work for it
 		return nil, err
 	}
 	if !s.limits.allowRenewal(order.Key) {

@@ -21,7 +21,8 @@ var (
 	errNUL  = errors.New("contains a NUL byte")
 )
 
-// jsonFormat reads JSON that is not deeper than any of our payloads, and writes it: what comes and goes most often without reflection.
+// jsonFormat reads and writes JSON. It rejects JSON that is nested deeper than any of our payloads. It
+// handles the most frequent payloads without reflection.
 func jsonFormat() huma.Format {
 	var requests requestReader
 	return huma.Format{
@@ -60,7 +61,7 @@ func jsonFormat() huma.Format {
 
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// buffered lets write append to an empty buffer, which is used again.
+// buffered calls write with an empty buffer from a pool.
 func buffered(write func([]byte) ([]byte, error)) error {
 	b := buffers.Get().(*[]byte)
 	defer buffers.Put(b)
@@ -69,7 +70,7 @@ func buffered(write func([]byte) ([]byte, error)) error {
 	return err
 }
 
-// requestReader reads requests on any goroutine.
+// requestReader reads requests; any goroutine may use it.
 type requestReader struct {
 	mu sync.Mutex
 	market.RequestReader
@@ -81,9 +82,9 @@ func (r *requestReader) Read(data []byte, into *api.ReservationCreate) error {
 	return r.RequestReader.Read(data, into)
 }
 
-// plain refuses numbers with an exponent of more than two digits, such as 1e-99999999, which
-// Kubernetes' reader of quantities would reckon with for hours. Other bodies are held to
-// the schema of a quantity; those of hot paths, in which there is no free text, to this.
+// plain rejects numbers with an exponent of more than two digits, such as 1e-99999999, on which
+// Kubernetes' parser of quantities would spend hours. The schema of a quantity does this for other bodies.
+// Bodies of hot paths, which have no free text, are checked here.
 func plain(data []byte) error {
 	for i := 1; i+3 < len(data); i++ {
 		if (data[i] != 'e' && data[i] != 'E') || !numeral(data[i-1]) {

@@ -18,13 +18,13 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// steps are what an operator may say about a member, by the last part of the route.
+// steps maps the last part of the route to the state that an operator sets.
 var steps = map[string]api.MemberState{
 	"approve": api.MemberActive, "suspend": api.MemberSuspended, "resume": api.MemberActive,
 	"revoke": api.MemberRevoked, "remove": api.MemberRemoved,
 }
 
-// endCertificates is the step that ends a member's certificates and leaves its membership as it is.
+// endCertificates ends a member's certificates and leaves its membership unchanged.
 const endCertificates = "end-certificates"
 
 func (s *Server) memberRoutes() {
@@ -157,7 +157,8 @@ func (s *Server) createToken(ctx context.Context, in *struct{ Body api.TokenCrea
 	return &body[api.TokenCreated]{api.TokenCreated{Token: t.Text(), Expires: metav1.NewTime(expires)}}, nil
 }
 
-// createCertificate signs a request of a cluster that need not be a member yet: with its first advertisement it asks to be.
+// createCertificate signs a request of a cluster that need not be a member yet: its first advertisement
+// asks for membership.
 func (s *Server) createCertificate(ctx context.Context, in *struct {
 	ClusterPath
 	Body api.CertificateCreate
@@ -192,8 +193,8 @@ func (s *Server) createCertificate(ctx context.Context, in *struct {
 	return &body[api.CertificateCreated]{api.CertificateCreated{Certificate: string(chain), CA: string(s.Authority.CAPEM()), Expires: metav1.NewTime(expires)}}, nil
 }
 
-// createOperator ends all certificates of operators and makes another. Only the socket may: whoever stole a certificate could
-// otherwise make the next one, and so for ever.
+// createOperator ends all certificates of operators and issues another. It requires the socket: otherwise
+// a thief of a certificate could issue the next one, and so on.
 func (s *Server) createOperator(ctx context.Context, in *struct {
 	Body api.OperatorCertificateCreate
 }) (*body[api.OperatorCertificateCreated], error) {
@@ -205,7 +206,7 @@ func (s *Server) createOperator(ctx context.Context, in *struct {
 		return nil, api.Errorf(api.CodeForbidden, "%s calls with a certificate: it cannot make another", c).Fix("use the broker's local socket")
 	}
 	name := cmp.Or(in.Body.Name, "admin")
-	if len(in.Body.CSR) > 0 { // before anything ends
+	if len(in.Body.CSR) > 0 { // check before anything ends
 		if _, err := s.Authority.SignOperator(in.Body.CSR, name, s.Authority.Now()); errors.Is(err, tlsid.ErrCannotIssue) {
 			return nil, api.Errorf(api.CodeConflict, "this broker has no CA of its own (--tls-cert-dir)").Fix("end the former ones without a folder: bourse broker operator; then have that CA issue another")
 		} else if err != nil {

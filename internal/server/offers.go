@@ -32,7 +32,7 @@ func (s *Server) offerRoutes() {
 		"Take an offer off sale; what was sold of it stays sold", noContent), s.withdrawOffer)
 }
 
-// CatalogSearch is what a caller looks for.
+// CatalogSearch is a search in the catalog.
 type CatalogSearch struct {
 	Text      string `query:"text" maxLength:"128" doc:"text in the seller, name, type, description or a label"`
 	Seller    string `query:"seller" maxLength:"63" doc:"only offers of this cluster"`
@@ -73,7 +73,7 @@ func (in *CatalogSearch) query() (api.CatalogQuery, error) {
 	return q, nil
 }
 
-// maxFrom is more than there are offers.
+// maxFrom is greater than the number of offers.
 const maxFrom = 1 << 30
 
 func (s *Server) catalog(ctx context.Context, in *CatalogSearch) (*body[page[api.Listing]], error) {
@@ -122,7 +122,7 @@ func (s *Server) getOffer(ctx context.Context, in *OfferPath) (*body[api.Envelop
 	return nil, api.Errorf(api.CodeNotFound, "no offer %.63s/%.63s that is shown to you", in.Cluster, in.Name).Fix("see: bourse catalog")
 }
 
-// looker is the card by which offers are shown to the caller: an operator sees what is shown to all.
+// looker returns the card for which offers are shown to the caller. An operator sees the public ones.
 func (s *Server) looker(ctx context.Context) (*api.Card, error) {
 	if operator(ctx) == nil {
 		return &api.Card{}, nil
@@ -135,7 +135,7 @@ func (s *Server) looker(ctx context.Context) (*api.Card, error) {
 	return &card, nil
 }
 
-// listing is an offer as the catalog shows it, with what it costs for a duration.
+// listing returns an offer as the catalog shows it, with its cost for a duration.
 func listing(f *match.Found, now market.Time, d time.Duration) api.Envelope[api.Listing] {
 	out := api.Listing{
 		Seller: f.Signed.Seller, Name: f.Signed.Name, Version: f.Signed.Version, Digest: f.Digest, Document: f.Document, Offer: f.Signed.Offer,
@@ -155,7 +155,7 @@ func listing(f *match.Found, now market.Time, d time.Duration) api.Envelope[api.
 	return api.Envelope[api.Listing]{ID: f.Key(), Revision: uint64(f.Signed.Version), Payload: out}
 }
 
-// silence is since when a seller is silent, and how far its offers have faded.
+// silence returns since when a seller is silent, and how far its offers have faded.
 func silence(l *market.Listing, now market.Time) (since *metav1.Time, fading api.Fading) {
 	if fading = match.FadingOf(l, now); fading == "" {
 		return nil, ""
@@ -183,7 +183,7 @@ func (s *Server) publishOffer(ctx context.Context, in *struct {
 	return nil, wrap(err)
 }
 
-// offer reads a signed offer and checks all of it.
+// offer reads and checks a signed offer.
 func (s *Server) offer(document, key string) (*market.Offer, error) {
 	var signed api.SignedOffer
 	if err := s.verify(document, api.DocumentOffer, key, &signed); err != nil {

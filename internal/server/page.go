@@ -13,21 +13,22 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// Page is how lists are read: at most limit items after the ID in continue.
+// Page selects a part of a list: at most limit items after the ID in continue.
 type Page struct {
 	Limit    int    `query:"limit" minimum:"1" maximum:"1000" default:"500" doc:"largest number of items; the answer has fewer if they are large"`
 	Continue string `query:"continue" maxLength:"253" doc:"continue of the last answer"`
 }
 
-// maxPage is about how many bytes of items go into one page.
+// maxPage is the approximate number of bytes of items in one page.
 const maxPage = 4 << 20
 
-// page is an api.List as it is sent: one item at a time, so that the whole is never held, and as many as maxPage lets.
+// page is an api.List that is encoded item by item, so that memory never holds all of it. It ends at
+// maxPage bytes.
 type page[T any] struct {
 	Items    []api.Envelope[T]
 	Continue string
-	after    func(sent int) string // what to continue with after so many items; nil: the ID of the last
-	whole    bool                  // nobody can continue: it is sent as one page
+	after    func(sent int) string // the ID to continue after, for a number of sent items; nil: the ID of the last
+	whole    bool                  // the caller cannot continue: send one page
 }
 
 // Schema implements huma.SchemaProvider.

@@ -8,8 +8,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/match"
 )
 
-// reservation is what a party may see of a record. The decision and what the
-// consumer asked concern the consumer alone.
+// reservation returns the payload of a record for a party. Only the consumer sees the decision and the
+// request.
 func (s *Server) reservation(r *market.Reservation, decision *api.Decision, caller, lineage string) api.Envelope[api.Reservation] {
 	p := api.Reservation{
 		State: r.State, Reason: r.Reason, Message: r.Message,
@@ -49,7 +49,7 @@ func signedCard(v *market.View, cluster string) string {
 	return ""
 }
 
-// cluster is what one member may see of another.
+// cluster returns the payload of a cluster for another member.
 func cluster(l *market.Listing, now market.Time) api.Cluster {
 	c := api.Cluster{
 		Properties: l.Card().Properties, Card: l.Member.Signed,
@@ -77,7 +77,7 @@ func cluster(l *market.Listing, now market.Time) api.Cluster {
 	return c
 }
 
-// Sees says whether a member may see another: itself, and whoever shows itself to it.
+// Sees reports whether a member may see another cluster: itself, or one that is visible to it.
 func Sees(viewer, l *market.Listing) bool {
 	if viewer.Cluster == l.Cluster {
 		return true

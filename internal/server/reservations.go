@@ -23,13 +23,13 @@ type ReservationPath struct {
 	ID string `path:"id" maxLength:"63" doc:"reservation ID"`
 }
 
-// Conditional is a call that may demand that the reservation is at a revision.
+// Conditional is a call that may require a revision of the reservation.
 type Conditional struct {
 	ReservationPath
 	IfMatch string `header:"If-Match" maxLength:"64" doc:"the ETag that the reservation must still have"`
 }
 
-// guard makes a command conditional on the revision, if the caller asked for one.
+// guard makes a command conditional on the revision, if the caller gave one.
 func (c Conditional) guard(command market.Command) (market.Command, error) {
 	if c.IfMatch == "" || c.IfMatch == "*" {
 		return command, nil
@@ -77,8 +77,8 @@ func (s *Server) evaluate(ctx context.Context, in *struct{ Body api.ReservationC
 	return &body[api.Evaluation]{e}, nil
 }
 
-// ask is what a request comes to; sale, if it is a purchase, the plan that it is from. Of a consumer without a card no provider could check what it
-// signs, and would refuse it.
+// ask checks a request and returns its ask; sale is the plan that it buys from, if it is a purchase. It
+// rejects a consumer without a card, because no provider could verify its signatures.
 func (s *Server) ask(consumer string, r api.Request) (ask match.Ask, sale *api.Sale, err error) {
 	if l := s.Exchange.View().Listing(consumer); l == nil || l.Member == nil || l.Member.Card == nil {
 		return ask, nil, api.Errorf(api.CodeConflict, "cluster %s has not shown its card yet: nobody could check what it signs", consumer).
@@ -103,14 +103,15 @@ func (s *Server) ask(consumer string, r api.Request) (ask match.Ask, sale *api.S
 	return ask, sale, nil
 }
 
-// repeated is the answer to a request that cannot be made now, but may have been made before: an offer can change meanwhile.
+// repeated returns the answer to an earlier identical request that is no longer possible, because an
+// offer has changed since.
 func (s *Server) repeated(ctx context.Context, consumer, key string, in api.ReservationCreate, cause error) (market.Outcome, error) {
 	var r *market.Reservation
 	err := s.Exchange.Read(ctx, func(m *market.State) { r = m.ByKey(consumer, key) })
 	if err != nil || key == "" || r == nil || r.Digest != digest(&in) {
 		return market.Outcome{}, cause
 	}
-	if r.Request == nil { // it was rejected, and what it asked is not kept
+	if r.Request == nil { // a rejected reservation does not keep its request
 		again := *r
 		again.Request = &in.Request
 		r = &again
@@ -118,7 +119,7 @@ func (s *Server) repeated(ctx context.Context, consumer, key string, in api.Rese
 	return market.Outcome{Reservation: r, Decision: r.Why.Decision()}, nil
 }
 
-// placeTries is how often a request is decided again because others were faster.
+// placeTries is the number of decisions of one request, if others take the capacity first.
 const placeTries = 4
 
 func (s *Server) createReservation(ctx context.Context, in *struct {
@@ -133,14 +134,14 @@ func (s *Server) createReservation(ctx context.Context, in *struct {
 	return s.answer(ctx, out, err)
 }
 
-// Reserve decides a consumer's request, and holds capacity for it. A repeat with the same key and body gets what the first
-// one made. Errors: those of [market.Hold], and Invalid under request.
+// Reserve decides a consumer's request and holds capacity for it. A repeat with the same key and body
+// returns the first reservation. Errors: those of [market.Hold], and Invalid under request.
 func (s *Server) Reserve(ctx context.Context, consumer, key string, in api.ReservationCreate) (out market.Outcome, err error) {
 	ask, sale, err := s.ask(consumer, in.Request)
 	if err != nil {
 		return s.repeated(ctx, consumer, key, in, err)
 	}
-	request := ask.Request // it is kept, and the ask is not
+	request := ask.Request // keep only the request, not the ask
 	hold := &market.Hold{
 		ID: newID("r-"), Key: key, Digest: digest(&in), Consumer: consumer,
 		Request: &request, Pool: ask.Request.Pool, Size: ask.Size, Duration: ask.Duration, Sale: sale, Caps: s.Caps,
@@ -159,14 +160,15 @@ func (s *Server) Reserve(ctx context.Context, consumer, key string, in api.Reser
 			break
 		}
 	}
-	if api.CodeOf(err) == api.CodeInsufficient && ask.Request.Wait != nil { // others were faster each time: then it waits
+	if api.CodeOf(err) == api.CodeInsufficient && ask.Request.Wait != nil { // others were faster each time: it waits
 		hold.Candidates = nil
 		out, err = s.Exchange.Do(ctx, hold)
 	}
 	return out, err
 }
 
-// split holds the parts of a request on several providers, where one alone cannot serve it. No outcome and no error: neither can several.
+// split holds the parts of a request on several providers if no single one can serve it. It returns no
+// outcome and no error if several cannot, either.
 func (s *Server) split(ctx context.Context, whole *market.Hold, ask match.Ask) (out market.Outcome, err error) {
 	for try := 1; ; try++ {
 		parts, ranking := s.Engine.Split(s.Exchange.View(), ask, s.Exchange.Now())
@@ -188,8 +190,8 @@ func (s *Server) split(ctx context.Context, whole *market.Hold, ask match.Ask) (
 	}
 }
 
-// premature says that a no would be final and may be wrong: a cluster that could serve the request may not
-// have come back since this broker started.
+// premature reports whether a final rejection could be wrong, because a cluster that could serve the
+// request may not have come back since this broker started.
 func (s *Server) premature() bool {
 	now := s.Exchange.Now()
 	if now.Go().Sub(s.started.Go()) >= market.Lease {
@@ -204,7 +206,7 @@ func (s *Server) premature() bool {
 	return false
 }
 
-// digest tells one request from another.
+// digest identifies the content of a request.
 func digest(in *api.ReservationCreate) (text string) {
 	_ = buffered(func(b []byte) ([]byte, error) {
 		data, err := market.AppendRequest(b, in) // our own payloads always encode
@@ -215,7 +217,7 @@ func digest(in *api.ReservationCreate) (text string) {
 	return text
 }
 
-// answer is the reservation that a command led to, as the caller may see it.
+// answer returns the reservation of an outcome, as the caller may see it.
 func (s *Server) answer(ctx context.Context, out market.Outcome, err error) (*tagged[api.Reservation], error) {
 	if err != nil {
 		return nil, wrap(err)
@@ -284,7 +286,7 @@ func (s *Server) getReservation(ctx context.Context, in *ReservationPath) (*tagg
 	return s.answer(ctx, market.Outcome{Reservation: r, Decision: decision}, err)
 }
 
-// find returns a reservation of which the caller is a party; an operator sees all.
+// find returns a reservation of which the caller is a party; an operator finds all.
 func (s *Server) find(ctx context.Context, id string, c Caller) (r *market.Reservation, decision *api.Decision, err error) {
 	var why market.Why
 	err = s.Exchange.Read(ctx, func(m *market.State) { r, why = m.Reservation(id), m.Why(id) })
@@ -299,8 +301,8 @@ type signedCall struct {
 	Body api.SignedDocument
 }
 
-// act is a call by a party to a reservation: it finds both, and then does the command
-// that command makes of them.
+// act handles a call by a party to a reservation: it finds both, and carries out the command that command
+// returns for them.
 func (s *Server) act(ctx context.Context, in Conditional, command func(*market.Reservation, *market.Listing) (market.Command, error)) (*tagged[api.Reservation], error) {
 	l, err := s.member(ctx)
 	if err != nil {
@@ -340,7 +342,7 @@ func (s *Server) confirm(ctx context.Context, in *signedCall) (*tagged[api.Reser
 				At("document.generation").Fix("read the reservation again and sign that")
 		}
 		held := market.AssignmentOf(r, fingerprint(l), fingerprint(provider))
-		if r.Bound() { // the consumer itself says what it is to become
+		if r.Bound() { // the consumer itself requests the new size
 			held.Generation, held.Resources, held.Until, held.Expires = a.Generation, a.Resources, a.Until, a.Expires
 			if held.Sale != nil && a.Sale != nil {
 				held.Begins = a.Begins
@@ -350,7 +352,7 @@ func (s *Server) confirm(ctx context.Context, in *signedCall) (*tagged[api.Reser
 		if a.Protocol > api.Protocol {
 			return nil, api.OtherProtocol(api.CodeInvalid, "the assignment", a.Protocol).At("document.protocol")
 		}
-		held.Protocol = max(1, a.Protocol) // an older one means the same
+		held.Protocol = max(1, a.Protocol) // an older version means the same
 		if err := held.Differs(a); err != nil {
 			return nil, err
 		}
@@ -361,7 +363,7 @@ func (s *Server) confirm(ctx context.Context, in *signedCall) (*tagged[api.Reser
 	})
 }
 
-// reassign is the command of an assignment whose signature and parties were verified.
+// reassign returns the command for an assignment whose signature and parties are verified.
 func (s *Server) reassign(in *signedCall, caller string, r *market.Reservation, a api.Assignment) (market.Command, error) {
 	size, err := market.Need("document.resources", a.Resources)
 	if err != nil {
@@ -457,7 +459,7 @@ func (s *Server) release(ctx context.Context, in *signedCall) (*tagged[api.Reser
 	})
 }
 
-// reclaim is the command of a seller's word that a contract ends, later.
+// reclaim returns the command for a seller's document that ends a contract later.
 func (s *Server) reclaim(in *signedCall, r *market.Reservation, l *market.Listing) (market.Command, error) {
 	key, err := clusterkey.ParsePublicKey(l.Member.Key)
 	if err != nil {
@@ -469,7 +471,7 @@ func (s *Server) reclaim(in *signedCall, r *market.Reservation, l *market.Listin
 	return trust.Reclaimed(in.Body.Document, r, key)
 }
 
-// checkReason refuses what is not in the closed list: others read it.
+// checkReason rejects a reason outside the closed list, because others read it.
 func checkReason(field string, r api.Reason) error {
 	if trust.Known(r) {
 		return nil

@@ -9,17 +9,17 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// maxHeader bounds the headers of a call, in bytes. Beyond maxWire nothing is read at all.
+// maxHeader bounds the headers of a call, in bytes. Beyond maxWire nothing is read.
 const (
 	maxHeader = 16 << 10
 	maxWire   = 64 << 10
 )
 
-// routed serves what there is a route for. Everything else gets a problem, too, where a mux would answer
-// in its own words, or redirect.
+// routed serves the existing routes. It answers everything else with a problem, where a mux would use its
+// own text or redirect.
 func routed(mux *http.ServeMux) http.Handler {
 	mux.HandleFunc("/", noRoute)
-	describe := sync.OnceFunc(func() { // the REST framework makes these at their first call, and nothing there keeps two calls apart
+	describe := sync.OnceFunc(func() { // the REST framework makes these at the first call, without a lock
 		for _, document := range []string{"/openapi.json", "/openapi.yaml", "/openapi-3.0.json", "/openapi-3.0.yaml"} {
 			if call, err := http.NewRequest(http.MethodGet, document, nil); err == nil {
 				_ = Inside(mux, call)

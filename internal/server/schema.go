@@ -4,8 +4,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// quantity is how a Kubernetes quantity looks in the schema. It is stricter than what Kubernetes reads: an
-// exponent of more than two digits says nothing of a cluster, and takes for ever to reckon with.
+// quantity is the schema of a Kubernetes quantity. It is stricter than Kubernetes: an exponent of more
+// than two digits is useless and takes very long to parse.
 type quantity string
 
 // Schema implements huma.SchemaProvider.
@@ -17,7 +17,7 @@ func (quantity) Schema(r huma.Registry) *huma.Schema {
 	})
 }
 
-// duration is how a duration looks in the schema.
+// duration is the schema of a duration.
 type duration string
 
 // Schema implements huma.SchemaProvider.
@@ -29,7 +29,7 @@ func (duration) Schema(r huma.Registry) *huma.Schema {
 	})
 }
 
-// shared puts the schema of a short text once into the document, and refers to it.
+// shared puts the schema of a short text into the document once, and refers to it.
 func shared(r huma.Registry, name string, s *huma.Schema) *huma.Schema {
 	longest := 32
 	s.Type, s.MaxLength = huma.TypeString, &longest

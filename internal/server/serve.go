@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// ListenSocket opens a unix socket that only its owner can use, in place of one that nobody serves any more.
+// ListenSocket opens a unix socket that only its owner can use. It replaces a socket that no process serves.
 func ListenSocket(path string) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
@@ -36,16 +36,16 @@ func ListenSocket(path string) (net.Listener, error) {
 	return l, os.Chmod(path, 0o600)
 }
 
-// grace is how long a listener that ends waits for calls and watches.
+// grace is the time that a listener that ends gives to calls and watches.
 const grace = 5 * time.Second
 
-// Serve serves until ctx ends, then lets calls that have begun end. End the watches too: they are calls. What peers may hold open at the
-// listener is bounded.
+// Serve serves until ctx ends, and then lets started calls end. Watches are calls: end them first. It
+// bounds the connections and calls of peers.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	return serve(ctx, newGate(l, Bounds{}), h, Bounds{})
 }
 
-// ServeTLS is Serve over TLS, within bounds of its own. The listener is one without TLS.
+// ServeTLS is Serve with TLS and other bounds. The listener must be without TLS.
 func ServeTLS(ctx context.Context, l net.Listener, config *tls.Config, h http.Handler, b Bounds) error {
 	return serve(ctx, tls.NewListener(newGate(l, b), config), h, b)
 }
@@ -69,7 +69,8 @@ func serve(ctx context.Context, l net.Listener, h http.Handler, b Bounds) error 
 	return nil
 }
 
-// Bounded is a listener without TLS, and a server for it, within the bounds of [Serve], for who runs it by itself.
+// Bounded returns a listener without TLS and a server for it, within the bounds of [Serve], for callers
+// that run the server themselves.
 func Bounded(l net.Listener, h http.Handler) (net.Listener, *http.Server) {
 	return newGate(l, Bounds{}), newServer(h, Bounds{})
 }
@@ -86,7 +87,7 @@ func newServer(h http.Handler, b Bounds) *http.Server {
 	return s
 }
 
-// complaints are what net/http logs. What strangers do in a handshake is counted instead: they could fill the log.
+// complaints receives net/http's log. It counts handshake errors instead: strangers could fill the log.
 type complaints struct{}
 
 // Write implements io.Writer.
@@ -99,8 +100,8 @@ func (complaints) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// closeUnused makes a server that stops close connections on which nothing was ever asked, which clients open in
-// advance: Shutdown waits five seconds for each of them.
+// closeUnused makes a server that shuts down close connections without any call, which clients open in
+// advance. Shutdown would wait five seconds for each.
 func closeUnused(s *http.Server) {
 	var unused sync.Map
 	s.ConnState = func(c net.Conn, state http.ConnState) {

@@ -26,27 +26,28 @@ import (
 	"github.com/bourse-dev/bourse/internal/queue"
 )
 
-// Options are what a server serves.
+// Options configure a server.
 type Options struct {
 	Exchange *exchange.Exchange
 	Engine   *match.Engine
-	// Queue serves the requests that wait; nil: none may wait here.
+	// Queue serves waiting requests; nil: requests may not wait here.
 	Queue *queue.Queue
-	// Authority says who calls, and issues certificates; nil: nobody joins here, and For says who calls.
+	// Authority identifies callers and issues certificates; nil: no cluster joins here, and For identifies
+	// callers.
 	Authority *tlsid.Authority
-	// URL is where members reach this broker; it is put into join tokens.
+	// URL is the URL for members; join tokens hold it.
 	URL string
-	// Rate is how many calls a second one identity may make; the burst is twice that. Default 500.
+	// Rate is the number of calls per second of one identity; the burst is twice that. Default 500.
 	Rate float64
-	// Bounds are what one caller may hold open.
+	// Bounds limit the connections and calls of one caller.
 	Bounds Bounds
-	// BodyMemory is how much memory the large bodies of all calls in hand may take together once they are decoded, by estimate, in bytes.
-	// Default 128 MiB: the largest advertisement that the market takes needs about 30 MiB.
+	// BodyMemory bounds the estimated memory of all large decoded bodies together, in bytes. Default
+	// 128 MiB: the largest advertisement that the market accepts needs about 30 MiB.
 	BodyMemory int64
-	// Caps are the most that one consumer may have. Default: no bound.
+	// Caps bound the reservations of one consumer. Default: no bound.
 	Caps market.Caps
-	// InForce says whether a document of a cluster is in force in that cluster's own Ledger; a connector, which has that Ledger, sets it
-	// for its own cluster. Nil: this server has nobody's Ledger.
+	// InForce reports whether a document of a cluster is in force in that cluster's own Ledger. A connector,
+	// which has its Ledger, sets it for its own cluster. Nil: this server has no Ledger.
 	InForce func(ctx context.Context, cluster, reservation, document string) bool
 	Log     *slog.Logger
 }
@@ -65,7 +66,7 @@ type Server struct {
 	api     huma.API
 	mux     *http.ServeMux
 	open    map[string]bool // paths that need no certificate
-	ended   atomic.Int64    // calls with a certificate that ended before its time
+	ended   atomic.Int64    // calls with a certificate that had ended early
 }
 
 // New makes a server.
@@ -96,7 +97,7 @@ func New(o Options) *Server {
 
 var ours sync.Once
 
-// newAPI makes the REST framework speak our errors, types and limits.
+// newAPI makes the REST framework use our errors, types and limits.
 func newAPI(mux *http.ServeMux) huma.API {
 	ours.Do(func() { huma.NewError = problem })
 	config := huma.DefaultConfig("Bourse", api.Version)
@@ -115,33 +116,33 @@ func newAPI(mux *http.ServeMux) huma.API {
 	return framework
 }
 
-// Handle adds a route beside those of the API: who calls is known by [CallerOf]. Call it before serving.
+// Handle adds a route beside those of the API; [CallerOf] returns its caller. Call it before serving.
 func (s *Server) Handle(pattern string, h http.HandlerFunc) { s.mux.HandleFunc(pattern, h) }
 
-// HandleOpen adds one to which nobody need show a certificate. The pattern has a method and a path.
+// HandleOpen adds a route that needs no certificate. The pattern has a method and a path.
 func (s *Server) HandleOpen(pattern string, h http.HandlerFunc) {
 	_, path, _ := strings.Cut(pattern, " ")
 	s.open[path] = true
 	s.mux.HandleFunc(pattern, h)
 }
 
-// OpenAPI is the document that describes the API, as YAML.
+// OpenAPI returns the description of the API, as YAML.
 func (s *Server) OpenAPI() ([]byte, error) { return s.api.OpenAPI().YAML() }
 
-// Members is the handler for the TLS listener.
+// Members returns the handler for the TLS listener.
 func (s *Server) Members() http.Handler { return s.identified(s.ByCertificate) }
 
-// For is the handler for callers of whom who says which they are.
+// For returns the handler for callers that who identifies.
 func (s *Server) For(who func(*http.Request) (Caller, error)) http.Handler { return s.identified(who) }
 
-// Operators is the handler for the local socket: whoever can open it is an operator.
+// Operators returns the handler for the local socket: everyone who can open it is an operator.
 func (s *Server) Operators() http.Handler {
 	return s.identified(func(*http.Request) (Caller, error) {
 		return Caller{Role: tlsid.RoleOperator, Name: "local"}, nil
 	})
 }
 
-// newID makes a new random name that is easy to read out: "r-" and 16 of a-z, 2-7.
+// newID returns a new random ID that is easy to read out: the prefix and 16 characters a-z, 2-7.
 func newID(prefix string) string {
 	const letters = "abcdefghijklmnopqrstuvwxyz234567"
 	var b [16]byte
@@ -168,7 +169,7 @@ func created(o *huma.Operation) { o.DefaultStatus = http.StatusCreated }
 
 func noContent(o *huma.Operation) { o.DefaultStatus = http.StatusNoContent }
 
-// unvalidated is for hot paths: their bodies are checked by the market alone.
+// unvalidated is for hot paths: only the market checks their bodies.
 func unvalidated(o *huma.Operation) { o.SkipValidateBody = true }
 
 // body is an answer with a payload.
@@ -199,7 +200,7 @@ func (s *Server) member(ctx context.Context) (*market.Listing, error) {
 	return l, nil
 }
 
-// operator refuses everyone else.
+// operator rejects everyone but operators.
 func operator(ctx context.Context) error {
 	if c := CallerOf(ctx); c.Role != tlsid.RoleOperator {
 		return api.Errorf(api.CodeForbidden, "%s is not an operator", c).Fix("use the broker's local socket or an operator's certificate")
