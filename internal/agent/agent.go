@@ -35,6 +35,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/peeraddress"
 	"github.com/bourse-dev/bourse/internal/agent/peers"
 	"github.com/bourse-dev/bourse/internal/agent/requests"
+	"github.com/bourse-dev/bourse/internal/agent/reservations"
 	"github.com/bourse-dev/bourse/internal/agent/route"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/agent/sellers"
@@ -352,23 +353,20 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	}
 	borrowerOptions := requests.BorrowerOptions{Cluster: cluster, Key: m.Key(), Market: ledger, Broker: broker, Trust: demand, Log: log}
 	requestOptions := requests.Options{
-		Client: a.mgr.GetClient(), Market: ledger, Cluster: cluster, Events: a.mgr.GetEventRecorder("bourse-agent"), Forgotten: open.IsForgotten, Passing: debounce.Passing,
+		Client: a.mgr.GetClient(), Market: ledger, Cluster: cluster, Events: a.mgr.GetEventRecorder("bourse-agent"), Forgotten: open.IsForgotten, Changed: &requestsChanged, Passing: debounce.Passing,
 	}
 	var peerings *peerings
+	var ensurePeering func(context.Context, *market.Reservation) error
 	if here != nil {
 		group.Go(func() error { return here.Run(ctx) })
 		if peerings, err = a.useLiqo(cluster, addresses, policy, messenger, relay, ledger, known, inv, &peeringsChanged, log); err != nil {
 			return err
 		}
-		gateOptions.Freed = peerings.lend.freed
+		gateOptions.Freed, ensurePeering = peerings.lend.freed, peerings.follow
 		borrowerOptions.Reach, borrowerOptions.Fit, borrowerOptions.Joins = here.CheckReach, here.CheckBorrow, a.gateway.Joins()
 		requestOptions.Volumes = a.mgr.GetAPIReader()
 	}
 	lends, borrows := gate.New(gateOptions), requests.NewBorrower(borrowerOptions)
-	halves := &halves{gate: lends, borrower: borrows, offers: offers, contracts: contracts, peerings: peerings,
-		cluster: cluster, reader: a.mgr.GetClient(), requests: &requestsChanged, log: log,
-		instructions: &gate.Instructions{Client: a.mgr.GetClient(), Namespace: a.Namespace, Events: a.mgr.GetEventRecorder("bourse-agent")},
-	}
 	catalog := catalogcache.New(catalogcache.Options{
 		Cluster: cluster, Journal: kube.New(a.mgr.GetClient(), client.ObjectKey{Namespace: a.Namespace, Name: catalogcache.ObjectName}, 0), Log: log,
 	})
@@ -377,19 +375,6 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 		policy.AdvertiseAgain()
 		go offers.LookAtAll(ctx)
 	}
-	follow := newFollower(cluster, ledger, open, halves.sync, halves.pass, log)
-	watcher := brokersession.NewWatcher(brokersession.WatcherOptions{
-		Sessions: open, Catalog: catalog, Reservation: follow.queue.Add, Complete: follow.lookAgain, Standing: known.RecordState, Log: log,
-		Handshake: func(document string) { messenger.Receive(ctx, document) },
-		Connection: func(s *brokersession.Session, err error) {
-			if s.Connection().Record(err) && route.IsBroker(s.Via) {
-				advertiseAgain()
-			}
-			if route.IsBroker(s.Via) {
-				brokersChanged.Add(a.Namespace, s.Name())
-			}
-		},
-	})
 	if own != nil {
 		open.Add(brokersession.New(brokersession.Options{Via: cluster, Cluster: cluster, Key: m.Key(), Broker: own, Lends: true}))
 	}
@@ -408,6 +393,23 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	}
 	requestOptions.Borrower = choose
 	controller := requests.New(requestOptions)
+	follow := reservations.New(reservations.Options{
+		Cluster: cluster, Namespace: a.Namespace, Ledger: ledger, Sessions: open, Contracts: contracts, Peer: ensurePeering, Log: log,
+		Provider: reservations.Provider{Gate: lends, Offers: offers, Instructions: &gate.Instructions{Client: a.mgr.GetClient(), Namespace: a.Namespace, Events: a.mgr.GetEventRecorder("bourse-agent")}},
+		Consumer: reservations.Consumer{Borrower: borrows, Requests: controller},
+	})
+	watcher := brokersession.NewWatcher(brokersession.WatcherOptions{
+		Sessions: open, Catalog: catalog, Reservation: follow.Look, Complete: follow.LookAtAll, Standing: known.RecordState, Log: log,
+		Handshake: func(document string) { messenger.Receive(ctx, document) },
+		Connection: func(s *brokersession.Session, err error) {
+			if s.Connection().Record(err) && route.IsBroker(s.Via) {
+				advertiseAgain()
+			}
+			if route.IsBroker(s.Via) {
+				brokersChanged.Add(a.Namespace, s.Name())
+			}
+		},
+	})
 	if err := a.control(policy, known, &peersChanged, controller, offers, &gate.Approvals{Client: a.mgr.GetClient(), Gate: lends}, more, &requestsChanged); err != nil {
 		return err
 	}
@@ -434,7 +436,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 		group.Go(func() error { return peerings.lend.followUse(ctx) })
 	}
 	group.Go(func() error { offers.LookAtAll(ctx); return nil })
-	group.Go(func() error { return follow.run(ctx) })
+	group.Go(func() error { return follow.Run(ctx) })
 	group.Go(func() error { return watcher.Run(ctx) })
 	group.Go(func() error { return catalog.Run(ctx) })
 	return a.listen(ctx, &home{

@@ -2,9 +2,9 @@
 // the packages that it puts together: gate (lending), requests (borrowing), inventory (what there
 // is), transport (the broker), exchange over a Ledger (what must not be forgotten).
 //
-//	         ┌── follower ──▶ gate.Gate, requests.Borrower ──▶ exchange ──▶ Ledger
-//	broker ──┤                                                        │
-//	         └── sharing.Advertiser ◀── inventory, SharingPolicy ◀────┘
+//	         ┌── reservations ──▶ gate.Gate, requests.Borrower ──▶ exchange ──▶ Ledger
+//	broker ──┤                                                            │
+//	         └── sharing.Advertiser ◀── inventory, SharingPolicy ◀────────┘
 //	kubectl ──▶ requests.Controller      users ──▶ local listener
 //
 // Of several replicas one leads; it alone does any of this. Without the broker it starts, keeps

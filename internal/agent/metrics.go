@@ -19,15 +19,15 @@ import (
 )
 
 var (
-	connected    = prometheus.NewDesc("bourse_agent_broker_connected", "Whether the watch at the broker is open.", nil, nil)
-	lastHeard    = prometheus.NewDesc("bourse_agent_broker_last_heard_timestamp_seconds", "When the broker was last heard.", nil, nil)
-	reservations = prometheus.NewDesc("bourse_agent_reservations", "Reservations in the Ledger, by this cluster's role and state.", []string{"role", "state"}, nil)
-	imbalance    = prometheus.NewDesc("bourse_agent_ledger_imbalance", "Pools whose reserved amount differs from the same recomputed. Must be 0.", nil, nil)
-	ledgerUse    = prometheus.NewDesc("bourse_agent_ledger_use_ratio", "How much of its space each Ledger takes. From 0.6 on it takes nothing new in.", []string{"ledger"}, nil)
-	ledgerWaits  = prometheus.NewDesc("bourse_agent_ledger_waits_total", "Writes of each Ledger that waited, because the agent had written so much to the API server.", []string{"ledger"}, nil)
-	problems     = prometheus.NewDesc("bourse_agent_problems", "What the doctor found when it last looked, by code and severity.", []string{"code", "severity"}, nil)
-	overstayed   = prometheus.NewDesc("bourse_agent_overstaying", "Reservations that have ended here and whose pods stay beyond the grace that they have to leave.", nil, nil)
-	takenBack    = prometheus.NewCounterVec(prometheus.CounterOpts{
+	connected        = prometheus.NewDesc("bourse_agent_broker_connected", "Whether the watch at the broker is open.", nil, nil)
+	lastHeard        = prometheus.NewDesc("bourse_agent_broker_last_heard_timestamp_seconds", "When the broker was last heard.", nil, nil)
+	reservationCount = prometheus.NewDesc("bourse_agent_reservations", "Reservations in the Ledger, by this cluster's role and state.", []string{"role", "state"}, nil)
+	imbalance        = prometheus.NewDesc("bourse_agent_ledger_imbalance", "Pools whose reserved amount differs from the same recomputed. Must be 0.", nil, nil)
+	ledgerUse        = prometheus.NewDesc("bourse_agent_ledger_use_ratio", "How much of its space each Ledger takes. From 0.6 on it takes nothing new in.", []string{"ledger"}, nil)
+	ledgerWaits      = prometheus.NewDesc("bourse_agent_ledger_waits_total", "Writes of each Ledger that waited, because the agent had written so much to the API server.", []string{"ledger"}, nil)
+	problems         = prometheus.NewDesc("bourse_agent_problems", "What the doctor found when it last looked, by code and severity.", []string{"code", "severity"}, nil)
+	overstayed       = prometheus.NewDesc("bourse_agent_overstaying", "Reservations that have ended here and whose pods stay beyond the grace that they have to leave.", nil, nil)
+	takenBack        = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "bourse_agent_pods_taken_back_total",
 		Help: "Deletions of consumers' pods here, by cause: they used more than was reserved (overuse), or stayed after the graces of what had ended (overstay). A pod that is then killed counts twice.",
 	}, []string{"cause"})
@@ -64,7 +64,7 @@ func (a *agent) register(cluster string, main *brokersession.Connection, x *exch
 
 // Describe implements prometheus.Collector.
 func (*metrics) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{connected, lastHeard, reservations, imbalance, ledgerUse, ledgerWaits, overcommit, overstayed, problems} {
+	for _, d := range []*prometheus.Desc{connected, lastHeard, reservationCount, imbalance, ledgerUse, ledgerWaits, overcommit, overstayed, problems} {
 		out <- d
 	}
 	brokersession.Unheard.Describe(out)
@@ -95,7 +95,7 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 		}
 		for role, states := range count {
 			for _, state := range api.States {
-				gauge(reservations, float64(states[state]), role, string(state))
+				gauge(reservationCount, float64(states[state]), role, string(state))
 			}
 		}
 		gauge(imbalance, float64(s.Imbalance()))

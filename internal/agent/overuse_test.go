@@ -24,6 +24,8 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
+	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
 	"github.com/bourse-dev/bourse/internal/inventory"
 	"github.com/bourse-dev/bourse/internal/liqo/grant"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -168,16 +170,36 @@ func TestPodsOfAnotherReservationStay(t *testing.T) {
 	}
 }
 
-// lends is the agent of milan, which has reserved 1 CPU for rome.
-func lends(t *testing.T) (*brokersOf, *market.Reservation) {
+// lender is milan, with a Ledger.
+type lender struct{ market *exchange.Exchange }
+
+// lends returns milan, which has reserved 1 CPU for rome.
+func lends(t *testing.T) (*lender, *market.Reservation) {
 	t.Helper()
-	rome, milan := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan")
-	b := newBrokersOf(t, milan)
-	d := transporttest.NewDeal(rome, milan, "r-1", "1", b.market.Now().Go())
-	d.Signed()
-	ours := b.hears(b.own, d.Reserved(""))
-	if ours == nil || !ours.Bound() {
-		t.Fatalf("it is %+v", ours)
+	x := exchangetest.Open(t, nil, exchange.Options{Self: "milan"})
+	measured, err := market.Measure(transporttest.Measurement(1, "8"))
+	if err == nil {
+		err = x.Observe(t.Context(), "milan", measured, true)
 	}
-	return b, ours
+	if err != nil {
+		t.Fatal(err)
+	}
+	rome, milan := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan")
+	theirs := transporttest.NewDeal(rome, milan, "r-1", "1", x.Now().Go()).Signed()
+	a := rome.Assignment(*theirs)
+	size, err := market.Need("resources", a.Resources)
+	if err != nil {
+		t.Fatal(err)
+	}
+	admit := market.Admit{
+		Assignment: a, Size: size, Document: theirs.Payload.Assignment, Acceptance: milan.Agree(*theirs), BindsUntil: market.At(a.Expires.Time),
+	}
+	if _, err := x.Do(t.Context(), admit); err != nil {
+		t.Fatal(err)
+	}
+	out, err := x.Do(t.Context(), market.Commit{ID: "r-1", Generation: a.Generation})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &lender{x}, out.Reservation
 }

@@ -35,7 +35,7 @@ var rooms = map[string][]string{
 	"connector":     nil,
 	"sellers":       {"brokersession", "peeraddress", "route"},
 	"brokers":       {"enrollment", "brokersession", "route"},
-	"reservations":  {"brokersession", "gate", "requests", "route"},
+	"reservations":  {"brokersession", "gate", "requests"},
 	"doctor":        {"route"},
 	"localapi":      {"catalogcache", "brokersession", "sellers"},
 }

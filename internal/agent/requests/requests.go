@@ -16,6 +16,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/trust"
 )
@@ -42,6 +43,8 @@ type Options struct {
 	Forgotten func(*market.Reservation) bool
 	// Volumes reads PersistentVolumeClaims; nil: nothing is offloaded here.
 	Volumes client.Reader
+	// Changed makes this controller, which watches it, look at a request again.
+	Changed *kubeobject.Trigger
 	// Passing is for how long a hold that its provider is asked about is not shown: mostly the answer comes at once.
 	Passing time.Duration
 }
@@ -144,6 +147,25 @@ func WishOf(o *api.ResourceRequest) Wish {
 		Request:   o.Spec.Request,
 		Confirmed: o.Annotations[ConfirmAnnotation] == "true", Reservation: o.Status.Reservation,
 	}
+}
+
+// Look makes the controller look again at the request of a reservation, and returns what the request asks for. It returns
+// nil when the request is gone. Errors: those of the API server.
+func (r *Controller) Look(ctx context.Context, ours *market.Reservation) (*Wish, error) {
+	if ours.Object == nil {
+		return nil, nil
+	}
+	var object api.ResourceRequest
+	r.Changed.Add(ours.Object.Namespace, ours.Object.Name)
+	err := r.Get(ctx, client.ObjectKey{Namespace: ours.Object.Namespace, Name: ours.Object.Name}, &object)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, kubeobject.Error(err)
+	}
+	if err != nil || string(object.UID) != ours.Object.UID || object.DeletionTimestamp != nil {
+		return nil, nil
+	}
+	wish := WishOf(&object)
+	return &wish, nil
 }
 
 // records returns the record of the object that is there now, or those of its parts, and ends those of objects of the same name

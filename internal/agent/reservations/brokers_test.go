@@ -1,4 +1,4 @@
-package agent
+package reservations
 
 import (
 	"context"
@@ -21,7 +21,7 @@ import (
 // brokersOf is a cluster's agent at its main broker, another broker, its own connector and the connector of oslo, as far as they
 // say something of reservations.
 type brokersOf struct {
-	*follower
+	*Reservations
 	t                               *testing.T
 	main, other, own, seller        *brokersession.Session
 	mainAsked, otherAsked, ownAsked *transporttest.Broker
@@ -43,28 +43,46 @@ func newBrokersOf(t *testing.T, self *transporttest.Party) *brokersOf {
 		return brokersession.New(brokersession.Options{Via: via, Cluster: self.ID, Key: self.Key, Broker: broker, Lends: lends})
 	}
 	b.main, b.other, b.own, b.seller = open("", b.mainAsked, true), open("broker/north", b.otherAsked, true), open(self.ID, b.ownAsked, true), open("oslo", &transporttest.Broker{}, false)
-	halves := &halves{cluster: self.ID,
-		gate:     gate.New(gate.Options{Cluster: self.ID, Key: self.Key, Market: ledger, Engine: match.New(), Broker: b.mainAsked, Log: log}),
-		borrower: requests.NewBorrower(requests.BorrowerOptions{Cluster: self.ID, Key: self.Key, Market: ledger, Broker: b.mainAsked, Log: log})}
-	sync := func(ctx context.Context, s *brokersession.Session, theirs *transport.Reservation, ours *market.Reservation) error {
-		if ours != nil && ours.Provider == self.ID || ours == nil && theirs.Payload.Provider == self.ID {
-			return halves.gate.At(s.Via, s.Broker).Sync(ctx, theirs, ours)
-		}
-		return halves.borrowerAt(s).Sync(ctx, theirs, ours, nil)
-	}
-	b.follower = newFollower(self.ID, ledger, &brokersession.Sessions{}, sync, halves.pass, log)
+	sessions := &brokersession.Sessions{}
+	b.Reservations = New(Options{
+		Cluster: self.ID, Namespace: "bourse", Ledger: ledger, Sessions: sessions, Contracts: contracts{}, Log: log,
+		Provider: Provider{
+			Gate:         gate.New(gate.Options{Cluster: self.ID, Key: self.Key, Market: ledger, Engine: match.New(), Broker: b.mainAsked, Log: log}),
+			Instructions: instructions{}, Offers: offers{},
+		},
+		Consumer: Consumer{
+			Borrower: requests.NewBorrower(requests.BorrowerOptions{Cluster: self.ID, Key: self.Key, Market: ledger, Broker: b.mainAsked, Log: log}),
+			Requests: noRequests{},
+		},
+	})
 	for _, s := range []*brokersession.Session{b.main, b.own, b.other, b.seller} {
-		b.sessions.Add(s)
+		sessions.Add(s)
 	}
 	return b
 }
+
+// These show nothing in Kubernetes, and know no request.
+type (
+	contracts    struct{}
+	instructions struct{}
+	offers       struct{}
+	noRequests   struct{}
+)
+
+func (contracts) Show(context.Context, string, *market.Reservation) error { return nil }
+
+func (instructions) Show(context.Context, *market.Reservation) error { return nil }
+
+func (offers) Look(string) {}
+
+func (noRequests) Look(context.Context, *market.Reservation) (*requests.Wish, error) { return nil, nil }
 
 // hears has one of them say something of a reservation, and returns what the Ledger then says.
 func (b *brokersOf) hears(s *brokersession.Session, theirs *transport.Reservation) *market.Reservation {
 	b.t.Helper()
 	s.Record(theirs)
 	_ = b.settle(b.t.Context(), theirs.ID)
-	ours, err := b.ours(b.t.Context(), theirs.ID)
+	ours, err := b.read(b.t.Context(), theirs.ID)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -91,7 +109,7 @@ func TestAnotherBrokerDecidesNothing(t *testing.T) {
 	} {
 		for who, liar := range map[string]func(*brokersOf) *brokersession.Session{"broker": func(b *brokersOf) *brokersession.Session { return b.other }, "seller": func(b *brokersOf) *brokersession.Session { return b.seller }} {
 			b := newBrokersOf(t, milan)
-			d := transporttest.NewDeal(rome, milan, "r-1", "2", b.market.Now().Go())
+			d := transporttest.NewDeal(rome, milan, "r-1", "2", b.options.Ledger.Now().Go())
 			before := b.hears(b.main, d.Signed()) // the main broker does not take the acceptance yet
 			if before == nil || before.State != api.Held || before.Acceptance == "" {
 				t.Fatalf("it is %+v", before)
@@ -115,7 +133,7 @@ func TestAnotherBrokerDecidesNothing(t *testing.T) {
 func TestASignedEndComesByAnyBroker(t *testing.T) {
 	rome, milan := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan")
 	b := newBrokersOf(t, milan)
-	d := transporttest.NewDeal(rome, milan, "r-1", "2", b.market.Now().Go())
+	d := transporttest.NewDeal(rome, milan, "r-1", "2", b.options.Ledger.Now().Go())
 	b.mainAsked.OnAccept = func(_, acceptance string) (transport.Reservation, error) { return *d.Reserved(acceptance), nil }
 	if ours := b.hears(b.main, d.Signed()); ours.State != api.Reserved {
 		t.Fatalf("it is %s", ours.State)
@@ -129,14 +147,14 @@ func TestASignedEndComesByAnyBroker(t *testing.T) {
 func TestTwoBrokersBringOneID(t *testing.T) {
 	rome, milan, oslo := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan"), transporttest.NewParty(t, "oslo")
 	b := newBrokersOf(t, milan)
-	d := transporttest.NewDeal(rome, milan, "r-1", "2", b.market.Now().Go())
+	d := transporttest.NewDeal(rome, milan, "r-1", "2", b.options.Ledger.Now().Go())
 	b.hears(b.main, d.Signed())
 	var refused []string
 	b.otherAsked.OnRefuse = func(id string, r api.Refusal) (transport.Reservation, error) {
 		refused = append(refused, id+" "+string(r.Reason))
 		return transport.Reservation{}, nil
 	}
-	again := transporttest.NewDeal(oslo, milan, "r-1", "1", b.market.Now().Go())
+	again := transporttest.NewDeal(oslo, milan, "r-1", "1", b.options.Ledger.Now().Go())
 	if ours := b.hears(b.other, again.Signed()); ours.Consumer != "rome" || !slices.Equal(refused, []string{"r-1 " + string(api.ReasonBadAssignment)}) {
 		t.Errorf("it is %s's, and the other broker hears %q", ours.Consumer, refused)
 	}
@@ -146,7 +164,7 @@ func TestTwoBrokersBringOneID(t *testing.T) {
 func TestASellersConnectorBringsNoConsumer(t *testing.T) {
 	oslo, milan := transporttest.NewParty(t, "oslo"), transporttest.NewParty(t, "milan")
 	b := newBrokersOf(t, milan)
-	d := transporttest.NewDeal(oslo, milan, "r-1", "2", b.market.Now().Go())
+	d := transporttest.NewDeal(oslo, milan, "r-1", "2", b.options.Ledger.Now().Go())
 	if ours := b.hears(b.seller, d.Signed()); ours != nil {
 		t.Errorf("admitted as if by %q", ours.Via)
 	}
@@ -156,7 +174,7 @@ func TestASellersConnectorBringsNoConsumer(t *testing.T) {
 func TestABrokerBesideTheOwnConnector(t *testing.T) {
 	rome, milan := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan")
 	b := newBrokersOf(t, milan)
-	d := transporttest.NewDeal(rome, milan, "r-1", "2", b.market.Now().Go())
+	d := transporttest.NewDeal(rome, milan, "r-1", "2", b.options.Ledger.Now().Go())
 	d.Signed()
 	if ours := b.hears(b.own, d.Reserved("")); ours == nil || ours.State != api.Reserved || ours.Via != "milan" {
 		t.Fatalf("it is %+v", ours)
@@ -176,7 +194,7 @@ func (b *brokersOf) notes(shown *transport.Reservation) {
 	}
 	note := market.Note{Reservation: &market.Reservation{ID: "r-1", State: api.Held, Consumer: "rome", Provider: "oslo", Pool: api.GeneralPool, Size: size,
 		Generation: 1, Assignment: shown.Payload.Assignment, HeldUntil: market.At(shown.Payload.HeldUntil.Time), Until: market.At(shown.Payload.Until.Time)}}
-	if _, err := b.market.Do(b.t.Context(), note); err != nil {
+	if _, err := b.options.Ledger.Do(b.t.Context(), note); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -185,7 +203,7 @@ func (b *brokersOf) notes(shown *transport.Reservation) {
 func TestAnotherBrokerEndsNoRequest(t *testing.T) {
 	rome, oslo := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "oslo")
 	b := newBrokersOf(t, rome)
-	d := transporttest.NewDeal(rome, oslo, "r-1", "2", b.market.Now().Go())
+	d := transporttest.NewDeal(rome, oslo, "r-1", "2", b.options.Ledger.Now().Go())
 	shown := d.Signed()
 	b.notes(shown)
 	failed := func(r *api.Reservation) { r.State = api.Failed }

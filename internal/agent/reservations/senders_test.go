@@ -1,4 +1,4 @@
-package agent
+package reservations
 
 import (
 	"os"
@@ -25,7 +25,7 @@ func (b *brokersOf) sender(column int) *brokersession.Session {
 func atProvider(t *testing.T, by int, bound *bool, shows func(rome, milan *transporttest.Party, d *transporttest.Deal) *transport.Reservation) string {
 	rome, milan := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan")
 	b := newBrokersOf(t, milan)
-	d := transporttest.NewDeal(rome, milan, "r-1", "2", b.market.Now().Go())
+	d := transporttest.NewDeal(rome, milan, "r-1", "2", b.options.Ledger.Now().Go())
 	var before *market.Reservation
 	if bound != nil {
 		if *bound {
@@ -49,13 +49,13 @@ func atProvider(t *testing.T, by int, bound *bool, shows func(rome, milan *trans
 func atConsumer(t *testing.T, by int, bound bool, shows func(rome, oslo *transporttest.Party, d *transporttest.Deal) *transport.Reservation) string {
 	rome, oslo := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "oslo")
 	b := newBrokersOf(t, rome)
-	if _, err := b.market.Do(t.Context(), market.Enroll{Cluster: "oslo", Key: oslo.Key.Public().String()}); err != nil {
+	if _, err := b.options.Ledger.Do(t.Context(), market.Enroll{Cluster: "oslo", Key: oslo.Key.Public().String()}); err != nil {
 		t.Fatal(err)
 	}
-	d := transporttest.NewDeal(rome, oslo, "r-1", "2", b.market.Now().Go())
+	d := transporttest.NewDeal(rome, oslo, "r-1", "2", b.options.Ledger.Now().Go())
 	shown := d.Signed()
 	b.notes(shown)
-	before, err := b.ours(t.Context(), "r-1")
+	before, err := b.read(t.Context(), "r-1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestWhoseWordCountsBySender(t *testing.T) {
 			})
 		},
 	}
-	text, err := os.ReadFile("../../THREAT_MODEL.md")
+	text, err := os.ReadFile("../../../THREAT_MODEL.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,203 @@
+// Package reservations compares, for each reservation, what brokers show with what the Ledger says, and
+// hands the difference to the half of the agent that acts on it: the gate where this cluster is the
+// provider, the borrower where it is the consumer.
+//
+// It does so after each change of either side, and again after an error, each time later. Start at
+// [Reservations.Run], then read settle and sync. Repeating anything is harmless.
+package reservations
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/brokersession"
+	"github.com/bourse-dev/bourse/internal/agent/gate"
+	"github.com/bourse-dev/bourse/internal/agent/requests"
+	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+const (
+	workers    = 8
+	firstRetry = 50 * time.Millisecond // after an error; each retry waits twice as long as the one before
+	lastRetry  = time.Minute
+	freeRetry  = time.Second // until a reservation that ends is looked at again, while its pods are still here
+)
+
+// Options say what is compared, and who acts.
+type Options struct {
+	Cluster string
+	// Namespace is the agent's. Contracts in which this cluster sells are shown there.
+	Namespace string
+	Ledger    *exchange.Exchange
+	// Sessions has at least one session.
+	Sessions *brokersession.Sessions
+	Provider Provider
+	Consumer Consumer
+	// Contracts shows the contract of a reservation in a namespace, if it has one.
+	Contracts interface {
+		Show(ctx context.Context, namespace string, ours *market.Reservation) error
+	}
+	// Peer makes the Peering that a reservation needs. Nil, without Liqo: nothing does.
+	Peer func(ctx context.Context, ours *market.Reservation) error
+	// Clock is the machine's by default.
+	Clock clock.WithTicker
+	Log   *slog.Logger
+}
+
+// Provider acts where this cluster is the provider.
+type Provider struct {
+	Gate *gate.Gate
+	// Instructions shows a reservation as a ProviderInstruction.
+	Instructions interface {
+		Show(ctx context.Context, ours *market.Reservation) error
+	}
+	// Offers looks again at how much of an offer is sold.
+	Offers interface{ Look(name string) }
+}
+
+// Consumer acts where this cluster is the consumer.
+type Consumer struct {
+	Borrower *requests.Borrower
+	// Requests makes the controller look at the request of a reservation, and returns what that wishes; nil: it is gone.
+	Requests interface {
+		Look(ctx context.Context, ours *market.Reservation) (*requests.Wish, error)
+	}
+}
+
+// Reservations follows the reservations of this cluster. Several goroutines may use it.
+type Reservations struct {
+	options Options
+	queue   workqueue.TypedRateLimitingInterface[string] // of IDs
+}
+
+// New returns what follows nothing until Run.
+func New(o Options) *Reservations {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)
+	return &Reservations{options: o, queue: workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[string]{Clock: o.Clock})}
+}
+
+// Look makes it look at a reservation. It does not wait.
+func (r *Reservations) Look(id string) { r.queue.Add(id) }
+
+// LookAtAll makes it look at each reservation that is bound, ends or waits. Call it when a broker has shown all that it
+// knows: it may miss some of them.
+func (r *Reservations) LookAtAll(ctx context.Context) {
+	_ = r.options.Ledger.Read(ctx, func(s *market.State) {
+		for _, ours := range s.Of(r.options.Cluster, 0) {
+			if ours.Bound() || ours.State == api.Releasing || ours.State == api.Pending {
+				r.queue.Add(ours.ID)
+			}
+		}
+	})
+}
+
+// Run follows the reservations until ctx ends. It looks at each that the Ledger has when it begins.
+func (r *Reservations) Run(ctx context.Context) error {
+	var all sync.WaitGroup
+	for range workers {
+		all.Go(func() {
+			for r.next(ctx) {
+			}
+		})
+	}
+	all.Go(func() { r.followLedger(ctx) })
+	<-ctx.Done()
+	r.queue.ShutDown()
+	all.Wait()
+	return nil
+}
+
+// followLedger looks at each reservation that the Ledger has, and again whenever it changes there.
+func (r *Reservations) followLedger(ctx context.Context) {
+	w, err := r.options.Ledger.Watch(ctx, r.options.Cluster, "", 0)
+	if err != nil {
+		return
+	}
+	defer w.Close()
+	changed := w.Snapshot
+	for err == nil {
+		for _, ours := range changed {
+			r.queue.Add(ours.ID)
+		}
+		changed, _, err = w.Next(ctx)
+	}
+}
+
+// next settles one reservation. It returns false once the queue is shut down.
+func (r *Reservations) next(ctx context.Context) bool {
+	id, stop := r.queue.Get()
+	if stop {
+		return false
+	}
+	defer r.queue.Done(id)
+	err := r.settle(ctx, id)
+	switch {
+	case err == nil || ctx.Err() != nil:
+		r.queue.Forget(id)
+	case errors.Is(err, gate.ErrNotYet):
+		r.queue.Forget(id)
+		r.queue.AddAfter(id, freeRetry)
+	default:
+		r.options.Log.Info("will try again", "reservation", id, "error", err)
+		r.queue.AddRateLimited(id)
+	}
+	return true
+}
+
+// settle acts on a reservation for each session that shows it, and for the first session where no session's word counts.
+// An error of one session does not keep the others from being served.
+func (r *Reservations) settle(ctx context.Context, id string) (failed error) {
+	sessions, decided := r.options.Sessions.Open(), false
+	for _, session := range sessions {
+		ours, err := r.read(ctx, id)
+		if err != nil {
+			return err
+		}
+		if session.IsMissing(ours) {
+			if err := session.ShowAgreement(ctx, ours); err != nil && isTemporary(err) {
+				failed = err
+			}
+		}
+		theirs := session.Shown(id)
+		switch {
+		case theirs == nil:
+		case session.Decides(theirs, ours):
+			decided = true
+			failed = cmp.Or(r.sync(ctx, session, theirs, ours), failed)
+		default:
+			failed = cmp.Or(r.applySigned(ctx, session, theirs, ours), failed)
+		}
+	}
+	ours, err := r.read(ctx, id)
+	if err == nil && ours != nil && !decided {
+		err = r.sync(ctx, sessions[0], nil, ours)
+	}
+	return cmp.Or(err, failed)
+}
+
+// isTemporary reports whether it may help to call a broker again.
+func isTemporary(err error) bool {
+	switch api.CodeOf(err) {
+	case api.CodeUnavailable, api.CodeTooManyRequests, api.CodeInternal:
+		return true
+	}
+	return false
+}
+
+// read returns what the Ledger says of a reservation, nil if nothing.
+func (r *Reservations) read(ctx context.Context, id string) (ours *market.Reservation, err error) {
+	err = r.options.Ledger.Read(ctx, func(s *market.State) { ours = s.Reservation(id) })
+	return ours, err
+}
