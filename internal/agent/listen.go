@@ -29,7 +29,10 @@ func (a *agent) listen(ctx context.Context, home *home, away server.Away, log *s
 	group, ctx := errgroup.WithContext(ctx)
 	if a.DistributedCatalog {
 		log.Info("the agent also answers clients of the Distributed Catalog", "socket", a.Socket, "listen", a.Listen, "under", "/api")
-		handler = distributedcatalog.Connector(ctx, handler, distributedcatalog.ConnectorOptions{Home: home, Server: local, URL: a.ConnectorURL, Log: log})
+		handler = distributedcatalog.Connector(ctx, handler, distributedcatalog.ConnectorOptions{
+			Home:   distributedcatalog.Objects{Client: home.Client, Namespace: home.namespace, Liqo: home.doctor.here != nil},
+			Server: local, URL: a.ConnectorURL, Log: log,
+		})
 	}
 	if a.Socket != "" {
 		l, err := server.ListenSocket(a.Socket)
