@@ -24,6 +24,12 @@ type Terms struct {
 	MaxPerReservation, MaxPerConsumer Amounts
 }
 
+// TrustsLegacy reports whether the cluster with this card accepts what a broker signs in the name of a legacy cluster, which
+// has no key of its own. Legacy clusters accept each other. t may be nil.
+func (t *Terms) TrustsLegacy(card *api.Card) bool {
+	return card.Legacy || t != nil && t.Trust == api.TrustLegacy
+}
+
 // MeasuredPool is what a provider measured of one pool.
 type MeasuredPool struct {
 	Capacity, Allocatable, Allocated, Shared Amounts

@@ -1,17 +1,7 @@
 package match
 
-import (
-	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/market"
-)
-
-// A cluster whose agent is of the prototypes has no key: its broker signs in its name, and its card says so. Both parties of a
-// reservation must accept that; two such clusters do.
-
-// takesLegacy says whether a cluster with that card and these terms accepts what the broker signs in another's name.
-func takesLegacy(card *api.Card, terms *market.Terms) bool {
-	return card.Legacy || terms != nil && terms.Trust == api.TrustLegacy
-}
+// The filters of clusters without a key of their own. Both parties of a reservation must accept what a broker signs in the
+// name of the other.
 
 func ownKey(_ *question, c *candidate) reason {
 	if c.card == nil || c.card.Legacy {
@@ -21,7 +11,7 @@ func ownKey(_ *question, c *candidate) reason {
 }
 
 func accepted(q *question, c *candidate) reason {
-	if c.card.Legacy && !takesLegacy(q.card, q.terms) {
+	if c.card.Legacy && !q.terms.TrustsLegacy(q.card) {
 		return otherTrust
 	}
 	return passes
@@ -30,7 +20,7 @@ func accepted(q *question, c *candidate) reason {
 func ownsKey(q *question) bool { return !q.card.Legacy }
 
 func accepts(_ *question, c *candidate) reason {
-	if !takesLegacy(c.card, c.Measured.Terms) {
+	if !c.Measured.Terms.TrustsLegacy(c.card) {
 		return untrusting
 	}
 	return passes
