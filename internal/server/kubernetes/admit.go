@@ -16,12 +16,13 @@ import (
 )
 
 const (
-	lookEvery = 100 * time.Millisecond // at who became a member, or is none any more
-	claimers  = 4                      // namespaces are made at a time
+	lookEvery = 100 * time.Millisecond // how often to check for new and former members
+	claimers  = 4                      // namespaces made at a time
 )
 
-// followMembers has each member's namespace made once it is approved, and tells the desk of each whose standing changed.
-func (f *office) followMembers(ctx context.Context) {
+// followMembers requests a namespace for each approved member, and notifies the session of each member
+// whose membership changed.
+func (f *service) followMembers(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer f.claims.ShutDown()
@@ -43,7 +44,7 @@ func (f *office) followMembers(ctx context.Context) {
 			if slot < seen.Len() && seen.At(slot).Member == l.Member {
 				return
 			}
-			f.tell(kubernetes.Namespace(l.Cluster), (*desk).change)
+			f.notify(kubernetes.Namespace(l.Cluster), (*memberSession).invalidate)
 			f.claims.Add(l.Cluster)
 		})
 		seen = view
@@ -55,8 +56,8 @@ func (f *office) followMembers(ctx context.Context) {
 	}
 }
 
-// nextClaim makes a namespace, if its cluster is a member that has none. Its desk does the rest.
-func (f *office) nextClaim(ctx context.Context) bool {
+// nextClaim makes a namespace for a member without one. The member's session does the rest.
+func (f *service) nextClaim(ctx context.Context) bool {
 	cluster, stop := f.claims.Get()
 	if stop {
 		return false
@@ -75,28 +76,29 @@ func (f *office) nextClaim(ctx context.Context) bool {
 	return true
 }
 
-// claimed says whether the cache has the namespace of a cluster.
-func (f *office) claimed(ctx context.Context, cluster string) bool {
+// claimed reports whether the cache has the namespace of a cluster.
+func (f *service) claimed(ctx context.Context, cluster string) bool {
 	there := &corev1.Namespace{}
 	return f.cache.Get(ctx, client.ObjectKey{Name: kubernetes.Namespace(cluster)}, there) == nil && there.Labels[kubernetes.ClusterLabel] == cluster
 }
 
-// followAccounts has the desks look who is let in, once that is known. Where the broker may not know it, the members are served all the same.
-func (f *office) followAccounts(ctx context.Context) {
+// followAccounts makes the sessions check their accounts, once these are cached. If the broker lacks the
+// permission to see them, it serves the members without that check.
+func (f *service) followAccounts(ctx context.Context) {
 	if !f.accounts.WaitForCacheSync(ctx) {
 		return
 	}
 	f.accountsKnown.Store(true)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, d := range f.desks {
-		d.change()
+	for _, m := range f.sessions {
+		m.invalidate()
 	}
 }
 
-// complain logs why a member is not bound: once for each, and once for all where the broker has no right to. Members that an admin prepared are served all
-// the same.
-func (f *office) complain(ctx context.Context, cluster string, err error) {
+// complain logs why a member is not bound: once for each member, and once for all if the broker lacks the
+// permission. It serves members that an admin prepared in any case.
+func (f *service) complain(ctx context.Context, cluster string, err error) {
 	if err == nil || ctx.Err() != nil || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return
 	}
@@ -112,37 +114,38 @@ func (f *office) complain(ctx context.Context, cluster string, err error) {
 	f.log.Warn("the broker cannot bind a member to a namespace of its cluster", "cluster", cluster, "error", err, "remedy", remedy)
 }
 
-// admit lets the member in, if it is not. That this fails keeps nothing else from it; it is tried again with the next look.
-func (d *desk) admit(ctx context.Context) {
-	if !d.accountsKnown.Load() {
+// admit gives the member access, if it has none. A failure does not stop the session; the next
+// reconciliation tries again.
+func (m *memberSession) admit(ctx context.Context) {
+	if !m.accountsKnown.Load() {
 		return
 	}
-	in, err := isIn(ctx, d.accounts, d.cluster)
+	in, err := isIn(ctx, m.accounts, m.cluster)
 	if err == nil && !in {
-		d.admitted = true // even where the answer is lost
-		err = letIn(ctx, d.client, d.cluster)
+		m.admitted = true // even if the answer is lost
+		err = letIn(ctx, m.client, m.cluster)
 	}
-	d.complain(ctx, d.cluster, err)
+	m.complain(ctx, m.cluster, err)
 }
 
-// expel ends all tokens that a member had when it was revoked or removed.
-func (d *desk) expel(ctx context.Context) error {
+// expel ends all tokens of a member that was revoked or removed.
+func (m *memberSession) expel(ctx context.Context) error {
 	account := &corev1.ServiceAccount{}
-	err := d.client.Get(ctx, client.ObjectKey{Namespace: d.namespace, Name: kubernetes.Account}, account)
+	err := m.client.Get(ctx, client.ObjectKey{Namespace: m.namespace, Name: kubernetes.Account}, account)
 	if apierrors.IsNotFound(err) {
-		d.admitted = false
+		m.admitted = false
 	}
 	if err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	l := d.Server.Exchange.View().Listing(d.cluster)
-	if l == nil || l.Member == nil || !d.admitted && account.CreationTimestamp.After(l.Member.Changed.Go()) {
-		return nil // it is to join anew
+	l := m.Server.Exchange.View().Listing(m.cluster)
+	if l == nil || l.Member == nil || !m.admitted && account.CreationTimestamp.After(l.Member.Changed.Go()) {
+		return nil // it has to join again
 	}
-	d.log.Info("a member's account in the broker's cluster is deleted, and with it its tokens", "namespace", d.namespace, "member", l.Member.State)
-	if err := d.client.Delete(ctx, account); client.IgnoreNotFound(err) != nil {
+	m.log.Info("a member's account in the broker's cluster is deleted, and with it its tokens", "namespace", m.namespace, "member", l.Member.State)
+	if err := m.client.Delete(ctx, account); client.IgnoreNotFound(err) != nil {
 		return err
 	}
-	d.admitted = false
+	m.admitted = false
 	return nil
 }

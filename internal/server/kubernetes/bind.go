@@ -17,9 +17,10 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/kubernetes"
 )
 
-// Bind makes all that a member has in the broker's cluster: its namespace, bound to the cluster's ID, and there the account that may do what
-// ClusterRole bourse-member says. What is there is left, or put right, so repeating it is harmless; a namespace that is not the
-// cluster's is not touched. Errors: Conflict for that one; else the API server's.
+// Bind makes everything that a member needs in the broker's cluster: its namespace, bound to the cluster's
+// ID, and in it an account with the rights of ClusterRole bourse-member. It corrects existing objects, so
+// repeating it is harmless. It does not touch a namespace of another cluster. Errors: Conflict for such a
+// namespace; those of the API server.
 func Bind(ctx context.Context, c client.Client, cluster string) error {
 	if err := claim(ctx, c, cluster); err != nil {
 		return err
@@ -27,7 +28,8 @@ func Bind(ctx context.Context, c client.Client, cluster string) error {
 	return letIn(ctx, c, cluster)
 }
 
-// claim makes the namespace of a cluster, where there is none. It is created and not applied, so that another's is never taken over.
+// claim makes the namespace of a cluster if there is none. It creates and does not apply, so that it never
+// takes over another's.
 func claim(ctx context.Context, c client.Client, cluster string) error {
 	name := kubernetes.Namespace(cluster)
 	err := c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
@@ -47,16 +49,16 @@ func claim(ctx context.Context, c client.Client, cluster string) error {
 	return nil
 }
 
-// role is what every member may do in its namespace.
+// role is the ClusterRole of every member in its namespace.
 var role = rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: kubernetes.Account}
 
-// accountOf is who does it.
+// accountOf returns the account of a member.
 func accountOf(cluster string) rbacv1.Subject {
 	return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: kubernetes.Account, Namespace: kubernetes.Namespace(cluster)}
 }
 
-// letIn makes the account of a member, and says what it may. The account comes last: where there is one, a token of it is worth something. Both
-// are applied, which RBAC lets one do to a single name, as it does not to create.
+// letIn makes the account of a member and its role binding. The account comes last: a token is only useful
+// once the account exists. Both are applied, which RBAC can allow for a single name; it cannot for create.
 func letIn(ctx context.Context, c client.Client, cluster string) error {
 	who := accountOf(cluster)
 	binding := rbacv1apply.RoleBinding(kubernetes.Account, who.Namespace).
@@ -70,7 +72,7 @@ func letIn(ctx context.Context, c client.Client, cluster string) error {
 	return nil
 }
 
-// isIn says whether there is nothing left to do for letIn.
+// isIn reports whether letIn has nothing to do.
 func isIn(ctx context.Context, r client.Reader, cluster string) (bool, error) {
 	who, binding := accountOf(cluster), &rbacv1.RoleBinding{}
 	key := client.ObjectKey{Namespace: who.Namespace, Name: who.Name}

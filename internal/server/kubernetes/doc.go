@@ -1,15 +1,16 @@
-// Package kubernetes serves members through objects in the broker's own cluster: what internal/transport/kubernetes is the other
-// end of.
+// Package kubernetes serves members through objects in the broker's own cluster. Package
+// internal/transport/kubernetes is the other end.
 //
-// A member is bound when it is approved: it gets a namespace, and there an account with the rights of a member. One that has nothing but objects
-// to ask with is bound before that, by an admin. Both is Bind.
+// [Bind] gives a member a namespace and in it an account with the rights of a member. A member is bound
+// when it is approved. An admin binds a member that has only objects to ask with before that.
 //
-// The broker looks at the namespaces that are bound to a cluster, and has a desk for each: it makes the member's
-// ClusterAdvertisement, makes the calls that the member writes there, in memory and as that member, by the REST API,
-// and writes the answers. Whose calls they are the namespace says, not what is written. Beside that it paints: what the
-// API shows to the member of itself and of its reservations. Everything is level-based: what was changed or deleted by
-// others is put right, and after a restart a call that has no answer yet is made again, which is harmless.
+// The broker watches the namespaces that are bound to a cluster and has a session for each. A session
+// creates the member's ClusterAdvertisement. It carries out the calls that the member writes there, in
+// memory, as that member, with the REST API, and writes the answers. The namespace identifies the caller,
+// not the content. The session also writes what the API shows to the member about itself and its
+// reservations. Everything is level-based: a session corrects what others change or delete. After a
+// restart it repeats a call without an answer, which is harmless.
 //
-// Of a legacy member, whose agent is of the prototypes, the advertisement is read in their shape, and what it is shown
-// of its reservations is its instructions: package resourceagent explains what that means.
+// A legacy member, with a prototype's agent, writes its advertisement in the prototype's form and gets its
+// reservations as instructions: see package objects.
 package kubernetes

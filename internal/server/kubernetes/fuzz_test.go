@@ -19,9 +19,9 @@ func FuzzRequest(f *testing.F) {
 		"//evil.example" + api.Prefix + "/clusters", "https://evil.example/", api.Prefix + "/x#y", api.Prefix + "/\r\nHost: evil", "*"} {
 		f.Add("GET", path, "key", "{}")
 	}
-	d := &desk{cluster: "rome", namespace: "bourse-member-rome"}
+	m := &memberSession{cluster: "rome", namespace: "bourse-member-rome"}
 	f.Fuzz(func(t *testing.T, method, at, key, body string) {
-		r, err := d.request(context.Background(), kubernetes.Call{Method: method, Path: at, Key: key, Body: body})
+		r, err := m.request(context.Background(), kubernetes.Call{Method: method, Path: at, Key: key, Body: body})
 		if err != nil {
 			if api.CodeOf(err) == api.CodeInternal {
 				t.Errorf("%v", err)

@@ -13,25 +13,25 @@ import (
 	"github.com/bourse-dev/bourse/internal/server"
 )
 
-// inside carries the desk's own calls in memory: those by which it finds out what the member is to be shown.
+// inside carries the session's own calls in memory, with which it reads what to show to the member.
 type inside struct {
-	desk *desk
-	role tlsid.Role
+	session *memberSession
+	role    tlsid.Role
 }
 
-// api is the REST API as the member reads it.
-func (d *desk) api() *client.Client {
-	return client.New("http://objects", &http.Client{Transport: inside{d, tlsid.RoleCluster}})
+// api returns the REST API as the member sees it.
+func (m *memberSession) api() *client.Client {
+	return client.New("http://objects", &http.Client{Transport: inside{m, tlsid.RoleCluster}})
 }
 
-// own makes a call of the prototypes' interface, which has its own shapes, and returns its error. key may be empty.
-func (d *desk) own(ctx context.Context, method, path, key, body string) error {
+// own makes a call to the prototypes' interface and returns its error. key may be empty.
+func (m *memberSession) own(ctx context.Context, method, path, key, body string) error {
 	r, err := http.NewRequestWithContext(ctx, method, "http://objects"+path, strings.NewReader(body))
 	if err != nil {
 		return err
 	}
 	r.Header.Set("Idempotency-Key", key)
-	answer, err := inside{d, tlsid.RoleLegacy}.RoundTrip(r)
+	answer, err := inside{m, tlsid.RoleLegacy}.RoundTrip(r)
 	if err != nil || answer.StatusCode < 300 {
 		return err
 	}
@@ -44,7 +44,7 @@ func (d *desk) own(ctx context.Context, method, path, key, body string) error {
 
 // RoundTrip implements http.RoundTripper.
 func (i inside) RoundTrip(r *http.Request) (*http.Response, error) {
-	call := r.Clone(as(r.Context(), i.role, i.desk.cluster))
-	call.RemoteAddr = "namespace " + i.desk.namespace
-	return server.Inside(i.desk.rest, call), nil
+	call := r.Clone(as(r.Context(), i.role, i.session.cluster))
+	call.RemoteAddr = "namespace " + i.session.namespace
+	return server.Inside(i.session.rest, call), nil
 }

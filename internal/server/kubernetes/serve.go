@@ -28,41 +28,41 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/kubernetes"
 )
 
-// Options say what is served where.
+// Options configure the service.
 type Options struct {
 	Server *server.Server
 	// Cluster is the broker's own cluster.
 	Cluster *rest.Config
-	// Again is how often everything is looked at without a change. Default 30 s.
+	// Again is the interval at which everything is checked without a change. Default 30 s.
 	Again time.Duration
 	Log   *slog.Logger
 }
 
-// office has a desk for each namespace that is bound to a cluster.
-type office struct {
+// service has a session for each namespace that is bound to a cluster.
+type service struct {
 	Options
 	cache  cache.Cache
-	client client.Client // reads from the cache, but for accounts and namespaces
+	client client.Client // reads from the cache, except accounts and namespaces
 	rest   http.Handler
 	log    *slog.Logger
 
-	// accounts has the members' accounts and what binds them to their rights. It is apart, so that nothing else waits where the broker may
-	// not see them.
+	// accounts caches the members' accounts and role bindings. It is separate, so that nothing else waits
+	// for it if the broker lacks the permission.
 	accounts      cache.Cache
 	accountsKnown atomic.Bool
-	// claims are the clusters whose namespace may have to be made.
+	// claims holds the clusters that may need a namespace.
 	claims     workqueue.TypedRateLimitingInterface[string]
-	complaints sync.Map // by cluster: why it was not bound, as it was logged
+	complaints sync.Map // by cluster: the last logged reason for which it is not bound
 
-	mu    sync.Mutex
-	desks map[string]*desk // by namespace
-	all   sync.WaitGroup
+	mu       sync.Mutex
+	sessions map[string]*memberSession // by namespace
+	all      sync.WaitGroup
 }
 
-// firstTry and lastTry are how soon a namespace that could not be made is tried again, at first and in the end.
+// firstTry and lastTry are the first and the last delay before a namespace is tried again.
 const firstTry, lastTry = 100 * time.Millisecond, 5 * time.Minute
 
-// Run serves until ctx ends. A cluster that is away is waited for.
+// Run serves until ctx ends. It waits for an unreachable cluster.
 func Run(ctx context.Context, o Options) error {
 	if o.Log == nil {
 		o.Log = slog.Default()
@@ -71,8 +71,8 @@ func Run(ctx context.Context, o Options) error {
 		o.Again = 30 * time.Second
 	}
 	config := rest.CopyConfig(o.Cluster)
-	config.QPS = -1 // the API server shares itself out fairly; a limit here only makes members wait
-	f := &office{Options: o, log: o.Log.With("part", "kubernetes"), desks: map[string]*desk{},
+	config.QPS = -1 // the API server limits fairly; a limit here would only delay members
+	f := &service{Options: o, log: o.Log.With("part", "kubernetes"), sessions: map[string]*memberSession{},
 		claims: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstTry, lastTry))}
 	f.rest = o.Server.For(func(r *http.Request) (server.Caller, error) {
 		caller, ok := r.Context().Value(callerKey{}).(server.Caller)
@@ -101,8 +101,8 @@ func Run(ctx context.Context, o Options) error {
 	return f.cache.Start(ctx)
 }
 
-// check says in the log whether members can be served, and what to do where they cannot: the cache tries again for ever.
-func (f *office) check(ctx context.Context) {
+// check logs whether members can be served, and a remedy if not: the cache itself retries forever.
+func (f *service) check(ctx context.Context) {
 	early, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	switch {
@@ -113,8 +113,8 @@ func (f *office) check(ctx context.Context) {
 	}
 }
 
-// open makes the client, and the caches of all namespaces that are bound to a cluster and of what is in them.
-func (f *office) open(config *rest.Config) error {
+// open makes the client, and the caches of all bound namespaces and their objects.
+func (f *service) open(config *rest.Config) error {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(corev1.AddToScheme(scheme), rbacv1.AddToScheme(scheme)); err != nil {
 		return err
@@ -132,7 +132,7 @@ func (f *office) open(config *rest.Config) error {
 	}
 	f.accounts, err = cache.New(config, cache.Options{
 		Scheme: scheme, Mapper: m,
-		DefaultFieldSelector: fields.OneTermEqualSelector("metadata.name", kubernetes.Account), // RBAC goes by it
+		DefaultFieldSelector: fields.OneTermEqualSelector("metadata.name", kubernetes.Account), // RBAC allows only this name
 		DefaultWatchErrorHandler: func(ctx context.Context, r *toolscache.Reflector, err error) {
 			if apierrors.IsForbidden(err) {
 				f.complain(ctx, "", err)
@@ -150,33 +150,33 @@ func (f *office) open(config *rest.Config) error {
 	return err
 }
 
-// listen has desks opened, closed and woken.
-func (f *office) listen(ctx context.Context) error {
+// listen opens, closes and wakes sessions on events.
+func (f *service) listen(ctx context.Context) error {
 	namespaces, err := f.cache.GetInformer(ctx, &corev1.Namespace{}, cache.BlockUntilSynced(false))
 	if err != nil {
 		return err
 	}
-	f.handle(namespaces, func(object client.Object, gone bool) { f.seat(ctx, object, gone) })
+	f.handle(namespaces, func(object client.Object, gone bool) { f.updateSession(ctx, object, gone) })
 	for _, watched := range []struct {
 		in   cache.Cache
 		kind client.Object
-		tell func(*desk)
+		tell func(*memberSession)
 	}{
-		{f.cache, kubernetes.Object(kubernetes.Advertisements, "", ""), (*desk).wake},
-		{f.cache, kubernetes.Object(kubernetes.Reservations, "", ""), (*desk).change},
-		{f.accounts, &corev1.ServiceAccount{}, (*desk).change},
-		{f.accounts, &rbacv1.RoleBinding{}, (*desk).change},
+		{f.cache, kubernetes.Object(kubernetes.Advertisements, "", ""), (*memberSession).wake},
+		{f.cache, kubernetes.Object(kubernetes.Reservations, "", ""), (*memberSession).invalidate},
+		{f.accounts, &corev1.ServiceAccount{}, (*memberSession).invalidate},
+		{f.accounts, &rbacv1.RoleBinding{}, (*memberSession).invalidate},
 	} {
 		informer, err := watched.in.GetInformer(ctx, watched.kind, cache.BlockUntilSynced(false))
 		if err != nil {
 			return err
 		}
-		f.handle(informer, func(object client.Object, _ bool) { f.tell(object.GetNamespace(), watched.tell) })
+		f.handle(informer, func(object client.Object, _ bool) { f.notify(object.GetNamespace(), watched.tell) })
 	}
 	return nil
 }
 
-func (f *office) handle(i cache.Informer, do func(object client.Object, gone bool)) {
+func (f *service) handle(i cache.Informer, do func(object client.Object, gone bool)) {
 	_, err := i.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { do(object.(client.Object), false) },
 		UpdateFunc: func(_, object any) { do(object.(client.Object), false) },
@@ -194,39 +194,40 @@ func (f *office) handle(i cache.Informer, do func(object client.Object, gone boo
 	}
 }
 
-// seat opens the desk of a namespace, or closes it. Only the namespace that a cluster's is to be called is bound to it.
-func (f *office) seat(ctx context.Context, namespace client.Object, gone bool) {
+// updateSession opens or closes the session of a namespace. A cluster is bound only to the namespace with
+// the name for it.
+func (f *service) updateSession(ctx context.Context, namespace client.Object, gone bool) {
 	cluster := namespace.GetLabels()[kubernetes.ClusterLabel]
-	f.claims.Add(cluster) // where it is gone, a member may need another
+	f.claims.Add(cluster) // if it is gone, the member may need another
 	gone = gone || cluster == "" || namespace.GetDeletionTimestamp() != nil || namespace.GetName() != kubernetes.Namespace(cluster)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	d := f.desks[namespace.GetName()]
+	m := f.sessions[namespace.GetName()]
 	switch {
-	case d != nil && (gone || d.cluster != cluster):
-		f.claims.Add(d.cluster)
-		d.close()
-		delete(f.desks, namespace.GetName())
-	case d == nil && !gone && ctx.Err() == nil:
-		d = newDesk(f, cluster, namespace.GetName())
-		f.desks[namespace.GetName()] = d
-		ctx, d.close = context.WithCancel(ctx)
-		f.all.Go(func() { d.run(ctx) })
+	case m != nil && (gone || m.cluster != cluster):
+		f.claims.Add(m.cluster)
+		m.close()
+		delete(f.sessions, namespace.GetName())
+	case m == nil && !gone && ctx.Err() == nil:
+		m = newSession(f, cluster, namespace.GetName())
+		f.sessions[namespace.GetName()] = m
+		ctx, m.close = context.WithCancel(ctx)
+		f.all.Go(func() { m.run(ctx) })
 	}
 }
 
-// tell has the desk of a namespace told something, if there is one.
-func (f *office) tell(namespace string, what func(*desk)) {
+// notify calls a function with the session of a namespace, if there is one.
+func (f *service) notify(namespace string, what func(*memberSession)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if d := f.desks[namespace]; d != nil {
-		what(d)
+	if m := f.sessions[namespace]; m != nil {
+		what(m)
 	}
 }
 
 type callerKey struct{}
 
-// as makes the REST API know whose call it is.
+// as sets the caller for the REST API.
 func as(ctx context.Context, role tlsid.Role, cluster string) context.Context {
 	return context.WithValue(ctx, callerKey{}, server.Caller{Role: role, Name: cluster})
 }

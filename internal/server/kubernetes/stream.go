@@ -15,17 +15,18 @@ import (
 )
 
 const (
-	// held is how many bytes of an answer are held at most until the member reads on. The rest of the answer is not taken yet.
+	// held is the number of bytes of an answer that are kept until the member reads on. The writer of the
+	// answer waits meanwhile.
 	held = 2 * kubernetes.MaxPiece
-	// slow is how long the member may take to read a piece. It loses the answer after that.
+	// slow is the time that the member may take to read a piece. Afterwards the answer is lost.
 	slow = 30 * time.Second
 )
 
 var errUnread = errors.New("nobody reads the answer")
 
-// stream is the answer to one call, as it is written and read.
+// stream is the answer to one call, between its writer and the member.
 type stream struct {
-	wake func() // there is something to be shown
+	wake func() // there is a new piece to show
 	slow time.Duration
 
 	mu     sync.Mutex
@@ -33,7 +34,7 @@ type stream struct {
 	header http.Header
 	status int
 	date   metav1.Time
-	base   int64 // of the answer, so much was read
+	base   int64 // the number of bytes of the answer that were read
 	rest   []byte
 	done   bool
 	unread bool
@@ -77,7 +78,7 @@ func (s *stream) Write(data []byte) (taken int, err error) {
 	return taken, nil
 }
 
-// await waits until there is room for a piece. The time for it begins again with each piece that the member reads.
+// await waits until there is space for a piece. The timeout starts again with each piece that is read.
 func (s *stream) await() error {
 	const most = held - kubernetes.MaxPiece
 	if len(s.rest) > most && !s.unread {
@@ -106,13 +107,13 @@ func (s *stream) FlushError() error {
 	return nil
 }
 
-// SetReadDeadline is for bodies, which are here already.
+// SetReadDeadline does nothing: the whole body is here.
 func (s *stream) SetReadDeadline(time.Time) error { return nil }
 
-// SetWriteDeadline is for readers that are slow: see slow.
+// SetWriteDeadline does nothing: see slow.
 func (s *stream) SetWriteDeadline(time.Time) error { return nil }
 
-// close makes writing an error.
+// close makes further writes fail.
 func (s *stream) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,7 +121,7 @@ func (s *stream) close() {
 	s.room.Broadcast()
 }
 
-// end says that nothing more is written.
+// end marks the end of the answer.
 func (s *stream) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,8 +130,8 @@ func (s *stream) end() {
 	s.wake()
 }
 
-// read notes that the member has read so many bytes of the answer. A character of which it has read a part is kept whole: what begins with the
-// rest of it would be no text.
+// read records the number of bytes that the member has read. It keeps a partly read character whole,
+// because a text cannot start in the middle of one.
 func (s *stream) read(upTo int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,7 +145,7 @@ func (s *stream) read(upTo int64) {
 	}
 }
 
-// piece is what is to be shown of the answer now; not ok before there is anything.
+// piece returns the current piece of the answer; false if there is none yet.
 func (s *stream) piece() (kubernetes.Answer, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,13 +153,13 @@ func (s *stream) piece() (kubernetes.Answer, bool) {
 		return kubernetes.Answer{}, false
 	}
 	n := min(len(s.rest), kubernetes.MaxPiece)
-	if !s.done || n < len(s.rest) { // a piece becomes a text of its own: a character that it would cut waits for its rest
+	if !s.done || n < len(s.rest) { // a piece must not cut a character
 		n = wholeText(s.rest[:n])
 	}
 	return kubernetes.Answer{Status: s.status, Date: s.date, From: s.base, Body: string(s.rest[:n]), Done: s.done && n == len(s.rest)}, true
 }
 
-// wholeText is how many bytes of a text there are up to the character that its end cuts, if it does.
+// wholeText returns the number of bytes before a character that is cut at the end of a text.
 func wholeText(text []byte) int {
 	for n := len(text) - 1; n >= 0 && n >= len(text)-utf8.UTFMax; n-- {
 		if utf8.RuneStart(text[n]) {
@@ -171,7 +172,7 @@ func wholeText(text []byte) int {
 	return len(text)
 }
 
-// until closes the stream when ctx ends; call stop when it is over.
+// until closes the stream when ctx ends. Call stop at the end.
 func (s *stream) until(ctx context.Context) (stop func() bool) {
 	return context.AfterFunc(ctx, s.close)
 }

@@ -1,0 +1,150 @@
+package kubernetes
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/compat/objects"
+	"github.com/bourse-dev/bourse/internal/transport/kubernetes"
+)
+
+// most is the number of reservations that are shown to a member: the newest.
+const most = 500
+
+// followMarket makes changes of the market wake the session of an active member.
+func (m *memberSession) followMarket(ctx context.Context, state api.MemberState) {
+	switch {
+	case state != api.MemberActive && m.watching != nil:
+		m.watching()
+		m.watching = nil
+	case state == api.MemberActive && m.watching == nil:
+		ctx, m.watching = context.WithCancel(ctx)
+		m.all.Go(func() { m.watchMarket(ctx) })
+	}
+}
+
+// watchMarket wakes the session until ctx ends.
+func (m *memberSession) watchMarket(ctx context.Context) {
+	for ctx.Err() == nil {
+		watch, err := m.Server.Exchange.Watch(ctx, m.cluster, "", 0)
+		if err == nil {
+			for err == nil {
+				m.invalidate()
+				pause(ctx, max(writeEvery, 20*time.Duration(m.took.Load())))
+				_, _, err = watch.Next(ctx)
+			}
+			watch.Close()
+			m.invalidate() // the watch may have ended because the cluster is no longer a member
+		}
+		pause(ctx, time.Second) // do not retry at once
+	}
+}
+
+// writeEvery is the shortest interval at which a member's Reservations are written. Each time all are
+// read, so the interval grows with the duration.
+const writeEvery = 300 * time.Millisecond
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// writeReservations makes the Reservations of a member equal to what the API shows it.
+func (m *memberSession) writeReservations(ctx context.Context, state api.MemberState) error {
+	there := kubernetes.List(kubernetes.Reservations)
+	if err := m.client.List(ctx, there, client.InNamespace(m.namespace)); err != nil {
+		return err
+	}
+	var all []api.Envelope[api.Reservation]
+	switch state {
+	case api.MemberActive:
+		m.admit(ctx)
+		m.agent.FetchInstructions(ctx)
+		var err error
+		if all, err = m.api().Reservations(ctx); err != nil {
+			return fmt.Errorf("read what is to be shown: %w", err)
+		}
+	case api.MemberRevoked, api.MemberRemoved:
+		if err := m.expel(ctx); err != nil { // show nothing any more
+			return err
+		}
+	default:
+		return nil // temporary: keep the Reservations
+	}
+	wanted := newest(all, most)
+	for i := range there.Items {
+		object := &there.Items[i]
+		r, ok := wanted[object.GetName()]
+		if !ok && state == api.MemberActive && m.agent.Answer(ctx, object) {
+			continue
+		}
+		if !ok {
+			if err := client.IgnoreNotFound(m.client.Delete(ctx, object)); err != nil {
+				return err
+			}
+			continue
+		}
+		delete(wanted, object.GetName())
+		if err := m.writeReservation(ctx, object, objects.Draw(r)); err != nil {
+			return err
+		}
+	}
+	for id, r := range wanted {
+		object := kubernetes.Object(kubernetes.Reservations, m.namespace, id)
+		p := objects.Draw(r)
+		spec, err := content(p.Spec)
+		if err != nil {
+			return err
+		}
+		object.Object["spec"] = spec
+		if err := m.client.Create(ctx, object); apierrors.IsAlreadyExists(err) {
+			continue // the cache will have it soon
+		} else if err != nil {
+			return err
+		}
+		if err := m.write(ctx, object, p.Status); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeReservation corrects the differences of one object.
+func (m *memberSession) writeReservation(ctx context.Context, object *unstructured.Unstructured, p objects.Picture) error {
+	spec, err := content(p.Spec)
+	if err != nil {
+		return err
+	}
+	if !equality.Semantic.DeepEqual(object.Object["spec"], any(spec)) {
+		after := object.DeepCopy()
+		after.Object["spec"] = spec
+		if err := client.IgnoreNotFound(m.client.Patch(ctx, after, client.MergeFrom(object))); err != nil {
+			return err
+		}
+	}
+	return m.write(ctx, object, p.Status)
+}
+
+// newest returns the newest reservations, by ID.
+func newest(all []api.Envelope[api.Reservation], most int) map[string]api.Envelope[api.Reservation] {
+	if len(all) > most {
+		slices.SortFunc(all, func(a, b api.Envelope[api.Reservation]) int { return cmp.Compare(b.Revision, a.Revision) })
+		all = all[:most]
+	}
+	out := make(map[string]api.Envelope[api.Reservation], len(all))
+	for _, r := range all {
+		out[r.ID] = r
+	}
+	return out
+}
