@@ -2,7 +2,7 @@ package exchange
 
 import "testing"
 
-// A journal without a bound is folded when the events since its snapshot take twice as much, within bounds; after a snapshot that was not
+// A journal without a bound is folded when the events since its snapshot take four times as much, within bounds; after a snapshot that was not
 // stored, later.
 func TestWhenAJournalIsFolded(t *testing.T) {
 	const MiB = 1 << 20
@@ -12,9 +12,9 @@ func TestWhenAJournalIsFolded(t *testing.T) {
 	}{
 		{tail{}, 64 * MiB},
 		{tail{snapshot: 10 * MiB}, 64 * MiB},
-		{tail{snapshot: 100 * MiB}, 200 * MiB},
-		{tail{snapshot: 500 * MiB}, 256 * MiB},
-		{tail{snapshot: 1600 * MiB}, 400 * MiB},
+		{tail{snapshot: 100 * MiB}, 400 * MiB},
+		{tail{snapshot: 500 * MiB}, 512 * MiB},
+		{tail{snapshot: 3000 * MiB}, 750 * MiB},
 		{tail{snapshot: 10 * MiB, retry: 130 * MiB}, 130 * MiB},
 	} {
 		at, before := c.tail, c.tail

@@ -12,12 +12,12 @@ import (
 
 const (
 	snapshotEvery = 20_000
-	// foldBytes is from how many bytes of events on, since the last snapshot, a journal is folded that has no bound of its own: twice what the
-	// snapshot takes, but not fewer than foldBytes. Of more than maxFoldBytes it is enough that they are a quarter of the snapshot.
-	// Events can be large, and each fold writes the whole market: the more it takes, the rarer it is.
-	foldBytes, maxFoldBytes = 64 << 20, 256 << 20
-	// mostTail is how many bytes of events there may be besides a snapshot that is on its way: then they wait for it.
-	mostTail = 512 << 20
+	// A journal without a bound of its own is folded by the bytes of its events since the last snapshot: when they take four times what the
+	// snapshot takes, at least foldBytes and at most maxFoldBytes, or a quarter of the snapshot if that is more. Events can be large, and
+	// each fold writes the whole market: the larger the market, the rarer the folds.
+	foldBytes, maxFoldBytes = 64 << 20, 512 << 20
+	// mostTail is how many bytes of events the journal takes besides a snapshot that is on its way: then they wait for it.
+	mostTail = 768 << 20
 )
 
 // tail is what the events take that are not in a snapshot.
@@ -30,7 +30,7 @@ type tail struct {
 
 // due says whether they take so much that the journal is to be folded.
 func (t tail) due() bool {
-	return t.bytes >= max(foldBytes, min(2*t.snapshot, maxFoldBytes), t.snapshot/4, t.retry)
+	return t.bytes >= max(foldBytes, min(4*t.snapshot, maxFoldBytes), t.snapshot/4, t.retry)
 }
 
 // startFold begins to encode and store a snapshot beside the market, when enough has happened since the last.
