@@ -146,7 +146,7 @@ func (b *Backup) Restore(ctx context.Context, dir string, store Store) (Resumed,
 			return Resumed{}, err
 		}
 		b.market.Apply(event)
-		batch, err := journal.Encode([][]byte{encoded})
+		batch, err := journal.Encode(nil, [][]byte{encoded})
 		if err != nil {
 			return Resumed{}, err
 		}

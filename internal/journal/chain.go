@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
+	"slices"
 )
 
 // MaxBatch is the limit of one encoded batch, in bytes.
@@ -84,9 +85,9 @@ func (h Head) Sealing() hash.Hash {
 	return sum
 }
 
-// Encode returns the one encoding of a batch: each event after its length, 4 bytes big-endian.
-// ErrInvalid where the batch or an event is empty, or the result longer than MaxBatch.
-func Encode(events [][]byte) ([]byte, error) {
+// Encode appends to b the one encoding of a batch: each event after its length, 4 bytes big-endian.
+// ErrInvalid where the batch or an event is empty, or its encoding longer than MaxBatch.
+func Encode(b []byte, events [][]byte) ([]byte, error) {
 	size := 0
 	for i, event := range events {
 		if len(event) == 0 {
@@ -97,12 +98,12 @@ func Encode(events [][]byte) ([]byte, error) {
 	if size == 0 || size > MaxBatch {
 		return nil, fmt.Errorf("%w: a batch of %d events takes %d bytes, want 1 to %d", ErrInvalid, len(events), size, MaxBatch)
 	}
-	encoded := make([]byte, 0, size)
+	b = slices.Grow(b, size)
 	for _, event := range events {
-		encoded = binary.BigEndian.AppendUint32(encoded, uint32(len(event)))
-		encoded = append(encoded, event...)
+		b = binary.BigEndian.AppendUint32(b, uint32(len(event)))
+		b = append(b, event...)
 	}
-	return encoded, nil
+	return b, nil
 }
 
 // Decode undoes Encode; the events share the memory of encoded. It accepts exactly what Encode

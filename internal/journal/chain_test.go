@@ -11,7 +11,7 @@ import (
 // What is on disks must be readable for ever: these values never change.
 func TestChainIsStable(t *testing.T) {
 	head := Head{Lineage: "LINEAGE", Revision: 41}
-	encoded, err := Encode([][]byte{[]byte("a"), []byte("bc")})
+	encoded, err := Encode(nil, [][]byte{[]byte("a"), []byte("bc")})
 	if err != nil || string(encoded) != "\x00\x00\x00\x01a\x00\x00\x00\x02bc" {
 		t.Fatalf("encoded %q, %v", encoded, err)
 	}
@@ -74,11 +74,11 @@ func TestEncodeRefuses(t *testing.T) {
 	for name, events := range map[string][][]byte{
 		"nothing": nil, "an empty event": {[]byte("a"), {}}, "too much": {make([]byte, MaxBatch-3)},
 	} {
-		if _, err := Encode(events); !errors.Is(err, ErrInvalid) {
+		if _, err := Encode(nil, events); !errors.Is(err, ErrInvalid) {
 			t.Errorf("encode %s: %v, want ErrInvalid", name, err)
 		}
 	}
-	if _, err := Encode([][]byte{make([]byte, MaxBatch-4)}); err != nil {
+	if _, err := Encode(nil, [][]byte{make([]byte, MaxBatch-4)}); err != nil {
 		t.Errorf("encode the most: %v", err)
 	}
 }
@@ -93,7 +93,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if again, err := Encode(events); err != nil || !bytes.Equal(again, encoded) {
+		if again, err := Encode(nil, events); err != nil || !bytes.Equal(again, encoded) {
 			t.Errorf("decoded to %q, which encodes to %q, %v", events, again, err)
 		}
 	})

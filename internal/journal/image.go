@@ -40,7 +40,7 @@ func (i *Image) Verify() error {
 func (i *Image) walk(n int) (Head, error) {
 	head := i.Base
 	for _, record := range i.Records[:n] {
-		encoded, err := Encode(record.Events)
+		encoded, err := Encode(nil, record.Events)
 		if err != nil {
 			return Head{}, fmt.Errorf("record %d: %w", record.Revision, err)
 		}
@@ -88,7 +88,7 @@ func (i *Image) Replay(onSnapshot func(Head, []byte) error, onRecord func(Record
 
 // Append adds a copy of events.
 func (i *Image) Append(after Head, events [][]byte) error {
-	encoded, err := Encode(events)
+	encoded, err := Encode(nil, events)
 	if err != nil {
 		return err
 	}

@@ -168,7 +168,7 @@ func (l *loaded) snapshot(at journal.Head, state string) {
 
 // Next returns the head after events.
 func Next(head journal.Head, events [][]byte) journal.Head {
-	encoded, err := journal.Encode(events)
+	encoded, err := journal.Encode(nil, events)
 	if err != nil {
 		panic(err)
 	}

@@ -328,7 +328,7 @@ func unpack(packed []byte, limit int64) ([]byte, error) {
 func packRecords(records []journal.Record) ([]byte, error) {
 	var plain []byte
 	for _, r := range records {
-		encoded, err := journal.Encode(r.Events)
+		encoded, err := journal.Encode(nil, r.Events)
 		if err != nil {
 			return nil, err
 		}

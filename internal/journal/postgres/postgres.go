@@ -58,7 +58,7 @@ func (j *Journal) Where() string {
 
 // Append implements journal.Journal.
 func (j *Journal) Append(ctx context.Context, after journal.Head, events [][]byte) (journal.Head, error) {
-	encoded, err := journal.Encode(events)
+	encoded, err := journal.Encode(nil, events)
 	if err != nil {
 		return journal.Head{}, err
 	}

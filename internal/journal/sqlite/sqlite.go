@@ -23,6 +23,9 @@ type Journal struct {
 	// between which appends go on.
 	whole sync.Mutex
 
+	appending sync.Mutex // guards what follows; it comes before mu
+	encoded   []byte     // the last batch: the next one takes its memory
+
 	mu         sync.Mutex // guards what follows
 	db         *database  // nil until loaded
 	mark       *headFile
@@ -35,11 +38,19 @@ var _ journal.Journal = (*Journal)(nil)
 // New returns the journal at path. Its folder must exist; the first Load makes the files.
 func New(path string) *Journal { return &Journal{path: path} }
 
+// mostEncoded is how many bytes of memory a journal keeps for the next batch.
+const mostEncoded = 1 << 20
+
 // Append implements journal.Journal.
 func (j *Journal) Append(ctx context.Context, after journal.Head, events [][]byte) (journal.Head, error) {
-	encoded, err := journal.Encode(events)
+	j.appending.Lock()
+	defer j.appending.Unlock()
+	encoded, err := journal.Encode(j.encoded[:0], events)
 	if err != nil {
 		return journal.Head{}, err
+	}
+	if cap(encoded) <= mostEncoded {
+		j.encoded = encoded // SQLite copies it
 	}
 	return j.advance(ctx, after, after.Next(len(events), encoded), func(ctx context.Context, next journal.Head) error {
 		_, err := j.db.insert.ExecContext(ctx, int64(next.Revision), next.Hash[:], encoded)
