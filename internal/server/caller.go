@@ -176,10 +176,6 @@ func (s *Server) identified(who func(*http.Request) (Caller, error)) http.Handle
 // Every handler of a listener must be behind it. Calls that next makes to the API itself, in a context of
 // [Within], count towards the caller's rate; for other bounds they are one with the call.
 func (s *Server) Bounded(who func(*http.Request) (Caller, error), refuse func(http.ResponseWriter, error), next http.Handler) http.Handler {
-	tooMuch := func(w http.ResponseWriter, err error) {
-		w.Header().Set("Retry-After", "1")
-		refuse(w, err)
-	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
 			if p := recover(); p != nil && p != http.ErrAbortHandler {
@@ -187,54 +183,67 @@ func (s *Server) Bounded(who func(*http.Request) (Caller, error), refuse func(ht
 				refuse(w, api.Errorf(api.CodeInternal, "this is a bug; the broker's log says more"))
 			}
 		}()
-		c, err := who(r)
-		switch {
-		case err != nil:
-			w.Header().Set("Connection", "close") // the next call costs the caller a handshake
-			if !s.limits.allowRefused(r) {
-				refused("rate_of_refused")
-				tooMuch(w, api.Errorf(api.CodeTooManyRequests, "calls that are refused come too often from this address").Fix("call less often, with a certificate that is good"))
-				return
-			}
-			refuse(w, err)
-			return
-		case !s.limits.allow(c, r):
-			refused("rate")
-			tooMuch(w, api.Errorf(api.CodeTooManyRequests, "%s calls too often", c).Fix("call less often: the broker allows each member %g calls a second", s.Rate))
-			return
-		}
-		if c.Role == "" && (r.URL.Path == joinPath || r.URL.Path == renewPath) {
-			// The body identifies the caller. Until it is read, the call does not count towards the active
-			// calls of its address: otherwise a stranger that sends no body would block all clusters behind
-			// that address. The body is short, and the number of connections is bounded. The next call costs
-			// a handshake.
-			w.Header().Set("Connection", "close")
-			next.ServeHTTP(w, r.WithContext(&call{Context: r.Context(), caller: c}))
-			return
-		}
-		key := callerKeyOf(c, r)
-		if conn := connectionOf(r.Context()); conn != nil && conn.guest != nil && c.Role != "" && !conn.belongs.Load() {
-			if !conn.guest.belongs(key) {
-				refused("connections_of_caller")
-				w.Header().Set("Connection", "close")
-				tooMuch(w, api.Errorf(api.CodeTooManyRequests, "%s has %d connections, and a call under way on each", c, s.held.bounds.OfCaller).Fix("wait for answers before calling again"))
-				return
-			}
-			conn.belongs.Store(true)
-		}
-		hand, err := s.held.take(r, key)
+		c, hand, err := s.begin(w, r, who)
 		if err != nil {
-			tooMuch(w, err)
+			refuse(w, err)
 			return
 		}
 		defer hand.let()
-		if r.Body != nil && (r.ContentLength < 0 || r.ContentLength >= inOneCall) {
+		if r.Body != nil && (r.ContentLength < 0 || r.ContentLength >= inOneCall) && !introduces(c, r) {
 			body := &counted{ReadCloser: r.Body}
 			r.Body = body
 			defer func() { s.limits.charge(c, r, body.bytes) }()
 		}
 		next.ServeHTTP(w, r.WithContext(&call{r.Context(), c, hand}))
 	})
+}
+
+// begin identifies the caller and waits for the turn of the call. Let the hand go afterwards. If the call
+// is refused, begin sets headers of the answer. Errors: those of who; TooManyRequests.
+func (s *Server) begin(w http.ResponseWriter, r *http.Request, who func(*http.Request) (Caller, error)) (c Caller, hand *inHand, err error) {
+	tooMuch := func(err error) (Caller, *inHand, error) {
+		w.Header().Set("Retry-After", "1")
+		return Caller{}, nil, err
+	}
+	c, err = who(r)
+	switch {
+	case err != nil:
+		w.Header().Set("Connection", "close") // the next call costs the caller a handshake
+		if !s.limits.allowRefused(r) {
+			refused("rate_of_refused")
+			return tooMuch(api.Errorf(api.CodeTooManyRequests, "calls that are refused come too often from this address").
+				Fix("call less often, with a certificate that is good"))
+		}
+		return Caller{}, nil, err
+	case !s.limits.allow(c, r):
+		refused("rate")
+		return tooMuch(api.Errorf(api.CodeTooManyRequests, "%s calls too often", c).
+			Fix("call less often: the broker allows each member %g calls a second", s.Rate))
+	case introduces(c, r):
+		w.Header().Set("Connection", "close") // the next call costs the caller a handshake
+		return c, nil, nil
+	}
+	key := callerKeyOf(c, r)
+	if conn := connectionOf(r.Context()); conn != nil && conn.guest != nil && c.Role != "" && !conn.belongs.Load() {
+		if !conn.guest.belongs(key) {
+			refused("connections_of_caller")
+			w.Header().Set("Connection", "close")
+			return tooMuch(api.Errorf(api.CodeTooManyRequests, "%s has %d connections, and a call under way on each", c, s.held.bounds.OfCaller).
+				Fix("wait for answers before calling again"))
+		}
+		conn.belongs.Store(true)
+	}
+	if hand, err = s.held.take(r, key); err != nil {
+		return tooMuch(err)
+	}
+	return c, hand, nil
+}
+
+// introduces reports that the body of a call identifies its caller. Such a call does not count towards
+// the active calls of its address: otherwise a stranger that sends no body would block all clusters
+// behind that address. The body is short, and the number of connections is bounded.
+func introduces(c Caller, r *http.Request) bool {
+	return c.Role == "" && (r.URL.Path == joinPath || r.URL.Path == renewPath)
 }
 
 // callerKeyOf returns the key for counting a caller. Without a certificate that is its IPv4 address or
