@@ -19,12 +19,8 @@ func (sh *shell) approvalsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "approvals", GroupID: "use", Short: "List the requests of other clusters that wait for your approval", Args: cobra.NoArgs,
 		Long: "An offer or the SharingPolicy can require approval by an admin (approveWithin). A request for it is held and waits here.",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := sh.person()
-			if err != nil {
-				return err
-			}
-			items, err := c.Approvals(cmd.Context())
+		RunE: sh.asUser(func(ctx context.Context, c *client.Client, _ []string) error {
+			items, err := c.Approvals(ctx)
 			if err != nil {
 				return err
 			}
@@ -43,7 +39,7 @@ func (sh *shell) approvalsCommand() *cobra.Command {
 				column[api.Approval]{"WAITS FOR", false, func(w waiting) string { return until(w.Payload.By) }},
 				column[api.Approval]{"POOL", true, func(w waiting) string { return w.Payload.Pool }},
 			)
-		},
+		}),
 	}
 }
 

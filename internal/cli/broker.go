@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/internal/broker"
 	"github.com/bourse-dev/bourse/internal/compat/prototypes"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -91,34 +93,26 @@ func (sh *shell) brokerCommand() *cobra.Command {
 func (sh *shell) stepCommand(step, short string) *cobra.Command {
 	return &cobra.Command{
 		Use: step + " CLUSTER", Short: short, Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := sh.operator()
-			if err != nil {
-				return err
-			}
-			m, err := c.SetMember(cmd.Context(), args[0], step)
+		RunE: sh.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+			m, err := c.SetMember(ctx, args[0], step)
 			if err != nil {
 				return err
 			}
 			return sh.showMembers([]api.Envelope[api.Member]{m})
-		},
+		}),
 	}
 }
 
 func (sh *shell) membersCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "members", Short: "List the clusters that joined or wait for approval", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := sh.operator()
-			if err != nil {
-				return err
-			}
-			members, err := c.Members(cmd.Context())
+		RunE: sh.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+			members, err := c.Members(ctx)
 			if err != nil {
 				return err
 			}
 			return sh.showMembers(members)
-		},
+		}),
 	}
 }
 
@@ -214,12 +208,8 @@ func (sh *shell) tokenCommand() *cobra.Command {
 	var ttl time.Duration
 	create := &cobra.Command{
 		Use: "create", Short: "Create a join token; it can be used once", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := sh.operator()
-			if err != nil {
-				return err
-			}
-			t, err := c.CreateToken(cmd.Context(), cluster, ttl)
+		RunE: sh.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+			t, err := c.CreateToken(ctx, cluster, ttl)
 			if err != nil {
 				return err
 			}
@@ -229,18 +219,14 @@ func (sh *shell) tokenCommand() *cobra.Command {
 			fmt.Fprintf(sh.progress, "Valid until %s, for one cluster: bourse agent --join TOKEN\n", t.Expires.Format(time.RFC3339))
 			_, err = fmt.Fprintln(sh.out, t.Token)
 			return err
-		},
+		}),
 	}
 	create.Flags().StringVar(&cluster, "cluster", "", "the only cluster that may use the token; it then needs no approval")
 	create.Flags().DurationVar(&ttl, "ttl", time.Hour, "how long the token is valid")
 	list := &cobra.Command{
 		Use: "list", Short: "List the join tokens, without their secrets", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := sh.operator()
-			if err != nil {
-				return err
-			}
-			tokens, err := c.Tokens(cmd.Context())
+		RunE: sh.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+			tokens, err := c.Tokens(ctx)
 			if err != nil {
 				return err
 			}
@@ -251,7 +237,7 @@ func (sh *shell) tokenCommand() *cobra.Command {
 				column[api.Token]{"ENDS IN", false, func(t T) string { return until(t.Payload.Expires) }},
 				column[api.Token]{"USED BY", false, func(t T) string { return t.Payload.UsedBy }},
 			)
-		},
+		}),
 	}
 	cmd := &cobra.Command{Use: "token", Short: "Create and list join tokens"}
 	cmd.AddCommand(create, list)

@@ -24,17 +24,13 @@ func (sh *shell) brokersCommand() *cobra.Command {
 			"and bourse catalog shows the offers of all, each offer once. A request goes to the first broker that answers, or to --broker NAME.\n" +
 			"The cluster counts what it lends once, across all brokers. It drops no broker because it is away. As an object: kind Broker.",
 		Example: "  bourse brokers\n  bourse brokers add north --join TOKEN\n  bourse brokers disable main",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := sh.person()
-			if err != nil {
-				return err
-			}
-			all, err := c.Brokers(cmd.Context())
+		RunE: sh.asUser(func(ctx context.Context, c *client.Client, _ []string) error {
+			all, err := c.Brokers(ctx)
 			if err != nil {
 				return err
 			}
 			return sh.showBrokers(all)
-		},
+		}),
 	}
 	cmd.AddCommand(sh.addBrokerCommand(), sh.switchBrokerCommand("enable", "Use a disabled broker again", false),
 		sh.switchBrokerCommand("disable", "Stop using a broker until it is enabled; existing reservations stay", true), sh.removeBrokerCommand())
@@ -94,22 +90,18 @@ func (sh *shell) addBrokerCommand() *cobra.Command {
 		Long: "Add joins a broker with a token of its operator (bourse broker token create), under a name of your choice, and waits for the\n" +
 			"connection. For a broker that you already have, it sets a new token or URL, for example after a move.",
 		Example: "  bourse brokers add north --join TOKEN\n  bourse brokers add north --url https://bourse.north.example:7443",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := sh.person()
-			if err != nil {
-				return err
-			}
-			known, err := knownBrokerOf(cmd.Context(), c, args[0])
+		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
+			known, err := knownBrokerOf(ctx, c, args[0])
 			if err != nil && api.CodeOf(err) != api.CodeNotFound {
 				return err
 			}
 			spec.Disabled, spec.URL = known.Payload.Spec.Disabled, cmp.Or(spec.URL, known.Payload.Spec.URL)
-			b, err := c.PutBroker(cmd.Context(), args[0], spec)
+			b, err := c.PutBroker(ctx, args[0], spec)
 			if err != nil {
 				return err
 			}
-			return sh.awaitBroker(cmd.Context(), c, b)
-		},
+			return sh.awaitBroker(ctx, c, b)
+		}),
 	}
 	cmd.Flags().StringVar(&spec.Join, "join", "", "join token of the broker's operator; it can be used once")
 	cmd.Flags().StringVar(&spec.URL, "url", "", "URL of the broker, https://HOST:PORT (default: the one in the token)")
@@ -135,21 +127,17 @@ func (sh *shell) awaitBroker(ctx context.Context, c *client.Client, b knownBroke
 func (sh *shell) switchBrokerCommand(verb, short string, disabled bool) *cobra.Command {
 	return &cobra.Command{
 		Use: verb + " NAME", Short: short, Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(brokerNames),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := sh.person()
-			if err != nil {
-				return err
-			}
-			b, err := knownBrokerOf(cmd.Context(), c, args[0])
+		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
+			b, err := knownBrokerOf(ctx, c, args[0])
 			if err != nil {
 				return err
 			}
 			b.Payload.Spec.Disabled = disabled
-			if b, err = c.PutBroker(cmd.Context(), b.ID, b.Payload.Spec); err != nil {
+			if b, err = c.PutBroker(ctx, b.ID, b.Payload.Spec); err != nil {
 				return err
 			}
-			return sh.awaitBroker(cmd.Context(), c, b)
-		},
+			return sh.awaitBroker(ctx, c, b)
+		}),
 	}
 }
 
@@ -157,16 +145,12 @@ func (sh *shell) removeBrokerCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "remove NAME", Short: "Leave a broker and forget this cluster's identity there; existing reservations stay to their end",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(brokerNames),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := sh.person()
-			if err != nil {
-				return err
-			}
-			if err := c.DeleteBroker(cmd.Context(), args[0]); err != nil {
+		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
+			if err := c.DeleteBroker(ctx, args[0]); err != nil {
 				return err
 			}
 			fmt.Fprintf(sh.progress, "Broker %s is removed. Its operator still lists this cluster until they remove it.\n", args[0])
 			return nil
-		},
+		}),
 	}
 }

@@ -29,11 +29,7 @@ func (sh *shell) catalogCommand() *cobra.Command {
 			"and labels. SELLER/OFFER shows one offer in full.",
 		Example: "  bourse catalog\n  bourse catalog --gpu a100 --for 8h --sort price\n  bourse catalog --region eu --uptime 0.999\n  bourse catalog milan/web",
 		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: sh.complete(offerNames),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := sh.person()
-			if err != nil {
-				return err
-			}
+		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) (err error) {
 			switch order := api.CatalogOrder(sort); order {
 			case "name", api.ByName:
 			case api.ByPrice, api.ByRegion, api.ByUptime:
@@ -50,7 +46,7 @@ func (sh *shell) catalogCommand() *cobra.Command {
 			}
 			if len(args) == 1 {
 				if seller, name, one := strings.Cut(args[0], "/"); one {
-					offer, err := c.Offer(cmd.Context(), seller, name)
+					offer, err := c.Offer(ctx, seller, name)
 					if err != nil {
 						return err
 					}
@@ -58,12 +54,12 @@ func (sh *shell) catalogCommand() *cobra.Command {
 				}
 				q.Text = args[0]
 			}
-			found, err := c.Catalog(cmd.Context(), q)
+			found, err := c.Catalog(ctx, q)
 			if err != nil {
 				return err
 			}
 			return sh.showCatalog(found, q.For)
-		},
+		}),
 	}
 	f := cmd.Flags()
 	f.StringVar(&q.Seller, "seller", "", "only offers of this cluster")
@@ -268,17 +264,13 @@ func (sh *shell) buyCommand() *cobra.Command {
 			"changes the offer before both clusters have signed, you buy nothing. What both signed is a Contract: bourse contracts.",
 		Example: "  bourse buy milan/web/small --for 24h --offload demo\n  bourse buy milan/gpu/a100 --units 2 --for 8h --dry-run",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: sh.complete(planNames),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := sh.person()
+		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
+			r, err := sh.purchase(ctx, c, args[0], units, w)
 			if err != nil {
 				return err
 			}
-			r, err := sh.purchase(cmd.Context(), c, args[0], units, w)
-			if err != nil {
-				return err
-			}
-			return sh.place(cmd.Context(), c, w, r)
-		},
+			return sh.place(ctx, c, w, r)
+		}),
 	}
 	f := cmd.Flags()
 	f.DurationVar(&w.duration, "for", 0, "how long (default "+api.DefaultDuration+")")

@@ -20,24 +20,20 @@ func (sh *shell) clustersCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "clusters [CLUSTER]", GroupID: "use", Short: "List the clusters that your cluster may see, and their capacity",
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: sh.complete(clusterNames),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := sh.person()
-			if err != nil {
-				return err
-			}
+		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
 			if len(args) == 1 {
-				one, err := c.Cluster(cmd.Context(), args[0])
+				one, err := c.Cluster(ctx, args[0])
 				if err != nil {
 					return err
 				}
 				return sh.showClusters([]api.Envelope[api.Cluster]{one})
 			}
-			all, err := c.Clusters(cmd.Context())
+			all, err := c.Clusters(ctx)
 			if err != nil {
 				return err
 			}
 			return sh.showClusters(all)
-		},
+		}),
 	}
 }
 

@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"os"
 	"strings"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
@@ -40,6 +43,26 @@ func (sh *shell) operator() (*client.Client, error) {
 		return nil, api.Invalid("--operator-cert", "%s", err).Fix("name a folder with tls.crt, tls.key and ca.crt, such as `operator` in the broker's --dir")
 	}
 	return client.New(server, &http.Client{Transport: &http.Transport{TLSClientConfig: certificate.Config()}}), nil
+}
+
+// asUser runs a command with a client of this cluster's agent.
+func (sh *shell) asUser(run func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
+	return with(sh.person, run)
+}
+
+// asOperator runs a command with a client of the broker.
+func (sh *shell) asOperator(run func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
+	return with(sh.operator, run)
+}
+
+func with(connect func() (*client.Client, error), run func(context.Context, *client.Client, []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		c, err := connect()
+		if err != nil {
+			return err
+		}
+		return run(cmd.Context(), c, args)
+	}
 }
 
 // find returns the address of the server: --server, or the default socket of this user.

@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -14,18 +15,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
 )
 
 func (sh *shell) auditCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "audit CLUSTER", GroupID: "use", Short: "List everything that another cluster can do in yours, and what it runs there",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(clusterNames),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := sh.person()
-			if err != nil {
-				return err
-			}
-			a, err := c.Audit(cmd.Context(), args[0])
+		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
+			a, err := c.Audit(ctx, args[0])
 			if err != nil {
 				return err
 			}
@@ -34,7 +32,7 @@ func (sh *shell) auditCommand() *cobra.Command {
 			}
 			writeAudit(sh.out, a)
 			return nil
-		},
+		}),
 	}
 }
 

@@ -38,17 +38,13 @@ func (sh *shell) offerCommand() *cobra.Command {
 func (sh *shell) offerListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List the offers of your cluster", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := sh.person()
-			if err != nil {
-				return err
-			}
-			items, err := c.Offers(cmd.Context())
+		RunE: sh.asUser(func(ctx context.Context, c *client.Client, _ []string) error {
+			items, err := c.Offers(ctx)
 			if err != nil {
 				return err
 			}
 			return sh.showOwnOffers(items)
-		},
+		}),
 	}
 }
 
@@ -272,19 +268,15 @@ func (sh *shell) offerDraftCommand(use, short string, draft bool) *cobra.Command
 func (sh *shell) offerDeleteCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "delete NAME...", Short: "Delete offers; existing contracts stay", Args: cobra.MinimumNArgs(1), ValidArgsFunction: sh.complete(ownOfferNames),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := sh.person()
-			if err != nil {
-				return err
-			}
+		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
 			for _, name := range args {
-				if err := c.DeleteOffer(cmd.Context(), name); err != nil {
+				if err := c.DeleteOffer(ctx, name); err != nil {
 					return err
 				}
 				fmt.Fprintln(sh.progress, "offer", name, "is deleted")
 			}
 			return nil
-		},
+		}),
 	}
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/internal/identity/atomicfile"
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
 )
@@ -20,11 +22,7 @@ func (sh *shell) operatorCommand() *cobra.Command {
 			"(tls.crt, tls.key, ca.crt) into FOLDER; it overwrites these files. It works only through the broker's local socket. Without\n" +
 			"FOLDER it writes no new certificate: use that if the broker has no CA of its own (--tls-cert-dir).",
 		Example: "  bourse broker operator /var/lib/bourse/operator",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := sh.operator()
-			if err != nil {
-				return err
-			}
+		RunE: sh.asOperator(func(ctx context.Context, c *client.Client, args []string) (err error) {
 			var key, csr []byte
 			if len(args) > 0 {
 				if key, err = tlsid.NewKey(); err != nil {
@@ -34,7 +32,7 @@ func (sh *shell) operatorCommand() *cobra.Command {
 					return err
 				}
 			}
-			made, err := c.CreateOperator(cmd.Context(), csr, name)
+			made, err := c.CreateOperator(ctx, csr, name)
 			if err != nil {
 				return err
 			}
@@ -45,7 +43,7 @@ func (sh *shell) operatorCommand() *cobra.Command {
 			}
 			_, err = fmt.Fprintf(sh.out, "The operators' certificates issued before %s have ended.\n", made.From.Format(time.RFC3339))
 			return err
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&name, "name", "admin", "name of the operator in the broker's log")
 	return cmd

@@ -16,20 +16,16 @@ func (sh *shell) reclaimCommand() *cobra.Command {
 		Long: "If a plan has a notice (spot), its seller can take a contract back before its end. The buyer is notified at once. The contract\n" +
 			"ends after the notice, on both sides. This cannot be undone. Without a notice, ending a contract early is a breach (bourse evict).",
 		Args: cobra.MinimumNArgs(1), ValidArgsFunction: sh.complete(dealNames),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := sh.person()
-			if err != nil {
-				return err
-			}
+		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
 			for _, id := range args {
-				r, err := c.Reclaim(cmd.Context(), id)
+				r, err := c.Reclaim(ctx, id)
 				if err != nil {
 					return err
 				}
 				fmt.Fprintln(sh.progress, id, "ends at", r.At.UTC().Format(time.RFC3339))
 			}
 			return nil
-		},
+		}),
 	}
 }
 

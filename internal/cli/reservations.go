@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -18,12 +19,8 @@ func (sh *shell) reservationsCommand() *cobra.Command {
 	all := false
 	cmd := &cobra.Command{
 		Use: "reservations", GroupID: "use", Short: "List the reservations of your cluster, as consumer and as provider", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := sh.person()
-			if err != nil {
-				return err
-			}
-			items, err := c.Reservations(cmd.Context())
+		RunE: sh.asUser(func(ctx context.Context, c *client.Client, _ []string) error {
+			items, err := c.Reservations(ctx)
 			if err != nil {
 				return err
 			}
@@ -31,7 +28,7 @@ func (sh *shell) reservationsCommand() *cobra.Command {
 				items = slices.DeleteFunc(items, func(r client.Reservation) bool { return r.Payload.State.Over() })
 			}
 			return sh.showReservations(items)
-		},
+		}),
 	}
 	cmd.Flags().BoolVarP(&all, "all", "A", false, "also reservations that have ended")
 	return cmd
@@ -88,12 +85,8 @@ func (sh *shell) whyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "why RESERVATION", GroupID: "use", Short: "Explain why a reservation got its provider, or none",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(reservationNames),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := sh.person()
-			if err != nil {
-				return err
-			}
-			r, err := c.Reservation(cmd.Context(), args[0])
+		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
+			r, err := c.Reservation(ctx, args[0])
 			if err != nil {
 				return err
 			}
@@ -123,7 +116,7 @@ func (sh *shell) whyCommand() *cobra.Command {
 				fmt.Fprintf(sh.out, "  asked %s, which did not accept: %s %s\n", t.Provider, t.Reason, t.Message)
 			}
 			return nil
-		},
+		}),
 	}
 }
 
@@ -172,19 +165,15 @@ func (sh *shell) releaseCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "release RESERVATION...", GroupID: "use", Short: "Release reservations, and delete their ResourceRequests",
 		Args: cobra.MinimumNArgs(1), ValidArgsFunction: sh.complete(reservationNames),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := sh.person()
-			if err != nil {
-				return err
-			}
+		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
 			for _, id := range args {
-				if err := c.ReleaseLocally(cmd.Context(), id); err != nil {
+				if err := c.ReleaseLocally(ctx, id); err != nil {
 					return err
 				}
 				fmt.Fprintln(sh.progress, id, "is being released")
 			}
 			return nil
-		},
+		}),
 	}
 }
 
@@ -192,21 +181,17 @@ func (sh *shell) confirmCommand() *cobra.Command {
 	namespace := ""
 	cmd := &cobra.Command{
 		Use: "confirm REQUEST", GroupID: "use", Short: "Confirm a held reservation that was made with --confirm", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := sh.person()
+		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
+			r, err := c.ConfirmRequest(ctx, namespace, args[0])
 			if err != nil {
 				return err
 			}
-			r, err := c.ConfirmRequest(cmd.Context(), namespace, args[0])
-			if err != nil {
-				return err
-			}
-			r, err = sh.follow(cmd.Context(), c, r, (&wish{}).done)
+			r, err = sh.follow(ctx, c, r, (&wish{}).done)
 			if err != nil {
 				return err
 			}
 			return sh.showRequest(r)
-		},
+		}),
 	}
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", "default", "namespace of the ResourceRequest")
 	return cmd

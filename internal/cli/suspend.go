@@ -1,6 +1,12 @@
 package cli
 
-import "github.com/spf13/cobra"
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bourse-dev/bourse/client"
+)
 
 func (sh *shell) suspendCommand() *cobra.Command {
 	reason := ""
@@ -12,17 +18,13 @@ func (sh *shell) suspendCommand() *cobra.Command {
 			"broker. To end the reservations: bourse evict CLUSTER.",
 		Example: "  bourse suspend rome --reason 'the bill of May is open'\n  bourse resume rome",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: sh.complete(clusterNames),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := sh.person()
+		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
+			p, err := c.Suspend(ctx, args[0], reason)
 			if err != nil {
 				return err
 			}
-			p, err := c.Suspend(cmd.Context(), args[0], reason)
-			if err != nil {
-				return err
-			}
-			return sh.awaitPeer(cmd.Context(), c, p)
-		},
+			return sh.awaitPeer(ctx, c, p)
+		}),
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "reason that the other cluster reads, at most 256 characters")
 	return cmd
@@ -32,16 +34,12 @@ func (sh *shell) resumeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "resume CLUSTER", GroupID: "use", Short: "End the suspension of another cluster",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(clusterNames),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := sh.person()
+		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
+			p, err := c.Resume(ctx, args[0])
 			if err != nil {
 				return err
 			}
-			p, err := c.Resume(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			return sh.awaitPeer(cmd.Context(), c, p)
-		},
+			return sh.awaitPeer(ctx, c, p)
+		}),
 	}
 }

@@ -25,14 +25,10 @@ func (sh *shell) trustCommand() *cobra.Command {
 			peers, err := c.Peers(ctx)
 			return ids(peers), err
 		}),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := sh.person()
-			if err != nil {
-				return err
-			}
+		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
 			switch {
 			case len(args) == 0:
-				all, err := c.Peers(cmd.Context())
+				all, err := c.Peers(ctx)
 				if err != nil {
 					return err
 				}
@@ -44,12 +40,12 @@ func (sh *shell) trustCommand() *cobra.Command {
 			if len(args) == 2 {
 				fingerprint = args[1]
 			}
-			one, err := c.Trust(cmd.Context(), args[0], fingerprint)
+			one, err := c.Trust(ctx, args[0], fingerprint)
 			if err != nil {
 				return err
 			}
-			return sh.awaitPeer(cmd.Context(), c, one)
-		},
+			return sh.awaitPeer(ctx, c, one)
+		}),
 	}
 	cmd.Flags().BoolVar(&forget, "forget", false, "withdraw your confirmation; the pinned key stays pinned")
 	return cmd
