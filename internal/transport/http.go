@@ -16,7 +16,7 @@ type HTTP struct {
 	cluster string
 
 	mu   sync.Mutex
-	last *api.Measurement // what the broker has, as far as we know
+	last *api.Measurement // the measurement that the broker has, as far as we know
 }
 
 var _ Broker = (*HTTP)(nil)
@@ -24,22 +24,22 @@ var _ Broker = (*HTTP)(nil)
 // NewHTTP makes the transport of a cluster.
 func NewHTTP(cluster string, c *client.Client) *HTTP { return &HTTP{Client: c, cluster: cluster} }
 
-// PutCard shows this cluster's newest signed card.
+// PutCard sends this cluster's newest signed card.
 func (h *HTTP) PutCard(ctx context.Context, signed string) error {
 	return h.Client.PutCard(ctx, h.cluster, signed)
 }
 
-// Publish puts a signed offer of this cluster's on sale.
+// Publish puts a signed offer of this cluster on sale.
 func (h *HTTP) Publish(ctx context.Context, name, signed string) error {
 	return h.PublishOffer(ctx, h.cluster, name, signed)
 }
 
-// Withdraw takes an offer of this cluster's off sale.
+// Withdraw takes an offer of this cluster off sale.
 func (h *HTTP) Withdraw(ctx context.Context, name string) error {
 	return h.WithdrawOffer(ctx, h.cluster, name)
 }
 
-// Advertise sends what changed since the last advertisement, or the whole when the broker lacks the last.
+// Advertise sends the changes since the last advertisement, or all if the broker lacks the last one.
 func (h *HTTP) Advertise(ctx context.Context, m api.Measurement) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -52,16 +52,16 @@ func (h *HTTP) Advertise(ctx context.Context, m api.Measurement) error {
 	return h.sent(m, h.PutAdvertisement(ctx, h.cluster, m))
 }
 
-// sent remembers what the broker has; after an error nobody knows.
+// sent records the measurement that the broker has; after an error that is unknown.
 func (h *HTTP) sent(m api.Measurement, err error) error {
 	h.last = nil
 	if err == nil {
-		h.last = m.DeepCopy() // the caller may go on with what is in it
+		h.last = m.DeepCopy() // the caller may change it later
 	}
 	return err
 }
 
-// difference is what turns old into m; not ok where only the whole can say it.
+// difference returns the delta from old to m; false if only a complete advertisement can express it.
 func difference(old *api.Measurement, m api.Measurement) (api.MeasurementDelta, bool) {
 	if old == nil || !equality.Semantic.DeepEqual(old.Terms, m.Terms) {
 		return api.MeasurementDelta{}, false
@@ -98,7 +98,7 @@ func poolDifference(old, p api.Pool) (api.PoolDelta, bool) {
 		if equality.Semantic.DeepEqual(part.before, part.now) {
 			continue
 		}
-		if len(part.now) == 0 { // a delta names what is there, so it cannot say that all is gone
+		if len(part.now) == 0 { // a delta names what exists, so it cannot express that all is gone
 			return d, false
 		}
 		*part.to = part.now

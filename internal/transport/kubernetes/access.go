@@ -16,18 +16,18 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// reread is how often a kubeconfig is read again: its token ends, and somebody puts another one there before.
+// reread is the interval at which a kubeconfig is read again: its token ends, and is replaced before.
 const reread = 30 * time.Second
 
-// Access is how a member reaches its objects in the broker's cluster.
+// Access configures how a member reaches its objects in the broker's cluster.
 type Access struct {
 	Config    *rest.Config
 	Namespace string
 
-	token *token // nil: it shows none
+	token *token // nil: no token
 }
 
-// Ends is when the token ends that is shown; zero: it does not, or does not say.
+// Ends returns the end of the token; zero if it has none or does not name it.
 func (a *Access) Ends() time.Time {
 	if a.token == nil {
 		return time.Time{}
@@ -46,8 +46,9 @@ func (a *Access) Ends() time.Time {
 	return time.Unix(claims.Expires, 0)
 }
 
-// ReadAccess reads the kubeconfig that a broker's operator gave to a member: how the broker's cluster is reached, and the
-// namespace of the member, unless another is given. A token in it is read again now and then. Errors: Invalid with the flag.
+// ReadAccess reads the kubeconfig that a broker's operator gave to a member: the API server of the broker's
+// cluster, and the member's namespace, unless another is given. It reads a token in it again in intervals.
+// Errors: Invalid with the flag.
 func ReadAccess(file, namespace string) (*Access, error) {
 	if within, ok := strings.CutPrefix(file, "~/"); ok {
 		home, err := os.UserHomeDir()
@@ -64,7 +65,7 @@ func ReadAccess(file, namespace string) (*Access, error) {
 	if err != nil {
 		return nil, api.Invalid("--broker-kubeconfig", "%s", err).Fix("name the file that the broker's operator made: bourse broker kubeconfig CLUSTER")
 	}
-	if config.ExecProvider != nil || config.AuthProvider != nil || config.BearerTokenFile != "" { // it comes from somebody else
+	if config.ExecProvider != nil || config.AuthProvider != nil || config.BearerTokenFile != "" { // the credential is elsewhere
 		return nil, api.Invalid("--broker-kubeconfig", "%s has this machine run a program or show another file to get in", file).Fix("use a kubeconfig with a token in it: bourse broker kubeconfig CLUSTER")
 	}
 	if namespace == "" {
@@ -79,11 +80,11 @@ func ReadAccess(file, namespace string) (*Access, error) {
 		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return bearer{a.token, next} })
 	}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return straight{next} })
-	config.QPS = -1 // the API server shares itself out fairly; a limit here only makes people wait
+	config.QPS = -1 // the API server limits fairly; a limit here would only delay users
 	return a, nil
 }
 
-// load reads a kubeconfig, and nothing else: one that is empty is not the pod's own service account.
+// load reads only the kubeconfig: an empty one does not fall back to the pod's own service account.
 func load(file string) (clientcmd.ClientConfig, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -92,7 +93,7 @@ func load(file string) (clientcmd.ClientConfig, error) {
 	return clientcmd.NewClientConfigFromBytes(text)
 }
 
-// token is the one in a kubeconfig.
+// token is the token in a kubeconfig.
 type token struct {
 	file string
 	mu   sync.Mutex
@@ -109,7 +110,7 @@ func (t *token) current() string {
 	t.read = time.Now()
 	loaded, err := load(t.file)
 	if err != nil {
-		return t.text // it is being replaced
+		return t.text // the file is being replaced
 	}
 	if config, err := loaded.ClientConfig(); err == nil && config.BearerToken != "" {
 		t.text = config.BearerToken
@@ -117,13 +118,13 @@ func (t *token) current() string {
 	return t.text
 }
 
-// bearer shows a token.
+// bearer sends a token.
 type bearer struct {
 	token *token
 	next  http.RoundTripper
 }
 
-// straight follows no redirect: the token and the calls go to the API server of the kubeconfig and to no other.
+// straight follows no redirect: the token and the calls go only to the kubeconfig's API server.
 type straight struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper. Errors: Unavailable for an answer that redirects.

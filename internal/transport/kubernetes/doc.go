@@ -1,10 +1,12 @@
-// Package kubernetes reaches a broker through objects in the broker's own cluster, where its REST API cannot be reached.
+// Package kubernetes reaches a broker through objects in the broker's own cluster, if its REST API cannot be
+// reached.
 //
-// Each member has a namespace there ([Namespace]), bound to its cluster ID by the label [ClusterLabel], and in it one
-// ClusterAdvertisement, its own, and a Reservation for each of its reservations. Both kinds are the prototypes' ([Group]).
-// In spec.calls of the ClusterAdvertisement the agent writes the calls that it would make by REST, and in status.answers
-// the broker answers them: all that [transport.Broker] says goes that way, and nothing else is said. The rest of the
-// objects is a picture, for people and for agents of the prototypes. The journal is the truth.
+// Each member has a namespace there ([Namespace]), bound to its cluster ID by the label [ClusterLabel]. It
+// holds one ClusterAdvertisement, and a Reservation for each of the member's reservations. Both kinds are the
+// prototypes' ([Group]). The agent writes the calls that it would make to the REST API into spec.calls of the
+// ClusterAdvertisement, and the broker writes the answers into status.answers. This carries all of
+// [transport.Broker]. The rest of the objects only informs users and agents of the prototypes. The journal is
+// authoritative.
 //
 //	spec:
 //	  clusterID: rome
@@ -14,8 +16,8 @@
 //	  answers:
 //	    kq3v7bh2: {status: 201, body: '{"id":"r-...","payload":{...}}', done: true}
 //
-// A long answer, and that to a watch, which has no end, is read in pieces: the agent says how far it has read, and the
-// broker goes on from there. A call is taken away once it is answered, or nobody waits for its answer any more.
+// A long answer, and the endless one to a watch, is read in pieces: the agent reports how far it has read, and
+// the broker continues from there. A call is removed once it is answered, or nobody awaits its answer.
 //
-// [Open] is this as an [http.RoundTripper], so that the client and the transport over it are those of REST.
+// [Open] returns this as an [http.RoundTripper] for the same client and transport as with REST.
 package kubernetes

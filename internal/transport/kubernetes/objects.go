@@ -15,7 +15,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// Group is the API group of the two kinds: that of the prototypes, whose agents find them there.
+// Group is the API group of the two kinds: that of the prototypes, whose agents look there.
 const Group = "broker.fluidos.eu"
 
 // The two kinds.
@@ -28,20 +28,20 @@ var (
 const (
 	// ClusterLabel, on a namespace of the broker's cluster, is the ID of the member that it is bound to.
 	ClusterLabel = "bourse.dev/cluster"
-	// Account is the name of the member's ServiceAccount in its namespace, of the RoleBinding, and of the ClusterRole that
-	// says what it may: read both kinds, and write its ClusterAdvertisement.
+	// Account is the name of the member's ServiceAccount in its namespace, of its RoleBinding, and of the
+	// ClusterRole with its rights: to read both kinds and write its ClusterAdvertisement.
 	Account = "bourse-member"
 )
 
 const (
-	// MaxCalls is how many calls of a member may be under way at a time, MaxBody how long the body of one may be and MaxPiece
-	// a piece of an answer, in bytes. With them an object stays well below what etcd takes.
+	// MaxCalls bounds the active calls of a member, MaxBody the bytes of the body of one, and MaxPiece those
+	// of a piece of an answer. They keep an object well below etcd's limit.
 	MaxCalls = 16
 	MaxBody  = 256 << 10
 	MaxPiece = 32 << 10
 )
 
-// Namespace is where a member's objects are in the broker's cluster.
+// Namespace returns the namespace of a member's objects in the broker's cluster.
 func Namespace(cluster string) string {
 	const prefix, longest = "bourse-member-", 63
 	name := prefix + cluster
@@ -52,16 +52,16 @@ func Namespace(cluster string) string {
 	return name[:longest-9] + "-" + hex.EncodeToString(sum[:4])
 }
 
-// AdvertisementName is the name of a member's ClusterAdvertisement, as the prototypes' agents call it.
+// AdvertisementName returns the name of a member's ClusterAdvertisement, as the prototypes' agents form it.
 func AdvertisementName(cluster string) string { return cluster + "-adv" }
 
-// Spec is what a member writes in its ClusterAdvertisement.
+// Spec is the part of a ClusterAdvertisement that the member writes.
 type Spec struct {
 	ClusterID string `json:"clusterID"`
-	// Calls are those under way, by an ID that is used once.
+	// Calls are the active calls, by an ID that is used once.
 	Calls map[string]Call `json:"calls,omitempty"`
 
-	// What follows agents of the prototypes write, instead of calls.
+	// The following fields are written by agents of the prototypes, instead of calls.
 
 	ClusterName string          `json:"clusterName,omitempty"`
 	Resources   json.RawMessage `json:"resources,omitempty"`
@@ -69,7 +69,7 @@ type Spec struct {
 	Timestamp   string          `json:"timestamp,omitempty"`
 }
 
-// Call is one call of the REST API.
+// Call is one call to the REST API.
 type Call struct {
 	// Method and Path are those of REST; Path may have a query.
 	Method string `json:"method"`
@@ -78,46 +78,46 @@ type Call struct {
 	Key string `json:"key,omitempty"`
 	// Body is JSON.
 	Body string `json:"body,omitempty"`
-	// Read is how many bytes of the answer were read; the broker forgets those.
+	// Read is the number of bytes of the answer that were read; the broker drops those.
 	Read int64 `json:"read,omitempty"`
 }
 
-// Status is what the broker writes in a ClusterAdvertisement.
+// Status is the part of a ClusterAdvertisement that the broker writes.
 type Status struct {
-	// Answers are those to the calls, by the same ID.
+	// Answers are the answers to the calls, by the same ID.
 	Answers map[string]Answer `json:"answers,omitempty"`
-	// Member is how far the cluster is a member; empty: nobody knows it yet.
+	// Member is the membership state of the cluster; empty: unknown.
 	Member api.MemberState `json:"member,omitempty"`
-	// Cluster is what the broker shows of it.
+	// Cluster is the broker's record of the cluster.
 	Cluster *api.Cluster `json:"cluster,omitempty"`
 
-	// What follows is in the prototypes' words.
+	// The following fields use the prototypes' terms.
 
-	// Phase is Active or Stale, and Active the same.
+	// Phase is Active or Stale; Active is the same as a boolean.
 	Phase  string `json:"phase,omitempty"`
 	Active bool   `json:"active"`
-	// Message says what is wrong with what was written, or what the operator has to do.
+	// Message names an error in the spec, or a step that the operator must take.
 	Message string `json:"message,omitempty"`
-	// Observed is the timestamp of the advertisement of a prototype's agent that was taken in last.
+	// Observed is the timestamp of the last accepted advertisement of a prototype's agent.
 	Observed string `json:"observed,omitempty"`
 }
 
 // Answer is a piece of the answer to a call.
 type Answer struct {
-	// Status is that of HTTP.
+	// Status is the HTTP status.
 	Status int `json:"status"`
-	// Date is the broker's time when the answer began.
+	// Date is the broker's time at the start of the answer.
 	Date metav1.Time `json:"date,omitzero"`
-	// From is how many bytes of the answer come before Body.
+	// From is the number of bytes of the answer before Body.
 	From int64  `json:"from,omitempty"`
 	Body string `json:"body,omitempty"`
-	// Done says that nothing follows.
+	// Done: this is the end of the answer.
 	Done bool `json:"done,omitempty"`
-	// Lost says that what follows got lost, because another broker than the one that answered goes on: call again.
+	// Lost: the rest is lost, because another broker has taken over. Repeat the call.
 	Lost bool `json:"lost,omitempty"`
 }
 
-// Object is a blank object of one of the two kinds.
+// Object returns an empty object of one of the two kinds.
 func Object(kind schema.GroupVersionKind, namespace, name string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{}}
 	u.SetGroupVersionKind(kind)
@@ -126,14 +126,14 @@ func Object(kind schema.GroupVersionKind, namespace, name string) *unstructured.
 	return u
 }
 
-// List is a blank list of one of the two kinds.
+// List returns an empty list of one of the two kinds.
 func List(kind schema.GroupVersionKind) *unstructured.UnstructuredList {
 	u := &unstructured.UnstructuredList{}
 	u.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	return u
 }
 
-// Mapper knows the kinds that members have in the broker's cluster, so that nobody has to ask the cluster for them.
+// Mapper knows the kinds in the broker's cluster, so that no client needs to ask the cluster for them.
 func Mapper() meta.RESTMapper {
 	m := meta.NewDefaultRESTMapper([]schema.GroupVersion{corev1.SchemeGroupVersion, rbacv1.SchemeGroupVersion, GroupVersion})
 	m.Add(corev1.SchemeGroupVersion.WithKind("Namespace"), meta.RESTScopeRoot)
@@ -145,7 +145,7 @@ func Mapper() meta.RESTMapper {
 	return m
 }
 
-// Part reads the spec or the status of an object; what is absent is left as it is.
+// Part reads the spec or the status of an object; it keeps absent fields.
 func Part(u *unstructured.Unstructured, part string, into any) error {
 	content, ok := u.Object[part]
 	if !ok {
