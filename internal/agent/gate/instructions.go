@@ -16,17 +16,17 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// Instructions shows what the gate accepted as ProviderInstruction objects. They are a
-// projection of the Ledger: editing or deleting one changes nothing but the picture.
+// Instructions shows what the gate accepted as ProviderInstruction objects. They are a projection of the Ledger: to edit
+// or delete one changes nothing else, except that its annotations answer what waits for approval.
 type Instructions struct {
 	client.Client
 	Namespace string
-	// Events tells of what waits for approval. May be nil.
+	// Events receives an Event for each reservation that waits for approval. May be nil.
 	Events events.EventRecorder
 }
 
-// Show makes the object of a record what the record says; what is over, or not yet committed, has none, unless a person has to
-// approve it.
+// Show makes the object of a reservation equal to the Ledger's record. A reservation that is over, or not yet committed,
+// has no object, except while it waits for approval. Errors: those of the API server.
 func (s *Instructions) Show(ctx context.Context, ours *market.Reservation) error {
 	i := &api.ProviderInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: ours.ID}}
 	if ours.State == api.Held && ours.ApproveBy == 0 {
@@ -37,14 +37,14 @@ func (s *Instructions) Show(ctx context.Context, ours *market.Reservation) error
 	}
 	_, err := controllerutil.CreateOrPatch(ctx, s.Client, i, func() error {
 		next := instruction.Spec(ours)
-		if i.Spec.Assignment != next.Assignment { // what was said of another is not said of this
+		if i.Spec.Assignment != next.Assignment { // an answer to another assignment is no answer to this one
 			delete(i.Annotations, ApproveAnnotation)
 			delete(i.Annotations, RefuseAnnotation)
 		}
 		i.Spec = next
 		return nil
 	})
-	if apierrors.IsAlreadyExists(err) { // our cache lags: the next change shows it
+	if apierrors.IsAlreadyExists(err) { // our cache is behind: the next change shows it
 		return nil
 	}
 	if err != nil {

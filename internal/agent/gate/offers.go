@@ -21,8 +21,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// Offers is the controller of Offers: it signs what this cluster sells, remembers it in the Ledger, by which the gate sells, and
-// publishes it.
+// Offers is the controller of Offers. It signs what this cluster sells, keeps that in the Ledger, from which the gate
+// sells, and publishes it at the brokers.
 type Offers struct{ OffersOptions }
 
 // OffersOptions say what sells, and where.
@@ -43,13 +43,14 @@ type OffersOptions struct {
 // NewOffers returns the controller of Offers.
 func NewOffers(o OffersOptions) *Offers { return &Offers{o} }
 
-// unpublished is how soon an offer that the broker could not take is published again.
-const unpublished = 10 * time.Second
+// publishRetry is how long until an offer that a broker could not take is published again.
+const publishRetry = 10 * time.Second
 
-// Look looks at an offer again.
+// Look makes the controller look at an offer again.
 func (o *Offers) Look(name string) { o.Changed.Add(o.Namespace, name) }
 
-// LookAtAll looks again at all that is on sale here, and at what the broker has of it: at the start, and when the broker is back.
+// LookAtAll makes the controller look at all offers that are on sale here or at a broker. Call it at the start, and when a
+// broker is back.
 func (o *Offers) LookAtAll(ctx context.Context) {
 	names := map[string]bool{}
 	_ = o.Market.Read(ctx, func(s *market.State) {
@@ -59,7 +60,7 @@ func (o *Offers) LookAtAll(ctx context.Context) {
 			}
 		}
 	})
-	listed, _ := o.Broker.Catalog(ctx, api.CatalogQuery{Seller: o.Cluster}) // of several, those that answer
+	listed, _ := o.Broker.Catalog(ctx, api.CatalogQuery{Seller: o.Cluster}) // those brokers that answer
 	for _, offer := range listed {
 		names[offer.Payload.Name] = true
 	}
@@ -68,7 +69,7 @@ func (o *Offers) LookAtAll(ctx context.Context) {
 	}
 }
 
-// Reconcile puts an Offer on sale, or takes it off.
+// Reconcile puts an Offer on sale, or withdraws it.
 func (o *Offers) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result, error) {
 	if at.Namespace != o.Namespace {
 		return ctrl.Result{}, nil
@@ -76,30 +77,32 @@ func (o *Offers) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result, e
 	var object api.Offer
 	err := o.Get(ctx, at.NamespacedName, &object)
 	if client.IgnoreNotFound(err) != nil {
-		return ctrl.Result{}, err
+		return ctrl.Result{}, kubeobject.Error(err)
 	}
 	if gone := apierrors.IsNotFound(err); gone || object.DeletionTimestamp != nil || object.Spec.Draft {
 		again := o.withdraw(ctx, at.Name)
 		if gone {
 			return ctrl.Result{RequeueAfter: again}, nil
 		}
-		return ctrl.Result{RequeueAfter: again}, o.show(ctx, &object, nil, "Draft", "it is a draft: set draft to false to put it on sale")
+		return ctrl.Result{RequeueAfter: again}, o.show(ctx, &object, nil, "Draft",
+			"it is a draft: set draft to false to put it on sale")
 	}
 	offer, err := o.sell(ctx, &object)
 	if err != nil {
 		if code := api.CodeOf(err); code != api.CodeInternal {
-			return ctrl.Result{}, o.show(ctx, &object, o.onSale(ctx, at.Name), string(code), "what it says is not on sale: "+trust.Text(err.Error()))
+			return ctrl.Result{}, o.show(ctx, &object, o.onSale(ctx, at.Name), string(code),
+				"it is not on sale as written: "+trust.Text(err.Error()))
 		}
 		return ctrl.Result{}, err
 	}
 	if err := o.Broker.Publish(ctx, at.Name, offer.Document); err != nil {
-		reason, why := string(api.CodeOf(err)), "on sale here, but the broker could not be told: "+trust.Text(err.Error())
-		return ctrl.Result{RequeueAfter: unpublished}, o.show(ctx, &object, offer, reason, why)
+		reason, why := string(api.CodeOf(err)), "on sale here, but not published at the broker: "+trust.Text(err.Error())
+		return ctrl.Result{RequeueAfter: publishRetry}, o.show(ctx, &object, offer, reason, why)
 	}
 	return ctrl.Result{}, o.show(ctx, &object, offer, "", "on sale")
 }
 
-// sell makes what the object says what is on sale. What is on sale already is not signed again.
+// sell puts what the object says on sale. It signs nothing again that is on sale already.
 func (o *Offers) sell(ctx context.Context, object *api.Offer) (*market.Offer, error) {
 	known := o.onSale(ctx, object.Name)
 	if known != nil && equality.Semantic.DeepEqual(known.Signed.Offer, object.Spec) {
@@ -114,7 +117,9 @@ func (o *Offers) sell(ctx context.Context, object *api.Offer) (*market.Offer, er
 	if known != nil {
 		version = max(version, known.Signed.Version+1)
 	}
-	document, err := o.Key.Sign(api.DocumentOffer, api.SignedOffer{Protocol: api.Protocol, Seller: o.Cluster, Name: object.Name, Version: version, Offer: object.Spec})
+	document, err := o.Key.Sign(api.DocumentOffer, api.SignedOffer{
+		Protocol: api.Protocol, Seller: o.Cluster, Name: object.Name, Version: version, Offer: object.Spec,
+	})
 	if err != nil {
 		return nil, api.Invalid("spec", "it cannot be signed: %s", err)
 	}
@@ -129,27 +134,32 @@ func (o *Offers) sell(ctx context.Context, object *api.Offer) (*market.Offer, er
 	return out.Offer, nil
 }
 
+// onSale returns the offer of a name that is on sale, nil if none is.
 func (o *Offers) onSale(ctx context.Context, name string) (offer *market.Offer) {
 	_ = o.Market.Read(ctx, func(s *market.State) { offer = s.OnSale(o.Cluster, name) })
 	return offer
 }
 
-// withdraw takes an offer off sale, here first. It returns when to tell the broker again, 0 if it knows.
+// withdraw takes an offer off sale, here first. It returns when to call the brokers again, 0 if they know.
 func (o *Offers) withdraw(ctx context.Context, name string) time.Duration {
 	if _, err := o.Market.Do(ctx, market.Withdraw{Seller: o.Cluster, Name: name}); err != nil {
-		return unpublished
+		return publishRetry
 	}
 	if err := o.Broker.Withdraw(ctx, name); err != nil {
-		return unpublished
+		return publishRetry
 	}
 	return 0
 }
 
-// show writes what of an Offer is on sale, nil if nothing; reason is empty where all is well.
+// show writes the status of an Offer. offer is what is on sale, nil if nothing; reason is empty if it is on sale as
+// written.
 func (o *Offers) show(ctx context.Context, object *api.Offer, offer *market.Offer, reason, message string) error {
 	status := object.Status.DeepCopy()
 	status.Version, status.Digest, status.Sold = 0, "", nil
-	ready := metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: "OnSale", Message: message, ObservedGeneration: object.Generation}
+	ready := metav1.Condition{
+		Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: "OnSale",
+		Message: message, ObservedGeneration: object.Generation,
+	}
 	if reason != "" {
 		ready.Status, ready.Reason = metav1.ConditionFalse, reason
 	}
@@ -164,5 +174,5 @@ func (o *Offers) show(ctx context.Context, object *api.Offer, offer *market.Offe
 		return nil
 	}
 	object.Status = *status
-	return kubeobject.SoleStatus(o.Client).Apply(ctx, object)
+	return kubeobject.Error(kubeobject.SoleStatus(o.Client).Apply(ctx, object))
 }

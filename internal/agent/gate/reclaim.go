@@ -13,15 +13,17 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// Reclaim takes a contract back with the notice that its plan has, and returns when it ends. Repeating it changes nothing.
-// Errors: NotFound; Forbidden where the plan has no notice; Conflict where it is not bound.
+// Reclaim takes a contract back with the notice of its plan, and returns when the contract ends. Repeating it changes
+// nothing. Errors: NotFound; Forbidden where the plan has no notice; Conflict where the contract is not bound.
 func (g *Gate) Reclaim(ctx context.Context, id string) (time.Time, error) {
-	ours, err := g.record(ctx, id)
+	ours, err := g.readOwn(ctx, id)
 	if err != nil {
 		return time.Time{}, err
 	}
-	issued := g.Market.Now().Go().Truncate(time.Second).Add(time.Second) // documents have whole seconds: no less than the notice
-	document, err := g.signReclaim(ours, issued, issued.Add(ours.Notice()+time.Second).Truncate(time.Second))
+	// Documents have whole seconds. Both are rounded up, so that the notice is never shorter than agreed.
+	issued := g.Market.Now().Go().Truncate(time.Second).Add(time.Second)
+	effective := issued.Add(ours.Notice() + time.Second).Truncate(time.Second)
+	document, err := g.signReclaim(ours, issued, effective)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -31,7 +33,7 @@ func (g *Gate) Reclaim(ctx context.Context, id string) (time.Time, error) {
 			return time.Time{}, err
 		}
 	}
-	out, err := g.Market.Do(ctx, command) // its change makes the broker hear of it
+	out, err := g.Market.Do(ctx, command) // the Ledger's change makes Sync send it
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -42,41 +44,54 @@ func (g *Gate) Reclaim(ctx context.Context, id string) (time.Time, error) {
 func (g *Gate) signReclaim(ours *market.Reservation, issued, effective time.Time) (string, error) {
 	return g.Key.Sign(api.DocumentReclaim, api.Reclaim{
 		Protocol: api.Protocol, Reservation: ours.ID, Consumer: ours.Consumer, Provider: g.Cluster,
-		Assignment: clusterkey.Digest(ours.Assignment).String(), Issued: metav1.NewTime(issued), Effective: metav1.NewTime(effective),
+		Assignment: clusterkey.Digest(ours.Assignment).String(),
+		Issued:     metav1.NewTime(issued), Effective: metav1.NewTime(effective),
 	})
 }
 
-// reclaimed tells the broker that a contract was taken back, until it knows, or takes that back into a Ledger that lost it.
-func (g *Gate) reclaimed(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
-	switch said := theirs.Payload.Reclaim; {
-	case !ours.Bound() || said == "" && ours.Reclaim == "":
+// syncReclaim makes the broker and the Ledger agree on whether a contract was taken back.
+func (g *Gate) syncReclaim(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
+	switch shown := theirs.Payload.Reclaim; {
+	case !ours.Bound():
 		return nil
-	case said == "":
-		document := ours.Reclaim
-		var word api.Reclaim
-		if err := trust.Claimed(document, &word); err != nil {
-			return err
-		}
-		if !trust.Names(word.Assignment, ours) { // the contract has changed since
-			var err error
-			if document, err = g.signReclaim(ours, word.Issued.UTC(), word.Effective.UTC()); err != nil {
-				return err
-			}
-		}
-		_, err := g.Broker.Release(ctx, ours.ID, document)
-		if api.CodeOf(err) == api.CodeBadSignature { // of a key that was succeeded, or a broker that knows no such word: it hears of the end
-			g.Log.Warn("the broker does not take the word that a contract is taken back", "reservation", ours.ID, "error", err)
-			return nil
-		}
-		return unlessGone(err)
-	case ours.Reclaim == "":
-		command, err := trust.Reclaimed(said, ours, append(trust.Seller(ctx, g.Market, ours), g.Key.Public())...)
-		if err != nil {
-			g.Log.Warn("the broker says that this cluster takes a contract back, which it did not sign: not believed", "reservation", ours.ID, "error", err)
-			return nil
-		}
-		_, err = g.Market.Do(ctx, command)
-		return err
+	case shown == "" && ours.Reclaim != "":
+		return g.sendReclaim(ctx, ours)
+	case shown != "" && ours.Reclaim == "":
+		return g.restoreReclaim(ctx, shown, ours)
 	}
 	return nil
+}
+
+// sendReclaim sends the broker that a contract is taken back.
+func (g *Gate) sendReclaim(ctx context.Context, ours *market.Reservation) error {
+	document := ours.Reclaim
+	var reclaim api.Reclaim
+	if err := trust.Claimed(document, &reclaim); err != nil {
+		return err
+	}
+	if !trust.Names(reclaim.Assignment, ours) { // the contract has changed since: sign again
+		var err error
+		if document, err = g.signReclaim(ours, reclaim.Issued.UTC(), reclaim.Effective.UTC()); err != nil {
+			return err
+		}
+	}
+	_, err := g.Broker.Release(ctx, ours.ID, document)
+	if api.CodeOf(err) == api.CodeBadSignature {
+		// The key has a successor, or the broker is too old for this document. It will be sent the end.
+		g.Log.Warn("the broker does not accept that a contract is taken back", "reservation", ours.ID, "error", err)
+		return nil
+	}
+	return ignoreGone(err)
+}
+
+// restoreReclaim puts into a Ledger that lost it that a contract is taken back, if this cluster signed that.
+func (g *Gate) restoreReclaim(ctx context.Context, document string, ours *market.Reservation) error {
+	command, err := trust.Reclaimed(document, ours, append(trust.Seller(ctx, g.Market, ours), g.Key.Public())...)
+	if err != nil {
+		g.Log.Warn("the broker says that this cluster takes a contract back, which it did not sign: not believed",
+			"reservation", ours.ID, "error", err)
+		return nil
+	}
+	_, err = g.Market.Do(ctx, command)
+	return err
 }

@@ -11,48 +11,54 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// takeBack adopts what the Ledger does not have. Of what is over, and of what it cannot take back, it says the end: otherwise the broker
-// counts it until its time ends.
-func (g *Gate) takeBack(ctx context.Context, theirs *transport.Reservation) error {
+// restore puts a reservation back into a Ledger that does not know it. If it is over, or cannot be restored, restore
+// sends the broker its end. Otherwise the broker would count it until its time ends.
+func (g *Gate) restore(ctx context.Context, theirs *transport.Reservation) error {
 	var shown api.Acceptance // what we accepted, if we did
 	_ = clusterkey.Verify(theirs.Payload.Acceptance, api.DocumentAcceptance, g.Key.Public(), &shown)
 	spent := false
 	if err := g.Market.Read(ctx, func(s *market.State) {
-		spent = s.Spent(theirs.ID, shown.Consumer, acceptBy(shown), g.Market.Now())
+		spent = s.Spent(theirs.ID, shown.Consumer, bindsUntil(shown), g.Market.Now())
 	}); err != nil {
 		return err
 	}
 	reason := api.ReasonReleased
 	if !spent {
 		err := g.adopt(ctx, theirs)
-		if !hopeless(err) {
+		if !isFinal(err) {
 			return err
 		}
-		g.Log.Warn("the broker shows a reservation that cannot be taken back", "reservation", theirs.ID, "error", err)
+		g.Log.Warn("the broker shows a reservation that cannot be restored", "reservation", theirs.ID, "error", err)
 		var claimed api.Assignment
-		if trust.Claimed(theirs.Payload.Assignment, &claimed) != nil || claimed.Reservation != theirs.ID || claimed.Provider != g.Cluster {
-			return nil // it is of nobody who could be waiting for us
+		unreadable := trust.Claimed(theirs.Payload.Assignment, &claimed) != nil
+		if unreadable || claimed.Reservation != theirs.ID || claimed.Provider != g.Cluster {
+			return nil // no consumer can be waiting for us
 		}
-		if left := claimed.Expires.Add(market.SkewGrace).Sub(g.Market.Now().Go()); left > 0 {
-			// Until then the gate could still accept it. The broker could keep an end that is said now, and show it after that.
-			return api.Errorf(api.CodeConflict, "the end of reservation %s is said when its assignment has expired, in %s: %s", theirs.ID, left.Round(time.Second), err)
+		left := claimed.Expires.Add(market.SkewGrace).Sub(g.Market.Now().Go())
+		if left > 0 {
+			// Until the assignment expires the gate could still accept it. A broker could keep an end that is signed
+			// now, and show it after that.
+			return api.Errorf(api.CodeConflict, "the end of reservation %s is sent when its assignment has expired, in %s: %s",
+				theirs.ID, left.Round(time.Second), err)
 		}
 		reason = api.ReasonNotAccepted
 	}
 	t := theirs.Payload
-	return g.sayEnd(ctx, theirs, &market.Reservation{ID: theirs.ID, Consumer: t.Consumer, Provider: g.Cluster, Generation: t.Generation, Reason: reason})
+	return g.publishEnd(ctx, theirs, &market.Reservation{
+		ID: theirs.ID, Consumer: t.Consumer, Provider: g.Cluster, Generation: t.Generation, Reason: reason,
+	})
 }
 
-// acceptBy is until when an acceptance binds by itself; 0 for none.
-func acceptBy(a api.Acceptance) market.Time {
+// bindsUntil returns until when an acceptance binds by itself; 0 for none.
+func bindsUntil(a api.Acceptance) market.Time {
 	if a.Expires.IsZero() {
 		return 0
 	}
 	return market.At(a.Expires.Time)
 }
 
-// hopeless says whether an error of adopt stays what it is, whatever people do.
-func hopeless(err error) bool {
+// isFinal reports whether an error of adopt stays the same, whatever the admins do.
+func isFinal(err error) bool {
 	switch code := api.CodeOf(err); code {
 	case api.CodeKeyChanged, api.CodeKeyUnconfirmed, api.CodeLedgerFull:
 		return false
@@ -62,8 +68,8 @@ func hopeless(err error) bool {
 	}
 }
 
-// adopt takes a reservation back into a Ledger that lost it: our own signature says that we accepted it. Errors: BadSignature where it
-// does not; those of admit.
+// adopt restores a reservation that our own signature proves that we accepted. Errors: BadSignature if it does not;
+// those of admit.
 func (g *Gate) adopt(ctx context.Context, theirs *transport.Reservation) error {
 	var a api.Acceptance
 	if err := clusterkey.Verify(theirs.Payload.Acceptance, api.DocumentAcceptance, g.Key.Public(), &a); err != nil {
@@ -75,4 +81,16 @@ func (g *Gate) adopt(ctx context.Context, theirs *transport.Reservation) error {
 	g.Log.Warn("a reservation that this cluster accepted was missing from its ledger", "reservation", theirs.ID)
 	_, err := g.admit(ctx, theirs, nil, true)
 	return err
+}
+
+// restoreApproval puts an approval back into a Ledger that lost it, if our own signature proves that it was given.
+func (g *Gate) restoreApproval(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
+	var a api.Acceptance
+	err := clusterkey.Verify(theirs.Payload.Acceptance, api.DocumentAcceptance, g.Key.Public(), &a)
+	if err != nil || a.Reservation != ours.ID || a.Assignment != clusterkey.Digest(ours.Assignment).String() {
+		g.Log.Warn("the broker shows an acceptance that no admin here approved: not believed", "reservation", ours.ID, "error", err)
+		return nil
+	}
+	_, err = g.Market.Do(ctx, market.Approve{ID: ours.ID, Generation: ours.Generation, Acceptance: theirs.Payload.Acceptance})
+	return err // the Ledger's change brings us here again
 }
