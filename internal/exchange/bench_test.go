@@ -47,6 +47,7 @@ func BenchmarkExchangeHoldMemory(b *testing.B) {
 		for pb.Next() {
 			i := int(n.Add(1))
 			d := decision
+			d.Chosen, d.Sequence = providers[i%100], api.Sequence{Incarnation: 1, Number: 1}
 			if _, err := x.Do(b.Context(), &market.Hold{
 				ID: fmt.Sprintf("r-%024d", i), Key: fmt.Sprintf("key-%d", i), Digest: "0123456789abcdef0123456789abcdef",
 				Consumer: "consumer-" + strconv.Itoa(i%consumers), Request: &request, Pool: api.GeneralPool, Size: size,

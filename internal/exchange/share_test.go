@@ -105,7 +105,7 @@ func TestOneClusterDoesNotFillAConnectorsBooks(t *testing.T) {
 			_, _ = rand.Read(noise)
 			r.Exclude = append(r.Exclude, hex.EncodeToString(noise))
 		}
-		if _, err := market.CheckRequest(nil, &r); err != nil {
+		if err := market.CheckRequest(&r); err != nil {
 			t.Fatal(err)
 		}
 		h.Request = &r

@@ -26,7 +26,7 @@ type Outcome struct {
 	Offer    *Offer
 }
 
-// Decide decides a command. It changes nothing, but uses up what was prepared of the command.
+// Decide decides a command. It changes nothing.
 func Decide(s *State, c Command, now Time) (Outcome, error) {
 	out, err := c.decide(s, now)
 	if s.Self == "" {

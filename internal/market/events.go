@@ -1,11 +1,9 @@
 package market
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
+
+	"github.com/bourse-dev/bourse/internal/payload"
 )
 
 // Event is a fact of the market. Exactly one field is set: what is now true in
@@ -29,8 +27,6 @@ type Event struct {
 type ReservationEvent struct {
 	*Reservation
 	Why Why `json:"decision,omitempty"`
-	// prepared is part of it, encoded already. See Prepare.
-	prepared *prepared
 }
 
 // Forget names records that are dropped.
@@ -46,33 +42,22 @@ type Forget struct {
 }
 
 // Append appends the form of an event in a journal.
-func (e Event) Append(to []byte) ([]byte, error) {
-	w := &encoder{b: to}
-	if e.Reservation == nil {
-		w.marshal(e)
-	} else {
-		w.event(e)
-	}
-	return w.b, w.err
-}
+func (e Event) Append(to []byte) ([]byte, error) { return payload.Append(to, &e) }
 
 // DecodeEvent reads an event back. It refuses what it does not know: dropping a field that a later
 // version wrote would be forgetting.
 func DecodeEvent(data []byte) (Event, error) { return NewEventReader().Read(data) }
 
-// EventReader reads the events of a journal back, and keeps what many of them say once.
-type EventReader struct{ before known }
+// EventReader reads the events of a journal back. Events with the same resources share them.
+type EventReader struct{ sharing payload.Options }
 
 // NewEventReader makes one. It is for one goroutine.
-func NewEventReader() *EventReader { return &EventReader{newKnown()} }
+func NewEventReader() *EventReader { return &EventReader{payload.Sharing()} }
 
 // Read reads the next event, as [DecodeEvent] does.
 func (r *EventReader) Read(data []byte) (Event, error) {
-	if e, ok := decodeReservationEvent(data, r.before); ok {
-		return e, nil
-	}
 	var e Event
-	if err := strictly(data, &e); err != nil {
+	if err := payload.Read(data, &e, r.sharing); err != nil {
 		return Event{}, fmt.Errorf("event: %w", err)
 	}
 	set := 0
@@ -85,16 +70,4 @@ func (r *EventReader) Read(data []byte) (Event, error) {
 		return Event{}, fmt.Errorf("event: %d facts in one event, want 1", set)
 	}
 	return e, nil
-}
-
-func strictly(data []byte, into any) error {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
-		return err
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return errors.New("something follows it")
-	}
-	return nil
 }

@@ -26,9 +26,9 @@ type Hold struct {
 	// Sale is the plan that it is made from; nil: none. There is then one candidate, the seller.
 	Sale *api.Sale
 	// Plans are, by provider, what those of the candidates would sell that do not lend; nil where all do.
-	Plans    map[string]*api.Sale
-	Decision *api.Decision
-	prepared *prepared
+	Plans     map[string]*api.Sale
+	Decision  *api.Decision
+	explained Why // Decision, encoded by Prepare; nil: it did not
 	// Premature says that a no would come too early: the answer is Unavailable, unless it is a repeat.
 	Premature bool
 	// Caps are what every consumer may have.
@@ -92,7 +92,7 @@ func (c *Hold) decide(s *State, now Time) (Outcome, error) {
 	if err := s.mayWait(c, pends); err != nil {
 		return Outcome{}, err
 	}
-	r, decision := c.draft()
+	r, decision := c.reservation(), *c.Decision
 	r.Created, r.Deadline, r.Until = now, now.plus(DecideTime), now.plus(c.Duration)
 	if c.Sale != nil {
 		r.From = now / 1000 * 1000
@@ -104,7 +104,7 @@ func (c *Hold) decide(s *State, now Time) (Outcome, error) {
 		r.pend("")
 		decision.Chosen, decision.Sequence = "", api.Sequence{}
 	} else if len(c.Candidates) == 0 {
-		return s.reject(r, decision, c.why(decision), now), nil
+		return s.reject(r, &decision, c.explain(&decision), now), nil
 	} else if provider := s.first(c.Candidates, r, now); provider < 0 {
 		return Outcome{}, api.Errorf(api.CodeInsufficient, "none of the %d best candidates has room any more", len(c.Candidates))
 	} else {
@@ -113,16 +113,28 @@ func (c *Hold) decide(s *State, now Time) (Outcome, error) {
 		decision.Chosen = r.Provider
 		decision.Sequence = s.providers[r.Provider].measured.Sequence
 	}
-	why := c.why(decision)
+	why := c.explain(&decision)
 	if err := s.outsized(c.Consumer, c.Caps, footprint(r)+int64(len(why))); err != nil {
 		return Outcome{}, err
 	}
 	out := changed(r, now)
-	out.Events[0].Reservation.Why, out.Decision = why, decision
-	if c.Plans == nil { // else it was not known of which plan it is
-		out.Events[0].Reservation.prepared = c.prepared
-	}
+	out.Events[0].Reservation.Why, out.Decision = why, &decision
 	return out, nil
+}
+
+// Prepare encodes the explanation of a hold. The caller's goroutine calls it, so that the market's owner need not encode it.
+func Prepare(c Command) {
+	if h, ok := c.(*Hold); ok {
+		h.explained = Explain(h.Decision)
+	}
+}
+
+// explain encodes d, unless Prepare has. d differs from c.Decision if the first candidate is full, or has advertised since.
+func (c *Hold) explain(d *api.Decision) Why {
+	if c.explained != nil && d.Chosen == c.Decision.Chosen && d.Sequence == c.Decision.Sequence {
+		return c.explained
+	}
+	return Explain(d)
 }
 
 // wait is how long the request waits; 0: it does not.

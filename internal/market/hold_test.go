@@ -229,8 +229,8 @@ func TestAssignmentIsWholeSeconds(t *testing.T) {
 	}
 }
 
-// What was prepared of a hold serves one decision: the record of another is its own.
-func TestPreparedRecordServesOneDecision(t *testing.T) {
+// A command may be decided more than once: each decision has a record and an explanation of its own.
+func TestEachDecisionHasItsOwnRecord(t *testing.T) {
 	d := newDesk(t)
 	c := request("r", 1)
 	market.Prepare(c)

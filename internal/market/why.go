@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/payload"
 )
 
 // Why is a decision as it is kept, in JSON: each reservation has one, few are ever read again, and the collector of garbage passes by
@@ -12,10 +13,8 @@ type Why json.RawMessage
 
 // Explain spells a decision as it is kept.
 func Explain(d *api.Decision) Why {
-	w := &encoder{}
-	w.explanation(d)
-	w.choice(d)
-	return w.b
+	why, _ := payload.Append(make([]byte, 0, 1024), d) // a decision always encodes
+	return why
 }
 
 // Decision is what was decided, and why; nil if that was not kept.

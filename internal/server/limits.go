@@ -10,7 +10,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/decoded"
+	"github.com/bourse-dev/bourse/internal/payload"
 )
 
 const maxDepth = 24
@@ -21,25 +22,15 @@ var (
 	errNUL  = errors.New("contains a NUL byte")
 )
 
-// jsonFormat reads and writes JSON. It rejects JSON that is nested deeper than any of our payloads. It
-// handles the most frequent payloads without reflection.
+// jsonFormat reads and writes JSON. It rejects JSON that is nested deeper than any of our payloads.
 func jsonFormat() huma.Format {
 	var requests requestReader
 	return huma.Format{
 		Marshal: func(w io.Writer, v any) error {
-			if answer, often := v.(api.Envelope[api.Reservation]); often {
-				return buffered(func(b []byte) ([]byte, error) {
-					data, err := market.AppendAnswer(b, &answer)
-					if err == nil {
-						_, err = w.Write(append(data, '\n'))
-					}
-					return data, err
-				})
-			}
 			if list, ok := v.(interface{ send(io.Writer) error }); ok {
 				return list.send(w)
 			}
-			return json.NewEncoder(w).Encode(v)
+			return payload.Answer(w, v)
 		},
 		Unmarshal: func(data []byte, v any) error {
 			if err := checkShape(data); err != nil {
@@ -47,39 +38,47 @@ func jsonFormat() huma.Format {
 			}
 			switch v := v.(type) {
 			case *api.ReservationCreate:
-				return readable(requests.Read(data, v))
+				return readable(requests.read(data, v))
 			case *api.MeasurementDelta: // not validated
 				if err := plain(data); err != nil {
 					return err
 				}
-				return readable(market.ReadDelta(data, v))
 			}
 			return readable(json.Unmarshal(data, v))
 		},
 	}
 }
 
-var buffers = sync.Pool{New: func() any { return new([]byte) }}
-
-// buffered calls write with an empty buffer from a pool.
-func buffered(write func([]byte) ([]byte, error)) error {
-	b := buffers.Get().(*[]byte)
-	defer buffers.Put(b)
-	var err error
-	*b, err = write((*b)[:0])
-	return err
-}
-
-// requestReader reads requests; any goroutine may use it.
+// requestReader decodes requests, on any goroutine. Requests with the same text share their maps and lists, because the market keeps
+// requests for long and many are alike. The zero value is ready.
 type requestReader struct {
-	mu sync.Mutex
-	market.RequestReader
+	mu    sync.Mutex
+	known map[string]api.ReservationCreate
+	size  int64 // about how much memory they take
 }
 
-func (r *requestReader) Read(data []byte, into *api.ReservationCreate) error {
+// maxKnown is how much memory the known requests may take before all of them are forgotten.
+const maxKnown = 8 << 20
+
+func (r *requestReader) read(data []byte, into *api.ReservationCreate) error {
+	r.mu.Lock()
+	known, is := r.known[string(data)]
+	r.mu.Unlock()
+	if is {
+		*into = known
+		return nil
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return err
+	}
+	size := decoded.Cost(data)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.RequestReader.Read(data, into)
+	if r.size += size; r.size > maxKnown || r.known == nil {
+		r.known, r.size = map[string]api.ReservationCreate{}, size
+	}
+	r.known[string(data)] = *into
+	return nil
 }
 
 // plain rejects numbers with an exponent of more than two digits, such as 1e-99999999, on which

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"net/http"
 	"strconv"
 	"strings"
@@ -92,7 +93,7 @@ func (s *Server) ask(consumer string, r api.Request) (ask match.Ask, sale *api.S
 	if err != nil {
 		return ask, nil, under("request", err)
 	}
-	if err := buffered(func(b []byte) ([]byte, error) { return market.CheckRequest(b, &ask.Request) }); err != nil {
+	if err := market.CheckRequest(&ask.Request); err != nil {
 		return ask, nil, err
 	}
 	if r.Wait != nil && s.Queue == nil {
@@ -207,14 +208,10 @@ func (s *Server) premature() bool {
 }
 
 // digest identifies the content of a request.
-func digest(in *api.ReservationCreate) (text string) {
-	_ = buffered(func(b []byte) ([]byte, error) {
-		data, err := market.AppendRequest(b, in) // our own payloads always encode
-		sum := sha256.Sum256(data)
-		text = hex.EncodeToString(sum[:16])
-		return data, err
-	})
-	return text
+func digest(in *api.ReservationCreate) string {
+	data, _ := json.Marshal(in) // our own payloads always encode
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:16])
 }
 
 // answer returns the reservation of an outcome, as the caller may see it.

@@ -157,6 +157,7 @@ func (h *holder) hold(ctx context.Context, until int) (rate, core float64, err e
 
 func (h *holder) holdOnce(ctx context.Context, consumer, i int) error {
 	decision := h.decision
+	decision.Chosen, decision.Sequence = h.providers[i%100], api.Sequence{Incarnation: 1, Number: 1}
 	_, err := h.market.Do(ctx, &market.Hold{
 		ID: "r-" + strconv.Itoa(1e15+i), Key: strconv.Itoa(i), Digest: "0123456789abcdef0123456789abcdef",
 		Consumer: h.consumers[consumer], Request: &h.request, Pool: api.GeneralPool, Size: h.size,
