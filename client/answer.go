@@ -11,8 +11,9 @@ import (
 // errTooLarge says that an answer goes beyond its bound.
 var errTooLarge = errors.New("too large")
 
-// answer decodes the body of an answer. The decoder reads a whole value before it makes anything of it; so what is estimated as it is read
-// bounds what is made. What goes beyond the bound is not decoded.
+// answer decodes the body of an answer. The decoder reads a whole value before it makes anything of
+// it; so what is estimated as it is read bounds what is made. What goes beyond the bound is not
+// decoded.
 type answer struct {
 	*json.Decoder
 	body  io.Reader

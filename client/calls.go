@@ -163,7 +163,8 @@ func (c *Client) Join(ctx context.Context, submission any) (api.Joined, error) {
 	return out, err
 }
 
-// CreateOperator ends all certificates of operators and makes another, by the broker's local socket. csr is DER; empty: none is made.
+// CreateOperator ends all certificates of operators and makes another, by the broker's local
+// socket. csr is DER; empty: none is made.
 func (c *Client) CreateOperator(ctx context.Context, csr []byte, name string) (api.OperatorCertificateCreated, error) {
 	var out api.OperatorCertificateCreated
 	err := c.call(ctx, http.MethodPost, "/operators", nil, api.OperatorCertificateCreate{CSR: csr, Name: name}, &out)
@@ -197,16 +198,17 @@ func (c *Client) CreateToken(ctx context.Context, cluster string, ttl time.Durat
 	return out, err
 }
 
-// SignCSR makes the certificate of a cluster whose agent is of the prototypes from a certificate request (PEM), for operators; life 0 is the
-// broker's default. Errors: Invalid; Conflict where the broker does not serve such agents, or the cluster has a key of its own.
+// SignCSR makes the certificate of a cluster whose agent is of the prototypes from a certificate
+// request (PEM), for operators; life 0 is the broker's default. Errors: Invalid; Conflict where the
+// broker does not serve such agents, or the cluster has a key of its own.
 func (c *Client) SignCSR(ctx context.Context, cluster, request string, life time.Duration) (api.CertificateCreated, error) {
 	var out api.CertificateCreated
 	err := c.call(ctx, http.MethodPost, "/members/"+url.PathEscape(cluster)+"/certificate", nil, api.CertificateCreate{Request: request, Duration: metav1.Duration{Duration: life}}, &out)
 	return out, err
 }
 
-// Backup writes a backup of the broker to w: all that it must not lose, its CA's key among it. Only the socket for
-// operators has it.
+// Backup writes a backup of the broker to w: all that it must not lose, its CA's key among it. Only
+// the socket for operators has it.
 func (c *Client) Backup(ctx context.Context, w io.Writer) error {
 	response, err := c.request(ctx, http.MethodGet, "/backup", nil, nil)
 	if err != nil {

@@ -36,9 +36,9 @@ type Client struct {
 	lists int64         // the most bytes that all pages of a list may have
 }
 
-// New makes a client of the server at base, "https://HOST:PORT" or "unix:///path/of/socket".
-// hc carries the certificate; nil is http.DefaultClient. No redirect is followed: a call, with its body, goes to that server
-// and to no other. An answer that redirects is Unavailable.
+// New makes a client of the server at base, "https://HOST:PORT" or "unix:///path/of/socket". hc
+// carries the certificate; nil is http.DefaultClient. No redirect is followed: a call, with its
+// body, goes to that server and to no other. An answer that redirects is Unavailable.
 func New(base string, hc *http.Client) *Client {
 	if path, ok := strings.CutPrefix(base, "unix://"); ok {
 		return &Client{base: "http://socket", name: base, skew: new(atomic.Int64), lists: maxList, http: &http.Client{Transport: &http.Transport{
@@ -66,20 +66,22 @@ func (c *Client) WithToken(token string) *Client {
 	return &with
 }
 
-// WithLists returns a client that reads at most so many bytes of all pages of a list together, instead of 1 GiB, and at most what is
-// estimated to take twice as much memory. It is for a process that has little memory, and does not trust the server with all of it.
+// WithLists returns a client that reads at most so many bytes of all pages of a list together,
+// instead of 1 GiB, and at most what is estimated to take twice as much memory. It is for a process
+// that has little memory, and does not trust the server with all of it.
 func (c *Client) WithLists(most int64) *Client {
 	with := *c
 	with.lists = most
 	return &with
 }
 
-// bound is what an answer, or a part of one, may have: bytes of JSON, and bytes of memory that they are estimated to take once they are decoded.
+// bound is what an answer, or a part of one, may have: bytes of JSON, and bytes of memory that they
+// are estimated to take once they are decoded.
 type bound struct{ bytes, memory int64 }
 
 var (
-	// onePayload is for an answer, or an item of a list, with one payload. A reservation is the largest: it has up to six signed documents of
-	// 96 KiB, two cards and a request.
+	// onePayload is for an answer, or an item of a list, with one payload. A reservation is the
+	// largest: it has up to six signed documents of 96 KiB, two cards and a request.
 	onePayload = bound{2 << 20, 4 << 20}
 	// manyParts is for the answers that have a part for each cluster, namespace or problem.
 	manyParts = bound{16 << 20, 32 << 20}
@@ -153,8 +155,8 @@ func (c *Client) problem(response *http.Response) error {
 	return api.Errorf(api.CodeInternal, "%s answered %s", c.name, response.Status)
 }
 
-// understood makes an error of a code that we do not know, of a later version or of nonsense, an Internal one:
-// codes become reasons of conditions, and exit codes.
+// understood makes an error of a code that we do not know, of a later version or of nonsense, an
+// Internal one: codes become reasons of conditions, and exit codes.
 func understood(e *api.Error) *api.Error {
 	if _, known := api.Codes[e.Code]; !known {
 		e.Detail, e.Code = fmt.Sprintf("%.40q: %s", e.Code, e.Detail), api.CodeInternal
@@ -179,7 +181,8 @@ func (c *Client) callFor(ctx context.Context, most bound, method, path string, h
 	return err
 }
 
-// callWithin makes one call and has its answer read, within a bound. It returns what is left of the bound. Errors: also TooLarge.
+// callWithin makes one call and has its answer read, within a bound. It returns what is left of the
+// bound. Errors: also TooLarge.
 func (c *Client) callWithin(ctx context.Context, most bound, method, path string, header http.Header, in any, read func(*answer) error) (left bound, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

@@ -119,7 +119,8 @@ func (c *Client) Evict(ctx context.Context, cluster string) (e api.Eviction, err
 	return e, c.callFor(ctx, manyParts, http.MethodPost, "/peers/"+url.PathEscape(cluster)+"/evict", nil, nil, &e)
 }
 
-// Suspend lets a cluster have nothing more at the agent's; what it has goes on. The reason, which may be empty, is told to it.
+// Suspend lets a cluster have nothing more at the agent's; what it has goes on. The reason, which
+// may be empty, is told to it.
 func (c *Client) Suspend(ctx context.Context, cluster, reason string) (api.Envelope[api.KnownPeer], error) {
 	return one[api.KnownPeer](ctx, c, http.MethodPost, "/peers/"+url.PathEscape(cluster)+"/suspend", nil, api.Suspension{Reason: reason})
 }

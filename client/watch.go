@@ -17,8 +17,8 @@ import (
 // the server says something every 20 s.
 const silence = 60 * time.Second
 
-// eventBound is for one event of a watch: one payload, or offers of a seller in 256 KiB, unless one is larger. Events of less than smallEvent
-// bytes take little in any case.
+// eventBound is for one event of a watch: one payload, or offers of a seller in 256 KiB, unless one
+// is larger. Events of less than smallEvent bytes take little in any case.
 var eventBound = bound{2 << 20, 8 << 20}
 
 const smallEvent = 4 << 10
@@ -30,7 +30,8 @@ func (c *Client) Watch(ctx context.Context, token string, handle func(api.WatchE
 	return c.WatchCatalog(ctx, token, "", handle)
 }
 
-// WatchCatalog is Watch, with the catalog: what changed since the bookmark with the token catalog, or all of it ("all").
+// WatchCatalog is Watch, with the catalog: what changed since the bookmark with the token catalog,
+// or all of it ("all").
 func (c *Client) WatchCatalog(ctx context.Context, token, catalog string, handle func(api.WatchEvent) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -11,8 +11,9 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// await reads an object that a user wrote until the agent has answered it, for 20 s at most, and returns the newest version. The first
-// reads may return an older version or nothing. Errors: those of reading, and of ctx.
+// await reads an object that a user wrote until the agent has answered it, for 20 s at most, and
+// returns the newest version. The first reads may return an older version or nothing. Errors: those
+// of reading, and of ctx.
 func await[T any](ctx context.Context, made api.Envelope[T], all func(context.Context) ([]api.Envelope[T], error), said func(api.Envelope[T]) bool) (api.Envelope[T], error) {
 	enough := time.After(20 * time.Second)
 	for now := made; ; {

@@ -178,7 +178,8 @@ func costText(cost string, p *api.Price) string {
 	return cost + " " + p.Currency
 }
 
-// leftText returns how many units are left. From 1000 on only capacity limits them, so the number means little.
+// leftText returns how many units are left. From 1000 on only capacity limits them, so the number
+// means little.
 func leftText(n int64) string {
 	if n >= 1000 {
 		return "plenty"

@@ -15,7 +15,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
 )
 
-// person returns a client of this cluster's agent. BOURSE_TOKEN holds the token for an agent's loopback listener.
+// person returns a client of this cluster's agent. BOURSE_TOKEN holds the token for an agent's
+// loopback listener.
 func (sh *shell) person() (*client.Client, error) {
 	server, err := sh.find("agent", agentSocket(), "start one: bourse agent (to try it out: bourse demo)")
 	if err != nil {

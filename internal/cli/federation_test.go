@@ -17,7 +17,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/sim/federation"
 )
 
-// federationCommands act on the federation of a script, which unlike that of the demo can lose its broker, and get older.
+// federationCommands act on the federation of a script, which unlike that of the demo can lose its
+// broker, and get older.
 var federationCommands = map[string]func(*testscript.TestScript, bool, []string){
 	"federation": startFederation, "as": actAs, "broker": stopOrStartBroker, "pass": passTime, "uses": usesPods, "capture": capture,
 }
@@ -27,8 +28,8 @@ type played struct{ *federation.Federation }
 
 func playedIn(ts *testscript.TestScript) *played { return ts.Value("federation").(*played) }
 
-// federation starts one: rome borrows, milan sells and has a connector, paris lends and has none, oslo does nothing. The script acts for
-// rome's people.
+// federation starts one: rome borrows, milan sells and has a connector, paris lends and has none,
+// oslo does nothing. The script acts for rome's people.
 func startFederation(ts *testscript.TestScript, _ bool, _ []string) {
 	dir := ts.MkAbs("federation")
 	ts.Check(os.Mkdir(dir, 0o700))
@@ -77,8 +78,8 @@ func passTime(ts *testscript.TestScript, _ bool, args []string) {
 	playedIn(ts).Pass(d)
 }
 
-// uses RESERVATION NAMESPACE CPU [shared] says in rome what its pods use of a reservation, as its agent does where there is Liqo, which
-// simulated clusters have not.
+// uses RESERVATION NAMESPACE CPU [shared] says in rome what its pods use of a reservation, as its
+// agent does where there is Liqo, which simulated clusters have not.
 func usesPods(ts *testscript.TestScript, _ bool, args []string) {
 	rome, i := playedIn(ts).Members["rome"].Objects, &api.ReservationInstruction{}
 	ts.Check(rome.Get(context.Background(), kube.ObjectKey{Namespace: "default", Name: args[0]}, i))
@@ -87,7 +88,8 @@ func usesPods(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(rome.Status().Patch(context.Background(), i, kube.MergeFrom(before)))
 }
 
-// capture NAME PATTERN puts what the last program wrote, where the group of a pattern matches, into the environment.
+// capture NAME PATTERN puts what the last program wrote, where the group of a pattern matches, into
+// the environment.
 func capture(ts *testscript.TestScript, _ bool, args []string) {
 	found := regexp.MustCompile(args[1]).FindStringSubmatch(ts.ReadFile("stdout"))
 	if found == nil {

@@ -89,7 +89,8 @@ func terminal(in io.Reader) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// ask asks each question that no flag answers, until the answer is valid. The end of the input is an error: ask guesses nothing.
+// ask asks each question that no flag answers, until the answer is valid. The end of the input is
+// an error: ask guesses nothing.
 func (s *start) ask(in *bufio.Reader, out io.Writer, given *pflag.FlagSet) error {
 	for _, q := range []struct {
 		flag, question string

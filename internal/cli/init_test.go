@@ -12,7 +12,8 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// A session of the wizard: what a flag answers is not asked, what cannot be is asked again, and what is left empty shares nothing.
+// A session of the wizard: what a flag answers is not asked, what cannot be is asked again, and
+// what is left empty shares nothing.
 func TestInitAsks(t *testing.T) {
 	for name, c := range map[string]struct {
 		flags   []string

@@ -108,8 +108,9 @@ func (sh *shell) kubeconfigCommand() *cobra.Command {
 	return cmd
 }
 
-// memberToken binds a cluster to its namespace, where that is to be done yet, and makes a token of its account. The token ends by itself, and with the
-// account. Errors: NotFound without config/kubernetes, Conflict where the namespace is another's, Unavailable.
+// memberToken binds a cluster to its namespace, where that is to be done yet, and makes a token of
+// its account. The token ends by itself, and with the account. Errors: NotFound without
+// config/kubernetes, Conflict where the namespace is another's, Unavailable.
 func memberToken(ctx context.Context, c client.Client, cluster string, ttl time.Duration) (authenticationv1.TokenRequestStatus, error) {
 	if err := c.Get(ctx, client.ObjectKey{Name: objects.Account}, &rbacv1.ClusterRole{}); apierrors.IsNotFound(err) {
 		return authenticationv1.TokenRequestStatus{}, api.Errorf(api.CodeNotFound, "the broker's cluster has no ClusterRole %s: a token would have no rights", objects.Account).Fix("kubectl apply -k config/kubernetes")

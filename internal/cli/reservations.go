@@ -60,8 +60,8 @@ func (sh *shell) showReservations(items []client.Reservation) error {
 	)
 }
 
-// place returns the place of a reservation in the queue and its waiting time: "number 2, waiting for 5m0s". It is empty if the reservation
-// does not wait.
+// place returns the place of a reservation in the queue and its waiting time: "number 2, waiting
+// for 5m0s". It is empty if the reservation does not wait.
 func place(p api.Reservation) string {
 	if p.State != api.Pending || p.Waiting == nil {
 		return ""

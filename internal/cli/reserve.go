@@ -263,8 +263,8 @@ func (sh *shell) place(ctx context.Context, c *client.Client, w *wish, r api.Req
 // hopeless reports whether a request can never become valid.
 func hopeless(code api.Code) bool { return code == api.CodeInvalid || code == api.CodeTooLarge }
 
-// done reports whether there is nothing more to wait for. The request is bound, or Active if it is to be used, or over. Or it waits for a
-// user here or for an admin at the provider.
+// done reports whether there is nothing more to wait for. The request is bound, or Active if it is
+// to be used, or over. Or it waits for a user here or for an admin at the provider.
 func (w *wish) done(r client.RequestStatus) bool {
 	switch r.Payload.Status.State {
 	case "", api.Pending:

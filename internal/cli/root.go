@@ -82,7 +82,8 @@ func (sh *shell) versionCommand() *cobra.Command {
 	}}
 }
 
-// RuntimeDir is the default folder for the sockets of this user's agents and brokers. Nobody else can write to it.
+// RuntimeDir is the default folder for the sockets of this user's agents and brokers. Nobody else
+// can write to it.
 func RuntimeDir() string {
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
 		return filepath.Join(dir, "bourse")

@@ -81,7 +81,8 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// until PATTERN PROGRAM ARGS... runs a program again and again until it succeeds and writes what matches; with ! until it writes what does not.
+// until PATTERN PROGRAM ARGS... runs a program again and again until it succeeds and writes what
+// matches; with ! until it writes what does not.
 func untilMatch(ts *testscript.TestScript, not bool, args []string) {
 	pattern := regexp.MustCompile(args[0])
 	deadline := time.Now().Add(90 * time.Second) // an agent waits longer and longer for its broker

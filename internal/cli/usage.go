@@ -15,8 +15,9 @@ import (
 // forms are the output formats of -o.
 var forms = []string{"table", "wide", "json", "yaml", "name"}
 
-// strict turns every mistake on a command line into an error like all others: with the flag, the value, a remedy,
-// and the exit code of bad input. A command that only has subcommands shows its help.
+// strict turns every mistake on a command line into an error like all others: with the flag, the
+// value, a remedy, and the exit code of bad input. A command that only has subcommands shows its
+// help.
 func strict(cmd *cobra.Command) {
 	cmd.SetFlagErrorFunc(badFlag)
 	if cmd.RunE == nil {

@@ -13,12 +13,12 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// absurd is more than a node or a pod has of anything: 8 PiB, or nine million million cores. A sentinel or a lie of that
-// size would drown the sums of a whole pool.
+// absurd is more than a node or a pod has of anything: 8 PiB, or nine million million cores. A
+// sentinel or a lie of that size would drown the sums of a whole pool.
 const absurd = 1 << 53
 
-// amountsOf converts a list: rounded up as the scheduler does, sorted, without zeros. It brings amounts that cannot be
-// true between 0 and absurd, and names them.
+// amountsOf converts a list: rounded up as the scheduler does, sorted, without zeros. It brings
+// amounts that cannot be true between 0 and absurd, and names them.
 func amountsOf(list corev1.ResourceList) (amounts market.Amounts, untrue []string) {
 	amounts = make(market.Amounts, 0, len(list))
 	for name, quantity := range list {
@@ -35,8 +35,9 @@ func amountsOf(list corev1.ResourceList) (amounts market.Amounts, untrue []strin
 	return amounts, untrue
 }
 
-// within converts a quantity to thousandths of cpu, or units. It reports whether the result is between 0 and most, and
-// returns the nearer of both if not. Quantities have no bounds, and their own conversions wrap.
+// within converts a quantity to thousandths of cpu, or units. It reports whether the result is
+// between 0 and most, and returns the nearer of both if not. Quantities have no bounds, and their
+// own conversions wrap.
 func within(most int64, name corev1.ResourceName, q resource.Quantity) (n int64, ok bool) {
 	scale, limit := resource.Scale(0), most
 	if name == corev1.ResourceCPU {

@@ -46,7 +46,8 @@ func (i *Inventory) Used(owner string) api.Resources {
 	return i.owners[owner].resources()
 }
 
-// UsedByNamespace is what the pods of an owner request, or else those on a node, by their namespaces. It looks at every pod.
+// UsedByNamespace is what the pods of an owner request, or else those on a node, by their
+// namespaces. It looks at every pod.
 func (i *Inventory) UsedByNamespace(owner, node string) map[string]api.Resources {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -64,7 +65,8 @@ func (i *Inventory) UsedByNamespace(owner, node string) map[string]api.Resources
 	return out
 }
 
-// UsedOn is what the pods on a node request, whoever's they are, and however many nodes are looked at otherwise.
+// UsedOn is what the pods on a node request, whoever's they are, and however many nodes are looked
+// at otherwise.
 func (i *Inventory) UsedOn(node string) api.Resources {
 	i.mu.Lock()
 	defer i.mu.Unlock()

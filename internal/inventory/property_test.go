@@ -81,8 +81,8 @@ func selects(policy api.PoolPolicy, n *corev1.Node) bool {
 		(len(n.Spec.Taints) == 0 || slices.Contains(policy.TolerateTaints, n.Spec.Taints[0].Key))
 }
 
-// count is the naive way: every pod looks for its node, in numbers without end. What one of the first pools selects is not
-// the policy's.
+// count is the naive way: every pod looks for its node, in numbers without end. What one of the
+// first pools selects is not the policy's.
 func (w world) count(policy api.PoolPolicy, first []api.PoolPolicy, consumer func(string) string) map[string]string {
 	sums := map[string]*big.Int{}
 	add := func(what string, name corev1.ResourceName, n int64) {
@@ -136,7 +136,8 @@ func (w world) count(policy api.PoolPolicy, first []api.PoolPolicy, consumer fun
 	return numbers
 }
 
-// shapes is the naive way: how many nodes have what free, in numbers without end, of which five binary digits are kept.
+// shapes is the naive way: how many nodes have what free, in numbers without end, of which five
+// binary digits are kept.
 func (w world) shapes(policy api.PoolPolicy, first []api.PoolPolicy) map[string]int64 {
 	shapes := map[string]int64{}
 	for name, n := range w.nodes {

@@ -13,13 +13,14 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// A pool says what its nodes have free as few shapes: so many nodes have at least so much. What a node has is rounded down to
-// few digits, so that nodes that are nearly alike are one shape, and a small change is none; with more digits, as long as
-// the shapes stay few.
+// A pool says what its nodes have free as few shapes: so many nodes have at least so much. What a
+// node has is rounded down to few digits, so that nodes that are nearly alike are one shape, and a
+// small change is none; with more digits, as long as the shapes stay few.
 
 const (
 	maxShapes = 16
-	// finest is how many binary digits after the first one an amount keeps: a sixteenth of it is lost at most.
+	// finest is how many binary digits after the first one an amount keeps: a sixteenth of it is
+	// lost at most.
 	finest = 4
 )
 
@@ -115,7 +116,8 @@ func larger(a, b *shape) int {
 	})
 }
 
-// keepMost leaves out the smallest, but none that has the most of something: whoever asks for that has no other node.
+// keepMost leaves out the smallest, but none that has the most of something: whoever asks for that
+// has no other node.
 func keepMost(all []*shape) []*shape {
 	most := map[string]*shape{}
 	for _, one := range all {

@@ -9,8 +9,8 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// However many nodes there are, and however different: shapes are few, no pod is said to have more nodes than it has, and of
-// each resource more than half of what the best node has is said.
+// However many nodes there are, and however different: shapes are few, no pod is said to have more
+// nodes than it has, and of each resource more than half of what the best node has is said.
 func TestShapesAreFewAndErrLow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		i := byHand(t, Options{})

@@ -9,8 +9,8 @@
 //
 //	base (a snapshot, or the genesis) ◀─ record ◀─ record ◀─ record = head
 //
-// Implementations: sqlite (a file; the broker's default), postgres (a database; a broker's too), kube (Ledger objects; an agent's), memory
-// (tests). All pass the same suite, journaltest.
+// Implementations: sqlite (a file; the broker's default), postgres (a database; a broker's too),
+// kube (Ledger objects; an agent's), memory (tests). All pass the same suite, journaltest.
 package journal
 
 import (
@@ -90,8 +90,8 @@ type Size struct {
 	Snapshot, Tail int64
 	// Space is the most that a snapshot may take; 0: there is no bound.
 	Space int64
-	// Plain is what the snapshot and the batches after it take before they are packed, MaxPlain the most that a snapshot may take then;
-	// 0: there is no bound of its own.
+	// Plain is what the snapshot and the batches after it take before they are packed, MaxPlain the
+	// most that a snapshot may take then; 0: there is no bound of its own.
 	Plain, MaxPlain int64
 	// Waits is how many writes waited since the journal was opened, because so much had been written.
 	Waits int64

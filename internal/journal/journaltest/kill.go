@@ -19,8 +19,8 @@ const victimEnv = "JOURNAL_VICTIM"
 func event(n uint64) []byte { return fmt.Appendf(nil, "event %d %0*d", n, n*37%3000, n) }
 func state(n uint64) []byte { return fmt.Appendf(nil, "state %d %0*d", n, n*9973%3_000_000, n) }
 
-// Victim is for the TestMain of a package that calls Kill: in a process that is to be killed it uses the journal that open makes
-// of its place, until then; in any other it does nothing.
+// Victim is for the TestMain of a package that calls Kill: in a process that is to be killed it
+// uses the journal that open makes of its place, until then; in any other it does nothing.
 func Victim(open func(place string) (journal.Journal, error)) {
 	place := os.Getenv(victimEnv)
 	if place == "" {
@@ -53,8 +53,9 @@ func appendForEver(j journal.Journal) error {
 	return err
 }
 
-// Kill has processes use one journal, each until kill, which gets the number of the round, has ended it after a random
-// number of acknowledgements; restore makes the journal ready to be opened again. Whatever was acknowledged must be there.
+// Kill has processes use one journal, each until kill, which gets the number of the round, has
+// ended it after a random number of acknowledgements; restore makes the journal ready to be opened
+// again. Whatever was acknowledged must be there.
 func Kill(t *testing.T, place string, rounds int, kill func(round int, victim *os.Process) error, restore func(round int) journal.Journal) {
 	before, snapshots := uint64(0), map[uint64]bool{}
 	for round := range rounds {

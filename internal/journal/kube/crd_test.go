@@ -14,8 +14,9 @@ import (
 	"github.com/bourse-dev/bourse/internal/journal"
 )
 
-// Somebody applies the CRD of a version before parts while the agent runs, as a roll-back does. Before any of its writes: nothing that was
-// acknowledged is lost, and it is all there once the CRD of this version is applied again.
+// Somebody applies the CRD of a version before parts while the agent runs, as a roll-back does.
+// Before any of its writes: nothing that was acknowledged is lost, and it is all there once the CRD
+// of this version is applied again.
 func TestAnOldCRDLosesNothing(t *testing.T) {
 	for rollback := 1; ; rollback++ {
 		cluster := newCluster()

@@ -1,9 +1,11 @@
 // Package kube keeps a journal in Ledger objects of a cluster: an agent's, which has no disk.
 //
-// One object, the Ledger itself, decides. Each append replaces it, by an update that holds only if nobody else wrote since
-// (compare-and-swap on resourceVersion): of two live agents one gets through. A small journal is all in it. Of a larger one, the
-// snapshot and the older batches lie in further objects, its parts. A part is written before the Ledger names it, by the hash of
-// what it holds, and is not written again while it is named: an agent that is killed between two objects loses nothing.
+// One object, the Ledger itself, decides. Each append replaces it, by an update that holds only if
+// nobody else wrote since (compare-and-swap on resourceVersion): of two live agents one gets
+// through. A small journal is all in it. Of a larger one, the snapshot and the older batches lie in
+// further objects, its parts. A part is written before the Ledger names it, by the hash of what it
+// holds, and is not written again while it is named: an agent that is killed between two objects
+// loses nothing.
 package kube
 
 import (
@@ -54,9 +56,9 @@ type Journal struct {
 
 var _ journal.Journal = (*Journal)(nil)
 
-// New returns the journal in the Ledger named key and in as many parts, named after it; the first Load makes the object, but not its
-// namespace. Without parts all of it is in one object. The client must read from the API server, not from a cache, for Load to see the
-// latest.
+// New returns the journal in the Ledger named key and in as many parts, named after it; the first
+// Load makes the object, but not its namespace. Without parts all of it is in one object. The
+// client must read from the API server, not from a cache, for Load to see the latest.
 func New(client client.Client, key client.ObjectKey, parts int64) *Journal {
 	return &Journal{client: client, key: key, paces: newPaces(), retry: wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 6},
 		limits: limits{parts: parts, part: partSize, inlineTail: inlineTail, inlineSnapshot: inlineSnapshot, mergeSize: mergeSize}}
@@ -86,8 +88,8 @@ func (j *Journal) Load(ctx context.Context, onSnapshot func(journal.Head, []byte
 	return j.image.Head, nil
 }
 
-// readAll reads the Ledger with its parts. Where a part is not what the Ledger names, somebody may just have written another Ledger,
-// which no longer names it.
+// readAll reads the Ledger with its parts. Where a part is not what the Ledger names, somebody may
+// just have written another Ledger, which no longer names it.
 func (j *Journal) readAll(ctx context.Context) (*unstructured.Unstructured, *content, []byte, error) {
 	for {
 		object, found, state, err := j.readOrCreate(ctx)

@@ -30,8 +30,8 @@ const (
 	formatWhole, formatParts = 1, 2
 )
 
-// directory is the annotation in which a Ledger repeats what its spec names of parts. A CRD of a version before parts drops these fields at the
-// next write; it cannot drop an annotation.
+// directory is the annotation in which a Ledger repeats what its spec names of parts. A CRD of a
+// version before parts drops these fields at the next write; it cannot drop an annotation.
 const directory = "bourse.dev/parts"
 
 var kind = schema.GroupVersionKind{Group: "bourse.dev", Version: "v1alpha1", Kind: "Ledger"}
@@ -132,7 +132,8 @@ func newLedger(key client.ObjectKey) *unstructured.Unstructured {
 	return ledger
 }
 
-// encode makes c the content of object, under the name of a new write, and returns how many bytes the object takes as JSON. ErrFull if the API server should not be asked to keep the result.
+// encode makes c the content of object, under the name of a new write, and returns how many bytes
+// the object takes as JSON. ErrFull if the API server should not be asked to keep the result.
 func encode(object *unstructured.Unstructured, c *content) (size int, err error) {
 	c.write = rand.Text()
 	format := int64(formatWhole)
@@ -198,7 +199,8 @@ func (s *spec) find(object *unstructured.Unstructured) error {
 	return err
 }
 
-// kept says which field of the spec that was sent the API server did not keep, or nil. Errors: *journal.RefusedError.
+// kept says which field of the spec that was sent the API server did not keep, or nil. Errors:
+// *journal.RefusedError.
 func kept(sent, got *unstructured.Unstructured) error {
 	want, _ := sent.Object["spec"].(map[string]any)
 	found, _ := got.Object["spec"].(map[string]any)
@@ -217,7 +219,8 @@ func notKept(key client.ObjectKey, field string) error {
 // applyCRDs is the remedy where the CRD is older than the Ledger.
 const applyCRDs = "apply the CRDs of the version of bourse that wrote the Ledger, or of a later one: nothing that was acknowledged is lost"
 
-// decode returns what object says, and the state if that is in it, both verified as far as the object goes, or a *journal.RefusedError.
+// decode returns what object says, and the state if that is in it, both verified as far as the
+// object goes, or a *journal.RefusedError.
 func decode(object *unstructured.Unstructured) (*content, []byte, error) {
 	encoded, err := json.Marshal(object.Object["spec"])
 	var s spec
@@ -323,8 +326,8 @@ func unpack(packed []byte, limit int64) ([]byte, error) {
 	return state, err
 }
 
-// packRecords packs batches: of each its revision, its length and its encoding. What two calls return, one after the other, is what
-// unpackRecords reads as all of them.
+// packRecords packs batches: of each its revision, its length and its encoding. What two calls
+// return, one after the other, is what unpackRecords reads as all of them.
 func packRecords(records []journal.Record) ([]byte, error) {
 	var plain []byte
 	for _, r := range records {

@@ -7,11 +7,12 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// How much a journal writes to the API server: etcd keeps each version of each object until it compacts, every five minutes by default, and
-// its default quota is 2 GiB. In five minutes a journal writes at most 684 MiB, so an agent with two of them stays under it.
+// How much a journal writes to the API server: etcd keeps each version of each object until it
+// compacts, every five minutes by default, and its default quota is 2 GiB. In five minutes a
+// journal writes at most 684 MiB, so an agent with two of them stays under it.
 const (
-	// appendRate and snapshotRate are in bytes a second. Appends, with what they file, and parts of snapshots are counted apart, so that
-	// an append does not wait for a snapshot.
+	// appendRate and snapshotRate are in bytes a second. Appends, with what they file, and parts of
+	// snapshots are counted apart, so that an append does not wait for a snapshot.
 	appendRate, snapshotRate = 512 << 10, 512 << 10
 	// appendBurst and snapshotBurst are how many bytes are written without a wait after a quiet time.
 	appendBurst, snapshotBurst = 256 << 20, 128 << 20

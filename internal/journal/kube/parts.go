@@ -16,14 +16,16 @@ import (
 
 // Limits of the parts of a Ledger.
 const (
-	// Parts is how many objects an agent's Ledger may have besides its own. A third holds the snapshot, a third the next one while it is
-	// written, and a third the batches since.
+	// Parts is how many objects an agent's Ledger may have besides its own. A third holds the
+	// snapshot, a third the next one while it is written, and a third the batches since.
 	Parts = 24
-	// partSize is how many bytes of data are in one part: as JSON 1.25 MiB, of the 1.5 MiB that etcd takes. A live reservation takes some 330,
-	// packed, of which its two signatures and a digest are 160: 10,000 of them take 42 % of the space.
+	// partSize is how many bytes of data are in one part: as JSON 1.25 MiB, of the 1.5 MiB that
+	// etcd takes. A live reservation takes some 330, packed, of which its two signatures and a
+	// digest are 160: 10,000 of them take 42 % of the space.
 	partSize = 960 << 10
-	// inlineTail is how many bytes of events the Ledger itself holds before they are filed, inlineSnapshot how large a packed snapshot in it
-	// may be: all of it is written with each batch.
+	// inlineTail is how many bytes of events the Ledger itself holds before they are filed,
+	// inlineSnapshot how large a packed snapshot in it may be: all of it is written with each
+	// batch.
 	inlineTail, inlineSnapshot = 32 << 10, 64 << 10
 	// mergeSize is up to which size a part with batches is written again with those that follow.
 	mergeSize = 128 << 10
@@ -54,8 +56,8 @@ func (j *Journal) space() int64 {
 	return j.limits.space()
 }
 
-// unable says that parts cannot be written here, because a right is missing, or a field of the CRD, as both are where only the agent was
-// brought up to date. A Ledger then goes on in one object.
+// unable says that parts cannot be written here, because a right is missing, or a field of the CRD,
+// as both are where only the agent was brought up to date. A Ledger then goes on in one object.
 func unable(err error) bool {
 	var refused *journal.RefusedError
 	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || errors.As(err, &refused)
@@ -65,7 +67,8 @@ func (j *Journal) partKey(number int64) client.ObjectKey {
 	return client.ObjectKey{Namespace: j.key.Namespace, Name: fmt.Sprintf("%s-%d", j.key.Name, number)}
 }
 
-// reserve picks parts that nothing needs, those first that were not used for the longest time: an older Ledger may still name them.
+// reserve picks parts that nothing needs, those first that were not used for the longest time: an
+// older Ledger may still name them.
 func (j *Journal) reserve(n int) (numbers []int64, err error) {
 	for step := range j.limits.parts {
 		number := (j.next + step) % j.limits.parts
@@ -79,8 +82,9 @@ func (j *Journal) reserve(n int) (numbers []int64, err error) {
 	return nil, fmt.Errorf("%w: of %d parts %d are free, and it needs %d: take a snapshot, or end what takes the space", journal.ErrFull, j.limits.parts, len(numbers), n)
 }
 
-// fence makes sure that since the last Load this journal has written the Ledger: whoever had loaded it before cannot write it any more,
-// and so cannot name a part that this journal writes from now on.
+// fence makes sure that since the last Load this journal has written the Ledger: whoever had loaded
+// it before cannot write it any more, and so cannot name a part that this journal writes from now
+// on.
 func (j *Journal) fence(ctx context.Context) error {
 	if j.fenced {
 		return nil
@@ -89,11 +93,12 @@ func (j *Journal) fence(ctx context.Context) error {
 	return j.write(ctx, &next)
 }
 
-// writePart has an object hold data. Nobody reads it before the Ledger names it. mine says whether the Ledger is still as this journal
-// wrote it: what nothing needs may otherwise be what somebody else's Ledger names.
+// writePart has an object hold data. Nobody reads it before the Ledger names it. mine says whether
+// the Ledger is still as this journal wrote it: what nothing needs may otherwise be what somebody
+// else's Ledger names.
 //
-// Who writes a part last is certain: each write holds only if nobody has written it since this journal did or, the first time, since
-// it saw that the Ledger was still its own.
+// Who writes a part last is certain: each write holds only if nobody has written it since this
+// journal did or, the first time, since it saw that the Ledger was still its own.
 func (j *Journal) writePart(ctx context.Context, number int64, data []byte, mine func(context.Context) error) (part, error) {
 	p := part{Part: number, Digest: digest(data), Size: int64(len(data))}
 	err := j.persist(ctx, func() error {
@@ -149,7 +154,8 @@ type written struct {
 	loads   int // they are good for as long as nothing is loaded again
 }
 
-// writeParts writes a packed snapshot, in pieces. Appends go on meanwhile. If there is no error, release what is in w.
+// writeParts writes a packed snapshot, in pieces. Appends go on meanwhile. If there is no error,
+// release what is in w.
 func (j *Journal) writeParts(ctx context.Context, w *written, at journal.Head, packed []byte) error {
 	if space := j.limits.space(); int64(len(packed)) > space {
 		return fmt.Errorf("%w: its snapshot takes %d bytes, of at most %d: end what takes the space", journal.ErrFull, len(packed), space)
@@ -185,8 +191,9 @@ func (j *Journal) writeParts(ctx context.Context, w *written, at journal.Head, p
 	return nil
 }
 
-// makeParts makes all parts that do not exist yet, each of one byte, so that nothing stops the Ledger later that lets no further object be made, such as a
-// quota. It is done once after each Load. An error counts only as long as the snapshot is not in parts: it can stay in one object.
+// makeParts makes all parts that do not exist yet, each of one byte, so that nothing stops the
+// Ledger later that lets no further object be made, such as a quota. It is done once after each
+// Load. An error counts only as long as the snapshot is not in parts: it can stay in one object.
 func (j *Journal) makeParts(ctx context.Context) error {
 	j.mu.Lock()
 	loads, made, inParts := j.loads, j.made, len(j.content.parts) > 0
@@ -263,7 +270,8 @@ func (j *Journal) mine(ctx context.Context) error {
 	return err
 }
 
-// file moves records from the Ledger itself into a part: those before the last batch, which is new, or all where that is large.
+// file moves records from the Ledger itself into a part: those before the last batch, which is new,
+// or all where that is large.
 func (j *Journal) file(ctx context.Context, next *content) error {
 	tail := next.tail()
 	if n := len(tail) - 1; weigh(tail[n:]) <= int64(j.limits.inlineTail) {
@@ -307,7 +315,8 @@ func (j *Journal) file(ctx context.Context, next *content) error {
 	return nil
 }
 
-// gather reads the parts that a Ledger names: its records go before those in the Ledger itself, the state is returned.
+// gather reads the parts that a Ledger names: its records go before those in the Ledger itself, the
+// state is returned.
 func (j *Journal) gather(ctx context.Context, c *content, state []byte) ([]byte, error) {
 	if len(c.parts) > 0 {
 		var packed []byte

@@ -122,7 +122,8 @@ func calls(before, after func() error) interceptor.Funcs {
 
 func none() error { return nil }
 
-// An agent that is killed before or after any of its writes, to the Ledger or to a part, has lost nothing that was acknowledged.
+// An agent that is killed before or after any of its writes, to the Ledger or to a part, has lost
+// nothing that was acknowledged.
 func TestKilledBetweenTwoObjects(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		kills, writes := 0, 0
@@ -175,8 +176,8 @@ func TestKilledBetweenTwoObjects(t *testing.T) {
 	}
 }
 
-// Another agent takes over before or after any write of one that is still alive and does not know: what either was acknowledged is
-// there, in order, and the first is refused from then on.
+// Another agent takes over before or after any write of one that is still alive and does not know:
+// what either was acknowledged is there, in order, and the first is refused from then on.
 func TestTakenOverBetweenTwoObjects(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		for takeover := 2; ; takeover++ { // the first write is of who makes the Ledger
@@ -268,8 +269,8 @@ func TestPartsAreVerified(t *testing.T) {
 	}
 }
 
-// With the CRD of an older version, which drops what parts hold, or its rights, a Ledger goes on in one object, and says how little
-// space it has there.
+// With the CRD of an older version, which drops what parts hold, or its rights, a Ledger goes on in
+// one object, and says how little space it has there.
 func TestOneObjectWhereNoPartsCanBeWritten(t *testing.T) {
 	for name, right := range map[string]bool{"no field": true, "no right": false} {
 		t.Run(name, func(t *testing.T) { oneObjectOnly(t, right) })
@@ -317,7 +318,8 @@ func oneObjectOnly(t *testing.T, right bool) {
 	}
 }
 
-// One that takes over, and is killed after it has written parts and before it names them, has written none that the first may yet name.
+// One that takes over, and is killed after it has written parts and before it names them, has
+// written none that the first may yet name.
 func TestKilledAsItTakesOver(t *testing.T) {
 	noise := make([]byte, 1400)
 	rand.NewChaCha8([32]byte{}).Read(noise)
@@ -377,8 +379,8 @@ func TestKilledAsItTakesOver(t *testing.T) {
 	}
 }
 
-// Another agent takes over after the first has read a part and before it writes it, having seen that the Ledger was its own. The first
-// must not write over what the other has put there since.
+// Another agent takes over after the first has read a part and before it writes it, having seen
+// that the Ledger was its own. The first must not write over what the other has put there since.
 func TestTakenOverBetweenReadAndWriteOfAPart(t *testing.T) {
 	hits := 0
 	for read := 1; ; read++ {
@@ -419,8 +421,8 @@ func TestTakenOverBetweenReadAndWriteOfAPart(t *testing.T) {
 	}
 }
 
-// Another agent takes over between two appends of the first, and writes the parts that the first would use next. The first must not write
-// over them, whatever it knows of them.
+// Another agent takes over between two appends of the first, and writes the parts that the first
+// would use next. The first must not write over them, whatever it knows of them.
 func TestTakenOverBetweenTwoAppends(t *testing.T) {
 	for steps := range 24 {
 		cluster := newCluster()

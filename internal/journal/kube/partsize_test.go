@@ -12,7 +12,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/journal"
 )
 
-// A Ledger whose parts another version made of another size opens with all that it holds, and goes on: also after a downgrade.
+// A Ledger whose parts another version made of another size opens with all that it holds, and goes
+// on: also after a downgrade.
 func TestPartsOfAnotherSize(t *testing.T) {
 	cluster, state := newCluster(), make([]byte, 1400) // which does not pack, and nearly fills the smaller parts
 	rand.NewChaCha8([32]byte{}).Read(state)

@@ -60,8 +60,8 @@ func TestBytesWrittenForAnAppend(t *testing.T) {
 	}
 }
 
-// Somebody has the market append and fold without a pause. What is written in five minutes, after which etcd compacts, stays well under its
-// quota; in the first seconds nothing waits.
+// Somebody has the market append and fold without a pause. What is written in five minutes, after
+// which etcd compacts, stays well under its quota; in the first seconds nothing waits.
 func TestBytesWrittenInFiveMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var written atomic.Int64

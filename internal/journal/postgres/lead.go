@@ -31,9 +31,10 @@ type leadership struct {
 // have other locks.
 const tryLock = "SELECT pg_try_advisory_lock(hashtextextended('bourse journal in ' || current_schema(), 0))"
 
-// Lead waits until this process leads, of all that are started on the database. waiting is called once, if
-// another leads now. The lead ends with Close, or when hold says so: hold waits for that, and returns nil only
-// when its ctx ends. Errors: ctx's; of the connection, after which it may be called again.
+// Lead waits until this process leads, of all that are started on the database. waiting is called
+// once, if another leads now. The lead ends with Close, or when hold says so: hold waits for that,
+// and returns nil only when its ctx ends. Errors: ctx's; of the connection, after which it may be
+// called again.
 func (j *Journal) Lead(ctx context.Context, waiting func()) (hold func(context.Context) error, err error) {
 	leads, err := j.tryLead(ctx)
 	if err == nil && !leads {
@@ -103,7 +104,8 @@ func (l *leadership) beat() error {
 	return err
 }
 
-// alone takes the lead, or says that another has it. The server may not have noticed yet that a process has ended, so it asks for a while.
+// alone takes the lead, or says that another has it. The server may not have noticed yet that a
+// process has ended, so it asks for a while.
 func (j *Journal) alone(ctx context.Context) error {
 	for until := time.Now().Add(farewell); ; {
 		leads, err := j.tryLead(ctx)

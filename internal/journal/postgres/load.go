@@ -54,9 +54,9 @@ func (j *Journal) Load(ctx context.Context, onSnapshot func(journal.Head, []byte
 	return j.load(ctx, onSnapshot, onRecord, false)
 }
 
-// AcceptLoss makes a journal usable that verifies but is in another place than it was: a backup that was put
-// back, a promoted replica. It starts a new lineage and returns its head. No broker may lead. Errors: as Load;
-// ErrNone, wrapped.
+// AcceptLoss makes a journal usable that verifies but is in another place than it was: a backup
+// that was put back, a promoted replica. It starts a new lineage and returns its head. No broker
+// may lead. Errors: as Load; ErrNone, wrapped.
 func (j *Journal) AcceptLoss(ctx context.Context) (journal.Head, error) {
 	if err := j.alone(ctx); err != nil {
 		return journal.Head{}, err
@@ -74,8 +74,8 @@ func (j *Journal) AcceptLoss(ctx context.Context) (journal.Head, error) {
 func ignoreState(journal.Head, []byte) error { return nil }
 func ignoreRecord(journal.Record) error      { return nil }
 
-// Read verifies and replays the journal like Load, but makes nobody its writer, and changes nothing: it may be
-// called beside a broker that leads. Errors: as Load; ErrNone, wrapped.
+// Read verifies and replays the journal like Load, but makes nobody its writer, and changes
+// nothing: it may be called beside a broker that leads. Errors: as Load; ErrNone, wrapped.
 func (j *Journal) Read(ctx context.Context, onSnapshot func(journal.Head, []byte) error, onRecord func(journal.Record) error) (journal.Head, error) {
 	return j.read(ctx, onSnapshot, onRecord, false)
 }

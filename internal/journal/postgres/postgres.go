@@ -1,21 +1,23 @@
 // Package postgres keeps a journal in a PostgreSQL database, for a broker whose machine may be lost.
 //
-// A journal is three tables, in the schema that the URL's search_path names: bourse_journal, of one row, which
-// says where base and head are; bourse_records; bourse_state. An append is one statement that moves the head
-// and inserts the record, and does neither where the head, or the writer, is another: durable when it returns,
-// because our sessions have synchronous_commit on and a server without fsync is refused.
+// A journal is three tables, in the schema that the URL's search_path names: bourse_journal, of one
+// row, which says where base and head are; bourse_records; bourse_state. An append is one statement
+// that moves the head and inserts the record, and does neither where the head, or the writer, is
+// another: durable when it returns, because our sessions have synchronous_commit on and a server
+// without fsync is refused.
 //
 // Several processes may be started on one database. Lead elects one of them by an advisory lock, so that the
 // others stand by; but what keeps a process that was stalled, or cut off, from writing is the row: whoever
 // loaded the journal last is its writer, and an append of any other is ErrConflict.
 //
-// An SQLite file needs a head outside of it, because SQLite takes a damaged end of its log for the end.
-// PostgreSQL replays its log up to what a checkpoint and its own checksums say. What it drops of one table
-// shows in the others: each row of the chain is verified by Load, and the head is in a row of its own. What is
-// left is an older copy of everything. PostgreSQL itself tells most of these: another server, another database
-// or another timeline (which a recovery to a point in time, and a promoted replica, begin) is another place
-// than the one that the journal was last loaded in, and is refused until an operator accepts the loss. A copy
-// of the server's files that is put back in place of them is not noticed: run accept-loss after that.
+// An SQLite file needs a head outside of it, because SQLite takes a damaged end of its log for the
+// end. PostgreSQL replays its log up to what a checkpoint and its own checksums say. What it drops
+// of one table shows in the others: each row of the chain is verified by Load, and the head is in a
+// row of its own. What is left is an older copy of everything. PostgreSQL itself tells most of
+// these: another server, another database or another timeline (which a recovery to a point in time,
+// and a promoted replica, begin) is another place than the one that the journal was last loaded in,
+// and is refused until an operator accepts the loss. A copy of the server's files that is put back
+// in place of them is not noticed: run accept-loss after that.
 package postgres
 
 import (

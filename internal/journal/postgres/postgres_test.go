@@ -95,8 +95,8 @@ func history(t testing.TB, j *postgres.Journal, rounds int) journaltest.Content 
 	return content
 }
 
-// Whoever loaded last writes. Everybody else has lost the right to, however they come to try it: also before the
-// new writer has written anything.
+// Whoever loaded last writes. Everybody else has lost the right to, however they come to try it:
+// also before the new writer has written anything.
 func TestOnlyTheLastToLoadWrites(t *testing.T) {
 	t.Parallel()
 	_, url := server.Schema(t)
@@ -224,8 +224,8 @@ func TestDamageIsRefused(t *testing.T) {
 	}
 }
 
-// What was recovered to a point in time, as what was restored from a dump, or a replica that was promoted, is another
-// place: something may be missing. An operator may go on from it.
+// What was recovered to a point in time, as what was restored from a dump, or a replica that was
+// promoted, is another place: something may be missing. An operator may go on from it.
 func TestAcceptLoss(t *testing.T) {
 	t.Parallel()
 	own, err := postgrestest.Start()

@@ -18,8 +18,9 @@ const oldest = 140000
 const place = `(SELECT concat_ws('/', s.system_identifier, d.oid, left(pg_walfile_name(pg_current_wal_lsn()), 8))
 	FROM pg_control_system() s, pg_database d WHERE d.datname = current_database())`
 
-// session is what our sessions ask of the server, unless the URL says otherwise: that what is committed is kept, and
-// that nobody who stands still or is cut off keeps others waiting for what he has locked.
+// session is what our sessions ask of the server, unless the URL says otherwise: that what is
+// committed is kept, and that nobody who stands still or is cut off keeps others waiting for what
+// he has locked.
 var session = map[string]string{
 	"synchronous_commit": "on",
 	"application_name":   "bourse broker",

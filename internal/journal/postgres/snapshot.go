@@ -45,9 +45,9 @@ func (j *Journal) Snapshot(ctx context.Context, at journal.Head, state []byte) e
 	return j.sweep(ctx)
 }
 
-// Begin makes an empty journal, or one that holds nothing yet, begin at a snapshot: that of another journal. It
-// must be loaded after that. No broker may lead. Errors: ErrConflict where the journal holds something;
-// otherwise as Load and Snapshot.
+// Begin makes an empty journal, or one that holds nothing yet, begin at a snapshot: that of another
+// journal. It must be loaded after that. No broker may lead. Errors: ErrConflict where the journal
+// holds something; otherwise as Load and Snapshot.
 func (j *Journal) Begin(ctx context.Context, at journal.Head, state []byte) error {
 	if err := j.alone(ctx); err != nil {
 		return err

@@ -322,7 +322,8 @@ func FuzzDecodeSlot(f *testing.F) {
 	})
 }
 
-// A first start that was killed before there was a table leaves a rollback journal. Nothing was acknowledged: the next start begins.
+// A first start that was killed before there was a table leaves a rollback journal. Nothing was
+// acknowledged: the next start begins.
 func TestARollbackJournalOfTheFirstStart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "market.db")
 	db, err := sql.Open("sqlite", path)

@@ -65,8 +65,8 @@ func (j *Journal) SnapshotFrom(ctx context.Context, at journal.Head, write func(
 	return j.sweep(ctx)
 }
 
-// Begin makes a new journal, or one that holds nothing yet, begin at a snapshot: that of another journal. Errors:
-// ErrConflict where the journal holds something; otherwise as Load and Snapshot.
+// Begin makes a new journal, or one that holds nothing yet, begin at a snapshot: that of another
+// journal. Errors: ErrConflict where the journal holds something; otherwise as Load and Snapshot.
 func (j *Journal) Begin(ctx context.Context, at journal.Head, state []byte) error {
 	head, err := j.Load(ctx, ignoreState, ignoreRecord)
 	if err != nil {

@@ -44,8 +44,9 @@ func verify(ctx context.Context, path string, said *journal.Head, onSnapshot fun
 		}
 		return &content{fresh: true}, nil
 	}
-	// A first start that was killed before it had switched to a WAL leaves what SQLite must roll back, which it cannot without writing.
-	// One page holds no table, and without a head nothing was ever acknowledged.
+	// A first start that was killed before it had switched to a WAL leaves what SQLite must roll
+	// back, which it cannot without writing. One page holds no table, and without a head nothing
+	// was ever acknowledged.
 	if said == nil && size(path) <= firstPage && size(path+"-journal") > 0 {
 		return &content{fresh: true}, nil
 	}
@@ -102,8 +103,9 @@ func (v *verifier) run(ctx context.Context, onSnapshot func(journal.Head, []byte
 	return err
 }
 
-// check lets SQLite look at its own structures, on a connection of its own, because that takes as long as reading does. What is read
-// the chain proves; this proves that SQLite will not overwrite it, misled by a damaged list of free pages.
+// check lets SQLite look at its own structures, on a connection of its own, because that takes as
+// long as reading does. What is read the chain proves; this proves that SQLite will not overwrite
+// it, misled by a damaged list of free pages.
 func (v *verifier) check(ctx context.Context) error {
 	db, err := open(ctx, v.path, "ro")
 	if err != nil {

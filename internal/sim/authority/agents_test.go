@@ -91,7 +91,8 @@ func gateOf(t *testing.T, c *cast, until api.State) (*gate.Gate, *transporttest.
 	return g, d
 }
 
-// hears does what an agent does for what the broker says, until nothing changes. That an error is said is part of the story.
+// hears does what an agent does for what the broker says, until nothing changes. That an error is
+// said is part of the story.
 func hears(t *testing.T, g *gate.Gate, theirs *transport.Reservation) {
 	t.Helper()
 	for range 5 {

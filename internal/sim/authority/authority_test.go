@@ -1,5 +1,6 @@
-// Package authority holds the table "Whose word counts for what" of THREAT_MODEL.md to the code: it shows each document, signed by
-// each party, at each door, and compares what that changes with the cell.
+// Package authority holds the table "Whose word counts for what" of THREAT_MODEL.md to the code: it
+// shows each document, signed by each party, at each door, and compares what that changes with the
+// cell.
 package authority
 
 import (
@@ -104,7 +105,8 @@ func table(t *testing.T) map[row][]string {
 	return rows
 }
 
-// cast is who takes part: two clusters, which have given up a key each, a third one, and what poses as the first.
+// cast is who takes part: two clusters, which have given up a key each, a third one, and what poses
+// as the first.
 type cast struct {
 	rome, formerRome, milan, formerMilan, oslo, stranger *transporttest.Party
 }
@@ -154,7 +156,8 @@ func fingerprint(by, honest *transporttest.Party) string {
 	return by.Key.Public().Fingerprint().String()
 }
 
-// terms are those of the contract in all of the stories: its seller may take it back, with ten minutes' notice.
+// terms are those of the contract in all of the stories: its seller may take it back, with ten
+// minutes' notice.
 func (c *cast) terms() (offer string, sale *api.Sale) {
 	offer = c.milan.SignOffer("web", 1, api.OfferSpec{Type: "compute", Plans: []api.Plan{{
 		Name: "spot", Resources: transporttest.CPU("2"), Notice: &metav1.Duration{Duration: 10 * time.Minute},

@@ -96,8 +96,8 @@ func brokered(until api.State, document func(*books, *transporttest.Party) func(
 	}
 }
 
-// said is the try of what no document says: it counts by the certificate of who calls. Who has given up a key or poses as another has
-// none, and calls without.
+// said is the try of what no document says: it counts by the certificate of who calls. Who has
+// given up a key or poses as another has none, and calls without.
 func said(until api.State, say func(*books, *servertest.Member)) func(*testing.T, *cast, int) string {
 	return func(t *testing.T, c *cast, by int) string {
 		b := broker(t, c, until)

@@ -47,8 +47,8 @@ func (f *fair) becomes(m *federation.Member, name string, holds func(api.Resourc
 	}
 }
 
-// A person at the provider approves what an offer, or the policy, says so of: at the agent, or by an annotation; refuses; or is not
-// asked in the end, because the buyer has thought better of it.
+// A person at the provider approves what an offer, or the policy, says so of: at the agent, or by
+// an annotation; refuses; or is not asked in the end, because the buyer has thought better of it.
 func TestApproval(t *testing.T) {
 	f := newFair(t)
 	manual := webOffer("0.10")

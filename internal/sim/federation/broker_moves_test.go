@@ -9,8 +9,8 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// A broker that has moved is dealt with where people say that it is now, as the member that this cluster is there already; what was
-// bought through it is what it was.
+// A broker that has moved is dealt with where people say that it is now, as the member that this
+// cluster is there already; what was bought through it is what it was.
 func TestBrokerMoves(t *testing.T) {
 	f := newFair(t)
 	north, err := f.StartOther("north")

@@ -55,8 +55,9 @@ func (f *fair) buysAt(m *federation.Member, broker, name string, units int64) ap
 	return s
 }
 
-// A cluster that has joined two brokers sells at both, and what it sells is one offer, counted once. People disable, enable and remove
-// brokers; nothing that was agreed through one ends by that.
+// A cluster that has joined two brokers sells at both, and what it sells is one offer, counted
+// once. People disable, enable and remove brokers; nothing that was agreed through one ends by
+// that.
 func TestTwoBrokers(t *testing.T) {
 	f := newFair(t)
 	north, err := f.StartOther("north")

@@ -11,7 +11,8 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// Who says what it pays gets of a cluster that lends by offers only a contract; who does not, or says less, is told why not.
+// Who says what it pays gets of a cluster that lends by offers only a contract; who does not, or
+// says less, is told why not.
 func TestACeilingMakesAContract(t *testing.T) {
 	f := newFair(t)
 	f.lendsByOffersOnly()

@@ -11,7 +11,8 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// Who buys a pool for itself alone has it alone, for as long as the contract counts; to the others it is explained.
+// Who buys a pool for itself alone has it alone, for as long as the contract counts; to the others
+// it is explained.
 func TestDedicated(t *testing.T) {
 	f := newFair(t)
 	offer := webOffer("0.10")

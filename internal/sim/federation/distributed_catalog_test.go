@@ -72,8 +72,9 @@ const pagesOffer = `{"offerID":"milan_6d6a3b9e-9f9e-4a0e-8d1a-5a0f0a2e1a0a","off
  "plans":[{"planID":"milan_6d6a3b9e-9f9e-4a0e-8d1a-5a0f0a2e1a0a_1","planName":"Small one","planCost":0.30000000000000004,"planCostCurrency":"EUR","planCostPeriod":"day","planQuantity":2,
   "resources":{"cpu":"1000m","ram":"2Gi"}}]}`
 
-// What the prototype's pages and its reference send a connector, and what is answered: an old client buys from a seller that only ever
-// was Bourse's, and from one that sold by the old interface.
+// What the prototype's pages and its reference send a connector, and what is answered: an old
+// client buys from a seller that only ever was Bourse's, and from one that sold by the old
+// interface.
 func TestDocumentedCallsOfTheConnector(t *testing.T) {
 	f := newFair(t, catalogs)
 	rome, milan := clientOf(t, f.rome), clientOf(t, f.milan)
@@ -164,8 +165,8 @@ func TestOldClientsBuyOnce(t *testing.T) {
 	}
 }
 
-// A client of the prototype's broker shows the certificate that the cluster's agent got when it joined, and finds what is on sale now; what it
-// posts as its agent has it on sale is taken.
+// A client of the prototype's broker shows the certificate that the cluster's agent got when it
+// joined, and finds what is on sale now; what it posts as its agent has it on sale is taken.
 func TestOldClientsOfTheBroker(t *testing.T) {
 	f := newFair(t, catalogs)
 	with := func(m *federation.Member) *http.Client {
@@ -204,7 +205,8 @@ func TestOldClientsOfTheBroker(t *testing.T) {
 	})
 }
 
-// A plan that a person approves waits until the seller's side of the old interface says so; a contract is revoked by either side.
+// A plan that a person approves waits until the seller's side of the old interface says so; a
+// contract is revoked by either side.
 func TestSellAndRevokeByTheOldInterface(t *testing.T) {
 	f := newFair(t, catalogs, func(f *fair) {
 		o := webOffer("0.10")
@@ -247,7 +249,8 @@ func TestSellAndRevokeByTheOldInterface(t *testing.T) {
 	})
 }
 
-// Bad input changes nothing, says what is wrong and how to mend it; and nobody is called because a caller says so.
+// Bad input changes nothing, says what is wrong and how to mend it; and nobody is called because a
+// caller says so.
 func TestHostileCallsOfTheConnector(t *testing.T) {
 	f := newFair(t, catalogs)
 	rome, milan := clientOf(t, f.rome), clientOf(t, f.milan)
@@ -323,8 +326,8 @@ func TestHostileCallsOfTheConnector(t *testing.T) {
 	}
 }
 
-// What the prototype has no word for stays as its admin said it when an offer is edited by its pages; and what has changed since it was
-// shown is not bought.
+// What the prototype has no word for stays as its admin said it when an offer is edited by its
+// pages; and what has changed since it was shown is not bought.
 func TestOldEditsKeepWhatTheyDoNotKnow(t *testing.T) {
 	f := newFair(t, catalogs, func(f *fair) {
 		o := webOffer("0.10")
@@ -355,7 +358,8 @@ func TestOldEditsKeepWhatTheyDoNotKnow(t *testing.T) {
 	}
 }
 
-// The old pages' subscription: an envelope for each provider whose offers change, and when the broker is away and back.
+// The old pages' subscription: an envelope for each provider whose offers change, and when the
+// broker is away and back.
 func TestSubscribeToTheConnector(t *testing.T) {
 	f := newFair(t, catalogs)
 	rome := clientOf(t, f.rome)

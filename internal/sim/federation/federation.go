@@ -40,7 +40,8 @@ type Member struct {
 	DistributedCatalog bool
 	// Offers are what it sells, by name.
 	Offers map[string]api.OfferSpec
-	// Through, if set, are the objects through which it reaches the broker, instead of by REST. An operator has to approve it.
+	// Through, if set, are the objects through which it reaches the broker, instead of by REST. An
+	// operator has to approve it.
 	Through *objects.Access
 	// Socket is where its people reach its agent. Default: DIR/NAME.sock.
 	Socket string
@@ -60,7 +61,8 @@ type Federation struct {
 	Members map[string]*Member
 	// Operator acts as the broker's operator.
 	Operator *client.Client
-	// StopBroker stops the broker alone, and waits for its end: the members go on. StartBroker starts it again.
+	// StopBroker stops the broker alone, and waits for its end: the members go on. StartBroker
+	// starts it again.
 	StopBroker func()
 	prototypes prototypes.Options
 	clock      *clock
@@ -228,7 +230,8 @@ func (f *Federation) startMember(ctx context.Context, m *Member, log *slog.Logge
 	return nil
 }
 
-// StopMember stops the agent of a member, and waits for its end; its cluster goes on. StartMember starts it again.
+// StopMember stops the agent of a member, and waits for its end; its cluster goes on. StartMember
+// starts it again.
 func (f *Federation) StopMember(name string) { f.Members[name].stop() }
 
 // StartMember starts the agent of a member that was stopped.

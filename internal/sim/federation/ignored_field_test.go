@@ -13,8 +13,9 @@ import (
 	"github.com/bourse-dev/bourse/internal/health"
 )
 
-// A policy that an earlier version stored with the fields `placeholders` and `resourcePlugin` shares what it shared. Its condition and the
-// doctor name the fields and the remedies until they are removed. The condition of the plugin, which nothing asks, is removed.
+// A policy that an earlier version stored with the fields `placeholders` and `resourcePlugin`
+// shares what it shared. Its condition and the doctor name the fields and the remedies until they
+// are removed. The condition of the plugin, which nothing asks, is removed.
 func TestAPolicyWithIgnoredFieldsStaysInForce(t *testing.T) {
 	f := newFair(t)
 	change := func(placeholders *api.Placeholders, plugin string) {

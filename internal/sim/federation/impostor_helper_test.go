@@ -33,9 +33,10 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// impostor is a broker that stands between its members. It is a real one, which knows each by a key of the impostor's own,
-// and before it, with a certificate of the same CA, what the agents speak to: that passes everything on, and signs anew
-// whatever is signed. So each agent reads its own words in its own hand, and all others' in the impostor's.
+// impostor is a broker that stands between its members. It is a real one, which knows each by a key
+// of the impostor's own, and before it, with a certificate of the same CA, what the agents speak
+// to: that passes everything on, and signs anew whatever is signed. So each agent reads its own
+// words in its own hand, and all others' in the impostor's.
 type impostor struct {
 	t         *testing.T
 	url       string // for the agents
@@ -160,8 +161,9 @@ func (i *impostor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // document is what any signed document looks like.
 var document = regexp.MustCompile(`eyJ[\w-]+\.[\w-]+\.[\w-]+`)
 
-// translate puts in the place of each signed document in a text the version that is for its reader. What was not seen
-// before is the writer's. All versions of a document are of the same length, and so are the texts.
+// translate puts in the place of each signed document in a text the version that is for its reader.
+// What was not seen before is the writer's. All versions of a document are of the same length, and
+// so are the texts.
 func (i *impostor) translate(text []byte, writer, reader string) []byte {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -205,8 +207,8 @@ func (i *impostor) learn(document, author, reader string) error {
 	return nil
 }
 
-// view makes what a document says of keys, and of documents before it, what a reader knows of them: of itself its real
-// key, of others the impostor's.
+// view makes what a document says of keys, and of documents before it, what a reader knows of them:
+// of itself its real key, of others the impostor's.
 func (i *impostor) view(reader string) *strings.Replacer {
 	var swap []string
 	for cluster, real := range i.real {
@@ -236,7 +238,8 @@ func (i *impostor) signed(author, kind string) (all []*said) {
 	return all
 }
 
-// borrows makes up a request and an assignment of rome's, which milan is then asked to accept, and returns what came of it.
+// borrows makes up a request and an assignment of rome's, which milan is then asked to accept, and
+// returns what came of it.
 func (i *impostor) borrows() api.Reservation {
 	i.t.Helper()
 	rome := i.poses["rome"]

@@ -21,18 +21,19 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
-// controller-runtime leaks goroutines of a queue that is shut down while it hands out an item: handleReadyItems waits for a reader that
-// has gone, and holds the lock that the two others wait for.
+// controller-runtime leaks goroutines of a queue that is shut down while it hands out an item:
+// handleReadyItems waits for a reader that has gone, and holds the lock that the two others wait
+// for.
 func TestMain(m *testing.M) {
 	const queue = "sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue.(*priorityqueue[...])."
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(queue+"handleReadyItems"), goleak.IgnoreAnyFunction(queue+"handleAddBuffer"),
 		goleak.IgnoreAnyFunction(queue+"handleWaitingItems"))
 }
 
-// A broker that has the CA, and signs anew whatever passes through it, stands between two clusters that have never met, and
-// nobody notices: see "At first contact it can" in THREAT_MODEL.md. It gets no further where the clusters have met by
-// another broker, or where their admins have told each other their keys. (Messages of the handshake: TestLetters of
-// internal/agent.)
+// A broker that has the CA, and signs anew whatever passes through it, stands between two clusters
+// that have never met, and nobody notices: see "At first contact it can" in THREAT_MODEL.md. It
+// gets no further where the clusters have met by another broker, or where their admins have told
+// each other their keys. (Messages of the handshake: TestLetters of internal/agent.)
 func TestImpostor(t *testing.T) {
 	t.Run("at the first contact", func(t *testing.T) {
 		s := begin(t, api.TrustTofu)
@@ -73,7 +74,8 @@ func TestImpostor(t *testing.T) {
 	})
 }
 
-// stage is rome, which borrows, and milan, which lends. Their agents, with all that they remember, go from broker to broker.
+// stage is rome, which borrows, and milan, which lends. Their agents, with all that they remember,
+// go from broker to broker.
 type stage struct {
 	t           *testing.T
 	dir         string
@@ -198,8 +200,9 @@ func (s *stage) knows(m *federation.Member, peer, fingerprint, reason string) {
 	})
 }
 
-// isNoticed demands that neither agrees to anything by an impostor, which asks each in the other's name, that both say why, and
-// that they go on to know each other by the keys that they have pinned.
+// isNoticed demands that neither agrees to anything by an impostor, which asks each in the other's
+// name, that both say why, and that they go on to know each other by the keys that they have
+// pinned.
 func (s *stage) isNoticed(pinned map[string]string) {
 	s.t.Helper()
 	i := impose(s.t, s.ca(), "rome", "milan")

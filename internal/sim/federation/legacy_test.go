@@ -32,8 +32,9 @@ import (
 	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
 )
 
-// prototype behaves as the README of the resource agent says: it publishes what it has, less what it was instructed to provide, polls
-// in both roles, makes an instruction of what is Reserved, and never deletes one before its end.
+// prototype behaves as the README of the resource agent says: it publishes what it has, less what
+// it was instructed to provide, polls in both roles, makes an instruction of what is Reserved, and
+// never deletes one before its end.
 type prototype struct {
 	t    *testing.T
 	id   string
@@ -161,7 +162,8 @@ func caFile(t *testing.T, dir string, theirs servertest.SubjectCA) string {
 	return file
 }
 
-// An agent of the prototypes and new agents trade in one federation, in both directions; with whom it may, their SharingPolicies say.
+// An agent of the prototypes and new agents trade in one federation, in both directions; with whom
+// it may, their SharingPolicies say.
 func TestLegacy(t *testing.T) {
 	dir, theirs := t.TempDir(), servertest.NewSubjectCA(t)
 	member := func(name string, sharing *api.Sharing) *federation.Member {
@@ -235,7 +237,8 @@ func TestLegacy(t *testing.T) {
 		return err == nil && c.Payload.Fresh
 	})
 
-	// rome gives it back: the broker's books are free of it when the old agent has polled, the agent's own at its end.
+	// rome gives it back: the broker's books are free of it when the old agent has polled, the
+	// agent's own at its end.
 	if err := f.rome.Objects.Delete(ctx, &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "lent"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -245,8 +248,9 @@ func TestLegacy(t *testing.T) {
 	})
 }
 
-// A broker that runs in a cluster has the clusters which that one's Liqo knows in its catalog, too; of those that are members, each
-// says itself who sees it. A consumer's choice among them outlives the broker.
+// A broker that runs in a cluster has the clusters which that one's Liqo knows in its catalog, too;
+// of those that are members, each says itself who sees it. A consumer's choice among them outlives
+// the broker.
 func TestForeignClusters(t *testing.T) {
 	dir, theirs := t.TempDir(), servertest.NewSubjectCA(t)
 	home := must(sim.NewCluster(t.Context(), sim.Options{Name: "home", Nodes: 1, Types: []kubeapi.Type{

@@ -35,8 +35,8 @@ func (f *fair) is(m *federation.Member, name string, want api.State) client.Rese
 	return must(m.People.Reservation(f.t.Context(), id))(f.t)
 }
 
-// Two wait, by priority, also while the broker is away; nobody passes the first where its room is kept; one releases, and the right
-// one is served; one that is deleted waits no longer.
+// Two wait, by priority, also while the broker is away; nobody passes the first where its room is
+// kept; one releases, and the right one is served; one that is deleted waits no longer.
 func TestQueue(t *testing.T) {
 	f := newFair(t)
 	all := must(f.rome.People.Cluster(t.Context(), "milan"))(t).Payload.Pools[api.GeneralPool].Available["cpu"]
@@ -95,8 +95,8 @@ func TestQueue(t *testing.T) {
 	})
 }
 
-// A request that waits in vain is Rejected with the explanation of its last try; one that waits for a plan gets it when another
-// buyer gives it back.
+// A request that waits in vain is Rejected with the explanation of its last try; one that waits for
+// a plan gets it when another buyer gives it back.
 func TestQueueEnds(t *testing.T) {
 	f := newFair(t)
 	r := cores("1000", 0)

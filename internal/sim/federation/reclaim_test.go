@@ -11,7 +11,8 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// A seller takes a contract back with the notice that was agreed: both know, and it stands. One that has none it can only break.
+// A seller takes a contract back with the notice that was agreed: both know, and it stands. One
+// that has none it can only break.
 func TestReclaim(t *testing.T) {
 	f := newFair(t)
 	offer := webOffer("0.10")

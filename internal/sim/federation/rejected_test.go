@@ -8,8 +8,8 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// A rejected request stays rejected, though the broker forgets it when it restarts: its agent does not ask again, also not after its
-// own restart and when the request could be served by then.
+// A rejected request stays rejected, though the broker forgets it when it restarts: its agent does
+// not ask again, also not after its own restart and when the request could be served by then.
 func TestARejectedRequestIsNotAskedAgain(t *testing.T) {
 	f := newFair(t)
 	one := cores("1000", 0)

@@ -104,7 +104,8 @@ func (f *fair) contractsOf(m *federation.Member) map[string]api.Deal {
 	return out
 }
 
-// Publish on one, visible on the other, buy: the same contract on both, which anybody can verify; resize within the plan; end.
+// Publish on one, visible on the other, buy: the same contract on both, which anybody can verify;
+// resize within the plan; end.
 func TestTrade(t *testing.T) {
 	f := newFair(t)
 	offer := must(f.rome.People.Offer(t.Context(), "milan", "web"))(t)
@@ -179,7 +180,8 @@ func TestTrade(t *testing.T) {
 	})
 }
 
-// While the broker is away, clusters that know each other go on trading: by the seller's connector. When it is back, the books agree.
+// While the broker is away, clusters that know each other go on trading: by the seller's connector.
+// When it is back, the books agree.
 func TestTradeWithoutBroker(t *testing.T) {
 	f := newFair(t)
 	before := f.buys(f.rome, "before", api.Purchase{MaxPrice: webOffer("0.10").Plans[0].Price})
@@ -248,7 +250,8 @@ func TestTradeWithoutBroker(t *testing.T) {
 	})
 }
 
-// What was bought through the broker changes at the seller's connector while the broker is away, and the broker hears of it when it is back.
+// What was bought through the broker changes at the seller's connector while the broker is away,
+// and the broker hears of it when it is back.
 func TestChangeWithoutBroker(t *testing.T) {
 	f := newFair(t)
 	bought := f.buys(f.rome, "bought", api.Purchase{MaxPrice: webOffer("0.10").Plans[0].Price})

@@ -1,5 +1,5 @@
-// Package postgrestest runs a real PostgreSQL, from Debian's package, for tests: one server for a test binary,
-// a schema of its own for each journal.
+// Package postgrestest runs a real PostgreSQL, from Debian's package, for tests: one server for a
+// test binary, a schema of its own for each journal.
 package postgrestest
 
 import (
@@ -202,7 +202,8 @@ func (s *Server) exec(database, statements string) error {
 	return nil
 }
 
-// Exec carries out statements, separated by semicolons, as the server's superuser in the database of the schemas.
+// Exec carries out statements, separated by semicolons, as the server's superuser in the database
+// of the schemas.
 func (s *Server) Exec(t testing.TB, statements string) {
 	t.Helper()
 	if err := s.exec("market", statements); err != nil {
