@@ -16,15 +16,11 @@ const clusters = 100
 // advertise measures advertisement deltas: 100 agents, each on a connection of its own, say what their pods
 // take now. In proportion: what a Go server over the same TLS does that answers without looking.
 func advertise(ctx context.Context, b *bench) ([]Figure, error) {
-	p, err := b.startBroker(ctx, "advertise")
+	p, members, err := startAlike(ctx, b.orders("advertise"), clusters)
 	if err != nil {
 		return nil, err
 	}
 	defer p.stop()
-	members, err := joinAll(ctx, p, clusters)
-	if err != nil {
-		return nil, err
-	}
 	l, err := pressDeltas(ctx, b, p, members)
 	if err != nil {
 		return nil, err

@@ -76,7 +76,7 @@ func (s *scale) start(ctx context.Context, b *bench, nodes int) error {
 	if err := s.addNodes(ctx, nodes); err != nil {
 		return err
 	}
-	s.broker, err = b.startBroker(ctx, "agent")
+	s.broker, err = start(ctx, b.orders("agent"))
 	return err
 }
 

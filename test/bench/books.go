@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -32,6 +33,8 @@ type books struct {
 	clusters, reservations int
 	// offers are those of each of the first so many clusters, the sellers.
 	offers, sellers int
+	// region is where all clusters are. Empty: in twenty.
+	region string
 	// after is how many of the events came after the journal's snapshot.
 	after int
 
@@ -124,9 +127,9 @@ func (b *books) store(ctx context.Context, events []market.Event) error {
 func clusterNumber(i int) string { return fmt.Sprintf("cluster-%05d", i) }
 
 // properties differ as those of many clusters do: one in five has GPUs.
-func properties(i int) api.Properties {
+func (b *books) properties(i int) api.Properties {
 	p := api.Properties{
-		Region: fmt.Sprintf("eu-%d", i%20), Zones: []string{"a", "b"}, Architectures: []string{"amd64"}, Kubernetes: "v1.35.4", Liqo: "v1.2.0",
+		Region: cmp.Or(b.region, fmt.Sprintf("eu-%d", i%20)), Zones: []string{"a", "b"}, Architectures: []string{"amd64"}, Kubernetes: "v1.35.4", Liqo: "v1.2.0",
 		APIServer: "https://" + clusterNumber(i) + ".example:6443", Labels: map[string]string{"tier": "gold"},
 	}
 	if i%5 == 0 {
@@ -136,7 +139,7 @@ func properties(i int) api.Properties {
 }
 
 func (b *books) member(i int) (market.Event, error) {
-	card := api.Card{Cluster: clusterNumber(i), Key: b.keys[i].Public().String(), Number: 1, Properties: properties(i)}
+	card := api.Card{Cluster: clusterNumber(i), Key: b.keys[i].Public().String(), Number: 1, Properties: b.properties(i)}
 	signed, err := b.keys[i].Sign(api.DocumentCard, card)
 	return market.Event{Time: b.now, Member: &market.Member{
 		Cluster: card.Cluster, State: api.MemberActive, Key: card.Key, Joined: b.now, Changed: b.now, Card: &card, Signed: signed,

@@ -41,7 +41,7 @@ func catalog(ctx context.Context, b *bench) (all []Figure, err error) {
 // an even rate.
 func searchCatalog(ctx context.Context, b *bench, clusters int, goal float64) ([]Figure, error) {
 	const searchers = 10
-	p, members, err := b.startFull(ctx, fmt.Sprintf("catalog-%d", clusters), &books{clusters: clusters, offers: 5, sellers: clusters}, searchers*10)
+	p, members, err := startFull(ctx, b.orders(fmt.Sprintf("catalog-%d", clusters)), &books{clusters: clusters, offers: 5, sellers: clusters}, searchers*10)
 	if err != nil {
 		return nil, err
 	}

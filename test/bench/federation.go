@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"syscall"
 	"time"
 
@@ -18,11 +17,11 @@ import (
 )
 
 // startFull starts a broker on full books and lets the first of the clusters join it.
-func (b *bench) startFull(ctx context.Context, name string, full *books, joining int) (*process, []*member, error) {
-	if err := full.write(ctx, filepath.Join(b.dir, name)); err != nil {
+func startFull(ctx context.Context, o orders, full *books, joining int) (*process, []*member, error) {
+	if err := full.write(ctx, o.Dir); err != nil {
 		return nil, nil, err
 	}
-	p, err := b.startBroker(ctx, name)
+	p, err := start(ctx, o)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -30,6 +29,25 @@ func (b *bench) startFull(ctx context.Context, name string, full *books, joining
 	err = atOnceFor(ctx, joining, func(i int) (err error) {
 		members[i], err = full.join(i, p.url)
 		return err
+	})
+	if err != nil {
+		p.stop()
+	}
+	return p, members, err
+}
+
+// startAlike starts a broker with so many clusters in one region. All have advertised.
+func startAlike(ctx context.Context, o orders, n int) (*process, []*member, error) {
+	p, members, err := startFull(ctx, o, &books{clusters: n, region: "eu"}, n)
+	if err != nil {
+		return nil, nil, err
+	}
+	err = atOnceFor(ctx, n, func(i int) error {
+		c, err := members[i].advertises(ctx)
+		if err != nil {
+			return err
+		}
+		return c.conn.Close()
 	})
 	if err != nil {
 		p.stop()
@@ -127,7 +145,7 @@ func connected(ctx context.Context, b *bench) ([]Figure, error) {
 	}
 	agents := min(b.count(many), files-200)
 	calling := min(agents, files-200-agents)
-	p, members, err := b.startFull(ctx, "connected", &books{clusters: b.count(many)}, agents)
+	p, members, err := startFull(ctx, b.orders("connected"), &books{clusters: b.count(many)}, agents)
 	if err != nil {
 		return nil, err
 	}

@@ -20,15 +20,11 @@ const heldGoal = 5_000
 // cores, then as many as were promised, for how long an answer takes: a saturated queue says nothing of that.
 // In proportion: how often the disk alone makes a page durable.
 func held(ctx context.Context, b *bench) ([]Figure, error) {
-	p, err := b.startBroker(ctx, "held")
+	p, members, err := startAlike(ctx, b.orders("held"), clusters)
 	if err != nil {
 		return nil, err
 	}
 	defer p.stop()
-	members, err := joinAll(ctx, p, clusters)
-	if err != nil {
-		return nil, err
-	}
 	before, err := b.syncRate(b.lasts(2 * time.Second))
 	if err != nil {
 		return nil, err

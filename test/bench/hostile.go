@@ -23,16 +23,12 @@ func hostile(ctx context.Context, b *bench) ([]Figure, error) {
 	if o.Probes, err = freeAddress(); err != nil {
 		return nil, err
 	}
-	p, err := start(ctx, o)
+	const foes, connections = 20, 3
+	p, members, err := startAlike(ctx, o, foes+2)
 	if err != nil {
 		return nil, err
 	}
 	defer p.stop()
-	const foes, connections = 20, 3
-	members, err := joinAll(ctx, p, foes+2)
-	if err != nil {
-		return nil, err
-	}
 	honest, address := members[foes], strings.TrimPrefix(p.url, "https://")
 	flood, stop := context.WithCancel(ctx)
 	defer stop()

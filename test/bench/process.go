@@ -53,15 +53,16 @@ type process struct {
 	out     *json.Decoder
 }
 
-// startBroker runs a broker, with a journal on the disk, in a process of its own.
-func (b *bench) startBroker(ctx context.Context, name string) (*process, error) {
+// orders are those for a broker with a journal on the disk.
+func (b *bench) orders(name string) orders {
 	o := orders{Dir: filepath.Join(b.dir, name)}
 	if b.profile != "" {
 		o.Profile = filepath.Join(b.profile, name+"-broker.pprof")
 	}
-	return start(ctx, o)
+	return o
 }
 
+// start runs a server in a process of its own.
 func start(ctx context.Context, o orders) (*process, error) {
 	self, err := os.Executable()
 	if err != nil {

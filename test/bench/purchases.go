@@ -11,15 +11,11 @@ import (
 // plan are; 64 buyers on connections of their own, each buying of one seller after the other, of 100. What is bought names the
 // digest of the offer. In proportion: holds without a plan in the same run.
 func purchases(ctx context.Context, b *bench) ([]Figure, error) {
-	p, err := b.startBroker(ctx, "purchases")
+	p, members, err := startAlike(ctx, b.orders("purchases"), clusters)
 	if err != nil {
 		return nil, err
 	}
 	defer p.stop()
-	members, err := joinAll(ctx, p, clusters)
-	if err != nil {
-		return nil, err
-	}
 	wishes := make([][]byte, len(members))
 	for i, m := range members {
 		o, err := signedOffer(m.key, m.cluster, 0, 1, offerOf(i, 0))

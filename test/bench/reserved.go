@@ -20,15 +20,11 @@ const requestRate = 200
 // verified the provider's signature. The agents' halves, clients and watch streams are the real ones; their
 // ledgers are in memory and there is no Kubernetes around them.
 func reserved(ctx context.Context, b *bench) ([]Figure, error) {
-	p, err := b.startBroker(ctx, "reserved")
+	p, members, err := startAlike(ctx, b.orders("reserved"), clusters)
 	if err != nil {
 		return nil, err
 	}
 	defer p.stop()
-	members, err := joinAll(ctx, p, clusters)
-	if err != nil {
-		return nil, err
-	}
 	ctx, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	defer running.Wait()
