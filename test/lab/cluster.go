@@ -146,9 +146,6 @@ func (c *Cluster) prepare() error {
 	return WriteKubeconfig(c.Kubeconfig(), c.name, c.admin)
 }
 
-// Name of the cluster.
-func (c *Cluster) Name() string { return c.name }
-
 // Dir is the cluster's folder: NAME.log of each daemon, kubeconfig, audit.log.
 func (c *Cluster) Dir() string { return c.dir }
 

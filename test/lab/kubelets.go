@@ -106,9 +106,6 @@ func (k *kubelets) exec(d *appsv1.Deployment, one *kubelet, id string) error {
 
 // again starts a virtual kubelet that ended untold: it does on most errors.
 func (k *kubelets) again(d *appsv1.Deployment, one *kubelet, id string, cause error) {
-	k.liqo.mu.Lock()
-	k.liqo.restarts[LiqoVirtualKubelet]++
-	k.liqo.mu.Unlock()
 	k.lab.say("cluster %s: %s is started again: %v", k.name, d.Name, cause)
 	time.Sleep(time.Second)
 	k.mu.Lock()

@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -40,16 +38,6 @@ type liqo struct {
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
-
-	mu       sync.Mutex
-	restarts map[Daemon]int
-}
-
-// Restarts counts how often a daemon of Liqo ended untold and was started again, as a kubelet would.
-func (c *Cluster) Restarts(d Daemon) int {
-	c.liqo.mu.Lock()
-	defer c.liqo.mu.Unlock()
-	return c.liqo.restarts[d]
 }
 
 // newLiqo finds or builds what Liqo needs.
@@ -67,7 +55,7 @@ func (l *Lab) newLiqo(ctx context.Context) (*liqo, error) {
 		return nil, err
 	}
 	proxy, err := FreePort()
-	return &liqo{bin: bin, source: source, webhook: webhook, proxy: proxy, restarts: map[Daemon]int{}}, err
+	return &liqo{bin: bin, source: source, webhook: webhook, proxy: proxy}, err
 }
 
 // ProxyPort is that on which LiqoProxy listens, on all addresses.
@@ -124,9 +112,6 @@ func (d Daemon) isLiqo() bool {
 
 // revive starts a daemon of Liqo again that has ended untold.
 func (c *Cluster) revive(d Daemon, cause error) {
-	c.liqo.mu.Lock()
-	c.liqo.restarts[d]++
-	c.liqo.mu.Unlock()
 	c.lab.say("cluster %s: %s is started again: %v", c.name, d, cause)
 	time.Sleep(time.Second) // as a kubelet backs off
 	c.mu.Lock()
@@ -173,23 +158,4 @@ func (c *Cluster) liqoFlags(d Daemon) []string {
 	default:
 		return []string{"--cluster-id=" + c.name, "--metrics-address=0"}
 	}
-}
-
-// LiqoReady waits until a virtual node is Ready.
-func (c *Cluster) LiqoReady(ctx context.Context, node string) error {
-	return c.await(ctx, "virtual node "+node, func(ctx context.Context) error {
-		n, err := c.client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return fmt.Errorf("there is no node %s", node)
-		}
-		if err != nil {
-			return err
-		}
-		for _, condition := range n.Status.Conditions {
-			if condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue {
-				return nil
-			}
-		}
-		return fmt.Errorf("node %s is not Ready", node)
-	})
 }

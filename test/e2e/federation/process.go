@@ -59,12 +59,7 @@ func run(name, dir, path string, args []string, crashed func(error)) (*Process, 
 }
 
 // Kill ends the process at once (SIGKILL) and returns when it is gone. Nil and ended processes stay so.
-func (p *Process) Kill() { p.signal(syscall.SIGKILL) }
-
-// Stop tells the process to end (SIGTERM) and returns when it has.
-func (p *Process) Stop() { p.signal(syscall.SIGTERM) }
-
-func (p *Process) signal(s syscall.Signal) {
+func (p *Process) Kill() {
 	if p == nil {
 		return
 	}
@@ -72,7 +67,7 @@ func (p *Process) signal(s syscall.Signal) {
 	select {
 	case <-p.done: // its ID may be another's by now
 	default:
-		_ = syscall.Kill(p.pid, s)
+		_ = syscall.Kill(p.pid, syscall.SIGKILL)
 		<-p.done
 	}
 }
