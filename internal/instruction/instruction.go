@@ -1,5 +1,6 @@
-// Package instruction holds the common parts of ReservationInstruction and ProviderInstruction, the
-// objects of a reservation in the consumer's and the provider's cluster.
+// Package instruction shows reservations in Kubernetes: what a ReservationInstruction of a consumer and a
+// ProviderInstruction of a provider have in common. [Spec] and [Show] make one of a record in the Ledger. A
+// [Part] is what one of several writers says in its status.
 package instruction
 
 import (
@@ -7,7 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,26 +32,25 @@ func Spec(r *market.Reservation) api.Instruction {
 	return i
 }
 
-// Show writes the status of an instruction if it changed. before returns a copy of the object.
-func Show(ctx context.Context, c client.Client, object client.Object, status *api.InstructionStatus, generation int64, r *market.Reservation, before func() client.Object) error {
-	next := status.DeepCopy()
-	next.State, next.Reason = r.State, r.Reason
-	ready := metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionFalse, Reason: string(r.State), ObservedGeneration: generation}
+// reservation is the part that says how far a reservation is.
+var reservation = Part{Manager: "bourse-agent", Conditions: []string{api.ConditionReady, api.ConditionAwaitsApproval}, State: true}
+
+// Show writes into the status of an instruction how far its reservation is, if it changed. status is that of
+// object; afterwards it has this part alone. Errors: the API server's.
+func Show(ctx context.Context, c client.Client, object client.Object, status *api.InstructionStatus, r *market.Reservation) error {
+	next := api.InstructionStatus{State: r.State, Reason: r.Reason}
+	ready := metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionFalse, Reason: string(r.State)}
 	if r.State == api.Reserved || r.State == api.Active {
 		ready.Status = metav1.ConditionTrue
 	}
-	meta.SetStatusCondition(&next.Conditions, ready)
-	awaits := metav1.Condition{Type: api.ConditionAwaitsApproval, Status: metav1.ConditionFalse, Reason: string(r.State), ObservedGeneration: generation}
+	next.Conditions = append(next.Conditions, ready)
+	awaits := metav1.Condition{Type: api.ConditionAwaitsApproval, Status: metav1.ConditionFalse, Reason: string(r.State)}
 	if r.AwaitsApproval() {
-		awaits.Status, awaits.Message = metav1.ConditionTrue, fmt.Sprintf("%s waits until %s for: bourse approve %s, or bourse refuse %s", r.Consumer, r.ApproveBy.Go().Format(time.RFC3339), r.ID, r.ID)
+		awaits.Status = metav1.ConditionTrue
+		awaits.Message = fmt.Sprintf("%s waits until %s for: bourse approve %s, or bourse refuse %s", r.Consumer, r.ApproveBy.Go().Format(time.RFC3339), r.ID, r.ID)
 	}
-	if awaits.Message != "" || meta.FindStatusCondition(next.Conditions, awaits.Type) != nil {
-		meta.SetStatusCondition(&next.Conditions, awaits)
+	if awaits.Message != "" || meta.FindStatusCondition(status.Conditions, awaits.Type) != nil {
+		next.Conditions = append(next.Conditions, awaits)
 	}
-	if equality.Semantic.DeepEqual(*status, *next) {
-		return nil
-	}
-	old := before()
-	*status = *next
-	return c.Status().Patch(ctx, object, client.MergeFrom(old))
+	return reservation.Write(ctx, c, object, status, next)
 }

@@ -51,7 +51,7 @@ func (s *Instructions) Show(ctx context.Context, ours *market.Reservation) error
 		return err
 	}
 	waited := meta.IsStatusConditionTrue(i.Status.Conditions, api.ConditionAwaitsApproval)
-	if err := instruction.Show(ctx, s.Client, i, &i.Status, i.Generation, ours, func() client.Object { return i.DeepCopy() }); err != nil {
+	if err := instruction.Show(ctx, s.Client, i, &i.Status, ours); err != nil {
 		return err
 	}
 	if c := meta.FindStatusCondition(i.Status.Conditions, api.ConditionAwaitsApproval); !waited && s.Events != nil && c != nil && c.Status == metav1.ConditionTrue {

@@ -5,7 +5,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/bourse-dev/bourse/api"
@@ -26,5 +25,5 @@ func (r *Controller) instruct(ctx context.Context, object *api.ResourceRequest, 
 	if err != nil {
 		return err
 	}
-	return instruction.Show(ctx, r.Client, i, &i.Status, i.Generation, ours, func() client.Object { return i.DeepCopy() })
+	return instruction.Show(ctx, r.Client, i, &i.Status, ours)
 }

@@ -1,0 +1,61 @@
+package instruction
+
+import (
+	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
+)
+
+// Part is the part of an instruction's status that one writer writes. Several write each instruction, and
+// each owns its part, so that none undoes what another one wrote.
+type Part struct {
+	// Manager is the field manager of server-side apply.
+	Manager string
+	// Conditions are the types of its conditions.
+	Conditions []string
+	// State says that it writes the state and the reason, Use that it writes the amounts.
+	State, Use bool
+}
+
+// of returns what a status has of the part.
+func (p Part) of(status *api.InstructionStatus) (own api.InstructionStatus) {
+	if p.State {
+		own.State, own.Reason = status.State, status.Reason
+	}
+	if p.Use {
+		own.Granted, own.Used, own.SharedBy, own.Namespaces = status.Granted, status.Used, status.SharedBy, status.Namespaces
+	}
+	for _, c := range status.Conditions {
+		if slices.Contains(p.Conditions, c.Type) {
+			own.Conditions = append(own.Conditions, c)
+		}
+	}
+	return own
+}
+
+// Write makes next the whole part in the stored status, if it differs from the one that was read. A condition
+// of the part that next lacks goes away. status is that of object, as it was read; afterwards it has the part
+// alone. Nothing is written where the object is gone. Errors: the API server's.
+func (p Part) Write(ctx context.Context, c client.Client, object client.Object, status *api.InstructionStatus, next api.InstructionStatus) error {
+	before := p.of(status)
+	conditions := slices.DeleteFunc(slices.Clone(before.Conditions), func(c metav1.Condition) bool {
+		return meta.FindStatusCondition(next.Conditions, c.Type) == nil
+	})
+	for _, condition := range next.Conditions { // the time of a condition that stays is kept
+		condition.ObservedGeneration = object.GetGeneration()
+		meta.SetStatusCondition(&conditions, condition)
+	}
+	*status = next
+	status.Conditions = conditions
+	if equality.Semantic.DeepEqual(before, *status) {
+		return nil
+	}
+	return kubeobject.Status{Client: c, Manager: p.Manager}.Apply(ctx, object)
+}

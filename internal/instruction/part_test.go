@@ -1,0 +1,78 @@
+package instruction_test
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/instruction"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
+)
+
+// Several writers write a status, each from an old copy. None undoes what another one wrote, a condition that
+// its writer no longer says goes away, and what has not changed is not written.
+func TestParts(t *testing.T) {
+	kinds := runtime.NewScheme()
+	if err := api.AddToScheme(kinds); err != nil {
+		t.Fatal(err)
+	}
+	k := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{
+		{GroupVersion: api.GroupVersion, Kind: "ProviderInstruction", Resource: "providerinstructions", Namespaced: true, Status: true},
+	}})
+	c, err := client.New(k.Config(), client.Options{Scheme: kinds})
+	if err != nil {
+		t.Fatal(err)
+	}
+	object := &api.ProviderInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "r-1"}}
+	if err := c.Create(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	used := instruction.Part{Manager: "use", Conditions: []string{api.ConditionSuspended}, Use: true}
+	one := api.Resources{"cpu": resource.MustParse("1")}
+	suspended := metav1.Condition{Type: api.ConditionSuspended, Status: metav1.ConditionTrue, Reason: "Suspended"}
+	write := func(next api.InstructionStatus) {
+		t.Helper()
+		old := object.DeepCopy()
+		if err := used.Write(t.Context(), c, old, &old.Status, next); err != nil {
+			t.Fatal(err)
+		}
+	}
+	show := func(state api.State) {
+		t.Helper()
+		old := object.DeepCopy()
+		if err := instruction.Show(t.Context(), c, old, &old.Status, &market.Reservation{ID: "r-1", State: state}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func() api.InstructionStatus {
+		t.Helper()
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+			t.Fatal(err)
+		}
+		return object.Status
+	}
+	write(api.InstructionStatus{Granted: one, Used: one, SharedBy: 1, Conditions: []metav1.Condition{suspended}})
+	show(api.Reserved) // from a copy that lacks the amounts
+	if s := read(); s.State != api.Reserved || s.SharedBy != 1 || !meta.IsStatusConditionTrue(s.Conditions, api.ConditionReady) || !meta.IsStatusConditionTrue(s.Conditions, api.ConditionSuspended) {
+		t.Errorf("after both it is %+v", s)
+	}
+	version := object.ResourceVersion
+	write(api.InstructionStatus{Granted: one, Used: one, SharedBy: 1, Conditions: []metav1.Condition{suspended}})
+	if show(api.Reserved); read().State != api.Reserved || object.ResourceVersion != version {
+		t.Error("it is written again")
+	}
+	write(api.InstructionStatus{Granted: one, Used: one, SharedBy: 2})
+	if s := read(); s.SharedBy != 2 || len(s.Conditions) != 1 || !meta.IsStatusConditionTrue(s.Conditions, api.ConditionReady) {
+		t.Errorf("without the suspension it is %+v", s)
+	}
+	if err := c.Delete(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	write(api.InstructionStatus{SharedBy: 3})
+}
