@@ -33,6 +33,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/handshake"
 	"github.com/bourse-dev/bourse/internal/agent/ledger"
 	"github.com/bourse-dev/bourse/internal/agent/peeraddress"
+	"github.com/bourse-dev/bourse/internal/agent/peering"
 	"github.com/bourse-dev/bourse/internal/agent/peers"
 	"github.com/bourse-dev/bourse/internal/agent/requests"
 	"github.com/bourse-dev/bourse/internal/agent/reservations"
@@ -40,6 +41,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/agent/sellers"
 	"github.com/bourse-dev/bourse/internal/agent/sharing"
+	"github.com/bourse-dev/bourse/internal/agent/usage"
 	"github.com/bourse-dev/bourse/internal/contract"
 	"github.com/bourse-dev/bourse/internal/debounce"
 	"github.com/bourse-dev/bourse/internal/exchange"
@@ -219,7 +221,7 @@ type agent struct {
 	gateway    network.Gateway
 	peerRanges []netip.Prefix
 	doctor     atomic.Pointer[doctor]
-	late       overstaying
+	usage      atomic.Pointer[usage.Usage] // nil without Liqo
 }
 
 // lead is what the leader does.
@@ -355,14 +357,16 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	requestOptions := requests.Options{
 		Client: a.mgr.GetClient(), Market: ledger, Cluster: cluster, Events: a.mgr.GetEventRecorder("bourse-agent"), Forgotten: open.IsForgotten, Changed: &requestsChanged, Passing: debounce.Passing,
 	}
-	var peerings *peerings
+	var used *usage.Usage
 	var ensurePeering func(context.Context, *market.Reservation) error
 	if here != nil {
 		group.Go(func() error { return here.Run(ctx) })
-		if peerings, err = a.useLiqo(cluster, addresses, policy, messenger, relay, ledger, known, inv, &peeringsChanged, log); err != nil {
+		var peerings *peering.Peerings
+		if used, peerings, err = a.useLiqo(cluster, addresses, policy, messenger, relay, ledger, known, inv, &peeringsChanged, log); err != nil {
 			return err
 		}
-		gateOptions.Freed, ensurePeering = peerings.lend.freed, peerings.follow
+		a.usage.Store(used)
+		gateOptions.Freed, ensurePeering = used.Freed, peerings.Follow
 		borrowerOptions.Reach, borrowerOptions.Fit, borrowerOptions.Joins = here.CheckReach, here.CheckBorrow, a.gateway.Joins()
 		requestOptions.Volumes = a.mgr.GetAPIReader()
 	}
@@ -432,8 +436,8 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	d := a.newDoctor(cluster, m, ledgers, relay, main, open, more, catalog, policy, here)
 	group.Go(func() error { return d.run(ctx, advertiser.ShowHealth) })
 	group.Go(func() error { return advertiser.Run(ctx) })
-	if peerings != nil {
-		group.Go(func() error { return peerings.lend.followUse(ctx) })
+	if used != nil {
+		group.Go(func() error { return used.Run(ctx) })
 	}
 	group.Go(func() error { offers.LookAtAll(ctx); return nil })
 	group.Go(func() error { return follow.Run(ctx) })

@@ -12,6 +12,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/brokersession"
 	"github.com/bourse-dev/bourse/internal/agent/catalogcache"
+	"github.com/bourse-dev/bourse/internal/agent/usage"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/health"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -27,11 +28,7 @@ var (
 	ledgerWaits      = prometheus.NewDesc("bourse_agent_ledger_waits_total", "Writes of each Ledger that waited, because the agent had written so much to the API server.", []string{"ledger"}, nil)
 	problems         = prometheus.NewDesc("bourse_agent_problems", "What the doctor found when it last looked, by code and severity.", []string{"code", "severity"}, nil)
 	overstayed       = prometheus.NewDesc("bourse_agent_overstaying", "Reservations that have ended here and whose pods stay beyond the grace that they have to leave.", nil, nil)
-	takenBack        = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "bourse_agent_pods_taken_back_total",
-		Help: "Deletions of consumers' pods here, by cause: they used more than was reserved (overuse), or stayed after the graces of what had ended (overstay). A pod that is then killed counts twice.",
-	}, []string{"cause"})
-	overcommit = prometheus.NewDesc("bourse_agent_overcommitted", "Whether more is reserved of this cluster than it has.", nil, nil)
+	overcommit       = prometheus.NewDesc("bourse_agent_overcommitted", "Whether more is reserved of this cluster than it has.", nil, nil)
 )
 
 // metrics are read from the Ledger's market at each scrape.
@@ -40,7 +37,7 @@ type metrics struct {
 	market  *exchange.Exchange
 	main    *brokersession.Connection
 	doctor  *atomic.Pointer[doctor]
-	late    *overstaying
+	usage   *atomic.Pointer[usage.Usage] // nil without Liqo
 }
 
 // register shows the agent's metrics where the process shows its own, until unregister.
@@ -52,9 +49,9 @@ func (a *agent) register(cluster string, main *brokersession.Connection, x *exch
 		_ = ctrlmetrics.Registry.Register(one) // there already, where the agent starts again
 	}
 	for _, cause := range []string{"overuse", "overstay"} {
-		takenBack.WithLabelValues(cause) // 0 is shown, too: the first one counts
+		usage.TakenBack.WithLabelValues(cause) // 0 is shown, too: the first one counts
 	}
-	own := &metrics{cluster, x, main, &a.doctor, &a.late}
+	own := &metrics{cluster, x, main, &a.doctor, &a.usage}
 	err = ctrlmetrics.Registry.Register(own)
 	if _, again := errors.AsType[prometheus.AlreadyRegisteredError](err); again {
 		return func() {}, nil
@@ -69,7 +66,7 @@ func (*metrics) Describe(out chan<- *prometheus.Desc) {
 	}
 	brokersession.Unheard.Describe(out)
 	catalogcache.Unkept.Describe(out)
-	takenBack.Describe(out)
+	usage.TakenBack.Describe(out)
 }
 
 // Collect implements prometheus.Collector.
@@ -116,8 +113,12 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	}
 	brokersession.Unheard.Collect(out)
 	catalogcache.Unkept.Collect(out)
-	takenBack.Collect(out)
-	gauge(overstayed, float64(m.late.count()))
+	usage.TakenBack.Collect(out)
+	late := 0
+	if used := m.usage.Load(); used != nil {
+		late = used.Overstaying()
+	}
+	gauge(overstayed, float64(late))
 	over := false
 	if l := m.market.View().Listing(m.cluster); l != nil {
 		for _, p := range l.Pools {

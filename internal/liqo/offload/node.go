@@ -110,6 +110,8 @@ const templateLasts = 2 * time.Second
 // prepared returns the name of the VkOptionsTemplate for a reflection. It does not read a recently
 // made template again, because a virtual node waits for it.
 func (s *Slices) prepared(ctx context.Context, reflect api.Reflect) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if t := s.template; t.of == reflect && time.Since(t.at) < templateLasts {
 		return t.name, nil
 	}

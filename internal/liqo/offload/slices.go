@@ -4,6 +4,7 @@ package offload
 
 import (
 	"context"
+	"sync"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
@@ -30,6 +31,7 @@ type Slices struct {
 	// have one virtual node at most.
 	Guarded func(ctx context.Context) error
 
+	mu       sync.Mutex // guards template
 	template template
 }
 

@@ -264,7 +264,7 @@ func NewIdentity(namespace, provider string) *authv1beta1.Identity {
 // removed its copies at the provider, because Liqo needs the Identity for that. force does not wait,
 // for a provider that is gone or has revoked our rights. Close leaves a peering that an admin made.
 func (c *Consumer) Close(ctx context.Context, provider string, force bool) (done bool, err error) {
-	delete(c.openings, provider)
+	c.openings.forget(provider)
 	namespace, err := liqo.TenantNamespace(ctx, c.Client, provider)
 	if err != nil || namespace == "" {
 		return err == nil, err

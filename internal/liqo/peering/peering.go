@@ -55,3 +55,30 @@ func session(nonce []byte) string {
 }
 
 func waiting(step string) Progress { return Progress{Step: step} }
+
+// NetworkIn returns what the other side says of the network, if its message is of this session.
+func (p *Progress) NetworkIn(received *api.Handshake) *api.HandshakeNetwork {
+	if received == nil || p.Session == "" || received.Session != p.Session {
+		return nil
+	}
+	return received.Network
+}
+
+// AddNetwork adds what to say of the network to a message that is sent anyway.
+func (p *Progress) AddNetwork(say *api.HandshakeNetwork) {
+	if p.Say == nil || say == nil {
+		return
+	}
+	with := *p.Say
+	with.Network = say
+	p.Say = &with
+}
+
+// SendNetwork sends what to say of the network, also where there is nothing else to send. again repeats it.
+func (p *Progress) SendNetwork(say *api.HandshakeNetwork, again bool) {
+	if p.Say == nil {
+		p.Say = &api.HandshakeContent{}
+	}
+	p.AddNetwork(say)
+	p.Repeat = p.Repeat || again
+}

@@ -206,7 +206,7 @@ func checkCSR(asked *api.HandshakeTenant, consumer string) error {
 // consumer's Liqo has removed its copies here. force does not wait, for a consumer that may never
 // return. Close leaves a peering that an admin made as it is.
 func (p *Provider) Close(ctx context.Context, consumer string, force bool) (done bool, err error) {
-	delete(p.nonces, consumer)
+	p.nonces.forget(consumer)
 	namespace, err := liqo.TenantNamespace(ctx, p.Client, consumer)
 	if err != nil || namespace == "" {
 		return err == nil, err

@@ -1,11 +1,19 @@
 package peering
 
-import "time"
+import (
+	"sync"
+	"time"
+)
 
 // recent keeps, per peer, objects of an opening for two seconds. Each message and each event
 // continues an opening while a virtual node waits for it, so reading again would only delay it.
-// Afterwards, and after a crash, the objects are read again.
-type recent[T any] map[string]struct {
+// Afterwards, and after a crash, the objects are read again. Several goroutines may use it.
+type recent[T any] struct {
+	mu    sync.Mutex
+	known map[string]kept[T]
+}
+
+type kept[T any] struct {
 	is    T
 	until time.Time
 }
@@ -13,19 +21,26 @@ type recent[T any] map[string]struct {
 const recently = 2 * time.Second
 
 func (r *recent[T]) keep(peer string, is T) {
-	if *r == nil {
-		*r = recent[T]{}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.known == nil {
+		r.known = map[string]kept[T]{}
 	}
-	(*r)[peer] = struct {
-		is    T
-		until time.Time
-	}{is, time.Now().Add(recently)}
+	r.known[peer] = kept[T]{is, time.Now().Add(recently)}
 }
 
-func (r recent[T]) of(peer string) (is T, known bool) {
-	if one := r[peer]; time.Now().Before(one.until) {
+func (r *recent[T]) of(peer string) (is T, known bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if one := r.known[peer]; time.Now().Before(one.until) {
 		return one.is, true
 	}
-	delete(r, peer)
+	delete(r.known, peer)
 	return is, false
+}
+
+func (r *recent[T]) forget(peer string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.known, peer)
 }

@@ -44,6 +44,8 @@ type Policies struct {
 	client.Writer
 	// Namespace is the agent's namespace; Cluster is this cluster's ID.
 	Namespace, Cluster string
+
+	changing sync.Mutex // held while the parameters change
 }
 
 const (
@@ -293,6 +295,8 @@ func (p *Policies) Unlist(ctx context.Context, consumer string) error {
 }
 
 func (p *Policies) change(ctx context.Context, change func(map[string]string)) error {
+	p.changing.Lock()
+	defer p.changing.Unlock()
 	var m corev1.ConfigMap
 	if err := p.Reader.Get(ctx, client.ObjectKey{Namespace: p.Namespace, Name: consumers}, &m); err != nil {
 		return missing("parameter", consumers, err)

@@ -1,4 +1,4 @@
-package agent
+package peering
 
 import (
 	"testing"
@@ -23,12 +23,12 @@ func TestPeeringsWithALegacyCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, x := t.Context(), exchangetest.Open(t, nil, exchange.Options{Self: "milan"})
-	p := &peerings{Client: c, cluster: "milan", namespace: "default", market: x, changed: &kubeobject.Trigger{}, lend: &lend{}}
+	p := New(Options{Client: c, Namespace: "default", Market: x, Trigger: &kubeobject.Trigger{}})
 	for _, pin := range []market.Pin{{Cluster: "cluster-1", Key: "the broker's", Legacy: true}, {Cluster: "rome", Key: "rome's"}} {
 		if _, err := x.Do(ctx, pin); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.follow(ctx, &market.Reservation{ID: "r", Consumer: pin.Cluster, Provider: "milan", State: api.Reserved}); err != nil {
+		if err := p.Follow(ctx, &market.Reservation{ID: "r", Consumer: pin.Cluster, Provider: "milan", State: api.Reserved}); err != nil {
 			t.Fatal(err)
 		}
 		err := c.Get(ctx, client.ObjectKey{Namespace: "default", Name: api.PeeringName(pin.Cluster, api.RoleConsumer)}, &api.Peering{})

@@ -1,22 +1,20 @@
-package agent
+package usage
 
 import (
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent/brokersession"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
+	"github.com/bourse-dev/bourse/internal/liqo/grant"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
 )
@@ -36,34 +34,13 @@ func TestOverstaying(t *testing.T) {
 	if err := c.Create(ctx, object); err != nil {
 		t.Fatal(err)
 	}
-	recorder, late := events.NewFakeRecorder(100), &overstaying{}
-	late.events = recorder
-	l := &lend{Client: c, namespace: "default", market: x, graces: graces{shrink: 30 * time.Second, excess: time.Minute}, late: late}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(&metrics{"milan", x, brokersession.New(brokersession.Options{}).Connection(), &atomic.Pointer[doctor]{}, late})
-	metric := func() float64 {
-		t.Helper()
-		all, err := registry.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, family := range all {
-			if family.GetName() == "bourse_agent_overstaying" {
-				return family.Metric[0].GetGauge().GetValue()
-			}
-		}
-		t.Fatal("the metric is not shown")
-		return 0
-	}
+	recorder := events.NewFakeRecorder(100)
+	u := New(Options{Client: c, Namespace: "default", Market: x, Graces: grant.Graces{Shrink: 30 * time.Second, Excess: time.Minute}, Events: recorder})
 	begun := x.Now().Go()
-	looks := func(what, id string, since time.Duration, milli int64, status metav1.ConditionStatus, counted float64, told string) {
+	looks := func(what, id string, since time.Duration, milli int64, status metav1.ConditionStatus, counted int, told string) {
 		t.Helper()
-		var used market.Amounts
-		if milli > 0 {
-			used = market.Amounts{{Resource: "cpu", Value: milli}}
-		}
 		ours := &market.Reservation{ID: id, Consumer: "rome", Provider: "milan", State: api.Releasing, Reason: api.ReasonEnded, Changed: market.At(begun.Add(-since))}
-		if err := l.overstays(ctx, ours, used); err != nil {
+		if err := u.showOverstay(ctx, ours, milli > 0); err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
 		if err := c.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
@@ -76,8 +53,8 @@ func TestOverstaying(t *testing.T) {
 		if status == metav1.ConditionTrue && (!strings.Contains(got.Message, "rome") || !strings.Contains(got.Message, string(api.ReasonEnded))) {
 			t.Errorf("%s: it says %q", what, got.Message)
 		}
-		if now := metric(); now != counted {
-			t.Errorf("%s: the metric is %g, want %g", what, now, counted)
+		if now := u.Overstaying(); now != counted {
+			t.Errorf("%s: the count is %d, want %d", what, now, counted)
 		}
 		event := ""
 		select {

@@ -1,4 +1,4 @@
-package agent
+package peering
 
 import (
 	"strings"
@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/lending"
 	"github.com/bourse-dev/bourse/internal/agent/peers"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
@@ -18,30 +19,6 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo/peering"
 	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
 )
-
-// The policy acts on what is known, on nobody who is only suspended beyond a cordon, and takes back what it need not know.
-func TestOnRevoke(t *testing.T) {
-	for _, c := range []struct {
-		policy string // no: there is none
-		state  api.MemberState
-		want   string // nothing: it stays as it is
-	}{
-		{"no", api.MemberActive, "none"}, {"no", api.MemberRevoked, ""}, {"no", "", ""},
-		{"", api.MemberRevoked, "none"}, {"none", api.MemberRemoved, "none"}, {"none", "", "none"},
-		{"cordon", "", ""}, {"cordon", api.MemberActive, "none"}, {"cordon", api.MemberSuspended, "cordon"}, {"cordon", api.MemberRevoked, "cordon"},
-		{"drain", "", ""}, {"drain", api.MemberActive, "none"}, {"drain", api.MemberSuspended, "cordon"}, {"drain", api.MemberRevoked, "drain"},
-		{"drain", api.MemberRemoved, "drain"}, {"drain", api.MemberPending, "drain"},
-	} {
-		var policy *api.Sharing
-		if c.policy != "no" {
-			policy = &api.Sharing{OnRevoke: api.RevokeAction(c.policy)}
-		}
-		action, known := onRevoke(policy, c.state)
-		if got := string(action); known != (c.want != "") || known && got != c.want {
-			t.Errorf("policy %q, %q: %q (%v), want %q", c.policy, c.state, got, known, c.want)
-		}
-	}
-}
 
 // A provider shows the standing of its consumer on the Peering, in a condition and in one Event for each change; it does with the Tenant
 // what the policy says, also by what was shown before it started; and it writes nothing twice.
@@ -66,19 +43,17 @@ func TestStandingOfAConsumer(t *testing.T) {
 		}
 	}
 	policy, recorder := &api.Sharing{}, events.NewFakeRecorder(100)
-	agent := func() *peerings { // a new one, which knows only what the objects say
+	agent := func() (*Peerings, *peers.Peers) { // a new one, which knows only what the objects say
 		known := peers.New(peers.Options{Client: c, Namespace: "default", Events: recorder, Trigger: &kubeobject.Trigger{}, StateChanged: func(string) {}})
-		return &peerings{
-			Client: c, peers: known,
-			lend: &lend{sharing: func() *api.Sharing { return policy }, peering: &peering.Provider{Client: c}, suspends: known.Suspension},
-		}
+		lends := lending.New(lending.Options{Client: c, Sharing: func() *api.Sharing { return policy }, Suspension: known.Suspension})
+		return New(Options{Client: c, Peers: known, Lending: lends}), known
 	}
-	p := agent()
+	p, known := agent()
 	look := func(status metav1.ConditionStatus, reason, says string, becomes authv1beta1.TenantCondition, told string) {
 		t.Helper()
 		version := ""
 		for range 2 {
-			if err := p.lend.restrict(ctx, "rome", p.peers.State("rome", object.Status.Conditions)); err != nil {
+			if err := p.options.Lending.Restrict(ctx, "rome", known.State("rome", object.Status.Conditions)); err != nil {
 				t.Fatal(err)
 			}
 			if err := p.show(ctx, object, api.PeeringStatus{State: api.PeeringOpen}, false); err != nil {
@@ -110,7 +85,7 @@ func TestStandingOfAConsumer(t *testing.T) {
 			t.Errorf("told is %q (and %d more), want %q", event, len(recorder.Events), told)
 		}
 	}
-	say := func(state api.MemberState) { p.peers.RecordState(api.Standing{Cluster: "rome", State: state}) }
+	say := func(state api.MemberState) { known.RecordState(api.Standing{Cluster: "rome", State: state}) }
 	const active, cordoned, drained = authv1beta1.TenantConditionActive, authv1beta1.TenantConditionCordoned, authv1beta1.TenantConditionDrained
 
 	say(api.MemberActive)
@@ -121,7 +96,7 @@ func TestStandingOfAConsumer(t *testing.T) {
 	look(metav1.ConditionFalse, "Revoked", "existing reservations stay", active, "Warning MemberRevoked")
 	policy = &api.Sharing{OnRevoke: api.RevokeDrain}
 	look(metav1.ConditionFalse, "Revoked", "drained", drained, "")
-	p = agent()
+	p, known = agent()
 	look(metav1.ConditionFalse, "Revoked", "drained", drained, "")
 	policy = &api.Sharing{OnRevoke: api.RevokeCordon}
 	look(metav1.ConditionFalse, "Revoked", "cordoned", cordoned, "")
@@ -148,7 +123,7 @@ func TestStandingOfAConsumer(t *testing.T) {
 	suspend(true, "the bill of May is open")
 	look(metav1.ConditionTrue, "Active", "is a member", cordoned, "Warning Suspended")
 	suspended("Suspended", "the bill of May is open")
-	p = agent()
+	p, known = agent()
 	look(metav1.ConditionTrue, "Active", "is a member", cordoned, "")
 	suspend(true, "")
 	look(metav1.ConditionTrue, "Active", "is a member", cordoned, "Warning Suspended")

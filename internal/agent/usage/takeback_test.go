@@ -1,4 +1,4 @@
-package agent
+package usage
 
 import (
 	"context"
@@ -35,7 +35,7 @@ import (
 // Each of two namespaces lets in what is reserved for both together. What came last is taken back because it came: no grace passes here,
 // and nobody looks at the peering. What fits stays.
 func TestOveruseIsTakenBackAtOnce(t *testing.T) {
-	b, ours := lends(t)
+	ledger, ours := lends(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 2)
 	cluster := kubernetes.NewClientset()
@@ -51,9 +51,13 @@ func TestOveruseIsTakenBackAtOnce(t *testing.T) {
 		},
 	}).Build()
 	recorder := events.NewFakeRecorder(100)
-	l := &lend{Client: c, reader: c, cluster: "milan", namespace: "bourse", market: b.market, inventory: inv, graces: graces{time.Hour, time.Hour}, late: &overstaying{events: recorder}, tried: map[string]tried{}, log: slog.New(slog.DiscardHandler)}
-	counted := testutil.ToFloat64(takenBack.WithLabelValues("overuse"))
-	go func() { ended <- l.followUse(ctx) }()
+	u := New(Options{
+		Client: c, Reader: c, Namespace: "bourse", Market: ledger, Inventory: inv, Graces: grant.Graces{Shrink: time.Hour, Excess: time.Hour},
+		Events: recorder, Log: slog.New(slog.DiscardHandler),
+	})
+	u.began = time.Time{}
+	counted := testutil.ToFloat64(TakenBack.WithLabelValues("overuse"))
+	go func() { ended <- u.Run(ctx) }()
 	stop := sync.OnceFunc(func() { cancel(); <-ended; <-ended })
 	t.Cleanup(stop)
 
@@ -91,31 +95,31 @@ func TestOveruseIsTakenBackAtOnce(t *testing.T) {
 	if event := <-recorder.Events; !strings.HasPrefix(event, "Warning PodsTakenBack pods of rome") {
 		t.Errorf("told is %q", event)
 	}
-	if now := testutil.ToFloat64(takenBack.WithLabelValues("overuse")); now <= counted {
+	if now := testutil.ToFloat64(TakenBack.WithLabelValues("overuse")); now <= counted {
 		t.Errorf("the metric is %g, was %g", now, counted)
 	}
 
 	// Where all was killed that is too much, and is still there, pods are not listed at each look.
 	stop()
 	for range 3 { // the pod may still have to be killed
-		if _, err := l.takeMore(t.Context()); err != nil {
+		if _, err := u.takeBackAll(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
 	before := lists.Load()
-	if taken, err := l.takeMore(t.Context()); taken || err != nil || lists.Load() != before {
+	if taken, err := u.takeBackAll(t.Context()); taken || err != nil || lists.Load() != before {
 		t.Errorf("taken %v, %v, with %d lists more", taken, err, lists.Load()-before)
 	}
 
 	// An agent that has just begun takes nothing back: what seems too much may be of a reservation that its Ledger lost.
 	runs("four", "200m", 3*time.Minute)
-	clear(l.tried)
-	l.began = b.market.Now().Go()
-	if taken, err := l.takeMore(t.Context()); taken || err != nil || lists.Load() != before {
+	clear(u.stuck)
+	u.began = ledger.Now().Go()
+	if taken, err := u.takeBackAll(t.Context()); taken || err != nil || lists.Load() != before {
 		t.Errorf("at the start: taken %v, %v, with %d lists more", taken, err, lists.Load()-before)
 	}
-	l.began = time.Time{}
-	if taken, err := l.takeMore(t.Context()); !taken || err != nil {
+	u.began = time.Time{}
+	if taken, err := u.takeBackAll(t.Context()); !taken || err != nil {
 		t.Errorf("after the graces: taken %v, %v", taken, err)
 	}
 }
@@ -123,7 +127,7 @@ func TestOveruseIsTakenBackAtOnce(t *testing.T) {
 // A reservation that names a number of pods ends. The pods of another one of the same account, which names none, are within the grant:
 // they stay, and do not keep the first from ending.
 func TestPodsOfAnotherReservationStay(t *testing.T) {
-	b, stays := lends(t)
+	ledger, stays := lends(t)
 	ends := *stays
 	ends.ID, ends.State, ends.Size = "r-2", api.Releasing, market.Amounts{{Resource: "cpu", Value: 1000}, {Resource: "pods", Value: 2}}
 	user := grant.User(stays.Slice(), "rome")
@@ -148,20 +152,17 @@ func TestPodsOfAnotherReservationStay(t *testing.T) {
 	go func() { ended <- inv.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-ended })
 	<-inv.Synced()
-	l := &lend{Client: c, reader: c, cluster: "milan", namespace: "bourse", market: b.market, inventory: inv, graces: graces{time.Minute, time.Minute}, late: &overstaying{}, tried: map[string]tried{}, log: slog.New(slog.DiscardHandler)}
-	now := b.market.Now()
+	u := New(Options{
+		Client: c, Reader: c, Namespace: "bourse", Market: ledger, Inventory: inv, Graces: grant.Graces{Shrink: time.Minute, Excess: time.Minute},
+		Events: events.NewFakeRecorder(100), Log: slog.New(slog.DiscardHandler),
+	})
+	now := ledger.Now()
 	ends.Changed = now
-	if n, err := l.fit(t.Context(), user, account{bound: []*market.Reservation{stays}, ending: []*market.Reservation{&ends}}); n != 0 || err != nil {
+	if n, err := u.fit(t.Context(), user, Account{Bound: []*market.Reservation{stays}, Ending: []*market.Reservation{&ends}}); n != 0 || err != nil {
 		t.Errorf("within the graces: %d pods are deleted, %v", n, err)
 	}
-	for what, late := range map[string][]loan{"what ends": nil, "what ends, one after the other": {{Reservation: &ends}}} { // at the consumer
-		rest, err := keep([]loan{{Reservation: stays}}, late, []loan{{Reservation: &ends}})
-		if pods := rest["pods"]; err != nil || pods.Value() != 110 {
-			t.Errorf("%s leaves %s pods to the other reservation, %v", what, pods.String(), err)
-		}
-	}
 	ends.Changed = market.At(now.Go().Add(-time.Hour))
-	if freed, err := l.freed(t.Context(), &ends); !freed || err != nil {
+	if freed, err := u.Freed(t.Context(), &ends); !freed || err != nil {
 		t.Errorf("after the graces it is freed: %v, %v", freed, err)
 	}
 	var left offv1beta1.ShadowPodList
@@ -170,36 +171,23 @@ func TestPodsOfAnotherReservationStay(t *testing.T) {
 	}
 }
 
-// lender is milan, with a Ledger.
-type lender struct{ market *exchange.Exchange }
-
-// lends returns milan, which has reserved 1 CPU for rome.
-func lends(t *testing.T) (*lender, *market.Reservation) {
+// lends returns the Ledger of milan, which has reserved 1 CPU for rome.
+func lends(t *testing.T) (*exchange.Exchange, *market.Reservation) {
 	t.Helper()
-	x := exchangetest.Open(t, nil, exchange.Options{Self: "milan"})
-	measured, err := market.Measure(transporttest.Measurement(1, "8"))
-	if err == nil {
-		err = x.Observe(t.Context(), "milan", measured, true)
-	}
+	ledger := exchangetest.Open(t, nil, exchange.Options{Self: "milan"})
+	size, err := market.Need("", transporttest.CPU("1"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	rome, milan := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan")
-	theirs := transporttest.NewDeal(rome, milan, "r-1", "1", x.Now().Go()).Signed()
-	a := rome.Assignment(*theirs)
-	size, err := market.Need("resources", a.Resources)
-	if err != nil {
-		t.Fatal(err)
+	out, err := ledger.Do(t.Context(), market.Admit{
+		Adopt: true, Document: "assignment", Acceptance: "acceptance", Size: size, BindsUntil: market.At(ledger.Now().Go().Add(time.Minute)),
+		Assignment: api.Assignment{
+			Reservation: "r-1", Consumer: "rome", Provider: "milan", Pool: api.GeneralPool, Generation: 1,
+			Until: transporttest.Seconds(ledger.Now().Go().Add(time.Hour)),
+		},
+	})
+	if err != nil || !out.Reservation.Bound() {
+		t.Fatalf("%+v, %v", out.Reservation, err)
 	}
-	admit := market.Admit{
-		Assignment: a, Size: size, Document: theirs.Payload.Assignment, Acceptance: milan.Agree(*theirs), BindsUntil: market.At(a.Expires.Time),
-	}
-	if _, err := x.Do(t.Context(), admit); err != nil {
-		t.Fatal(err)
-	}
-	out, err := x.Do(t.Context(), market.Commit{ID: "r-1", Generation: a.Generation})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &lender{x}, out.Reservation
+	return ledger, out.Reservation
 }

@@ -1,0 +1,220 @@
+// Package borrowing is the consumer's half of what the agent does with Liqo.
+//
+// [Borrowing] implements the side of a peering in which this cluster borrows (package peering declares it).
+// [Borrowing.Serve] makes Liqo's objects what the reservations with a provider say: one slice, and hence one
+// virtual node, for each account; the namespaces that requests name are offloaded; pods move away when a
+// reservation ends while another one stays. What is done is shown on each ReservationInstruction.
+package borrowing
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/debounce"
+	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/liqo/grant"
+	"github.com/bourse-dev/bourse/internal/liqo/network"
+	"github.com/bourse-dev/bourse/internal/liqo/offload"
+	"github.com/bourse-dev/bourse/internal/liqo/peering"
+	"github.com/bourse-dev/bourse/internal/transport"
+)
+
+// Relay reports the progress of reservations. All open sessions together are one.
+type Relay interface {
+	Progress(ctx context.Context, id string, state api.State) (transport.Reservation, error)
+}
+
+// Inventory knows what pods request. inventory.Inventory is one.
+type Inventory interface {
+	// UsedOn returns what the pods on a node request, UsedByNamespace the same by the pods' namespace.
+	UsedOn(node string) api.Resources
+	UsedByNamespace(owner, node string) map[string]api.Resources
+}
+
+// Options say by what means this cluster borrows.
+type Options struct {
+	Client client.Client
+	// Reader reads from the API server, not from a cache.
+	Reader client.Reader
+	// Market is that of the Ledger. Its clock decides when graces are over.
+	Market    *exchange.Exchange
+	Relay     Relay
+	Peering   *peering.Consumer
+	Network   *network.Network
+	Slices    *offload.Slices
+	Inventory Inventory
+	Graces    grant.Graces
+	// Clock is the machine's by default.
+	Clock clock.PassiveClock
+}
+
+// Borrowing is the consumer's side of all peerings. Several goroutines may use it, each for another provider.
+type Borrowing struct {
+	options    Options
+	evictor    *offload.Evictor
+	waits      *debounce.Debouncer[string] // what each slice waits for
+	offloading sync.Mutex                  // held while namespaces are offloaded: a namespace may use several providers
+	namespaces *offload.Namespaces
+
+	mu        sync.Mutex
+	providers map[string]*state
+}
+
+// state is what is known of one provider. Only the goroutine uses it that acts for this provider.
+type state struct {
+	network    network.Standing     // that loans ask for
+	suspension *metav1.Condition    // that the provider's slices show; nil: not known
+	checked    map[string]time.Time // by reservation, when its pods were last checked
+}
+
+// New returns the consumer's side.
+func New(o Options) *Borrowing {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	return &Borrowing{
+		options: o, waits: debounce.New[string](o.Clock), providers: map[string]*state{},
+		evictor:    &offload.Evictor{Reader: o.Reader, Client: o.Client},
+		namespaces: &offload.Namespaces{Client: o.Client, Cluster: o.Peering.Cluster},
+	}
+}
+
+func (b *Borrowing) state(provider string) *state {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.providers[provider] == nil {
+		b.providers[provider] = &state{checked: map[string]time.Time{}}
+	}
+	return b.providers[provider]
+}
+
+func (b *Borrowing) forget(provider string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.providers, provider)
+}
+
+// Open brings the peering with a provider forward. received is the newest message of the provider, nil if there
+// is none. Errors: BadSignature; the API server's.
+func (b *Borrowing) Open(ctx context.Context, provider string, received *api.Handshake) (peering.Progress, error) {
+	return b.options.Peering.Open(ctx, provider, received)
+}
+
+// Serve makes the slices with a provider what its reservations say, and offloads the namespaces that they name.
+// It returns what it waits for.
+func (b *Borrowing) Serve(ctx context.Context, provider string) (waits string, err error) {
+	all, err := b.loans(ctx)
+	if err != nil {
+		return "", err
+	}
+	if err := b.offload(ctx, all); err != nil {
+		return "", err
+	}
+	accounts := map[string][]loan{}
+	for _, l := range all {
+		if l.Provider == provider {
+			accounts[l.Slice()] = append(accounts[l.Slice()], l)
+		}
+	}
+	b.forgetOthers(provider, accounts)
+	var found []string
+	for slice, loans := range accounts {
+		message, err := b.ensure(ctx, provider, slice, loans, all)
+		if err != nil {
+			return "", err
+		}
+		found = append(found, message)
+	}
+	shrinks, err := b.shrink(ctx, accounts)
+	if err != nil {
+		return "", err
+	}
+	found = append(found, shrinks...)
+	removed, err := b.remove(ctx, provider, accounts)
+	if err != nil {
+		return "", err
+	}
+	found = slices.DeleteFunc(append(found, removed...), func(s string) bool { return s == "" })
+	slices.Sort(found)
+	return strings.Join(found, "; "), nil
+}
+
+// forgetOthers drops what is known of reservations with a provider that are over.
+func (b *Borrowing) forgetOthers(provider string, accounts map[string][]loan) {
+	s, checked := b.state(provider), map[string]time.Time{}
+	for _, loans := range accounts {
+		for _, l := range loans {
+			if at, known := s.checked[l.ID]; known {
+				checked[l.ID] = at
+			}
+		}
+	}
+	s.checked = checked
+	if len(accounts) == 0 {
+		s.suspension = &metav1.Condition{Type: api.ConditionSuspended, Status: metav1.ConditionFalse}
+	}
+}
+
+// remove takes away the slices with a provider that no account needs. It returns what it waits for.
+func (b *Borrowing) remove(ctx context.Context, provider string, accounts map[string][]loan) (waits []string, err error) {
+	have, err := b.options.Slices.Names(ctx, provider)
+	if err != nil {
+		return nil, err
+	}
+	for _, slice := range have {
+		if accounts[slice] != nil {
+			continue
+		}
+		gone, err := b.options.Slices.Remove(ctx, provider, slice)
+		if err != nil {
+			return nil, err
+		}
+		if !gone {
+			waits = append(waits, "virtual node "+slice+" is being removed")
+		}
+		b.waits.Forget(slice)
+	}
+	if len(accounts) > 0 || len(have) > 0 {
+		return waits, nil
+	}
+	message, err := b.options.Slices.LetGo(ctx, provider, false)
+	return append(waits, message), err
+}
+
+// Close takes down what Open made, and reports whether nothing is left. force does not wait for the provider,
+// and deletes the pods on its virtual nodes.
+func (b *Borrowing) Close(ctx context.Context, provider string, force bool) (done bool, err error) {
+	if force {
+		slices, err := b.options.Slices.Names(ctx, provider)
+		if err != nil {
+			return false, err
+		}
+		for _, slice := range slices {
+			if err := b.evictor.Clear(ctx, slice); err != nil {
+				return false, err
+			}
+		}
+	}
+	if _, err := b.options.Slices.LetGo(ctx, provider, true); err != nil {
+		return false, err
+	}
+	done, err = b.options.Peering.Close(ctx, provider, force)
+	if err == nil && done {
+		b.forget(provider)
+	}
+	return done, err
+}
+
+// Suspension returns the condition Suspended of this cluster, as the provider's slices show it. It is nil before
+// a slice was looked at.
+func (b *Borrowing) Suspension(_ context.Context, provider string) (*metav1.Condition, error) {
+	return b.state(provider).suspension, nil
+}

@@ -1,0 +1,99 @@
+package borrowing
+
+import (
+	"context"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/instruction"
+	"github.com/bourse-dev/bourse/internal/liqo/offload"
+	"github.com/bourse-dev/bourse/internal/trust"
+)
+
+// The parts of an instruction's status. Each is written at another time, and always as a whole.
+var (
+	slicePart = instruction.Part{Manager: "bourse-slice", Use: true, Conditions: []string{
+		api.ConditionPeered, api.ConditionGranted, api.ConditionNodeReady, api.ConditionSuspended,
+	}}
+	networkPart = instruction.Part{Manager: "bourse-network", Conditions: []string{api.ConditionNetworkReady}}
+	offloadPart = instruction.Part{Manager: "bourse-offload", Conditions: []string{api.ConditionOffloaded}}
+	podsPart    = instruction.Part{Manager: "bourse-pods", Conditions: []string{api.ConditionPodsComply}}
+)
+
+// condition makes one.
+func condition(kind string, ok bool, reason, message string) metav1.Condition {
+	c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: message}
+	if ok {
+		c.Status = metav1.ConditionTrue
+	}
+	return c
+}
+
+// show writes a part of the instruction of each loan. A loan whose instruction does not exist yet is shown at
+// the next look.
+func (b *Borrowing) show(ctx context.Context, loans []loan, part instruction.Part, next func(loan) api.InstructionStatus) error {
+	for _, l := range loans {
+		if l.Object == nil {
+			continue
+		}
+		var i api.ReservationInstruction
+		err := b.options.Client.Get(ctx, client.ObjectKey{Namespace: l.Object.Namespace, Name: l.ID}, &i)
+		if client.IgnoreNotFound(err) != nil {
+			return err
+		}
+		if err != nil {
+			continue
+		}
+		if err := part.Write(ctx, b.options.Client, &i, &i.Status, next(l)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// showCondition writes a part that has one condition.
+func (b *Borrowing) showCondition(ctx context.Context, loans []loan, part instruction.Part, c metav1.Condition) error {
+	return b.show(ctx, loans, part, func(loan) api.InstructionStatus {
+		return api.InstructionStatus{Conditions: []metav1.Condition{c}}
+	})
+}
+
+// showSlice shows how far the slice of an account is, what its pods use, and whether the provider holds it back.
+func (b *Borrowing) showSlice(ctx context.Context, provider, slice string, loans []loan, s offload.Standing) error {
+	reason := func(ok bool, yes string) string {
+		if ok {
+			return yes
+		}
+		return "Waiting"
+	}
+	conditions := []metav1.Condition{
+		condition(api.ConditionPeered, true, "Peered", ""),
+		condition(api.ConditionGranted, s.Granted, reason(s.Granted, "Granted"), s.Message),
+		condition(api.ConditionNodeReady, s.Ready, reason(s.Ready, "Ready"), s.Message),
+	}
+	suspension := condition(api.ConditionSuspended, s.Held != "", s.Held, trust.Text(s.Why))
+	b.state(provider).suspension = &suspension
+	if s.Held != "" {
+		conditions = append(conditions, suspension)
+	}
+	use := instruction.Use{Granted: s.Resources, Used: b.options.Inventory.UsedOn(slice), SharedBy: len(loans)}
+	if len(use.Used) > 0 {
+		use.Namespaces = b.options.Inventory.UsedByNamespace("", slice)
+	}
+	return b.show(ctx, loans, slicePart, func(l loan) api.InstructionStatus {
+		use.Naming = func(namespace string) (all int, this bool) {
+			for _, other := range loans {
+				if slices.Contains(other.namespaces(), namespace) {
+					all, this = all+1, this || other.ID == l.ID
+				}
+			}
+			return all, this
+		}
+		next := use.Status(l.Size)
+		next.Conditions = conditions
+		return next
+	})
+}

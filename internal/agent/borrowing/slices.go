@@ -1,0 +1,90 @@
+package borrowing
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/liqo/grant"
+	"github.com/bourse-dev/bourse/internal/liqo/offload"
+)
+
+// ensure makes the slice of one account, and returns what it waits for. all are the loans of all providers.
+func (b *Borrowing) ensure(ctx context.Context, provider, slice string, loans, all []loan) (waits string, err error) {
+	if message, err := b.checkCaptures(ctx, provider, loans, all); err != nil {
+		return "", err
+	} else if message != "" {
+		return message, b.showCondition(ctx, loans, offloadPart, condition(api.ConditionOffloaded, false, "WouldOffloadOthers", message))
+	}
+	if waits, err := b.awaitNetwork(ctx, provider, slice, loans); err != nil || waits != "" {
+		return waits, err
+	}
+	var reflect []api.Reflect
+	for _, l := range loans {
+		if o := l.offload(); o != nil && o.Reflect != nil {
+			reflect = append(reflect, *o.Reflect)
+		} else {
+			reflect = append(reflect, api.Reflect{})
+		}
+	}
+	standing, err := b.options.Slices.Ensure(ctx, provider, slice, sizeOf(loans).Resources(), offload.Strictest(reflect))
+	if err != nil {
+		return "", err
+	}
+	waits = slice + ": " + standing.Message
+	if standing.Ready {
+		b.waits.Forget(slice)
+	} else if b.waits.Passes(slice, standing.Message) {
+		return waits, nil
+	}
+	if err := b.showSlice(ctx, provider, slice, loans, standing); err != nil || !standing.Ready {
+		return waits, err
+	}
+	for _, l := range loans {
+		if l.connected() && !b.state(provider).network.Ready {
+			continue
+		}
+		if err := b.activate(ctx, l); err != nil {
+			return "", err
+		}
+	}
+	return b.awaitNamespaces(ctx, loans)
+}
+
+// checkCaptures names the namespaces that a new virtual node would take in although no request names them: their
+// Secrets would go to the provider. It is empty if there are none, or if a request allows it.
+func (b *Borrowing) checkCaptures(ctx context.Context, provider string, loans, all []loan) (string, error) {
+	var named []string
+	for _, l := range all {
+		if o := l.offload(); o != nil {
+			named = append(named, o.Namespaces...)
+		}
+	}
+	for _, l := range loans {
+		if o := l.offload(); o != nil && o.Others {
+			return "", nil
+		}
+	}
+	labels := map[string]string{grant.ProviderLabel: provider, grant.PoolLabel: loans[0].Pool}
+	others, err := b.namespaces.Others(ctx, provider, labels, named)
+	if err != nil || len(others) == 0 {
+		return "", err
+	}
+	return fmt.Sprintf("WouldOffloadOthers: the NamespaceOffloadings of %s would select the new virtual node: narrow their clusterSelector, or say offload.others: true",
+		strings.Join(others, ", ")), nil
+}
+
+// activate reports that a reservation's virtual node is Ready. A broker that does not answer learns it at the
+// next look.
+func (b *Borrowing) activate(ctx context.Context, l loan) error {
+	if l.State != api.Reserved {
+		return nil
+	}
+	_, err := b.options.Relay.Progress(ctx, l.ID, api.Active)
+	switch api.CodeOf(err) {
+	case api.CodeConflict, api.CodeNotFound, api.CodeUnavailable:
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,31 @@
+package lending
+
+import (
+	"testing"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// The policy acts on what is known, on nobody who is only suspended beyond a cordon, and takes back what it need not know.
+func TestOnRevoke(t *testing.T) {
+	for _, c := range []struct {
+		policy string // no: there is none
+		state  api.MemberState
+		want   string // nothing: it stays as it is
+	}{
+		{"no", api.MemberActive, "none"}, {"no", api.MemberRevoked, ""}, {"no", "", ""},
+		{"", api.MemberRevoked, "none"}, {"none", api.MemberRemoved, "none"}, {"none", "", "none"},
+		{"cordon", "", ""}, {"cordon", api.MemberActive, "none"}, {"cordon", api.MemberSuspended, "cordon"}, {"cordon", api.MemberRevoked, "cordon"},
+		{"drain", "", ""}, {"drain", api.MemberActive, "none"}, {"drain", api.MemberSuspended, "cordon"}, {"drain", api.MemberRevoked, "drain"},
+		{"drain", api.MemberRemoved, "drain"}, {"drain", api.MemberPending, "drain"},
+	} {
+		var policy *api.Sharing
+		if c.policy != "no" {
+			policy = &api.Sharing{OnRevoke: api.RevokeAction(c.policy)}
+		}
+		action, known := onRevoke(policy, c.state)
+		if got := string(action); known != (c.want != "") || known && got != c.want {
+			t.Errorf("policy %q, %q: %q (%v), want %q", c.policy, c.state, got, known, c.want)
+		}
+	}
+}

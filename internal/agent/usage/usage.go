@@ -1,0 +1,86 @@
+// Package usage looks at what consumers' pods use of what this cluster lends.
+//
+// [Usage.Show] shows it on each ProviderInstruction. [Usage.Run] deletes the pods that exceed what is reserved,
+// the newest first. A reservation that ends leaves its pods a grace to go; [Usage.Freed] tells the gate when
+// nothing is left of it, and deletes what stays longer. Start at [Account], which is what the Ledger says of
+// one consumer in one pool.
+package usage
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/liqo/grant"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// TakenBack counts deletions of pods, by cause: overuse, overstay.
+var TakenBack = prometheus.NewCounterVec(prometheus.CounterOpts{
+	Name: "bourse_agent_pods_taken_back_total",
+	Help: "Deletions of consumers' pods here, by cause: they used more than was reserved (overuse), " +
+		"or stayed after the graces of what had ended (overstay). A pod that is then killed counts twice.",
+}, []string{"cause"})
+
+// Inventory knows what pods request. inventory.Inventory is one.
+type Inventory interface {
+	// Used returns what the pods of a slice's user request, UsedByNamespace the same by the pods' namespace.
+	Used(user string) api.Resources
+	UsedByNamespace(user, node string) map[string]api.Resources
+	// UseChanged receives after a change.
+	UseChanged() <-chan struct{}
+}
+
+// Options say where pods and instructions are.
+type Options struct {
+	Client client.Client
+	// Reader reads from the API server, not from a cache.
+	Reader client.Reader
+	// Namespace is that of ProviderInstructions and Peerings.
+	Namespace string
+	// Market is that of the Ledger. Its clock decides when graces are over.
+	Market    *exchange.Exchange
+	Inventory Inventory
+	Graces    grant.Graces
+	Events    events.EventRecorder
+	// Clock is that of the loop in Run. Default: the machine's.
+	Clock clock.Clock
+	Log   *slog.Logger
+}
+
+// Usage looks at what consumers' pods use. Several goroutines may use it.
+type Usage struct {
+	options Options
+	began   time.Time          // when this agent began to lead, by the market's clock
+	stuck   map[string]attempt // by the account's user; only Run uses it
+
+	mu          sync.Mutex
+	overstaying map[string]bool // reservations that have ended and whose pods stay too long
+}
+
+// New returns a Usage whose graces begin now.
+func New(o Options) *Usage {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	return &Usage{options: o, began: o.Market.Now().Go(), stuck: map[string]attempt{}, overstaying: map[string]bool{}}
+}
+
+// Overstaying returns how many reservations have ended whose pods stay longer than the grace.
+func (u *Usage) Overstaying() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return len(u.overstaying)
+}
+
+// used returns what the pods of an account request.
+func (u *Usage) used(user string) (market.Amounts, error) {
+	return market.Have("used", u.options.Inventory.Used(user))
+}
