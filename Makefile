@@ -36,13 +36,14 @@ test: daemons ## Run every test, also those on real API servers
 	@echo "== fresh: generated files" >&2
 	@$(MAKE) --no-print-directory check
 	@echo "== tests beside the code, with the race detector where there is a C compiler" >&2
-	$(GO) test $(RACE) -timeout 20m ./api/... ./client/... ./cmd/... ./internal/... ./test/arch/...
-	@echo "== tests of large Ledgers, without the race detector" >&2
-	$(GO) test -timeout 20m ./internal/exchange
+	GORACE=atexit_sleep_ms=0 $(GO) test $(RACE) -vet=off -p 4 -timeout 20m $$($(GO) list ./api/... ./client/... ./cmd/... ./internal/... ./test/arch/... | grep -vE '/internal/(market|match)$$')
+	@echo "== tests of what has no goroutines, and what else the race detector would make slow" >&2
+	$(GO) test -vet=off -p 4 -timeout 20m ./internal/market ./internal/match $(UNRACED)
 	@echo "== tests on real API servers, and of the real binary" >&2
-	$(GO) test -timeout 60m -p 1 ./test/lab/... ./test/e2e/... ./test/policies/... ./test/robustness/...
+	$(GO) test -vet=off -timeout 60m -p 1 ./test/lab/... ./test/e2e/... ./test/policies/... ./test/robustness/...
 	@echo "== tests with the real Liqo, on four federations side by side" >&2
-	$(GO) test -timeout 60m -parallel 4 ./test/liqo
+	$(GO) test -vet=off -timeout 60m -parallel 4 ./test/liqo
+UNRACED = $(addprefix ./,$(sort $(dir $(shell grep -rl --include='*_test.go' 'raced\.Skip' client internal))))
 RACE = $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v gcc >/dev/null && echo -race)
 
 .PHONY: short

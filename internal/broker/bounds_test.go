@@ -24,6 +24,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/journal/sqlite"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
+	"github.com/bourse-dev/bourse/test/raced"
 )
 
 // crowded is a broker with an SQLite journal, of which rome is a member.
@@ -154,6 +155,7 @@ func must[T any](v T, err error) func(testing.TB) T {
 // A real broker survives what needs more than one batch of its journal: the next key of a member with 640 large holds, the removal
 // of a provider with 30,000 reservations, and the end of all holds at once. Each is carried out, whole, and a replay agrees.
 func TestWhatNeedsMoreThanOneBatch(t *testing.T) {
+	raced.Skip(t)
 	const holds, bound = 640, 30_000
 	b := &crowded{t: t, dir: t.TempDir(), clock: transporttest.NewClock()}
 	b.start()

@@ -16,6 +16,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/journal"
 	"github.com/bourse-dev/bourse/internal/journal/kube"
 	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/test/raced"
 )
 
 // However many reservations end in the same second, their ends have space in the Ledger: while the agent runs, and when it comes
@@ -62,6 +63,7 @@ func TestManyEndInOneSecond(t *testing.T) {
 
 // A Ledger of an older version, which had no space for the ends that are due, comes free by itself.
 func TestLedgerThatCameToAStop(t *testing.T) {
+	raced.Skip(t)
 	g := newGate(t)
 	if err := g.stop(); err != nil {
 		t.Fatal(err)
@@ -70,7 +72,8 @@ func TestLedgerThatCameToAStop(t *testing.T) {
 	g.start(t)
 	const many = 600 // whose ends take more than the object may
 	for i := 0; i < many; i += 20 {
-		g.binds([]string{"rome", "oslo", "paris"}[i/20%3], time.Hour, numbered("r", i, i+20)...)
+		// Of four consumers none comes near the share of the Ledger that one may take, folded or not.
+		g.binds([]string{"rome", "oslo", "paris", "turin"}[i/20%4], time.Hour, numbered("r", i, i+20)...)
 		g.folds()
 	}
 	if err := g.stop(); err != nil {
@@ -91,11 +94,9 @@ func TestLedgerThatCameToAStop(t *testing.T) {
 // A consumer that asks for a year and releases at once, again and again, takes no more space than one that does so a few times, and
 // nothing of what it released comes back: of the older ones the gate only knows up to when they could be accepted.
 func TestReleasedEarlyAgainAndAgain(t *testing.T) {
+	raced.Skip(t)
 	g := newGate(t)
-	each := 1500
-	if raced {
-		each = 300
-	}
+	const each = 1500
 	g.binds("rome", 300*day, "live")
 	larger, lost := g.admission("live", "rome", 299*day), g.admission("lost", "rome", 300*day)
 	larger.Assignment.Generation, larger.Adopt, lost.Adopt = 2, true, true
@@ -353,6 +354,7 @@ func TestWhatPacksWellFillsALedger(t *testing.T) {
 
 // Much is forgotten by a short event. A crowded Ledger takes in something new after it, although nothing else happens.
 func TestForgottenByOneShortEvent(t *testing.T) {
+	raced.Skip(t)
 	g := newGate(t)
 	if err := g.stop(); err != nil {
 		t.Fatal(err)

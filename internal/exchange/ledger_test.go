@@ -29,6 +29,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/journal"
 	"github.com/bourse-dev/bourse/internal/journal/kube"
 	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/test/raced"
 )
 
 // recordLedger makes TestLedgersOfOlderVersions write what this version writes.
@@ -190,10 +191,11 @@ func (g *gate) hasSpace() {
 	}
 }
 
-// takesLong skips a test that takes minutes under the race detector. make test runs all of them without it.
+// takesLong skips a test under -short, and under the race detector, in which it takes minutes.
 func takesLong(t *testing.T) {
 	t.Helper()
-	if raced || testing.Short() {
+	raced.Skip(t)
+	if testing.Short() {
 		t.Skip("it takes long")
 	}
 }

@@ -7,10 +7,13 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/bourse-dev/bourse/test/raced"
 )
 
 // A quota lets no further object be made once the snapshot is in parts. The Ledger goes on, however long.
 func TestAQuotaOnceItIsInParts(t *testing.T) {
+	raced.Skip(t)
 	cluster, quota := newCluster(), false
 	j := agent(t, cluster, interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 		if quota {
@@ -51,6 +54,7 @@ func TestAQuotaOnceItIsInParts(t *testing.T) {
 
 // A quota that lets only some parts be made keeps the snapshot in one object, where it can stay.
 func TestAQuotaBeforeItIsInParts(t *testing.T) {
+	raced.Skip(t)
 	made := 0
 	j := agent(t, newCluster(), interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 		if made++; made > 8 {

@@ -1,6 +1,0 @@
-//go:build !race
-
-package exchange_test
-
-// raced says whether the race detector looks.
-const raced = false
