@@ -66,7 +66,8 @@ func checkQuantities(t reflect.Type, value any) error {
 	return nil
 }
 
-// fieldOf is the type of what a JSON object of type t holds under a name; nil: none. Names match without case, as encoding/json does it.
+// fieldOf returns the type of what a JSON object of type t holds under a name; nil if that holds no quantities. Names match without case, as
+// in encoding/json.
 func fieldOf(t reflect.Type, name string) reflect.Type {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -75,17 +76,40 @@ func fieldOf(t reflect.Type, name string) reflect.Type {
 	case reflect.Map:
 		return t.Elem()
 	case reflect.Struct:
-		for _, f := range reflect.VisibleFields(t) {
-			tag, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-			if tag == "" {
-				tag = f.Name
-			}
-			if f.IsExported() && strings.EqualFold(tag, name) {
-				return f.Type
+		for _, f := range quantityFields(t) {
+			if strings.EqualFold(f.name, name) {
+				return f.of
 			}
 		}
 	}
 	return nil
+}
+
+// field is a field of a struct type.
+type field struct {
+	name string // in JSON
+	of   reflect.Type
+}
+
+// knownFields keeps what quantityFields has found in a type: to look for them takes longer than to read most documents.
+var knownFields sync.Map
+
+// quantityFields returns the fields of a struct type that hold quantities.
+func quantityFields(t reflect.Type) (fields []field) {
+	if known, is := knownFields.Load(t); is {
+		return known.([]field)
+	}
+	for _, f := range reflect.VisibleFields(t) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "" {
+			name = f.Name
+		}
+		if f.IsExported() && hasQuantities(f.Type) {
+			fields = append(fields, field{name, f.Type})
+		}
+	}
+	knownFields.Store(t, fields)
+	return fields
 }
 
 // withQuantities keeps what hasQuantities has found out of a type.
