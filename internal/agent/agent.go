@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/brokers"
@@ -32,6 +32,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/gate"
 	"github.com/bourse-dev/bourse/internal/agent/handshake"
 	"github.com/bourse-dev/bourse/internal/agent/ledger"
+	"github.com/bourse-dev/bourse/internal/agent/localapi"
 	"github.com/bourse-dev/bourse/internal/agent/peeraddress"
 	"github.com/bourse-dev/bourse/internal/agent/peering"
 	"github.com/bourse-dev/bourse/internal/agent/peers"
@@ -191,7 +192,7 @@ func newManager(o Options) (manager.Manager, error) {
 	skip := true
 	return ctrl.NewManager(o.Kubernetes, ctrl.Options{
 		Scheme: scheme.New(), Logger: logr.FromSlogHandler(o.Log.Handler()),
-		Metrics:                       server.Options{BindAddress: "0"}, // see probe
+		Metrics:                       metricsserver.Options{BindAddress: "0"}, // see probe
 		HealthProbeBindAddress:        "0",
 		LeaderElection:                o.LeaderElect,
 		LeaderElectionID:              "bourse-agent",
@@ -443,9 +444,18 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	group.Go(func() error { return follow.Run(ctx) })
 	group.Go(func() error { return watcher.Run(ctx) })
 	group.Go(func() error { return catalog.Run(ctx) })
-	return a.listen(ctx, &home{
-		Client: a.mgr.GetClient(), cluster: cluster, namespace: a.Namespace, member: m, policy: policy, ledger: ledger, borrower: borrows, requests: controller, main: main.Connection(), broker: m.URL(), doctor: d, gate: lends, brokers: more,
-	}, away{relay, direct, catalog}, log)
+	users := localapi.New(localapi.Options{
+		Cluster: localapi.NewCluster(localapi.ClusterOptions{
+			Client: a.mgr.GetClient(), Cluster: cluster, Namespace: a.Namespace, Ledger: ledger, Member: m, Sharing: policy.Sharing,
+			Gate: lends, Requests: struct {
+				*requests.Borrower
+				*requests.Controller
+			}{borrows, controller}, Brokers: more, Doctor: d,
+		}),
+		Brokers: localapi.Brokers{Relay: relay, Connectors: direct, Copy: catalog},
+		Socket:  a.Socket, Listen: a.Listen, TokenFile: a.TokenFile, Extend: a.distributedCatalog(here != nil, log), Log: log,
+	})
+	return users.Run(ctx)
 }
 
 // control starts the controllers of the objects that people write.

@@ -27,6 +27,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/health"
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
 	"github.com/bourse-dev/bourse/internal/journal"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/liqo"
 	"github.com/bourse-dev/bourse/internal/liqo/network"
 	"github.com/bourse-dev/bourse/internal/liqo/peering"
@@ -93,7 +94,7 @@ func (a *agent) newDoctor(cluster string, m *enrollment.Membership, ledgers map[
 func (d *doctor) run(ctx context.Context, tell func(context.Context, []api.Problem) error) error {
 	for {
 		wait := rounds
-		if err := tell(ctx, d.diagnose(ctx)); err != nil {
+		if err := tell(ctx, d.Diagnose(ctx)); err != nil {
 			wait = retold
 		}
 		select {
@@ -111,8 +112,17 @@ func (d *doctor) known() []api.Problem {
 	return d.last
 }
 
-// diagnose looks at everything, worst first.
-func (d *doctor) diagnose(ctx context.Context) []api.Problem {
+// Audit returns what Liqo and Kubernetes let another cluster do here. Errors: NotFound.
+func (d *doctor) Audit(ctx context.Context, cluster string) (*api.Audit, error) {
+	if d.here == nil {
+		return &api.Audit{Cluster: cluster}, nil
+	}
+	audit, err := posture.Audit(ctx, d.inspection.Reader, cluster)
+	return audit, kubeobject.Error(err)
+}
+
+// Diagnose looks at everything, worst first.
+func (d *doctor) Diagnose(ctx context.Context) []api.Problem {
 	lends := d.sharing.Sharing() != nil
 	all := append(d.ofBroker(), d.ofSharing(lends)...)
 	for name, x := range d.ledgers {

@@ -38,7 +38,7 @@ var rooms = map[string][]string{
 	"brokers":       {"enrollment", "brokersession", "route"},
 	"reservations":  {"brokersession", "gate", "requests"},
 	"doctor":        {"route"},
-	"localapi":      {"catalogcache", "brokersession", "sellers"},
+	"localapi":      {"catalogcache", "brokersession", "requests"},
 }
 
 const (

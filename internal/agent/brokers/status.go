@@ -79,6 +79,11 @@ func (b *Brokers) find(object *api.Broker) (session *brokersession.Session, addr
 	return one.session, one.membership.URL(), one.err
 }
 
+// MainState returns how the connection to the main broker is.
+func (b *Brokers) MainState() brokersession.State {
+	return b.Sessions.BrokerNamed(api.MainBroker).Connection().State()
+}
+
 // List returns how all brokers stand, the main one first and the others by name. Join tokens are left out.
 func (b *Brokers) List(ctx context.Context) ([]api.Envelope[api.KnownBroker], error) {
 	var list api.BrokerList

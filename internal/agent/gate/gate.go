@@ -92,6 +92,9 @@ func (g *Gate) Sync(ctx context.Context, theirs *transport.Reservation, ours *ma
 	}
 }
 
+// CheckAccept reports what is wrong with the expression by which an offer accepts. Errors: Invalid.
+func (g *Gate) CheckAccept(expression string) error { return g.Engine.CheckAccept(expression) }
+
 // Revoke ends all reservations of a consumer here and returns their IDs. Errors: those of the Ledger; what ended
 // before the error is returned with it.
 func (g *Gate) Revoke(ctx context.Context, consumer string) (ended []string, err error) {

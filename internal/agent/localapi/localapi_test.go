@@ -1,4 +1,4 @@
-package agent
+package localapi
 
 import (
 	"context"
@@ -15,14 +15,17 @@ import (
 	"github.com/bourse-dev/bourse/internal/server"
 )
 
-// On loopback nobody gets in without the token, whatever they ask for: not at the interface of a prototype that asked nobody, either.
+// On loopback each call needs the token, also at the interface of a prototype that asked for none.
 func TestLoopbackAsksForTheToken(t *testing.T) {
-	a := &agent{Options: Options{Listen: "127.0.0.1:0", TokenFile: filepath.Join(t.TempDir(), "token")}}
 	log := slog.New(slog.DiscardHandler)
+	a := New(Options{
+		Listen: "127.0.0.1:0", TokenFile: filepath.Join(t.TempDir(), "token"), Log: log,
+		Extend: func(ctx context.Context, next http.Handler, local *server.Server) http.Handler {
+			return distributedcatalog.Connector(ctx, next, distributedcatalog.ConnectorOptions{Server: local, Log: log})
+		},
+	})
 	ctx, stop := context.WithCancel(t.Context())
-	local := server.Local(nil, nil, localRate, log)
-	inside := distributedcatalog.Connector(ctx, local.For(server.LocalUser), distributedcatalog.ConnectorOptions{Server: local, Log: log})
-	guarded, l, err := a.loopback(inside)
+	guarded, l, err := a.listenLoopback(a.handler(ctx))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,139 @@
+package localapi
+
+import (
+	"context"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/brokersession"
+	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/server"
+	"github.com/bourse-dev/bourse/internal/trust"
+)
+
+// ClusterOptions say which cluster it is, and what the agent does for its users.
+type ClusterOptions struct {
+	Client client.Client
+	// Cluster is the ID of this cluster, and Namespace the agent's.
+	Cluster, Namespace string
+	Ledger             *exchange.Exchange
+	Member             Member
+	// Sharing is the SharingPolicy in force, nil if there is none.
+	Sharing  func() *api.Sharing
+	Gate     Gate
+	Requests Requests
+	Brokers  BrokerList
+	Doctor   Doctor
+}
+
+// Member is this cluster as a member of the main broker.
+type Member interface {
+	Key() *clusterkey.Key
+	// URL is where the main broker is.
+	URL() string
+	// Rotate gives the cluster a new key and returns its fingerprint. The agent then starts again.
+	Rotate(ctx context.Context, from string) (to string, err error)
+}
+
+// Gate decides what this cluster lends.
+type Gate interface {
+	CheckAccept(expression string) error
+	Approve(ctx context.Context, id string, generation int64) error
+	Deny(ctx context.Context, id string, generation int64, reason string) error
+	Reclaim(ctx context.Context, id string) (at time.Time, err error)
+	Revoke(ctx context.Context, consumer string) (ended []string, err error)
+}
+
+// Requests makes reservations of ResourceRequests.
+type Requests interface {
+	// Able returns why this cluster cannot make a request.
+	Able(r api.Request) error
+	// StickTo returns the providers that have the volumes of a request.
+	StickTo(ctx context.Context, object *api.ResourceRequest) ([]string, error)
+	// Disown ends a reservation that no ResourceRequest made.
+	Disown(ctx context.Context, id string) error
+}
+
+// BrokerList is the brokers of this cluster.
+type BrokerList interface {
+	MainState() brokersession.State
+	List(ctx context.Context) ([]api.Envelope[api.KnownBroker], error)
+	Check(name string, spec api.BrokerSpec) error
+}
+
+// Doctor finds problems.
+type Doctor interface {
+	Diagnose(ctx context.Context) []api.Problem
+	// Audit returns what Liqo and Kubernetes let another cluster do here. Errors: NotFound.
+	Audit(ctx context.Context, cluster string) (*api.Audit, error)
+}
+
+// Cluster is what users read and write of their own cluster.
+type Cluster struct{ o ClusterOptions }
+
+var _ server.Home = &Cluster{}
+
+// NewCluster returns what users read and write of this cluster.
+func NewCluster(o ClusterOptions) *Cluster { return &Cluster{o} }
+
+// Status returns who the cluster is, and how the connection to its main broker is.
+func (c *Cluster) Status(context.Context) (api.AgentStatus, error) {
+	connection := c.o.Brokers.MainState()
+	s := api.AgentStatus{
+		Cluster: c.o.Cluster, Fingerprint: c.o.Member.Key().Public().Fingerprint().String(), Broker: c.o.Member.URL(),
+		Connected: connection.Connected, LastHeard: metav1.NewTime(connection.Last), Sharing: c.o.Sharing() != nil,
+	}
+	if connection.Err != nil {
+		s.Problem = connection.Err.Error()
+	}
+	return s, nil
+}
+
+// RotateKey gives this cluster a new key. It answers before the agent starts again.
+func (c *Cluster) RotateKey(ctx context.Context, r api.KeyRotation) (api.KeyRotated, error) {
+	to, err := c.o.Member.Rotate(ctx, r.From)
+	return api.KeyRotated{Fingerprint: to}, err
+}
+
+// Diagnose returns all problems, worst first.
+func (c *Cluster) Diagnose(ctx context.Context) api.Diagnosis {
+	return api.Diagnosis{Problems: c.o.Doctor.Diagnose(ctx)}
+}
+
+// Audit returns what another cluster can do in this one: what Liqo and Kubernetes let it do, what it has
+// reserved, and which key it has.
+func (c *Cluster) Audit(ctx context.Context, cluster string) (*api.Audit, error) {
+	if err := market.ValidCluster("cluster", cluster); err != nil {
+		return nil, err
+	}
+	audit, err := c.o.Doctor.Audit(ctx, cluster)
+	if err != nil {
+		return nil, err
+	}
+	audit.Reservations = map[string]api.Resources{}
+	err = c.o.Ledger.Read(ctx, func(s *market.State) {
+		for _, r := range s.Of(c.o.Cluster, 0) {
+			if r.Provider == c.o.Cluster && r.Consumer == cluster && r.State.Counts() {
+				audit.Reservations[r.ID] = r.Size.Resources()
+			}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	if key, err := trust.Key(ctx, c.o.Ledger, cluster); err == nil {
+		audit.Fingerprint = key.Fingerprint().String()
+	}
+	return audit, nil
+}
+
+// Evict ends all that another cluster has reserved here.
+func (c *Cluster) Evict(ctx context.Context, cluster string) (api.Eviction, error) {
+	ended, err := c.o.Gate.Revoke(ctx, cluster)
+	return api.Eviction{Reservations: ended}, err
+}

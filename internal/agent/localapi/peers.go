@@ -1,0 +1,61 @@
+package localapi
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/identity"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// Peers returns the clusters that this one has met, or whose key an admin named.
+func (c *Cluster) Peers(ctx context.Context) ([]api.Envelope[api.KnownPeer], error) {
+	var list api.PeerList
+	if err := c.o.Client.List(ctx, &list, client.InNamespace(c.o.Namespace)); err != nil {
+		return nil, kubeobject.Error(err)
+	}
+	out := make([]api.Envelope[api.KnownPeer], len(list.Items))
+	for i := range list.Items {
+		out[i] = peerEnvelope(&list.Items[i])
+	}
+	return out, nil
+}
+
+func peerEnvelope(p *api.Peer) api.Envelope[api.KnownPeer] {
+	return api.Envelope[api.KnownPeer]{ID: p.Name, Revision: uint64(p.Generation), Payload: api.KnownPeer{Spec: p.Spec, Status: p.Status}}
+}
+
+// Trust writes which key an admin confirmed into the Peer of a cluster. Errors: Invalid.
+func (c *Cluster) Trust(ctx context.Context, cluster string, spec api.PeerSpec) (api.Envelope[api.KnownPeer], error) {
+	if _, err := identity.ParseFingerprint(spec.Fingerprint); err != nil && spec.Fingerprint != "" {
+		return api.Envelope[api.KnownPeer]{}, api.Invalid("fingerprint", "%s", err).Fix("copy the fingerprint that `bourse status` prints at %s", cluster)
+	}
+	return c.editPeer(ctx, cluster, func(s *api.PeerSpec) { s.Fingerprint = spec.Fingerprint })
+}
+
+// Suspend writes into the Peer of a cluster that it gets nothing more here. Errors: Invalid.
+func (c *Cluster) Suspend(ctx context.Context, cluster string, s api.Suspension) (api.Envelope[api.KnownPeer], error) {
+	return c.editPeer(ctx, cluster, func(spec *api.PeerSpec) { spec.Suspend, spec.SuspendReason = true, s.Reason })
+}
+
+// Resume ends a suspension. Errors: Invalid.
+func (c *Cluster) Resume(ctx context.Context, cluster string) (api.Envelope[api.KnownPeer], error) {
+	return c.editPeer(ctx, cluster, func(spec *api.PeerSpec) { spec.Suspend, spec.SuspendReason = false, "" })
+}
+
+// editPeer changes what an admin wrote into the Peer of a cluster.
+func (c *Cluster) editPeer(ctx context.Context, cluster string, change func(*api.PeerSpec)) (api.Envelope[api.KnownPeer], error) {
+	none := api.Envelope[api.KnownPeer]{}
+	if err := market.ValidCluster("cluster", cluster); err != nil {
+		return none, err
+	}
+	object := &api.Peer{ObjectMeta: metav1.ObjectMeta{Namespace: c.o.Namespace, Name: cluster}}
+	if err := kubeobject.Put(ctx, c.o.Client, object, func() { change(&object.Spec) }); err != nil {
+		return none, err
+	}
+	return peerEnvelope(object), nil
+}

@@ -1,0 +1,202 @@
+package localapi
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/requests"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// MakeRequest creates a ResourceRequest. Errors: Invalid; Conflict where it exists.
+func (c *Cluster) MakeRequest(ctx context.Context, r api.RequestCreate) (api.Envelope[api.RequestStatus], error) {
+	if err := cmp.Or(c.o.Requests.Able(r.Request), r.Offload.Check(c.o.Cluster)); err != nil {
+		return api.Envelope[api.RequestStatus]{}, err
+	}
+	object := &api.ResourceRequest{Spec: api.ResourceRequestSpec{Request: r.Request, Offload: r.Offload, Broker: r.Broker}}
+	object.Namespace, object.Name = r.Namespace, r.Name
+	if object.Namespace == "" {
+		object.Namespace = "default"
+	}
+	if object.Name == "" {
+		object.GenerateName = "request-"
+	}
+	if err := c.o.Client.Create(ctx, object); err != nil {
+		return api.Envelope[api.RequestStatus]{}, kubeobject.Error(err)
+	}
+	return requestEnvelope(object), c.awaitCached(ctx, object)
+}
+
+// Asks returns what a ResourceRequest would ask the broker for. Errors: Invalid, Unavailable.
+func (c *Cluster) Asks(ctx context.Context, r api.RequestCreate) (_ api.Request, err error) {
+	if err := r.Offload.Check(c.o.Cluster); err != nil {
+		return r.Request, err
+	}
+	object := &api.ResourceRequest{Spec: api.ResourceRequestSpec{Request: r.Request, Offload: r.Offload}}
+	object.Namespace = cmp.Or(r.Namespace, metav1.NamespaceDefault)
+	r.Request.StickTo, err = c.o.Requests.StickTo(ctx, object)
+	return r.Request, err
+}
+
+// awaitCached waits until the agent's cache has an object: its caller reads it next.
+func (c *Cluster) awaitCached(ctx context.Context, object *api.ResourceRequest) error {
+	return wait.PollUntilContextTimeout(ctx, 5*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
+		err := c.o.Client.Get(ctx, client.ObjectKeyFromObject(object), &api.ResourceRequest{})
+		return err == nil, client.IgnoreNotFound(err)
+	})
+}
+
+func requestEnvelope(o *api.ResourceRequest) api.Envelope[api.RequestStatus] {
+	return api.Envelope[api.RequestStatus]{
+		ID: o.Namespace + "/" + o.Name, Revision: uint64(o.Generation), Payload: api.RequestStatus{Request: o.Spec.Request, Offload: o.Spec.Offload, Status: o.Status},
+	}
+}
+
+func (c *Cluster) getRequest(ctx context.Context, namespace, name string) (*api.ResourceRequest, error) {
+	object := &api.ResourceRequest{}
+	if err := c.o.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object); err != nil {
+		return nil, kubeobject.Error(err)
+	}
+	return object, nil
+}
+
+// Request returns a ResourceRequest with the steps of its instruction. Errors: NotFound.
+func (c *Cluster) Request(ctx context.Context, namespace, name string) (api.Envelope[api.RequestStatus], error) {
+	object, err := c.getRequest(ctx, namespace, name)
+	if err != nil {
+		return api.Envelope[api.RequestStatus]{}, err
+	}
+	out, i := requestEnvelope(object), &api.ReservationInstruction{}
+	if object.Status.Reservation != "" {
+		err = c.o.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: object.Status.Reservation}, i)
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return out, kubeobject.Error(err)
+	}
+	out.Payload.Steps = i.Status.Conditions
+	return out, nil
+}
+
+// Requests returns all ResourceRequests.
+func (c *Cluster) Requests(ctx context.Context) ([]api.Envelope[api.RequestStatus], error) {
+	var list api.ResourceRequestList
+	if err := c.o.Client.List(ctx, &list); err != nil {
+		return nil, kubeobject.Error(err)
+	}
+	out := make([]api.Envelope[api.RequestStatus], len(list.Items))
+	for i := range list.Items {
+		out[i] = requestEnvelope(&list.Items[i])
+	}
+	return out, nil
+}
+
+// ConfirmRequest confirms a ResourceRequest that is held. Errors: NotFound.
+func (c *Cluster) ConfirmRequest(ctx context.Context, namespace, name string) (api.Envelope[api.RequestStatus], error) {
+	object, err := c.getRequest(ctx, namespace, name)
+	if err != nil {
+		return api.Envelope[api.RequestStatus]{}, err
+	}
+	before := object.DeepCopy()
+	metav1.SetMetaDataAnnotation(&object.ObjectMeta, requests.ConfirmAnnotation, "true")
+	if err := c.o.Client.Patch(ctx, object, client.MergeFrom(before)); err != nil {
+		return api.Envelope[api.RequestStatus]{}, kubeobject.Error(err)
+	}
+	return requestEnvelope(object), nil
+}
+
+// ChangeReservation edits the ResourceRequest that made a reservation. Its condition UpToDate reports the
+// outcome. Errors: Invalid, NotFound, Conflict.
+func (c *Cluster) ChangeReservation(ctx context.Context, id string, change api.ReservationChange) (api.Envelope[api.RequestStatus], error) {
+	none := api.Envelope[api.RequestStatus]{}
+	var ours *market.Reservation
+	if err := c.o.Ledger.Read(ctx, func(s *market.State) { ours = s.Reservation(id) }); err != nil {
+		return none, err
+	}
+	switch {
+	case ours == nil || ours.Object == nil:
+		return none, api.Errorf(api.CodeNotFound, "no request of this cluster made reservation %.80q", id).Fix("see: bourse reservations")
+	case !ours.Bound():
+		return none, api.Errorf(api.CodeConflict, "reservation %s is %s: only a bound reservation can change", id, ours.State).Fix("wait until it is Reserved, or make a new reservation")
+	case change.For != nil && change.For.Duration <= 0:
+		return none, api.Invalid("for", "%s is not a time to come", change.For.Duration).Fix("release it instead: bourse release %s", id)
+	}
+	if len(ours.Group) > 0 {
+		return none, api.Errorf(api.CodeConflict, "reservation %s is a part of a split request, which cannot change", id).Fix("make another reservation for more, or release it and make a new one")
+	}
+	var object *api.ResourceRequest
+	err := kubeobject.Edit(ctx, func() (err error) {
+		if object, err = c.getRequest(ctx, ours.Object.Namespace, ours.Object.Name); err != nil {
+			return err
+		}
+		if string(object.UID) != ours.Object.UID {
+			return api.Errorf(api.CodeConflict, "reservation %s ends: its request was replaced by another of the same name", id).Fix("see: bourse reservations")
+		}
+		before := object.DeepCopy()
+		if err := c.resize(object, change, ours); err != nil {
+			return err
+		}
+		return c.o.Client.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	})
+	if err != nil {
+		return none, kubeobject.Error(err)
+	}
+	return requestEnvelope(object), nil
+}
+
+// resize writes a change into a ResourceRequest. Errors: Invalid.
+func (c *Cluster) resize(object *api.ResourceRequest, change api.ReservationChange, ours *market.Reservation) error {
+	switch bought := object.Spec.Purchase; {
+	case bought != nil && len(change.Resources) > 0:
+		return api.Invalid("resources", "reservation %s is of a plan", ours.ID).Fix("say how many units it is to have: bourse resize %s --units N", ours.ID)
+	case bought == nil && change.Units > 0:
+		return api.Invalid("units", "reservation %s is of no plan", ours.ID).Fix("say which resources it is to have")
+	case bought != nil && change.Units > 0:
+		bought.Units = change.Units
+	}
+	for name, amount := range change.Resources {
+		object.Spec.Resources[name] = amount
+		if amount.IsZero() {
+			delete(object.Spec.Resources, name)
+		}
+	}
+	if change.For != nil {
+		object.Spec.Duration = &metav1.Duration{Duration: (c.o.Ledger.Now().Go().Sub(ours.Created.Go()) + change.For.Duration).Round(time.Second)}
+	}
+	if object.Spec.Purchase != nil {
+		return nil
+	}
+	_, err := market.Need("resources", object.Spec.Resources)
+	return err
+}
+
+// ReleaseReservation deletes the ResourceRequest that made a reservation. A reservation that the Ledger does
+// not know, or without its request, ends too. Errors: NotFound.
+func (c *Cluster) ReleaseReservation(ctx context.Context, id string) error {
+	var ours *market.Reservation
+	if err := c.o.Ledger.Read(ctx, func(s *market.State) { ours = s.Reservation(id) }); err != nil {
+		return err
+	}
+	if ours == nil || ours.Object == nil {
+		return c.o.Requests.Disown(ctx, id)
+	}
+	object := &api.ResourceRequest{}
+	object.Namespace, object.Name = ours.Object.Namespace, ours.Object.Name
+	uid := types.UID(ours.Object.UID)
+	err := c.o.Client.Delete(ctx, object, client.Preconditions{UID: &uid})
+	if apierrors.IsNotFound(err) {
+		return nil // it is being released already
+	}
+	if err != nil {
+		return kubeobject.Error(err)
+	}
+	return nil
+}
