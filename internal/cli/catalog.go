@@ -41,7 +41,7 @@ func (sh *shell) catalogCommand() *cobra.Command {
 				return api.Invalid("--uptime", "%g is not between 0 and 1", uptime).Fix("write 0.999 for 99.9 %%")
 			}
 			q.Uptime = int64(math.Round(uptime * 1e6))
-			if q.MaxPrice, err = ceiling(most); err != nil {
+			if q.MaxPrice, err = readMaxPrice(most); err != nil {
 				return err
 			}
 			if len(args) == 1 {
@@ -276,7 +276,7 @@ func (sh *shell) buyCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.DurationVar(&w.duration, "for", 0, "how long (default "+api.DefaultDuration+")")
 	f.Int64Var(&units, "units", 0, "how many units of the plan (default: the smallest number that it sells)")
-	f.StringVar(&w.maxPrice, "max-price", "", "ceiling for the price of all units together, such as 3EUR/hour")
+	f.StringVar(&w.maxPrice, "max-price", "", "maximum price of all units together, such as 3EUR/hour")
 	w.useFlags(f)
 	return cmd
 }
@@ -300,7 +300,7 @@ func (sh *shell) purchase(ctx context.Context, c *client.Client, id string, unit
 		Confirm:  w.confirm, Network: api.NetworkMode(w.network),
 	}
 	w.queue(&r)
-	if r.MaxPrice, err = ceiling(w.maxPrice); err != nil {
+	if r.MaxPrice, err = readMaxPrice(w.maxPrice); err != nil {
 		return r, err
 	}
 	duration, _ := time.ParseDuration(api.DefaultDuration)

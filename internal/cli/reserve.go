@@ -115,7 +115,7 @@ func (w *wish) request() (api.Request, error) {
 		return r, err
 	}
 	var err error
-	if r.MaxPrice, err = ceiling(w.maxPrice); err != nil {
+	if r.MaxPrice, err = readMaxPrice(w.maxPrice); err != nil {
 		return r, err
 	}
 	if r.PodShape, err = amounts("--pod-shape", w.podShape); err != nil {
@@ -134,8 +134,8 @@ func (w *wish) queue(r *api.Request) {
 	}
 }
 
-// ceiling reads --max-price. It is nil if the flag is empty. Errors: Invalid with the flag.
-func ceiling(text string) (*api.Price, error) {
+// readMaxPrice reads --max-price. It is nil if the flag is empty. Errors: Invalid with the flag.
+func readMaxPrice(text string) (*api.Price, error) {
 	if text == "" {
 		return nil, nil
 	}

@@ -20,8 +20,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// Book writes the contracts of a cluster as objects.
-type Book struct {
+// Objects writes the contracts of a cluster as objects.
+type Objects struct {
 	client.Client
 	Cluster string
 	Key     *clusterkey.Key
@@ -29,14 +29,14 @@ type Book struct {
 }
 
 // Show creates or updates the Contract object of a record. A record that is not a contract has none.
-func (b *Book) Show(ctx context.Context, namespace string, r *market.Reservation) error {
+func (o *Objects) Show(ctx context.Context, namespace string, r *market.Reservation) error {
 	if !Is(r) {
 		return nil
 	}
 	spec := Spec(r)
-	spec.SellerKey, spec.BuyerKey = b.signer(ctx, r.Provider, api.DocumentAcceptance, r.Acceptance), b.signer(ctx, r.Consumer, api.DocumentAssignment, r.Assignment)
+	spec.SellerKey, spec.BuyerKey = o.signer(ctx, r.Provider, api.DocumentAcceptance, r.Acceptance), o.signer(ctx, r.Consumer, api.DocumentAssignment, r.Assignment)
 	object := &api.Contract{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: r.ID}}
-	_, err := controllerutil.CreateOrPatch(ctx, b.Client, object, func() error {
+	_, err := controllerutil.CreateOrPatch(ctx, o.Client, object, func() error {
 		object.Spec = spec
 		return nil
 	})
@@ -52,14 +52,14 @@ func (b *Book) Show(ctx context.Context, namespace string, r *market.Reservation
 	if equality.Semantic.DeepEqual(*before, object.Status) {
 		return nil
 	}
-	return kubeobject.SoleStatus(b.Client).Apply(ctx, object)
+	return kubeobject.SoleStatus(o.Client).Apply(ctx, object)
 }
 
 // signer returns the key, current or former, with which a cluster signed a document; empty if none.
-func (b *Book) signer(ctx context.Context, cluster, kind, document string) string {
-	keys, _ := trust.Keys(ctx, b.Market, cluster)
-	if cluster == b.Cluster {
-		keys = append(keys, b.Key.Public())
+func (o *Objects) signer(ctx context.Context, cluster, kind, document string) string {
+	keys, _ := trust.Keys(ctx, o.Market, cluster)
+	if cluster == o.Cluster {
+		keys = append(keys, o.Key.Public())
 	}
 	var any map[string]any
 	if key, err := trust.Verified(document, kind, &any, keys...); err == nil {

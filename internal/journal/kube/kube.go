@@ -96,7 +96,7 @@ func (j *Journal) readAll(ctx context.Context) (*unstructured.Unstructured, *con
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		state, err = j.gather(ctx, found, state)
+		state, err = j.readParts(ctx, found, state)
 		odd, is := errors.AsType[*partError](err)
 		if !is {
 			return object, found, state, err
@@ -307,7 +307,7 @@ func (j *Journal) read(ctx context.Context) (*unstructured.Unstructured, *conten
 // persist tries again while another answer is possible, and returns the last error.
 func (j *Journal) persist(ctx context.Context, try func() error) (err error) {
 	waited := wait.ExponentialBackoffWithContext(ctx, j.retry, func(context.Context) (bool, error) {
-		if err = try(); err != nil && !passing(err) {
+		if err = try(); err != nil && !retryable(err) {
 			return false, err
 		}
 		return err == nil, nil
@@ -318,9 +318,9 @@ func (j *Journal) persist(ctx context.Context, try func() error) (err error) {
 	return err
 }
 
-// passing reports that err need not be the last word. An error that no API server made is a broken
-// connection, after which anything may be the case.
-func passing(err error) bool {
+// retryable reports whether a repeated call may succeed. An error that no API server made is a broken
+// connection, after which the outcome is unknown.
+func retryable(err error) bool {
 	var refused *journal.RefusedError
 	var odd *partError
 	if errors.As(err, &refused) || errors.As(err, &odd) || errors.Is(err, journal.ErrConflict) || errors.Is(err, journal.ErrNotLoaded) {

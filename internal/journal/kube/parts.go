@@ -315,9 +315,9 @@ func (j *Journal) file(ctx context.Context, next *content) error {
 	return nil
 }
 
-// gather reads the parts that a Ledger names: its records go before those in the Ledger itself, the
-// state is returned.
-func (j *Journal) gather(ctx context.Context, c *content, state []byte) ([]byte, error) {
+// readParts reads the parts that a Ledger names. It puts their records before those in the Ledger itself,
+// and returns the state.
+func (j *Journal) readParts(ctx context.Context, c *content, state []byte) ([]byte, error) {
 	if len(c.parts) > 0 {
 		var packed []byte
 		for _, p := range c.parts {
