@@ -57,7 +57,7 @@ func (n *Namespaces) Ensure(ctx context.Context, u Use) error {
 		if err := api.CheckNamespace(u.Namespace, n.Cluster); err != nil {
 			return err
 		}
-		return n.Create(ctx, NewOffloading(u))
+		return client.IgnoreAlreadyExists(n.Create(ctx, NewOffloading(u))) // the cache lags: the next call compares
 	}
 	if equality.Semantic.DeepEqual(o.Spec.ClusterSelector, spec.ClusterSelector) {
 		return nil
