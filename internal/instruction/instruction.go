@@ -33,11 +33,14 @@ func Spec(r *market.Reservation) api.Instruction {
 }
 
 // reservation is the part that says how far a reservation is.
-var reservation = Part{Manager: "bourse-agent", Conditions: []string{api.ConditionReady, api.ConditionAwaitsApproval}, State: true}
+var reservation = Part{
+	Manager: "bourse-agent", State: true, Conditions: []string{api.ConditionReady, api.ConditionAwaitsApproval},
+}
 
 // Show writes into the status of an instruction how far its reservation is, if it changed. status is that of
 // object; afterwards it has this part alone. Errors: the API server's.
-func Show(ctx context.Context, c client.Client, object client.Object, status *api.InstructionStatus, r *market.Reservation) error {
+func Show(ctx context.Context, c client.Client, object client.Object, status *api.InstructionStatus,
+	r *market.Reservation) error {
 	next := api.InstructionStatus{State: r.State, Reason: r.Reason}
 	ready := metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionFalse, Reason: string(r.State)}
 	if r.State == api.Reserved || r.State == api.Active {
@@ -47,7 +50,8 @@ func Show(ctx context.Context, c client.Client, object client.Object, status *ap
 	awaits := metav1.Condition{Type: api.ConditionAwaitsApproval, Status: metav1.ConditionFalse, Reason: string(r.State)}
 	if r.AwaitsApproval() {
 		awaits.Status = metav1.ConditionTrue
-		awaits.Message = fmt.Sprintf("%s waits until %s for: bourse approve %s, or bourse refuse %s", r.Consumer, r.ApproveBy.Go().Format(time.RFC3339), r.ID, r.ID)
+		awaits.Message = fmt.Sprintf("%s waits until %s for: bourse approve %s, or bourse refuse %s", r.Consumer,
+			r.ApproveBy.Go().Format(time.RFC3339), r.ID, r.ID)
 	}
 	if awaits.Message != "" || meta.FindStatusCondition(status.Conditions, awaits.Type) != nil {
 		next.Conditions = append(next.Conditions, awaits)

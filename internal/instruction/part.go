@@ -43,7 +43,8 @@ func (p Part) of(status *api.InstructionStatus) (own api.InstructionStatus) {
 // Write makes next the whole part in the stored status, if it differs from the one that was read. A condition
 // of the part that next lacks goes away. status is that of object, as it was read; afterwards it has the part
 // alone. Nothing is written where the object is gone. Errors: the API server's.
-func (p Part) Write(ctx context.Context, c client.Client, object client.Object, status *api.InstructionStatus, next api.InstructionStatus) error {
+func (p Part) Write(ctx context.Context, c client.Client, object client.Object,
+	status *api.InstructionStatus, next api.InstructionStatus) error {
 	before := p.of(status)
 	conditions := slices.DeleteFunc(slices.Clone(before.Conditions), func(c metav1.Condition) bool {
 		return meta.FindStatusCondition(next.Conditions, c.Type) == nil

@@ -164,7 +164,8 @@ func (b *Borrowing) forgetOthers(provider string, accounts map[string][]loan) {
 }
 
 // remove takes away the slices with a provider that no account needs. It returns what it waits for.
-func (b *Borrowing) remove(ctx context.Context, provider string, accounts map[string][]loan) (waits []string, err error) {
+func (b *Borrowing) remove(ctx context.Context, provider string,
+	accounts map[string][]loan) (waits []string, err error) {
 	have, err := b.options.Slices.Names(ctx, provider)
 	if err != nil {
 		return nil, err

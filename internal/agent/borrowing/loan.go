@@ -31,7 +31,8 @@ func (b *Borrowing) loans(ctx context.Context) ([]loan, error) {
 			continue
 		}
 		var request api.ResourceRequest
-		if get := b.options.Client.Get(ctx, client.ObjectKey{Namespace: l.Object.Namespace, Name: l.Object.Name}, &request); client.IgnoreNotFound(get) != nil {
+		key := client.ObjectKey{Namespace: l.Object.Namespace, Name: l.Object.Name}
+		if get := b.options.Client.Get(ctx, key, &request); client.IgnoreNotFound(get) != nil {
 			err = get
 		} else if get == nil && string(request.UID) == l.Object.UID {
 			all[i].request = &request

@@ -42,7 +42,8 @@ func (b *Borrowing) offload(ctx context.Context, all []loan) error {
 		naming := slices.DeleteFunc(slices.Clone(all), func(l loan) bool {
 			return l.offload() == nil || !slices.Contains(l.offload().Namespaces, u.Namespace)
 		})
-		if err := b.showCondition(ctx, naming, offloadPart, condition(api.ConditionOffloaded, false, reason, err.Error())); err != nil {
+		shown := condition(api.ConditionOffloaded, false, reason, err.Error())
+		if err := b.showCondition(ctx, naming, offloadPart, shown); err != nil {
 			return err
 		}
 	}
@@ -96,7 +97,8 @@ func (b *Borrowing) checkAllowed(ctx context.Context, l loan, namespace string) 
 		return err
 	}
 	if ns.Labels[api.RequestsFromLabel] != l.request.Namespace {
-		return api.Errorf(api.CodeForbidden, "namespace %s may not be offloaded by requests of %s", namespace, l.request.Namespace).
+		return api.Errorf(api.CodeForbidden,
+			"namespace %s may not be offloaded by requests of %s", namespace, l.request.Namespace).
 			Fix("label it: kubectl label namespace %s %s=%s", namespace, api.RequestsFromLabel, l.request.Namespace)
 	}
 	return nil

@@ -11,7 +11,8 @@ import (
 
 // Connect brings the network with a provider forward while a loan asks for one, and ends it when none does. It
 // adds to p what to send. The Standing is nil if there is no network.
-func (b *Borrowing) Connect(ctx context.Context, provider string, received *api.Handshake, p *peering.Progress) (*network.Standing, error) {
+func (b *Borrowing) Connect(ctx context.Context, provider string, received *api.Handshake,
+	p *peering.Progress) (*network.Standing, error) {
 	state, net := b.state(provider), b.options.Network
 	state.network = network.Standing{}
 	loans, err := b.loans(ctx)
@@ -25,7 +26,10 @@ func (b *Borrowing) Connect(ctx context.Context, provider string, received *api.
 	asking := slices.DeleteFunc(loans, func(l loan) bool { return l.Provider != provider || !l.connected() })
 	asked := carries || len(asking) > 0
 	if !asked && p.Through {
-		return &network.Standing{Reason: string(api.CodeNoNetwork), Message: "the API server of " + provider + " is reached through a network only, and no request asks for one"}, nil
+		return &network.Standing{
+			Reason:  string(api.CodeNoNetwork),
+			Message: "the API server of " + provider + " is reached through a network only, and no request asks for one",
+		}, nil
 	}
 	if !asked {
 		if needed, err := net.Needed(ctx, provider, api.RoleProvider); err != nil || !needed {
@@ -61,13 +65,16 @@ func (b *Borrowing) Connect(ctx context.Context, provider string, received *api.
 }
 
 // through lets the handshake go on once the provider's API server can be reached through the network.
-func (b *Borrowing) through(ctx context.Context, provider string, asking []loan, theirs *api.HandshakeNetwork, p *peering.Progress, s *network.Standing) error {
+func (b *Borrowing) through(ctx context.Context, provider string, asking []loan,
+	theirs *api.HandshakeNetwork, p *peering.Progress, s *network.Standing) error {
 	switch {
 	case s.Say == nil && s.Configured:
 		s.Ready, s.Reason = false, string(api.CodeNoNetwork)
-		s.Message = "the network with " + provider + " was made by hand, and only one that the two agents made leads to its API server: peer by hand, too"
+		s.Message = "the network with " + provider + " was made by hand, " +
+			"and only one that the two agents made leads to its API server: peer by hand, too"
 	case s.Ready && (theirs == nil || theirs.Proxy == nil):
-		s.Ready, s.Reason, s.Message = false, "Proxy", provider+" has not said yet where in the network its API server is reached"
+		s.Ready, s.Reason, s.Message = false, "Proxy",
+			provider+" has not said yet where in the network its API server is reached"
 	}
 	if s.Ready {
 		if err := b.options.Network.Carry(ctx, provider, api.RoleProvider); err != nil {

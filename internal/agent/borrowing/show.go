@@ -34,7 +34,8 @@ func condition(kind string, ok bool, reason, message string) metav1.Condition {
 
 // show writes a part of the instruction of each loan. A loan whose instruction does not exist yet is shown at
 // the next look.
-func (b *Borrowing) show(ctx context.Context, loans []loan, part instruction.Part, next func(loan) api.InstructionStatus) error {
+func (b *Borrowing) show(ctx context.Context, loans []loan, part instruction.Part,
+	next func(loan) api.InstructionStatus) error {
 	for _, l := range loans {
 		if l.Object == nil {
 			continue

@@ -15,7 +15,8 @@ func (b *Borrowing) ensure(ctx context.Context, provider, slice string, loans, a
 	if message, err := b.checkCaptures(ctx, provider, loans, all); err != nil {
 		return "", err
 	} else if message != "" {
-		return message, b.showCondition(ctx, loans, offloadPart, condition(api.ConditionOffloaded, false, "WouldOffloadOthers", message))
+		shown := condition(api.ConditionOffloaded, false, "WouldOffloadOthers", message)
+		return message, b.showCondition(ctx, loans, offloadPart, shown)
 	}
 	if waits, err := b.awaitNetwork(ctx, provider, slice, loans); err != nil || waits != "" {
 		return waits, err
@@ -71,8 +72,8 @@ func (b *Borrowing) checkCaptures(ctx context.Context, provider string, loans, a
 	if err != nil || len(others) == 0 {
 		return "", err
 	}
-	return fmt.Sprintf("WouldOffloadOthers: the NamespaceOffloadings of %s would select the new virtual node: narrow their clusterSelector, or say offload.others: true",
-		strings.Join(others, ", ")), nil
+	return fmt.Sprintf("WouldOffloadOthers: the NamespaceOffloadings of %s would select the new virtual node: "+
+		"narrow their clusterSelector, or say offload.others: true", strings.Join(others, ", ")), nil
 }
 
 // activate reports that a reservation's virtual node is Ready. A broker that does not answer learns it at the

@@ -96,7 +96,8 @@ func (m *Messenger) keep(name string, h *api.Handshake) (newer bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	last := m.received[name]
-	newer = last == nil || last.FromKey != h.FromKey || !h.Expires.Before(&last.Expires) && !equality.Semantic.DeepEqual(last, h)
+	newer = last == nil || last.FromKey != h.FromKey ||
+		!h.Expires.Before(&last.Expires) && !equality.Semantic.DeepEqual(last, h)
 	if !newer {
 		return false
 	}

@@ -45,7 +45,8 @@ func (m *Messenger) Send(ctx context.Context, peer string, role api.PeeringRole,
 
 // quiet reports whether a message need not be sent, because it was sent before. About a network the consumer
 // asks and the provider answers.
-func (m *Messenger) quiet(name string, role api.PeeringRole, digest string, newest *api.Handshake, p peering.Progress) bool {
+func (m *Messenger) quiet(name string, role api.PeeringRole, digest string, newest *api.Handshake,
+	p peering.Progress) bool {
 	m.mu.Lock()
 	before := m.sent[name]
 	m.mu.Unlock()

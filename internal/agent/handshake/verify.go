@@ -30,15 +30,18 @@ func (m *Messenger) verify(ctx context.Context, document string) (*api.Handshake
 	if err := clusterkey.Verify(document, api.DocumentHandshake, key, &h); err != nil {
 		return nil, "", err
 	}
-	toUs := h.To == m.options.Cluster && (h.ToKey == m.options.Key.Public().Fingerprint().String() || slices.Contains(m.options.Former, h.ToKey))
+	own := m.options.Key.Public().Fingerprint().String()
+	toUs := h.To == m.options.Cluster && (h.ToKey == own || slices.Contains(m.options.Former, h.ToKey))
 	left := h.Expires.Sub(m.options.Market.Now().Go())
 	switch {
 	case h.From != from || h.FromKey != key.Fingerprint().String() || !toUs:
-		return nil, "", api.Errorf(api.CodeBadSignature, "the message of %s is for another cluster, or by another key", h.From)
+		return nil, "", api.Errorf(api.CodeBadSignature,
+			"the message of %s is for another cluster, or by another key", h.From)
 	case left <= 0:
 		return nil, "", api.Errorf(api.CodeBadSignature, "the message of %s has expired", h.From)
 	case left > messageLasts+join.MaxSkew: // later messages would count as older until then
-		return nil, "", api.Errorf(api.CodeBadSignature, "the message of %s expires in %s, too late", h.From, left.Round(time.Second))
+		return nil, "", api.Errorf(api.CodeBadSignature, "the message of %s expires in %s, too late", h.From,
+			left.Round(time.Second))
 	case h.Consumer == h.From:
 		return &h, api.RoleConsumer, nil
 	case h.Consumer == m.options.Cluster:

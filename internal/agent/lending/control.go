@@ -17,6 +17,9 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo/guard"
 )
 
+// mapTo makes an event handler of a function that returns what to look at.
+var mapTo = handler.EnqueueRequestsFromMapFunc
+
 // Control starts the controllers that guard namespaces and grant slices.
 func (l *Lending) Control(m ctrl.Manager) error {
 	if err := l.controlGuards(m); err != nil {
@@ -41,19 +44,20 @@ func (l *Lending) mapped(ctx context.Context, of ...client.ListOption) (out []re
 
 // controlGuards looks at a namespace when it changes, or what guards it, and at all of them when the policy does.
 func (l *Lending) controlGuards(m ctrl.Manager) error {
-	all := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request { return l.mapped(ctx) })
-	ofConsumer := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+	all := mapTo(func(ctx context.Context, _ client.Object) []reconcile.Request { return l.mapped(ctx) })
+	ofConsumer := mapTo(func(ctx context.Context, o client.Object) []reconcile.Request {
 		return l.mapped(ctx, liqo.Of(o.(*api.ProviderInstruction).Spec.Consumer))
 	})
 	// The namespaces of a consumer share its grant: what one of them uses, the others cannot.
-	beside := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+	beside := mapTo(func(ctx context.Context, o client.Object) []reconcile.Request {
 		var ns corev1.Namespace
-		if !liqo.Ours(o) || l.options.Client.Get(ctx, client.ObjectKey{Name: o.GetNamespace()}, &ns) != nil || liqo.Peer(&ns) == "" {
+		if !liqo.Ours(o) || l.options.Client.Get(ctx, client.ObjectKey{Name: o.GetNamespace()}, &ns) != nil ||
+			liqo.Peer(&ns) == "" {
 			return nil
 		}
 		return l.mapped(ctx, liqo.Of(liqo.Peer(&ns)))
 	})
-	own := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+	own := mapTo(func(_ context.Context, o client.Object) []reconcile.Request {
 		if !liqo.Ours(o) {
 			return nil
 		}
@@ -62,9 +66,11 @@ func (l *Lending) controlGuards(m ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(m).Named("guard").For(&corev1.Namespace{}).
 		Watches(&api.SharingPolicy{}, all).Watches(liqo.Tenant(), all).Watches(liqo.Configuration(), all).
 		Watches(&api.ProviderInstruction{}, ofConsumer).
-		Watches(&corev1.ResourceQuota{}, beside).Watches(&corev1.LimitRange{}, own).Watches(&networkingv1.NetworkPolicy{}, own).
+		Watches(&corev1.ResourceQuota{}, beside).
+		Watches(&corev1.LimitRange{}, own).Watches(&networkingv1.NetworkPolicy{}, own).
 		Complete(&guard.Guard{
-			Client: l.options.Client, Reader: l.options.Reader, Sharing: l.options.Sharing, Storage: l.storage, Granted: l.granted,
+			Client: l.options.Client, Reader: l.options.Reader, Sharing: l.options.Sharing, Storage: l.storage,
+			Granted: l.granted,
 		})
 }
 
@@ -79,7 +85,7 @@ func (l *Lending) controlGrants(m ctrl.Manager) error {
 		return out
 	}
 	of := func(consumer func(client.Object) string) handler.EventHandler {
-		return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+		return mapTo(func(ctx context.Context, o client.Object) []reconcile.Request {
 			namespace, err := liqo.TenantNamespace(ctx, c, consumer(o))
 			if err != nil || namespace == "" {
 				return nil
@@ -91,7 +97,7 @@ func (l *Lending) controlGrants(m ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(m).Named("grant").For(liqo.ResourceSlice()).
 		Watches(liqo.Tenant(), of(liqo.Peer)).
 		Watches(&api.Peer{}, of(client.Object.GetName)).
-		Watches(&api.ProviderInstruction{}, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+		Watches(&api.ProviderInstruction{}, mapTo(func(ctx context.Context, o client.Object) []reconcile.Request {
 			i := o.(*api.ProviderInstruction)
 			namespace, err := liqo.TenantNamespace(ctx, c, i.Spec.Consumer)
 			if err != nil || namespace == "" {
@@ -99,7 +105,7 @@ func (l *Lending) controlGrants(m ctrl.Manager) error {
 			}
 			return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: i.Spec.Slice}}}
 		})).
-		Watches(&api.SharingPolicy{}, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
+		Watches(&api.SharingPolicy{}, mapTo(func(ctx context.Context, _ client.Object) []reconcile.Request {
 			slices, _ := grant.Slices(ctx, c)
 			return requests(slices)
 		})).

@@ -45,7 +45,8 @@ func (l *Lending) slices(ctx context.Context, consumer string) ([]posture.Slice,
 		s := posture.Slice{Name: market.SliceName(consumer, l.options.Cluster, pool)}
 		s.User = grant.User(s.Name, consumer)
 		if p := l.options.Sharing().Pool(pool); p != nil {
-			s.Places = &posture.Places{Nodes: p.NodeSelector, Tolerates: p.TolerateTaints, StorageClasses: p.StorageClasses, RuntimeClasses: p.RuntimeClasses}
+			s.Places = &posture.Places{Nodes: p.NodeSelector, Tolerates: p.TolerateTaints,
+				StorageClasses: p.StorageClasses, RuntimeClasses: p.RuntimeClasses}
 		}
 		s.CSR, err = peering.SliceCSR(consumer, s.Name)
 		all = append(all, s)
@@ -86,7 +87,8 @@ func (l *Lending) granted(ctx context.Context, consumer string) (api.Resources, 
 	if err != nil {
 		return nil, err
 	}
-	sum := api.Resources{corev1.ResourceCPU: resource.Quantity{}, corev1.ResourceMemory: resource.Quantity{}, corev1.ResourcePods: resource.Quantity{}}
+	sum := api.Resources{corev1.ResourceCPU: resource.Quantity{}, corev1.ResourceMemory: resource.Quantity{},
+		corev1.ResourcePods: resource.Quantity{}}
 	for _, a := range all {
 		for name, amount := range grant.Grant(a.Owed().Resources()) {
 			total := sum[name]

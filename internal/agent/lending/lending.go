@@ -111,7 +111,8 @@ func (l *Lending) Open(ctx context.Context, consumer string, received *api.Hands
 
 // openListed opens a peering while the policies learn of the consumer. It waits for them first, unless there is
 // only a nonce. A peering that was made by hand goes on as it is.
-func (l *Lending) openListed(ctx context.Context, s *state, consumer string, received *api.Handshake) (peering.Progress, error) {
+func (l *Lending) openListed(ctx context.Context, s *state, consumer string,
+	received *api.Handshake) (peering.Progress, error) {
 	byHand, err := l.peering.ByHand(ctx, consumer)
 	if err != nil {
 		return peering.Progress{}, err

@@ -12,7 +12,8 @@ import (
 // Connect brings the network forward that a consumer asks for, if the policy allows it or did when it began. It
 // ends the network when the consumer says so: a consumer that says nothing ends nothing. It adds to p what to
 // send. The Standing is nil if there is no network.
-func (l *Lending) Connect(ctx context.Context, consumer string, received *api.Handshake, p *peering.Progress) (*network.Standing, error) {
+func (l *Lending) Connect(ctx context.Context, consumer string, received *api.Handshake,
+	p *peering.Progress) (*network.Standing, error) {
 	theirs := p.NetworkIn(received)
 	net := l.options.Network
 	needed, err := net.Needed(ctx, consumer, api.RoleConsumer)
@@ -27,7 +28,8 @@ func (l *Lending) Connect(ctx context.Context, consumer string, received *api.Ha
 		return nil, err
 	}
 	if !needed && !l.lendsNetwork() {
-		p.AddNetwork(&api.HandshakeNetwork{Over: true, Why: "its SharingPolicy or its agent's --network-gateway does not allow it"})
+		p.AddNetwork(&api.HandshakeNetwork{Over: true,
+			Why: "its SharingPolicy or its agent's --network-gateway does not allow it"})
 		return nil, nil
 	}
 	s, err := net.Ensure(ctx, consumer, api.RoleConsumer, theirs)

@@ -73,7 +73,8 @@ func (l *Lending) list(ctx context.Context, s *state, consumer string) (err erro
 		return err
 	}
 	before := s.listed
-	if now.at.Sub(before.at) < openingLasts && reflect.DeepEqual(now.demands, before.demands) && reflect.DeepEqual(now.slices, before.slices) {
+	if now.at.Sub(before.at) < openingLasts && reflect.DeepEqual(now.demands, before.demands) &&
+		reflect.DeepEqual(now.slices, before.slices) {
 		return nil
 	}
 	s.listed = listing{}

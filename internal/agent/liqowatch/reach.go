@@ -46,7 +46,8 @@ func (w *Watch) CheckReach(ctx context.Context, provider *api.Card, r api.Reques
 		return last.err
 	}
 	if !w.mayDial(provider.Cluster) {
-		return api.Errorf(api.CodeUnreachable, "the card of %s has named %d other addresses of its API server lately", provider.Cluster, dialsAtOnce).
+		return api.Errorf(api.CodeUnreachable,
+			"the card of %s has named %d other addresses of its API server lately", provider.Cluster, dialsAtOnce).
 			Fix("try again in some minutes, or ask its admin")
 	}
 	cause := w.options.Addresses.DialTLS(ctx, server)
@@ -57,8 +58,10 @@ func (w *Watch) CheckReach(ctx context.Context, provider *api.Card, r api.Reques
 	if refused, ok := errors.AsType[*api.Error](cause); ok {
 		err = refused
 	} else if cause != nil { // the error does not say why: the card's author reads it, and could scan this network
-		w.options.Log.Info("the API server of a provider does not answer", "provider", provider.Cluster, "address", server, "error", cause)
-		err = api.Errorf(api.CodeUnreachable, "the API server of %s does not answer by TLS at %.200q from here", provider.Cluster, server).
+		w.options.Log.Info("the API server of a provider does not answer", "provider", provider.Cluster,
+			"address", server, "error", cause)
+		err = api.Errorf(api.CodeUnreachable, "the API server of %s does not answer by TLS at %.200q from here",
+			provider.Cluster, server).
 			Fix("ask its admin to make it reachable, or to tell Liqo its address (apiServer.address); the agent's log says more")
 	}
 	w.mu.Lock()
@@ -91,7 +94,8 @@ func checkNetwork(own network.Gateway, r api.Request, provider *api.Card) error 
 	theirs := provider.Properties
 	switch {
 	case r.Network != api.NetworkWireGuard && theirs.APIServerAccess == api.APIServerNetwork:
-		return api.Errorf(api.CodeNoNetwork, "the API server of %s is reached through a network only", provider.Cluster).Fix("ask for one: --network wireguard")
+		return api.Errorf(api.CodeNoNetwork, "the API server of %s is reached through a network only",
+			provider.Cluster).Fix("ask for one: --network wireguard")
 	case r.Network != api.NetworkWireGuard:
 		return nil
 	case theirs.Network != api.NetworkWireGuard:

@@ -71,7 +71,8 @@ func New(ctx context.Context, o Options) (*Watch, error) {
 		return nil, err
 	}
 	if !there {
-		o.Log.Warn("this cluster has no Liqo: reservations end at Reserved", "remedy", "install Liqo v1.2, then restart the agent")
+		o.Log.Warn("this cluster has no Liqo: reservations end at Reserved", "remedy",
+			"install Liqo v1.2, then restart the agent")
 		return nil, nil
 	}
 	w := newWatch(o)
@@ -89,7 +90,8 @@ func New(ctx context.Context, o Options) (*Watch, error) {
 		return nil, nil
 	}
 	if found.Version != "" && liqo.Minor(found.Version) != liqo.Tested && !o.AllowUntested {
-		o.Log.Error("Bourse was not tested with this Liqo: reservations end at Reserved", "found", found.Version, "tested", liqo.Tested,
+		o.Log.Error("Bourse was not tested with this Liqo: reservations end at Reserved", "found", found.Version,
+			"tested", liqo.Tested,
 			"remedy", "install Liqo v"+liqo.Tested+", or say --allow-untested-liqo; then restart the agent")
 		return nil, nil
 	}

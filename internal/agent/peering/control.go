@@ -21,7 +21,8 @@ const workers = 8
 // Control starts the controller. It looks at a peering when any of Liqo's objects changes that it is about.
 func (p *Peerings) Control(m ctrl.Manager) error {
 	request := func(peer string, role api.PeeringRole) reconcile.Request {
-		return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: p.options.Namespace, Name: api.PeeringName(peer, role)}}
+		return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: p.options.Namespace,
+			Name: api.PeeringName(peer, role)}}
 	}
 	of := func(roles ...api.PeeringRole) handler.EventHandler {
 		return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) (out []reconcile.Request) {

@@ -68,8 +68,10 @@ type Messages interface {
 // Peers shows what is known of another cluster. Each function that it returns announces a change, once it is stored.
 type Peers interface {
 	State(cluster string, conditions []metav1.Condition) api.MemberState
-	ShowMember(conditions *[]metav1.Condition, cluster, effect string, generation int64) (announce func(about runtime.Object))
-	ShowSuspension(conditions *[]metav1.Condition, now *metav1.Condition, generation int64) (announce func(about runtime.Object))
+	ShowMember(conditions *[]metav1.Condition, cluster, effect string,
+		generation int64) (announce func(about runtime.Object))
+	ShowSuspension(conditions *[]metav1.Condition, now *metav1.Condition,
+		generation int64) (announce func(about runtime.Object))
 }
 
 // Graces are how long a peering lasts that no reservation uses.

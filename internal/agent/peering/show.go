@@ -24,7 +24,8 @@ func (p *Peerings) show(ctx context.Context, object *api.Peering, next api.Peeri
 		next.Since = &now
 	}
 	ready := metav1.Condition{
-		Type: api.ConditionReady, Status: metav1.ConditionFalse, Reason: string(next.State), Message: next.Message, ObservedGeneration: object.Generation,
+		Type: api.ConditionReady, Status: metav1.ConditionFalse, Reason: string(next.State),
+		Message: next.Message, ObservedGeneration: object.Generation,
 	}
 	if next.State == api.PeeringOpen {
 		ready.Status = metav1.ConditionTrue
@@ -32,8 +33,9 @@ func (p *Peerings) show(ctx context.Context, object *api.Peering, next api.Peeri
 	meta.SetStatusCondition(&next.Conditions, ready)
 	if byHand {
 		meta.SetStatusCondition(&next.Conditions, metav1.Condition{
-			Type: api.ConditionMixedPeering, Status: metav1.ConditionTrue, Reason: "MadeByHand", ObservedGeneration: object.Generation,
-			Message: "this peering was made by hand: it is used and never written",
+			Type: api.ConditionMixedPeering, Status: metav1.ConditionTrue, Reason: "MadeByHand",
+			ObservedGeneration: object.Generation,
+			Message:            "this peering was made by hand: it is used and never written",
 		})
 	} else {
 		meta.RemoveStatusCondition(&next.Conditions, api.ConditionMixedPeering)
@@ -68,7 +70,8 @@ func withNetwork(object *api.Peering, s *network.Standing) []metav1.Condition {
 		return conditions
 	}
 	c := metav1.Condition{
-		Type: api.ConditionNetworkReady, Status: metav1.ConditionFalse, Reason: s.Reason, Message: s.Message, ObservedGeneration: object.Generation,
+		Type: api.ConditionNetworkReady, Status: metav1.ConditionFalse, Reason: s.Reason, Message: s.Message,
+		ObservedGeneration: object.Generation,
 	}
 	if s.Ready {
 		c.Status = metav1.ConditionTrue

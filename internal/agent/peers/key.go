@@ -28,7 +28,8 @@ func (p *Peers) showKey(s *api.PeerStatus, cluster string, m *market.Member, inv
 		return
 	}
 	meta.SetStatusCondition(&s.Conditions, metav1.Condition{
-		Type: api.ConditionLegacyAccounting, Status: metav1.ConditionTrue, Reason: "Prototype", ObservedGeneration: generation,
+		Type: api.ConditionLegacyAccounting, Status: metav1.ConditionTrue, Reason: "Prototype",
+		ObservedGeneration: generation,
 		Message: "its agent is a prototype, which counts a reservation and also the pods that use it: " +
 			"the cluster offers less than it has; peer with it by hand",
 	})
@@ -57,10 +58,12 @@ func (p *Peers) trusted(fingerprint, cluster string, m *market.Member, invalid e
 		return condition(no, string(api.CodeOf(last.refused)), "it shows the key %s: %s", last.fingerprint, last.refused)
 	case m.Trusted != "" && m.Trusted != fingerprint:
 		return condition(yes, "Rotated",
-			"the key that the admin confirmed, %s, signed this one as its successor; say so in spec.fingerprint, in Git too, or: bourse trust %s %s",
+			"the key that the admin confirmed, %s, signed this one as its successor; "+
+				"say so in spec.fingerprint, in Git too, or: bourse trust %s %s",
 			m.Trusted, cluster, fingerprint)
 	case m.Legacy:
-		return condition(yes, "Legacy", "it has no key: the broker signs in its name, which the SharingPolicy accepts (trust: legacy)")
+		return condition(yes, "Legacy",
+			"it has no key: the broker signs in its name, which the SharingPolicy accepts (trust: legacy)")
 	case m.Confirmed && m.Trusted == "":
 		return condition(yes, "Endorsed", "a root that the admin trusts confirmed its key")
 	case m.Trusted != "":

@@ -56,13 +56,15 @@ func (p *Peers) State(cluster string, conditions []metav1.Condition) api.MemberS
 // ShowMember writes a member's state into the conditions of an object about it. effect is what this cluster
 // does if the state is not active; empty: existing reservations stay. It returns a function that announces a
 // new state in an Event. Call it once the conditions are stored.
-func (p *Peers) ShowMember(conditions *[]metav1.Condition, cluster, effect string, generation int64) (announce func(about runtime.Object)) {
+func (p *Peers) ShowMember(conditions *[]metav1.Condition, cluster, effect string,
+	generation int64) (announce func(about runtime.Object)) {
 	state := p.State(cluster, *conditions)
 	if state == "" {
 		return func(runtime.Object) {}
 	}
-	c := metav1.Condition{Type: api.ConditionMember, Status: metav1.ConditionTrue, Reason: string(state), ObservedGeneration: generation,
-		Message: "the broker says that " + cluster + " is a member"}
+	c := metav1.Condition{Type: api.ConditionMember, Status: metav1.ConditionTrue, Reason: string(state),
+		ObservedGeneration: generation,
+		Message:            "the broker says that " + cluster + " is a member"}
 	kind := corev1.EventTypeNormal
 	if state != api.MemberActive {
 		kind, c.Status = corev1.EventTypeWarning, metav1.ConditionFalse
@@ -74,7 +76,8 @@ func (p *Peers) ShowMember(conditions *[]metav1.Condition, cluster, effect strin
 	meta.SetStatusCondition(conditions, c)
 	return func(about runtime.Object) {
 		if isNew {
-			p.options.Events.Eventf(about, nil, kind, "Member"+c.Reason, "Follow", "%.1000s", c.Message) // the API server accepts 1024 bytes
+			// The API server accepts 1024 bytes.
+			p.options.Events.Eventf(about, nil, kind, "Member"+c.Reason, "Follow", "%.1000s", c.Message)
 		}
 	}
 }
@@ -122,7 +125,8 @@ func (p *Peers) Suspension(ctx context.Context, consumer string) (metav1.Conditi
 // ShowSuspension writes a suspension into the conditions of an object about a cluster: now is True, False, or
 // nil where it is not known. A suspension that is over is removed. It returns a function that announces a
 // change in an Event. Call it once the conditions are stored.
-func (p *Peers) ShowSuspension(conditions *[]metav1.Condition, now *metav1.Condition, generation int64) (announce func(about runtime.Object)) {
+func (p *Peers) ShowSuspension(conditions *[]metav1.Condition, now *metav1.Condition,
+	generation int64) (announce func(about runtime.Object)) {
 	before := meta.FindStatusCondition(*conditions, api.ConditionSuspended)
 	over := now != nil && now.Status != metav1.ConditionTrue
 	switch {

@@ -76,7 +76,8 @@ func (p *Peers) Demand() trust.Demand {
 			return s != nil && s.Trust == level
 		}
 	}
-	return trust.Demand{Pinned: trusts(api.TrustPinned), Legacy: trusts(api.TrustLegacy), Roots: p.options.Roots, Met: p.recordCard}
+	return trust.Demand{Pinned: trusts(api.TrustPinned), Legacy: trusts(api.TrustLegacy),
+		Roots: p.options.Roots, Met: p.recordCard}
 }
 
 // recordCard remembers how a card fared, and has its Peer shown again if that is new.
@@ -161,7 +162,8 @@ func (p *Peers) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 
 // record makes the Ledger know what a Peer says, the suspension before anything reads that. It returns the
 // cluster as the Ledger knows it, and why the Ledger does not accept the fingerprint.
-func (p *Peers) record(ctx context.Context, cluster string, spec *api.PeerSpec) (member *market.Member, invalid, failed error) {
+func (p *Peers) record(ctx context.Context, cluster string,
+	spec *api.PeerSpec) (member *market.Member, invalid, failed error) {
 	out, invalid := p.options.Market.Do(ctx, market.Trust{Cluster: cluster, Fingerprint: spec.Fingerprint})
 	if invalid != nil && api.CodeOf(invalid) != api.CodeInvalid {
 		return nil, nil, invalid

@@ -107,7 +107,8 @@ func (u *Usage) takeBack(ctx context.Context, ours *market.Reservation, rest mar
 	excess := grant.Excess{User: grant.User(ours.Slice(), ours.Consumer), Keep: keep, Patience: u.options.Graces.Excess}
 	n, err := excess.TakeBack(ctx, u.options.Reader, u.options.Client, u.options.Market.Now().Go())
 	if TakenBack.WithLabelValues("overstay").Add(float64(n)); n > 0 {
-		u.options.Log.Warn("pods stayed longer than their reservation: deleted", "consumer", ours.Consumer, "reservation", ours.ID, "pods", n)
+		u.options.Log.Warn("pods stayed longer than their reservation: deleted", "consumer", ours.Consumer,
+			"reservation", ours.ID, "pods", n)
 	}
 	return err
 }
@@ -130,7 +131,8 @@ func (u *Usage) showOverstay(ctx context.Context, ours *market.Reservation, use 
 	c := metav1.Condition{Type: api.ConditionOverstaying, Status: metav1.ConditionFalse, Reason: "PodsAreGone"}
 	if stays {
 		c.Status, c.Reason = metav1.ConditionTrue, "PodsStay"
-		c.Message = fmt.Sprintf("it ended (%s) at %s, and pods of %s still use what it had, more than is left to it here: they are deleted from %s on",
+		c.Message = fmt.Sprintf("it ended (%s) at %s, and pods of %s still use what it had, "+
+			"more than is left to it here: they are deleted from %s on",
 			ours.Reason, ended.Format(time.RFC3339), ours.Consumer, ended.Add(graces.Shrink+graces.Excess).Format(time.RFC3339))
 	}
 	next := api.InstructionStatus{Conditions: []metav1.Condition{c}}
