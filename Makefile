@@ -3,6 +3,7 @@ SHELL := bash
 GO ?= go
 CRDGEN = $(GO) tool -modfile=tools/go.mod controller-gen
 VALE = $(GO) tool -modfile=tools/go.mod vale
+LINT = $(GO) tool -modfile=tools/lint/go.mod golangci-lint
 
 # The pattern of a quantity in a CRD allows exponents that take hours to read: two digits are enough.
 SHORT_EXPONENTS = sed -i 's/(\[eE\](\\+|-)?((\[0-9\]+(\\.\[0-9\]\*)?)|(\\.\[0-9\]+)))/([eE](\\+|-)?[0-9]{1,2})/'
@@ -64,7 +65,7 @@ generate: ## Generate what is generated: deep copies, CRDs, OpenAPI, the referen
 	$(GO) test ./internal/health -update >/dev/null
 
 .PHONY: check
-check: ## Fail when something generated is stale (OpenAPI and the reference have tests), or the code does not vet
+check: ## Fail when something generated is stale (OpenAPI and the reference have tests), or a linter finds something
 	@tmp=$$(mktemp -d) && trap 'rm -rf '$$tmp EXIT && \
 	$(CRDGEN) object output:object:dir=$$tmp crd output:crd:dir=$$tmp paths=./api && \
 	$(SHORT_EXPONENTS) $$tmp/*.yaml && \
@@ -73,9 +74,13 @@ check: ## Fail when something generated is stale (OpenAPI and the reference have
 	  cmp $$f $$have/$$(basename $$f) || { echo "generated files are stale: run make generate and commit"; exit 1; }; \
 	done
 	@cmp config/liqo/policies.yaml internal/liqo/posture/policies.yaml || { echo "the embedded policies are stale: run make generate and commit"; exit 1; }
-	@$(GO) vet ./...
+	@$(MAKE) --no-print-directory lint
 	@test -z "$$(gofmt -l api client cmd internal test)" || { echo "not gofmt-ed:"; gofmt -l api client cmd internal test; exit 1; }
 	@$(MAKE) --no-print-directory prose
+
+.PHONY: lint
+lint: ## Run the linters of .golangci.yml. The first time builds golangci-lint, about a minute
+	@$(LINT) run ./...
 
 .PHONY: prose
 prose: ## Check the words of the docs: the rules are in .vale/styles/Bourse. Needs a C compiler

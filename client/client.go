@@ -264,7 +264,9 @@ func readPage[T any](a *answer, all []api.Envelope[T]) (_ []api.Envelope[T], nex
 				}
 				all = append(all, item)
 			}
-			_, err = a.Token()
+			if _, err := a.Token(); err != nil {
+				return nil, "", err
+			}
 		case "continue":
 			err = a.Decode(&next)
 		default:

@@ -191,7 +191,6 @@ func TestBytesOfAnAdvertisement(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		m = nil
 		kept := alive() - before
 		runtime.KeepAlive(s)
 		runtime.KeepAlive(data)

@@ -102,7 +102,7 @@ func TestNothingIsOrphaned(t *testing.T) {
 		orphan := true
 		for _, how := range []kube.DeleteOption{
 			kube.PropagationPolicy(metav1.DeletePropagationOrphan), kube.PropagationPolicy(metav1.DeletePropagationForeground),
-			&kube.DeleteOptions{Raw: &metav1.DeleteOptions{OrphanDependents: &orphan}},
+			&kube.DeleteOptions{Raw: &metav1.DeleteOptions{OrphanDependents: &orphan}}, //nolint:staticcheck // API servers still obey it
 		} {
 			if err := c.Delete(t.Context(), o, how); !isRefusal(err, "in the background") {
 				t.Errorf("%s: a deletion by %+v is let in: %v", resource, how, err)

@@ -21,7 +21,6 @@ type watcher struct {
 	picture map[string]client.Reservation
 	token   string
 	whole   int     // how many watches began with everything
-	ends    int     // how many said that they end
 	ended   []error // of each watch that ended
 }
 

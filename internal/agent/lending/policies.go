@@ -48,7 +48,7 @@ func (l *Lending) prove(ctx context.Context, consumer string) proof {
 		}
 		return err
 	})
-	go holds()
+	go func() { _ = holds() }()
 	return proof{l.options.Clock.Now(), holds}
 }
 

@@ -56,7 +56,7 @@ func asAsked(o *api.ResourceRequest) string {
 // An edited request is signed anew, and follows once the provider has agreed.
 func TestAnEditedRequest(t *testing.T) {
 	d, deal := edited(t, "6")
-	o, _ := d.reconcile() // what is signed is remembered first
+	d.reconcile() // what is signed is remembered first
 	o, result := d.reconcile()
 	d.wasAsked("Confirm r-1")
 	if asAsked(o) != "Changing" || result.RequeueAfter == 0 || o.Status.State != api.Reserved {

@@ -211,11 +211,11 @@ func TestTheSameNameAgain(t *testing.T) {
 // In two-phase use the annotation confirms, and nothing else does.
 func TestTheAnnotationConfirms(t *testing.T) {
 	d := newDesk(t)
-	o := d.create(func(o *api.ResourceRequest) { o.Spec.Confirm = true })
+	d.create(func(o *api.ResourceRequest) { o.Spec.Confirm = true })
 	deal := d.deal()
 	d.offers(deal.Shown)
 	d.takes(deal)
-	o, _ = d.reconcile()
+	o, _ := d.reconcile()
 	if !strings.Contains(o.Status.Message, requests.ConfirmAnnotation) {
 		t.Errorf("it does not say how to confirm: %q", o.Status.Message)
 	}

@@ -224,7 +224,6 @@ func (f feed) tell(ctx context.Context, c *websocket.Conn, together *audience, f
 		}
 	}
 	known := together.first(first)
-	first = nil // a subscriber stays for days, and keeps no catalog
 	if f.told != nil {
 		f.told()
 	}

@@ -78,7 +78,7 @@ func (db *database) create(ctx context.Context) (genesis journal.Head, err error
 	if err != nil {
 		return genesis, err
 	}
-	defer tx.Rollback()
+	defer func() { _ = tx.Rollback() }() // without effect after the commit
 	if _, err := tx.ExecContext(ctx, schema); err != nil {
 		return genesis, err
 	}

@@ -32,8 +32,12 @@ func (m *memberSession) own(ctx context.Context, method, path, key, body string)
 	}
 	r.Header.Set("Idempotency-Key", key)
 	answer, err := inside{m, tlsid.RoleLegacy}.RoundTrip(r)
-	if err != nil || answer.StatusCode < 300 {
+	if err != nil {
 		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode < 300 {
+		return nil
 	}
 	var e api.Error
 	if json.NewDecoder(answer.Body).Decode(&e) != nil || e.Code == "" {

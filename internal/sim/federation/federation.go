@@ -154,19 +154,19 @@ func (f *Federation) startBroker(name, url string) (string, *client.Client, func
 	if url != "" {
 		address = strings.TrimPrefix(url, "https://")
 	}
-	ready, ended := make(chan string, 1), make(chan error, 1)
+	ready, ended, closed := make(chan string, 1), make(chan error, 1), make(chan struct{})
 	f.group.Go(func() error {
 		err := broker.Run(ctx, broker.Options{
 			Dir: filepath.Join(f.Dir, name), Listen: address, Socket: socket,
 			Prototypes: f.prototypes, Clock: f.clock, Log: f.log.With("part", name), Ready: func(url string) { ready <- url },
 		})
 		ended <- err
-		close(ended)
+		close(closed)
 		return err
 	})
 	select {
 	case url = <-ready:
-		return url, client.New("unix://"+socket, nil), func() { stop(); <-ended }, nil
+		return url, client.New("unix://"+socket, nil), func() { stop(); <-closed }, nil
 	case err := <-ended:
 		stop()
 		return "", nil, func() {}, fmt.Errorf("the broker did not start: %w", err)

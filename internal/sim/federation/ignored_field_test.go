@@ -18,7 +18,7 @@ import (
 // are removed. The condition of the plugin, which nothing asks, is removed.
 func TestAPolicyWithIgnoredFieldsStaysInForce(t *testing.T) {
 	f := newFair(t)
-	change := func(placeholders *api.Placeholders, plugin string) {
+	change := func(placeholders *api.Placeholders, plugin string) { //nolint:staticcheck // it is about this field
 		t.Helper()
 		var policy api.SharingPolicy
 		if err := f.milan.Objects.Get(t.Context(), kube.ObjectKey{Name: "default"}, &policy); err != nil {
@@ -67,7 +67,8 @@ func TestAPolicyWithIgnoredFieldsStaysInForce(t *testing.T) {
 			return true
 		}
 	}
-	change(&api.Placeholders{PriorityClass: "bourse-placeholder", Image: "registry.k8s.io/pause:3.10"}, "no address")
+	old := &api.Placeholders{PriorityClass: "bourse-placeholder", Image: "registry.k8s.io/pause:3.10"} //nolint:staticcheck // as above
+	change(old, "no address")
 	f.until("the policy names the fields", says(true))
 	f.until("the doctor names the fields", doctor(true))
 	if pool, ok := must(f.rome.People.Cluster(t.Context(), "milan"))(t).Payload.Pools[api.GeneralPool]; !ok || len(pool.Shared) == 0 {

@@ -102,9 +102,9 @@ func testReconciler(s *suite) {
 		})
 	}
 	observed("before", 1)
-	w := s.create(widget("after", object{"size": int64(1)}))
+	s.create(widget("after", object{"size": int64(1)}))
 	observed("after", 1)
-	w = s.get("after")
+	w := s.get("after")
 	w.Object["spec"] = object{"size": int64(2)}
 	s.update(w)
 	observed("after", 2)
