@@ -32,12 +32,12 @@ func (a *agent) Key() *clusterkey.Key                                          {
 func (a *agent) URL() string                                                   { return "https://broker" }
 func (a *agent) Rotate(_ context.Context, from string) (string, error)         { return "after " + from, nil }
 func (a *agent) CheckAccept(string) error                                      { return nil }
-func (a *agent) Able(api.Request) error                                        { return nil }
+func (a *agent) CheckRequest(api.Request) error                                { return nil }
 func (a *agent) MainState() brokersession.State                                { return brokersession.State{Connected: true} }
 func (a *agent) List(context.Context) ([]api.Envelope[api.KnownBroker], error) { return nil, nil }
 func (a *agent) Check(string, api.BrokerSpec) error                            { return nil }
 
-func (a *agent) StickTo(context.Context, *api.ResourceRequest) ([]string, error) {
+func (a *agent) FindStickTo(context.Context, *api.ResourceRequest) ([]string, error) {
 	return []string{"milan"}, nil
 }
 

@@ -19,7 +19,7 @@ import (
 
 // MakeRequest creates a ResourceRequest. Errors: Invalid; Conflict where it exists.
 func (c *Cluster) MakeRequest(ctx context.Context, r api.RequestCreate) (api.Envelope[api.RequestStatus], error) {
-	if err := cmp.Or(c.o.Requests.Able(r.Request), r.Offload.Check(c.o.Cluster)); err != nil {
+	if err := cmp.Or(c.o.Requests.CheckRequest(r.Request), r.Offload.Check(c.o.Cluster)); err != nil {
 		return api.Envelope[api.RequestStatus]{}, err
 	}
 	object := &api.ResourceRequest{Spec: api.ResourceRequestSpec{Request: r.Request, Offload: r.Offload, Broker: r.Broker}}
@@ -43,7 +43,7 @@ func (c *Cluster) Asks(ctx context.Context, r api.RequestCreate) (_ api.Request,
 	}
 	object := &api.ResourceRequest{Spec: api.ResourceRequestSpec{Request: r.Request, Offload: r.Offload}}
 	object.Namespace = cmp.Or(r.Namespace, metav1.NamespaceDefault)
-	r.Request.StickTo, err = c.o.Requests.StickTo(ctx, object)
+	r.Request.StickTo, err = c.o.Requests.FindStickTo(ctx, object)
 	return r.Request, err
 }
 

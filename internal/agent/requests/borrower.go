@@ -13,7 +13,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// Borrower is a consumer's side of its reservations. What it must not forget is in the Ledger.
+// Borrower is a consumer's side of its reservations. Its state is in the Ledger. Several goroutines may use it, each for
+// reservations of its own.
 type Borrower struct {
 	BorrowerOptions
 	via      string // the route to Broker: see package route
@@ -54,7 +55,7 @@ func (b *Borrower) At(via string, broker transport.Broker) *Borrower {
 	return &at
 }
 
-// refusals are the errors for which a provider is passed over, and the reason that people read.
+// refusals are the errors for which a provider is passed over, and the reason that users read.
 var refusals = map[api.Code]api.Reason{
 	api.CodeKeyChanged:     api.ReasonKeyChanged,
 	api.CodeKeyUnconfirmed: api.ReasonKeyUnconfirmed,
@@ -62,32 +63,33 @@ var refusals = map[api.Code]api.Reason{
 	api.CodeNoNetwork:      api.ReasonNoNetwork,
 }
 
-// Wish is a request of this cluster: the object that made it, what it asks, and whether its
-// user has confirmed it.
+// Wish is what a ResourceRequest of this cluster asks for, and whether its user has confirmed it.
 type Wish struct {
 	Object    market.Object
 	Request   api.Request
 	Confirmed bool
-	// Reservation is what it has become, as far as is known.
+	// Reservation is the ID that its status names. Empty: it has none yet.
 	Reservation string
 
-	// part is the size of the part of it that is taken up, nil: it is whole. remember says to sign nothing yet.
+	// part is the size of one part of a split request; nil: it is not split. remember says to record, and sign nothing yet.
 	part     api.Resources
 	remember bool
 }
 
-// Able says whether this cluster can use what a request asks for. Errors: Invalid with the field.
-func (b *Borrower) Able(r api.Request) error {
+// CheckRequest returns why this cluster could not use what a request asks for, nil if it could. Errors: Invalid, with the
+// field.
+func (b *Borrower) CheckRequest(r api.Request) error {
 	if r.Network == api.NetworkWireGuard && !b.Joins {
-		return api.Invalid("network", "this cluster takes part in no network").Fix("start its agent with --network-gateway, where its Liqo has networking")
+		return api.Invalid("network", "this cluster takes part in no network").
+			Fix("start its agent with --network-gateway; its Liqo needs networking")
 	}
 	return nil
 }
 
-// Ask makes the reservation of a wish at the broker and takes it up. Repeating it is harmless.
-// Errors: the broker's; Fit's; Invalid when this cluster cannot use it; BadSignature and KeyChanged when it answers with what cannot be right.
+// Ask makes the reservation of a wish at the broker and acts on the answer. Repeating it is harmless. Errors: the
+// broker's; Fit's; Invalid if this cluster could not use it; BadSignature and KeyChanged if the answer cannot be right.
 func (b *Borrower) Ask(ctx context.Context, w Wish) error {
-	if err := b.Able(w.Request); err != nil {
+	if err := b.CheckRequest(w.Request); err != nil {
 		return err
 	}
 	if b.Fit != nil {
@@ -96,7 +98,7 @@ func (b *Borrower) Ask(ctx context.Context, w Wish) error {
 		}
 	}
 	theirs, err := b.Broker.Reserve(ctx, w.Object.UID, w.Request)
-	if api.CodeOf(err) == api.CodeKeyReused && w.Reservation != "" { // it has been edited since it was made
+	if api.CodeOf(err) == api.CodeKeyReused && w.Reservation != "" { // the request was edited since
 		theirs, err = b.Broker.Reservation(ctx, w.Reservation)
 	}
 	if err != nil {
@@ -105,51 +107,53 @@ func (b *Borrower) Ask(ctx context.Context, w Wish) error {
 	if len(theirs.Payload.Group) > 0 {
 		return b.askParts(ctx, &theirs, w)
 	}
-	return b.takeUp(ctx, &theirs, w)
+	return b.handleAnswer(ctx, &theirs, w)
 }
 
-// takeUp takes up what the broker answers.
-func (b *Borrower) takeUp(ctx context.Context, theirs *transport.Reservation, w Wish) error {
-	ours, err := b.answersThis(ctx, theirs, w)
+// handleAnswer acts on the broker's answer to a wish.
+func (b *Borrower) handleAnswer(ctx context.Context, theirs *transport.Reservation, w Wish) error {
+	ours, err := b.matchAnswer(ctx, theirs, w)
 	if err != nil {
 		return err
 	}
-	if ours != nil && (ours.State.Over() || ours.State == api.Releasing) { // under an ID that is over here nothing more is signed
-		return b.finish(ctx, theirs, ours)
+	if ours != nil && (ours.State.Over() || ours.State == api.Releasing) { // this ID is over: sign nothing more under it
+		return b.publishEnd(ctx, theirs, ours)
 	}
 	switch t := theirs.Payload; {
 	case t.State == api.Held && t.Assignment == "":
-		return b.take(ctx, theirs, ours, w)
-	case (t.State.Over() || t.State == api.Pending) && t.Assignment == "": // rejected, or failed, before anything was signed; or it waits
-		is, err := record(theirs)
+		return b.signHold(ctx, theirs, ours, w)
+	case (t.State.Over() || t.State == api.Pending) && t.Assignment == "": // it waits, or is over before we signed
+		is, err := newRecord(theirs)
 		if err != nil {
 			return err
 		}
 		is.Object = &w.Object
-		return b.note(ctx, theirs, is)
+		return b.recordState(ctx, theirs, is)
 	default:
-		return b.recover(ctx, theirs, w)
+		return b.restore(ctx, theirs, w)
 	}
 }
 
-// answersThis refuses an answer that names what cannot be, or the reservation of something else. It returns what the
-// Ledger knows of it, nil if nothing.
-func (b *Borrower) answersThis(ctx context.Context, theirs *transport.Reservation, w Wish) (*market.Reservation, error) {
-	if err := market.ValidCluster("id", theirs.ID); err != nil || !slices.Contains(api.States, theirs.Payload.State) {
-		return nil, api.Errorf(api.CodeBadSignature, "the broker answers with a reservation %.80q in state %.40q", theirs.ID, theirs.Payload.State)
+// matchAnswer returns what the Ledger says of the reservation with which the broker answers a wish, nil if nothing.
+// Errors: BadSignature if the answer is invalid, or the reservation of another object.
+func (b *Borrower) matchAnswer(ctx context.Context, theirs *transport.Reservation, w Wish) (*market.Reservation, error) {
+	state := theirs.Payload.State
+	if err := market.ValidCluster("id", theirs.ID); err != nil || !slices.Contains(api.States, state) {
+		return nil, api.Errorf(api.CodeBadSignature, "the broker answers with a reservation %.80q in state %.40q", theirs.ID, state)
 	}
 	var known *market.Reservation
 	if err := b.Market.Read(ctx, func(s *market.State) { known = s.Reservation(theirs.ID) }); err != nil {
 		return nil, err
 	}
 	if known != nil && (known.Object == nil || *known.Object != w.Object) {
-		return nil, api.Errorf(api.CodeBadSignature, "the broker answers with reservation %s, which is of something else", theirs.ID)
+		return nil, api.Errorf(api.CodeBadSignature, "the broker answers with reservation %s, which is of another object", theirs.ID)
 	}
 	return known, nil
 }
 
-// Sync brings what the broker says of a reservation (theirs, nil if it says nothing) and what the
-// Ledger says (ours) together. wish is nil when the object is gone.
+// Sync acts on the difference between what the broker shows of a reservation (theirs, nil if nothing) and what the
+// Ledger says (ours). wish is what its object asks for, nil if that is gone. Call it after each change of either, and
+// again after an error. Repeating it is harmless.
 func (b *Borrower) Sync(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation, wish *Wish) error {
 	if theirs == nil || theirs.Payload.Fence.Before(ours.Fence) {
 		return nil
@@ -159,76 +163,78 @@ func (b *Borrower) Sync(ctx context.Context, theirs *transport.Reservation, ours
 		b.answered.forget(theirs.ID)
 	}
 	b.Trust.Greet(ctx, b.Market, theirs.Payload.ProviderCard, ours.Provider)
-	if heard, err := b.reclaimed(ctx, theirs, ours); heard || err != nil {
-		return err // its change brings us here again
+	if changed, err := b.applyReclaim(ctx, theirs, ours); changed || err != nil {
+		return err // the Ledger's change brings us here again
 	}
 	switch t := theirs.Payload; {
 	case !slices.Contains(api.States, t.State):
-		return nil // of a later version, or nonsense
+		return nil // of a later version of the broker, or invalid
 	case ours.State.Over() || ours.State == api.Releasing:
-		return b.finish(ctx, theirs, ours)
+		return b.publishEnd(ctx, theirs, ours)
 	case t.State == api.Held && ours.Acceptance != "":
-		return b.remind(ctx, theirs, ours)
+		return b.remindBroker(ctx, theirs, ours)
 	case t.State == api.Held && wish != nil && !answered && (t.Assignment == "" || t.Generation > ours.Generation):
-		return b.take(ctx, theirs, ours, *wish)
-	case t.State == api.Pending && ours.Acceptance == "": // it waits again: what was signed nobody accepted
-		again, err := record(theirs)
+		return b.signHold(ctx, theirs, ours, *wish)
+	case t.State == api.Pending && ours.Acceptance == "": // it waits again: nobody accepted what we signed
+		again, err := newRecord(theirs)
 		if err != nil {
 			return err
 		}
-		again.Object, again.Via, again.Revision, again.State, again.Size = ours.Object, ours.Via, ours.Revision, ours.State, ours.Size
-		return b.note(ctx, theirs, again)
+		again.Object, again.Via, again.Revision = ours.Object, ours.Via, ours.Revision
+		again.State, again.Size = ours.State, ours.Size
+		return b.recordState(ctx, theirs, again)
 	default:
-		return b.settle(ctx, theirs, ours)
+		return b.followBroker(ctx, theirs, ours)
 	}
 }
 
-// settle believes what the broker says as far as a signature or our own knowledge supports it.
-func (b *Borrower) settle(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
+// followBroker records the state that the broker shows, as far as a signature or our own Ledger supports it.
+func (b *Borrower) followBroker(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
 	t := theirs.Payload
 	switch {
 	case t.State == api.Reserved || t.State == api.Active:
 		if ours.Acceptance != "" && t.Generation < ours.Generation {
-			return b.remind(ctx, theirs, ours)
+			return b.remindBroker(ctx, theirs, ours)
 		}
 		next := ours
 		if t.Assignment != ours.Assignment {
-			if again, err := b.signed(ctx, theirs, ours); err == nil {
-				next = b.newer(ctx, theirs, ours, again)
+			if again, err := b.readSigned(ctx, theirs, ours); err == nil {
+				next = b.pickNewer(ctx, theirs, ours, again)
 			}
 		}
-		if err := b.bound(ctx, t, next); err != nil {
-			b.Log.Warn("the broker says that the provider accepted, the provider's signature does not", "reservation", theirs.ID, "error", err)
+		if err := b.verifyAcceptance(ctx, t, next); err != nil {
+			b.Log.Warn("the broker shows an acceptance without the provider's valid signature: not believed",
+				"reservation", theirs.ID, "error", err)
 			return nil
 		}
-		if next == ours && ours.State == api.Active && t.State == api.Reserved { // this cluster's own word, which is not taken back by who has not heard it
+		if next == ours && ours.State == api.Active && t.State == api.Reserved { // we say when it is Active: the broker missed it
 			_, err := b.Broker.Progress(ctx, theirs.ID, api.Active)
-			return unlessMovedOn(err)
+			return ignoreGone(err)
 		}
-		return b.note(ctx, theirs, next)
+		return b.recordState(ctx, theirs, next)
 	case t.State == api.Releasing || t.State == api.Released:
 		next := ours
 		if t.End != "" && t.Generation > ours.Generation { // it ends a newer assignment, which the Ledger lost
-			if again, err := b.signed(ctx, theirs, ours); err == nil {
-				if newest := b.newer(ctx, theirs, ours, again); b.bound(ctx, t, newest) == nil {
+			if again, err := b.readSigned(ctx, theirs, ours); err == nil {
+				if newest := b.pickNewer(ctx, theirs, ours, again); b.verifyAcceptance(ctx, t, newest) == nil {
 					next = newest
 				}
 			}
 		}
-		if ours.Acceptance == "" && t.End == "" || b.endSigned(ctx, t.End, next) {
-			return b.note(ctx, theirs, ours)
+		if ours.Acceptance == "" && t.End == "" || b.isEndSigned(ctx, t.End, next) {
+			return b.recordState(ctx, theirs, ours)
 		}
 		return nil // without a signature it ends with its time
 	case t.State.Over() && ours.Acceptance == "":
-		return b.note(ctx, theirs, ours) // it was never bound: the broker may refuse
+		return b.recordState(ctx, theirs, ours) // it was never bound: the broker may end it
 	default:
 		return nil
 	}
 }
 
-// bound verifies the provider's acceptance of the assignment that we signed: by the key that it has, or by the one that the
-// assignment names. What the Ledger holds was verified when it came.
-func (b *Borrower) bound(ctx context.Context, t api.Reservation, ours *market.Reservation) error {
+// verifyAcceptance verifies the provider's acceptance of the assignment that we signed. It must be by the key that the
+// provider has now, or by the one that the assignment names. An acceptance in the Ledger was verified before.
+func (b *Borrower) verifyAcceptance(ctx context.Context, t api.Reservation, ours *market.Reservation) error {
 	if ours.Acceptance != "" && t.Acceptance == ours.Acceptance && t.Provider == ours.Provider {
 		return nil
 	}
@@ -241,18 +247,19 @@ func (b *Borrower) bound(ctx context.Context, t api.Reservation, ours *market.Re
 	if err != nil {
 		return err
 	}
-	if key != keys[0] && !b.names(ctx, ours.Assignment, key) {
-		return api.Errorf(api.CodeBadSignature, "the acceptance is by a key that %s had before it was asked", ours.Provider)
+	if key != keys[0] && !b.namesKey(ctx, ours.Assignment, key) {
+		return api.Errorf(api.CodeBadSignature, "the acceptance is by a former key of %s", ours.Provider)
 	}
-	if a.Assignment != clusterkey.Digest(ours.Assignment).String() || a.Generation != ours.Generation || t.Provider != ours.Provider {
+	digest := clusterkey.Digest(ours.Assignment).String()
+	if a.Assignment != digest || a.Generation != ours.Generation || t.Provider != ours.Provider {
 		return api.Errorf(api.CodeBadSignature, "the acceptance is of another assignment")
 	}
 	return nil
 }
 
-// unlessMovedOn is err, but nil where the broker says that the reservation is not what the call
-// assumed: the next change says what it is.
-func unlessMovedOn(err error) error {
+// ignoreGone returns err, but nil where the broker says that the reservation no longer is what the call assumed: its
+// next event says what it is.
+func ignoreGone(err error) error {
 	if code := api.CodeOf(err); err != nil && (code == api.CodeConflict || code == api.CodeNotFound) {
 		return nil
 	}

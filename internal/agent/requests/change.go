@@ -9,47 +9,50 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// RetryTime is how long a change that was refused is not asked for again.
+// RetryTime is how long the same change is not asked for again after it was refused.
 const RetryTime = time.Minute
 
-// Change asks for what a wish says now, where that is not what is bound: another size, another end. It signs a newer
-// assignment; the answer comes later. again is when to look again, 0 if only at news.
-// Errors: Invalid where the wish cannot be; the broker's, where trying again may help.
+// Change asks for what a wish says now, if the reservation is bound to another size or end. It signs a newer
+// assignment; the answer comes later. again is when to call it again; 0: after the next change of the Ledger. Errors:
+// Invalid if the wish is not valid; the broker's, if another try may help.
 func (b *Borrower) Change(ctx context.Context, ours *market.Reservation, w Wish) (again time.Duration, err error) {
-	want, err := wanted(w, ours)
+	want, err := wantedChange(w, ours)
 	if err != nil {
 		return 0, err
 	}
 	now, c := b.Market.Now(), ours.Change
 	switch pending := ours.Changing(); {
 	case pending != nil && now < pending.HeldUntil:
-		return retryAfter, b.propose(ctx, ours) // the answer comes as news
+		return retryAfter, b.sendChange(ctx, ours) // the answer comes as an event
 	case pending != nil:
-		return retryAfter, b.remember(ctx, ours, pending.TurnedDown(api.ReasonNoAnswer, ""))
-	case same(want, ours.AsIs()):
+		return retryAfter, b.recordChange(ctx, ours, pending.TurnedDown(api.ReasonNoAnswer, ""))
+	case sameChange(want, ours.AsIs()):
 		return 0, nil
-	case c != nil && same(want, *c):
+	case c != nil && sameChange(want, *c):
 		if left := RetryTime - now.Go().Sub(ours.Changed.Go()); left > 0 {
 			return left, nil
 		}
 	}
-	return retryAfter, b.sign(ctx, ours, want, ours.Latest()+1)
+	return retryAfter, b.signAndRecordChange(ctx, ours, want, ours.Latest()+1)
 }
 
-// sign signs a change as this generation and remembers it, which brings the request's controller to send it.
-func (b *Borrower) sign(ctx context.Context, ours *market.Reservation, c market.Change, generation int64) (err error) {
-	c.Generation, c.HeldUntil = generation, market.At(b.Market.Now().Go().Add(market.HoldTime).Truncate(time.Second))
+// signAndRecordChange signs a change as this generation and records it. The record makes the controller send it.
+func (b *Borrower) signAndRecordChange(
+	ctx context.Context, ours *market.Reservation, c market.Change, generation int64,
+) (err error) {
+	c.Generation = generation
+	c.HeldUntil = market.At(b.Market.Now().Go().Add(market.HoldTime).Truncate(time.Second))
 	if ours.Sale != nil {
 		c.From = market.At(b.Market.Now().Go().Truncate(time.Second))
 	}
 	if c.Assignment, err = b.signChange(ctx, ours, c); err != nil {
 		return err
 	}
-	return b.remember(ctx, ours, c)
+	return b.recordChange(ctx, ours, c)
 }
 
-// wanted is what a wish makes of a reservation.
-func wanted(w Wish, ours *market.Reservation) (market.Change, error) {
+// wantedChange returns the size and end that a wish asks of a reservation.
+func wantedChange(w Wish, ours *market.Reservation) (market.Change, error) {
 	size, units, err := wantedSize(w, ours)
 	if err != nil {
 		return market.Change{}, err
@@ -79,8 +82,8 @@ func wantedSize(w Wish, ours *market.Reservation) (size market.Amounts, units in
 	return size, units, err
 }
 
-// same says whether two are of one size and end, but for what rounding to seconds makes of times.
-func same(a, b market.Change) bool {
+// sameChange reports whether two changes have one size and one end. Times are rounded to seconds.
+func sameChange(a, b market.Change) bool {
 	return a.Size.Equal(b.Size) && a.Until.Go().Sub(b.Until.Go()).Abs() < 2*time.Second
 }
 
@@ -92,39 +95,40 @@ func (b *Borrower) signChange(ctx context.Context, ours *market.Reservation, c m
 	next := ours.With(c)
 	next.HeldUntil = c.HeldUntil
 	assignment := market.AssignmentOf(next, b.Key.Public().Fingerprint().String(), provider.Fingerprint().String())
-	assignment.Issued = b.issue(ours)
+	assignment.Issued = b.issueTime(ours)
 	return b.Key.Sign(api.DocumentAssignment, assignment)
 }
 
-// remember makes c what the Ledger says of the change, unless the reservation has changed since it was read.
-func (b *Borrower) remember(ctx context.Context, ours *market.Reservation, c market.Change) error {
+// recordChange records c as the change of a reservation, unless the reservation has changed since it was read.
+func (b *Borrower) recordChange(ctx context.Context, ours *market.Reservation, c market.Change) error {
 	next := *ours
 	next.Change = &c
-	_, err := b.Market.Do(ctx, market.IfRevision{ID: ours.ID, Revision: ours.Revision, Command: market.Note{Reservation: &next}})
+	note := market.Note{Reservation: &next}
+	_, err := b.Market.Do(ctx, market.IfRevision{ID: ours.ID, Revision: ours.Revision, Command: note})
 	if api.CodeOf(err) == api.CodePrecondition {
 		return nil
 	}
 	return err
 }
 
-// noes are the errors with which a broker turns a change down, and the reason that people read.
-var noes = map[api.Code]api.Reason{
+// changeRefusals are the errors with which a broker refuses a change, and the reason that users read.
+var changeRefusals = map[api.Code]api.Reason{
 	api.CodeInsufficient: api.ReasonInsufficient,
 	api.CodeForbidden:    api.ReasonPolicy,
 	api.CodeInvalid:      api.ReasonBadAssignment,
 	api.CodeConflict:     api.ReasonBadAssignment,
 }
 
-// propose sends the signed change. A repeat is harmless.
-func (b *Borrower) propose(ctx context.Context, ours *market.Reservation) error {
+// sendChange sends the signed change. Repeating it is harmless.
+func (b *Borrower) sendChange(ctx context.Context, ours *market.Reservation) error {
 	_, err := b.Broker.Confirm(ctx, ours.ID, ours.Change.Assignment)
-	if reason, no := noes[api.CodeOf(err)]; no {
-		if api.CodeOf(err) == api.CodeInvalid { // perhaps because it names a key that the provider has no more
+	if reason, refused := changeRefusals[api.CodeOf(err)]; refused {
+		if api.CodeOf(err) == api.CodeInvalid { // perhaps it names a former key of the provider
 			if theirs, err := b.Broker.Reservation(ctx, ours.ID); err == nil {
 				b.Trust.Greet(ctx, b.Market, theirs.Payload.ProviderCard, ours.Provider)
 			}
 		}
-		return b.remember(ctx, ours, ours.Change.TurnedDown(reason, trust.Text(err.Error())))
+		return b.recordChange(ctx, ours, ours.Change.TurnedDown(reason, trust.Text(err.Error())))
 	}
 	return err
 }

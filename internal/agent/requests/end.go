@@ -10,22 +10,25 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// HearEnd notes an end that a party signed, whoever passes that on. Nothing else that theirs says counts.
-func (b *Borrower) HearEnd(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
-	if ours.State.Over() || ours.State == api.Releasing || !b.endSigned(ctx, theirs.Payload.End, ours) {
+// ApplySignedEnd ends a reservation if a party signed its end, whichever broker passes that on. Nothing else in theirs
+// counts.
+func (b *Borrower) ApplySignedEnd(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
+	if ours.State.Over() || ours.State == api.Releasing || !b.isEndSigned(ctx, theirs.Payload.End, ours) {
 		return nil
 	}
-	end := transport.Reservation{ID: theirs.ID, Payload: api.Reservation{State: api.Releasing, Reason: theirs.Payload.Reason, End: theirs.Payload.End, Fence: ours.Fence}}
-	return b.note(ctx, &end, ours)
+	end := transport.Reservation{ID: theirs.ID, Payload: api.Reservation{
+		State: api.Releasing, Reason: theirs.Payload.Reason, End: theirs.Payload.End, Fence: ours.Fence,
+	}}
+	return b.recordState(ctx, &end, ours)
 }
 
-func (b *Borrower) endSigned(ctx context.Context, document string, ours *market.Reservation) bool {
+// isEndSigned reports whether one of the two parties signed a document that ends a reservation.
+func (b *Borrower) isEndSigned(ctx context.Context, document string, ours *market.Reservation) bool {
 	_, signed := trust.EndSigned(document, ours, append(trust.Parties(ctx, b.Market, ours), b.Key.Public())...)
 	return signed
 }
 
-// End ends a reservation of ours because its object is gone. The broker is told by finish, again and
-// again until it knows.
+// End ends a reservation of ours because its object is gone. Sync sends that to the broker until the broker knows.
 func (b *Borrower) End(ctx context.Context, ours *market.Reservation) error {
 	if ours.State.Over() || ours.State == api.Releasing {
 		return nil
@@ -34,20 +37,23 @@ func (b *Borrower) End(ctx context.Context, ours *market.Reservation) error {
 	if err != nil {
 		return err
 	}
-	_, err = b.Market.Do(ctx, market.Release{ID: ours.ID, By: b.Cluster, Generation: ours.Generation, Reason: api.ReasonReleased, Document: document})
+	_, err = b.Market.Do(ctx, market.Release{
+		ID: ours.ID, By: b.Cluster, Generation: ours.Generation, Reason: api.ReasonReleased, Document: document,
+	})
 	return err
 }
 
-// Disown ends a reservation of which the Ledger knows nothing: this cluster signed it, and lost it with an older
-// state that was put back. Errors: NotFound when it is not this cluster's; the broker's.
+// Disown ends a reservation that the Ledger does not know: this cluster signed it, and lost it when an older Ledger was
+// restored. Errors: NotFound if it is not this cluster's; the broker's.
 func (b *Borrower) Disown(ctx context.Context, id string) error {
 	theirs, err := b.Broker.Reservation(ctx, id)
 	if err != nil {
 		return err
 	}
-	ours, err := b.everSigned(ctx, &theirs)
+	ours, err := b.readEverSigned(ctx, &theirs)
 	if err != nil {
-		return api.Errorf(api.CodeNotFound, "no request of this cluster made reservation %.80q", id).Fix("see: bourse reservations")
+		return api.Errorf(api.CodeNotFound, "no request of this cluster made reservation %.80q", id).
+			Fix("see: bourse reservations")
 	}
 	document, err := b.signEnd(ours, api.ReasonReleased)
 	if err != nil {
@@ -57,6 +63,7 @@ func (b *Borrower) Disown(ctx context.Context, id string) error {
 	return err
 }
 
+// signEnd signs the end of a reservation.
 func (b *Borrower) signEnd(ours *market.Reservation, reason api.Reason) (string, error) {
 	assignment := ""
 	if ours.Assignment != "" {
@@ -68,19 +75,20 @@ func (b *Borrower) signEnd(ours *market.Reservation, reason api.Reason) (string,
 	})
 }
 
-// finish tells the broker of an end of ours until it knows, and notes when the provider is free of it.
-func (b *Borrower) finish(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
+// publishEnd sends the broker the end of a reservation of ours, until the broker knows, and records when the provider has
+// freed it.
+func (b *Borrower) publishEnd(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
 	t := theirs.Payload
 	switch {
 	case t.State.Over() && ours.State.Over():
 		return nil
 	case t.State.Over():
-		return b.note(ctx, theirs, ours)
+		return b.recordState(ctx, theirs, ours)
 	case t.State == api.Releasing && t.End != "" && !trust.NamesNothing(t.End):
 		return nil
 	}
 	newest := *ours
-	newest.Generation = max(t.Generation, ours.Generation) // it may have moved on meanwhile
+	newest.Generation = max(t.Generation, ours.Generation) // it may be newer there
 	if t.Assignment != "" && t.Generation >= ours.Generation {
 		newest.Assignment = t.Assignment
 	}
@@ -92,10 +100,10 @@ func (b *Borrower) finish(ctx context.Context, theirs *transport.Reservation, ou
 		return err
 	}
 	_, err = b.Broker.Release(ctx, theirs.ID, document)
-	if api.CodeOf(err) == api.CodeNotFound && ours.State == api.Releasing { // nobody is left to end it with
+	if api.CodeOf(err) == api.CodeNotFound && ours.State == api.Releasing { // nobody else has it any more
 		newest = *ours
 		newest.State = api.Released
 		_, err = b.Market.Do(ctx, market.Note{Reservation: &newest})
 	}
-	return unlessMovedOn(err)
+	return ignoreGone(err)
 }

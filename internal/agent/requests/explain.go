@@ -7,7 +7,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// explain says in a sentence why no cluster qualified, for those who look with kubectl.
+// explain returns a sentence that says why no cluster qualified. kubectl shows it.
 func explain(d *api.Decision) string {
 	parts := []string{fmt.Sprintf("%d considered", d.Considered)}
 	if d.Hidden > 0 {

@@ -16,15 +16,17 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// show writes what became of a request: its status, an Event for each new state, and its instruction once both are bound.
-// cannot is why it cannot become what it asks for now.
-func (r *Controller) show(ctx context.Context, object *api.ResourceRequest, parts []*market.Reservation, cannot error) error {
-	ours := whole(parts)
+// showState writes the status of a request, an Event for each new state, and the instructions of parts that are bound.
+// cannot says why the reservation cannot become what the request asks for now, nil if it can.
+func (r *Controller) showState(
+	ctx context.Context, object *api.ResourceRequest, parts []*market.Reservation, cannot error,
+) error {
+	ours := mergeParts(parts)
 	status := object.Status.DeepCopy()
 	status.State, status.Reservation, status.Provider = ours.State, ours.ID, ours.Provider
-	status.Until, status.Message = nil, sentence(ours)
+	status.Until, status.Message = nil, describe(ours)
 	if ours.Bound() {
-		asAsked := upToDate(ours, WishOf(object), cannot)
+		asAsked := upToDateCondition(ours, WishOf(object), cannot)
 		asAsked.ObservedGeneration = object.Generation
 		meta.SetStatusCondition(&status.Conditions, asAsked)
 		if asAsked.Status == metav1.ConditionFalse {
@@ -50,8 +52,11 @@ func (r *Controller) show(ctx context.Context, object *api.ResourceRequest, part
 			Type: condition, Status: bound, Reason: reason, Message: status.Message, ObservedGeneration: object.Generation,
 		})
 	}
-	if awaits := ours.AwaitsApproval(); awaits || meta.FindStatusCondition(status.Conditions, api.ConditionAwaitsApproval) != nil {
-		c := metav1.Condition{Type: api.ConditionAwaitsApproval, Status: metav1.ConditionFalse, Reason: reason, ObservedGeneration: object.Generation}
+	known := meta.FindStatusCondition(status.Conditions, api.ConditionAwaitsApproval) != nil
+	if awaits := ours.AwaitsApproval(); awaits || known {
+		c := metav1.Condition{
+			Type: api.ConditionAwaitsApproval, Status: metav1.ConditionFalse, Reason: reason, ObservedGeneration: object.Generation,
+		}
 		if awaits {
 			c.Status, c.Message = metav1.ConditionTrue, status.Message
 		}
@@ -61,24 +66,24 @@ func (r *Controller) show(ctx context.Context, object *api.ResourceRequest, part
 	if ours.State.Over() && ours.State != api.Released {
 		kind = corev1.EventTypeWarning
 	}
-	if err := r.update(ctx, object, *status, kind, string(ours.State)); err != nil {
+	if err := r.writeStatus(ctx, object, *status, kind, string(ours.State)); err != nil {
 		return err
 	}
 	for _, part := range parts {
 		if part.Acceptance == "" {
 			continue
 		}
-		if err := r.instruct(ctx, object, part); err != nil {
+		if err := r.showInstruction(ctx, object, part); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// upToDate says whether a bound reservation is what its request asks for now.
-func upToDate(ours *market.Reservation, w Wish, cannot error) metav1.Condition {
+// upToDateCondition returns the condition that says whether a bound reservation is what its request asks for now.
+func upToDateCondition(ours *market.Reservation, w Wish, cannot error) metav1.Condition {
 	c := metav1.Condition{Type: api.ConditionUpToDate, Status: metav1.ConditionFalse}
-	want, err := wanted(w, ours)
+	want, err := wantedChange(w, ours)
 	if cannot == nil {
 		cannot = err
 	}
@@ -87,9 +92,9 @@ func upToDate(ours *market.Reservation, w Wish, cannot error) metav1.Condition {
 		c.Reason, c.Message = "Changing", ours.Provider+" is asked to accept the change"
 	case cannot != nil:
 		c.Reason, c.Message = string(api.CodeOf(cannot)), "it cannot change: "+trust.Text(cannot.Error())
-	case same(want, ours.AsIs()):
+	case sameChange(want, ours.AsIs()):
 		c.Status, c.Reason = metav1.ConditionTrue, "UpToDate"
-	case change != nil && same(want, *change):
+	case change != nil && sameChange(want, *change):
 		c.Reason, c.Message = string(change.Reason), "it is not changed: "+string(change.Reason)
 		if change.Message != "" {
 			c.Message += ": " + change.Message
@@ -100,8 +105,8 @@ func upToDate(ours *market.Reservation, w Wish, cannot error) metav1.Condition {
 	return c
 }
 
-// sentence says in words where a reservation is.
-func sentence(r *market.Reservation) string {
+// describe returns a sentence that says in which state a reservation is.
+func describe(r *market.Reservation) string {
 	s := ""
 	switch r.State {
 	case api.Pending:
@@ -112,7 +117,8 @@ func sentence(r *market.Reservation) string {
 			s = fmt.Sprintf("waits for the approval of %s's admin until %s", r.Provider, r.ApproveBy.Go().Format(time.RFC3339))
 		}
 		if r.Assignment == "" {
-			s = fmt.Sprintf("held on %s until %s, for you to confirm (annotation %s: \"true\")", r.Provider, r.HeldUntil.Go().Format(time.TimeOnly), ConfirmAnnotation)
+			s = fmt.Sprintf("held on %s until %s, for you to confirm (annotation %s: \"true\")",
+				r.Provider, r.HeldUntil.Go().Format(time.TimeOnly), ConfirmAnnotation)
 		}
 	case api.Reserved:
 		s = fmt.Sprintf("%s is bound until %s", r.Provider, r.EndsAt().Go().Format(time.RFC3339))
@@ -135,17 +141,19 @@ func sentence(r *market.Reservation) string {
 	return s
 }
 
-// update writes a status that changed, and tells of a new state or message in an Event.
-func (r *Controller) update(ctx context.Context, object *api.ResourceRequest, status api.ResourceRequestStatus, kind, reason string) error {
+// writeStatus writes a status that changed, and an Event if its state or message is new.
+func (r *Controller) writeStatus(
+	ctx context.Context, object *api.ResourceRequest, status api.ResourceRequestStatus, kind, reason string,
+) error {
 	if equality.Semantic.DeepEqual(object.Status, status) {
 		return nil
 	}
-	said := object.Status.State != status.State || object.Status.Message != status.Message
+	isNew := object.Status.State != status.State || object.Status.Message != status.Message
 	object.Status = status
 	if err := kubeobject.SoleStatus(r.Client).Apply(ctx, object); err != nil {
 		return err
 	}
-	if said {
+	if isNew {
 		r.Events.Eventf(object, nil, kind, reason, "Reserve", "%.1000s", status.Message) // the API server takes 1024 bytes
 	}
 	return nil

@@ -84,7 +84,7 @@ func (r *Reservations) applySigned(ctx context.Context, s *brokersession.Session
 	case t.End != "" && ours.Provider == r.options.Cluster && s.Lends:
 		return r.gateAt(s).ApplySignedEnd(ctx, theirs, ours)
 	case t.End != "" && ours.Consumer == r.options.Cluster:
-		return r.borrowerAt(s).HearEnd(ctx, theirs, ours)
+		return r.borrowerAt(s).ApplySignedEnd(ctx, theirs, ours)
 	case t.State == api.Held && t.Assignment != "" && t.Provider == r.options.Cluster && s.Lends:
 		return r.gateAt(s).RefuseID(ctx, theirs)
 	}

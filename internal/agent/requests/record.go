@@ -14,9 +14,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// record is what the broker says that a reservation is, before anything of it is signed. What of it must be
-// true, take checks.
-func record(theirs *transport.Reservation) (*market.Reservation, error) {
+// newRecord returns the Ledger's record of what the broker shows, before anything is signed. signHold checks it.
+func newRecord(theirs *transport.Reservation) (*market.Reservation, error) {
 	t := theirs.Payload
 	size, err := market.Need("resources", t.Resources)
 	from := market.Time(0)
@@ -25,16 +24,16 @@ func record(theirs *transport.Reservation) (*market.Reservation, error) {
 	}
 	r := &market.Reservation{
 		From: from, Provider: t.Provider, Pool: t.Pool, Size: size, Generation: t.Generation, Sale: t.Sale,
-		Created: market.At(t.Created.Time), HeldUntil: market.At(t.HeldUntil.Time), ApproveBy: approveBy(t, t.ApproveBy), Until: market.At(t.Until.Time),
+		Created: market.At(t.Created.Time), HeldUntil: market.At(t.HeldUntil.Time),
+		ApproveBy: approveBy(t, t.ApproveBy), Until: market.At(t.Until.Time), Group: t.Group,
 	}
-	r.Group = t.Group
 	if t.Waiting != nil {
 		r.WaitUntil = market.At(t.Waiting.Until.Time)
 	}
 	return r, err
 }
 
-// approveBy is until when a person at the provider may approve a reservation; 0 where nobody need.
+// approveBy returns by when the provider's admin may approve a reservation; 0 if it needs no approval.
 func approveBy(t api.Reservation, by metav1.Time) market.Time {
 	if t.ApproveBy.IsZero() {
 		return 0
@@ -42,36 +41,39 @@ func approveBy(t api.Reservation, by metav1.Time) market.Time {
 	return market.At(by.Time)
 }
 
-// signed is the record of what this cluster signed, by the assignment that the broker relays: by the key that it has or, where
-// the Ledger (ours, nil if it knows nothing) holds the same, by the one that it had.
-// Errors: BadSignature when this cluster did not sign it.
-func (b *Borrower) signed(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) (*market.Reservation, error) {
+// readSigned returns the record of the assignment that the broker shows. This cluster must have signed it with its
+// present key or, if the Ledger (ours, nil for nothing) has the same document, with a former one. Errors: BadSignature.
+func (b *Borrower) readSigned(
+	ctx context.Context, theirs *transport.Reservation, ours *market.Reservation,
+) (*market.Reservation, error) {
 	document := theirs.Payload.Assignment
-	if ours != nil && document != "" && (document == ours.Assignment || ours.Change != nil && document == ours.Change.Assignment) {
-		return b.everSigned(ctx, theirs)
+	known := ours != nil && (document == ours.Assignment || ours.Change != nil && document == ours.Change.Assignment)
+	if known && document != "" {
+		return b.readEverSigned(ctx, theirs)
 	}
-	return b.signedBy(theirs, b.Key.Public())
+	return b.readSignedBy(theirs, b.Key.Public())
 }
 
-// everSigned is the same by any key that this cluster has or had.
-func (b *Borrower) everSigned(ctx context.Context, theirs *transport.Reservation) (*market.Reservation, error) {
-	return b.signedBy(theirs, b.ownKeys(ctx)...)
+// readEverSigned is readSigned for any key that this cluster has or had.
+func (b *Borrower) readEverSigned(ctx context.Context, theirs *transport.Reservation) (*market.Reservation, error) {
+	return b.readSignedBy(theirs, b.ownKeys(ctx)...)
 }
 
-// ownKeys are the keys that this cluster has and had.
+// ownKeys returns the keys that this cluster has and had.
 func (b *Borrower) ownKeys(ctx context.Context) []clusterkey.PublicKey {
 	keys, _ := trust.Keys(ctx, b.Market, b.Cluster) // none before the first card
 	return append(keys, b.Key.Public())
 }
 
-// names says whether an assignment of ours names a key as the provider's.
-func (b *Borrower) names(ctx context.Context, assignment string, provider clusterkey.PublicKey) bool {
+// namesKey reports whether an assignment of ours names a key as the provider's.
+func (b *Borrower) namesKey(ctx context.Context, assignment string, provider clusterkey.PublicKey) bool {
 	var a api.Assignment
 	_, err := trust.Verified(assignment, api.DocumentAssignment, &a, b.ownKeys(ctx)...)
 	return err == nil && a.ProviderKey == provider.Fingerprint().String()
 }
 
-func (b *Borrower) signedBy(theirs *transport.Reservation, keys ...clusterkey.PublicKey) (*market.Reservation, error) {
+// readSignedBy returns the record of the assignment that the broker shows, if this cluster signed it with one of keys.
+func (b *Borrower) readSignedBy(theirs *transport.Reservation, keys ...clusterkey.PublicKey) (*market.Reservation, error) {
 	var a api.Assignment
 	_, err := trust.Verified(theirs.Payload.Assignment, api.DocumentAssignment, &a, keys...)
 	if err != nil || a.Reservation != theirs.ID || a.Consumer != b.Cluster || a.Provider != theirs.Payload.Provider {
@@ -80,21 +82,22 @@ func (b *Borrower) signedBy(theirs *transport.Reservation, keys ...clusterkey.Pu
 	size, err := market.Need("resources", a.Resources)
 	return &market.Reservation{
 		ID: a.Reservation, State: api.Held, Consumer: a.Consumer, Provider: a.Provider, Pool: a.Pool, Size: size,
-		Generation: a.Generation, Assignment: theirs.Payload.Assignment, Sale: a.Sale, From: begins(a),
-		Created: market.At(theirs.Payload.Created.Time), HeldUntil: market.At(theirs.Payload.HeldUntil.Time), ApproveBy: approveBy(theirs.Payload, a.Expires), Until: market.At(a.Until.Time),
+		Generation: a.Generation, Assignment: theirs.Payload.Assignment, Sale: a.Sale, From: beginOf(a),
+		Created: market.At(theirs.Payload.Created.Time), HeldUntil: market.At(theirs.Payload.HeldUntil.Time),
+		ApproveBy: approveBy(theirs.Payload, a.Expires), Until: market.At(a.Until.Time),
 	}, err
 }
 
-// begins is from when on what an assignment sells is paid for; 0 where it sells nothing.
-func begins(a api.Assignment) market.Time {
+// beginOf returns when the paid time of a purchase begins; 0 for an assignment that buys nothing.
+func beginOf(a api.Assignment) market.Time {
 	if a.Sale == nil {
 		return 0
 	}
 	return market.At(a.Begins.Time)
 }
 
-// refused is a change of which the broker says that it will not be.
-func refused(ours *market.Change, theirs *api.Change) *market.Change {
+// refusedChange returns the record of a change that the broker says was refused.
+func refusedChange(ours *market.Change, theirs *api.Change) *market.Change {
 	c := market.Change{Generation: theirs.Generation}
 	if ours != nil && ours.Generation == theirs.Generation {
 		c = *ours
@@ -103,8 +106,8 @@ func refused(ours *market.Change, theirs *api.Change) *market.Change {
 	return &c
 }
 
-// note remembers what became of a reservation. What it is about stays as it was checked and signed.
-func (b *Borrower) note(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
+// recordState records the state that the broker shows. What the reservation is about stays as it was checked and signed.
+func (b *Borrower) recordState(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
 	t := theirs.Payload
 	next := *ours
 	next.ID, next.Consumer, next.Fence = theirs.ID, b.Cluster, t.Fence
@@ -122,15 +125,16 @@ func (b *Borrower) note(ctx context.Context, theirs *transport.Reservation, ours
 		next.End = t.End
 	}
 	if c := t.Change; c != nil && c.Reason != "" && c.Generation >= next.Latest() { // refused, or not answered
-		next.Change = refused(next.Change, c)
+		next.Change = refusedChange(next.Change, c)
 	}
 	known := ours.Revision > 0
-	if known && ours.State == next.State && ours.Generation == next.Generation && ours.Assignment == next.Assignment && ours.Acceptance == next.Acceptance &&
+	sameDocuments := ours.Assignment == next.Assignment && ours.Acceptance == next.Acceptance
+	if known && sameDocuments && ours.State == next.State && ours.Generation == next.Generation &&
 		equality.Semantic.DeepEqual(ours.Change, next.Change) {
-		return nil // nothing to remember: idle means idle
+		return nil // nothing to record: idle means idle
 	}
 	var command market.Command = market.Note{Reservation: &next}
-	if known { // what was signed meanwhile is not forgotten: the error brings us here again
+	if known { // something may have been signed since: then the error brings us here again
 		command = market.IfRevision{ID: next.ID, Revision: ours.Revision, Command: command}
 	}
 	_, err := b.Market.Do(ctx, command)

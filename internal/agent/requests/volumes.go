@@ -11,13 +11,14 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// selectedNode is Kubernetes' annotation on a claim whose volume was made where its first pod runs: for what is offloaded, the
-// virtual node.
+// selectedNode is Kubernetes' annotation on a claim whose volume was made on the node of its first pod. For an offloaded
+// pod that is the virtual node.
 const selectedNode = "volume.kubernetes.io/selected-node"
 
-// StickTo are the providers at which the namespaces that a request offloads have volumes; none if these may be left behind. A virtual
-// node is known by its name, so also one that is gone. Errors: Unavailable where they cannot be seen.
-func (r *Controller) StickTo(ctx context.Context, object *api.ResourceRequest) ([]string, error) {
+// FindStickTo returns the providers to which a request must stick: those that it names, and those where the namespaces
+// that it offloads have volumes, unless the data may stay behind. The name of a virtual node says whose it is, also when
+// it is gone. Errors: Unavailable if the volumes cannot be read.
+func (r *Controller) FindStickTo(ctx context.Context, object *api.ResourceRequest) ([]string, error) {
 	o := object.Spec.Offload
 	if o == nil || o.Data == api.DataMove || r.Volumes == nil {
 		return object.Spec.StickTo, nil
@@ -31,7 +32,7 @@ func (r *Controller) StickTo(ctx context.Context, object *api.ResourceRequest) (
 		}
 		for _, claim := range claims.Items {
 			if node := claim.Annotations[selectedNode]; node != "" && claim.Status.Phase == corev1.ClaimBound {
-				provider, err := r.providerOf(ctx, node)
+				provider, err := r.findProvider(ctx, node)
 				if err != nil {
 					return nil, err
 				}
@@ -45,8 +46,8 @@ func (r *Controller) StickTo(ctx context.Context, object *api.ResourceRequest) (
 	return out, nil
 }
 
-// providerOf is whose virtual node has that name; empty: it is nobody's that this cluster knows.
-func (r *Controller) providerOf(ctx context.Context, node string) (provider string, err error) {
+// findProvider returns the provider whose virtual node has a name, empty if this cluster knows none.
+func (r *Controller) findProvider(ctx context.Context, node string) (provider string, err error) {
 	err = r.Market.Read(ctx, func(s *market.State) {
 		for _, m := range s.Members() {
 			if market.IsSlice(node, r.Cluster, m.Cluster) {

@@ -12,14 +12,14 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// instruct shows what this cluster must carry out, beside the request that it answers and that owns it.
-func (r *Controller) instruct(ctx context.Context, object *api.ResourceRequest, ours *market.Reservation) error {
+// showInstruction makes the ReservationInstruction of a reservation, beside the request that owns it.
+func (r *Controller) showInstruction(ctx context.Context, object *api.ResourceRequest, ours *market.Reservation) error {
 	i := &api.ReservationInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: object.Namespace, Name: ours.ID}}
 	_, err := controllerutil.CreateOrPatch(ctx, r.Client, i, func() error {
 		i.Spec = instruction.Spec(ours)
 		return controllerutil.SetControllerReference(object, i, r.Scheme())
 	})
-	if apierrors.IsAlreadyExists(err) { // our cache lags: the next change shows it
+	if apierrors.IsAlreadyExists(err) { // our cache is behind: the next change shows it
 		return nil
 	}
 	if err != nil {

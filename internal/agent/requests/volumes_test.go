@@ -67,12 +67,12 @@ func TestDataStays(t *testing.T) {
 		{&api.Offload{Namespaces: []string{"fresh", "other"}}, nil, nil},
 	} {
 		object := &api.ResourceRequest{Spec: api.ResourceRequestSpec{Request: api.Request{StickTo: c.named}, Offload: c.offload}}
-		if got, err := r.StickTo(ctx, object); err != nil || !slices.Equal(got, c.want) {
+		if got, err := r.FindStickTo(ctx, object); err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%+v sticks to %v, %v; want %v", c.offload, got, err, c.want)
 		}
 	}
 	unknown := &api.ResourceRequest{Spec: api.ResourceRequestSpec{Offload: &api.Offload{Namespaces: []string{"secret"}}}}
-	if _, err := r.StickTo(ctx, unknown); api.CodeOf(err) != api.CodeUnavailable {
+	if _, err := r.FindStickTo(ctx, unknown); api.CodeOf(err) != api.CodeUnavailable {
 		t.Errorf("volumes that cannot be seen: %v", err)
 	}
 }
