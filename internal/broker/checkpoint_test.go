@@ -11,14 +11,14 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/journal"
-	"github.com/bourse-dev/bourse/internal/journal/memory"
+	"github.com/bourse-dev/bourse/internal/journal/memorytest"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
 // A broker that is stopped remembers what its members advertised last, however recently: the next one shows it, as of then. One whose
 // checkpoint is damaged, or of a member that it does not know, starts without.
 func TestCheckpointed(t *testing.T) {
-	o, kept := Options{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)}, memory.New()
+	o, kept := Options{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)}, memorytest.New()
 	runs(t, kept, func(ctx context.Context, x *exchange.Exchange) {
 		if _, err := x.Do(ctx, market.Enroll{Cluster: "milan", Key: "k-milan"}); err != nil {
 			t.Fatal(err)
@@ -57,7 +57,7 @@ func TestCheckpointed(t *testing.T) {
 		t.Fatal(err)
 	}
 	shows(0)
-	runs(t, memory.New(), func(ctx context.Context, x *exchange.Exchange) {
+	runs(t, memorytest.New(), func(ctx context.Context, x *exchange.Exchange) {
 		if err := os.WriteFile(filepath.Join(o.Dir, checkpointFile), []byte(`{"milan":{},"rome":null}`), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -13,14 +13,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/bourse-dev/bourse/internal/exchange"
-	"github.com/bourse-dev/bourse/internal/journal/memory"
+	"github.com/bourse-dev/bourse/internal/journal/memorytest"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
 // The metrics are named and typed as Prometheus' own linter wants, and an empty market is balanced.
 func TestMetrics(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	x, err := exchange.Open(ctx, memory.New(), exchange.Options{})
+	x, err := exchange.Open(ctx, memorytest.New(), exchange.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestMetrics(t *testing.T) {
 func TestProbesDoNotWaitForTheMarket(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	x, err := exchange.Open(ctx, memory.New(), exchange.Options{})
+	x, err := exchange.Open(ctx, memorytest.New(), exchange.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

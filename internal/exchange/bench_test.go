@@ -11,14 +11,14 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
-	"github.com/bourse-dev/bourse/internal/journal/memory"
+	"github.com/bourse-dev/bourse/internal/journal/memorytest"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
 // BenchmarkExchangeHoldMemory is the market alone: holds by 64 consumers on 100 providers, each
 // with the kept explanation of a decision, over a journal that costs nothing but its hashes.
 func BenchmarkExchangeHoldMemory(b *testing.B) {
-	x := start(b, memory.New(), exchange.Options{})
+	x := start(b, memorytest.New(), exchange.Options{})
 	providers := make([]string, 100)
 	for i := range providers {
 		providers[i] = "provider-" + strconv.Itoa(i)

@@ -7,11 +7,11 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
-	"github.com/bourse-dev/bourse/internal/journal/memory"
+	"github.com/bourse-dev/bourse/internal/journal/memorytest"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-func newMemory() *memory.Journal { return memory.New() }
+func newMemory() *memorytest.Journal { return memorytest.New() }
 
 var noon = market.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 

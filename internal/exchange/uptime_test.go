@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/internal/exchange"
-	"github.com/bourse-dev/bourse/internal/journal/memory"
+	"github.com/bourse-dev/bourse/internal/journal/memorytest"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
@@ -27,16 +27,16 @@ func (x *running) lives(clock *clock, number *int64, during time.Duration, there
 
 // What a broker did not see is for or against nobody: neither while it was down, nor while it stood still or the clock jumped.
 func TestUptimeIsOfWhatTheBrokerSaw(t *testing.T) {
-	for name, upset := range map[string]func(*clock, *memory.Journal, *running) *running{
-		"nothing": func(_ *clock, _ *memory.Journal, x *running) *running { return x },
-		"it was down": func(c *clock, j *memory.Journal, x *running) *running {
+	for name, upset := range map[string]func(*clock, *memorytest.Journal, *running) *running{
+		"nothing": func(_ *clock, _ *memorytest.Journal, x *running) *running { return x },
+		"it was down": func(c *clock, j *memorytest.Journal, x *running) *running {
 			if err := x.stop(); err != nil {
 				x.t.Fatal(err)
 			}
 			c.pass(10*day, 10*day)
 			return start(x.t, j, exchange.Options{Clock: c})
 		},
-		"it was down, again and again": func(c *clock, j *memory.Journal, x *running) *running {
+		"it was down, again and again": func(c *clock, j *memorytest.Journal, x *running) *running {
 			for range 100 {
 				if err := x.stop(); err != nil {
 					x.t.Fatal(err)
@@ -48,14 +48,14 @@ func TestUptimeIsOfWhatTheBrokerSaw(t *testing.T) {
 			}
 			return x
 		},
-		"it stood still":    func(c *clock, j *memory.Journal, x *running) *running { c.pass(10*day, 10*day); x.look(); return x },
-		"the machine slept": func(c *clock, j *memory.Journal, x *running) *running { c.pass(0, 10*day); x.look(); return x },
-		"the wall jumped ahead": func(c *clock, j *memory.Journal, x *running) *running {
+		"it stood still":    func(c *clock, j *memorytest.Journal, x *running) *running { c.pass(10*day, 10*day); x.look(); return x },
+		"the machine slept": func(c *clock, j *memorytest.Journal, x *running) *running { c.pass(0, 10*day); x.look(); return x },
+		"the wall jumped ahead": func(c *clock, j *memorytest.Journal, x *running) *running {
 			c.pass(time.Second, 10*day)
 			x.look()
 			return x
 		},
-		"the wall jumped far back": func(c *clock, j *memory.Journal, x *running) *running {
+		"the wall jumped far back": func(c *clock, j *memorytest.Journal, x *running) *running {
 			c.pass(time.Second, -10*day)
 			x.look()
 			return x

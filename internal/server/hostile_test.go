@@ -11,7 +11,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
-	"github.com/bourse-dev/bourse/internal/journal/memory"
+	"github.com/bourse-dev/bourse/internal/journal/memorytest"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/server/servertest"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
@@ -43,7 +43,7 @@ type town struct {
 
 func newTown(t *testing.T) *town {
 	t.Helper()
-	log := &countingJournal{Journal: memory.New(), t: t}
+	log := &countingJournal{Journal: memorytest.New(), t: t}
 	f := servertest.Start(t, servertest.Options{Journal: log})
 	w := &town{Federation: f, log: log, rome: f.Join("rome"), milan: f.Join("milan"), oslo: f.Join("oslo"), lima: f.Enter("lima", f.Token("")), nobody: f.StrangerHTTP()}
 	w.milan.Advertise("100")

@@ -11,7 +11,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/journal"
-	"github.com/bourse-dev/bourse/internal/journal/memory"
+	"github.com/bourse-dev/bourse/internal/journal/memorytest"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/server/servertest"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
@@ -29,7 +29,7 @@ func hopeless() api.Request {
 
 // countingJournal is a journal in memory that counts what is appended, but not what the broker notices of leases by itself, as time passes.
 type countingJournal struct {
-	*memory.Journal
+	*memorytest.Journal
 	t      *testing.T
 	events atomic.Int64
 }
@@ -50,7 +50,7 @@ func (j *countingJournal) Append(ctx context.Context, after journal.Head, events
 // so that a repeat gets the same answer, and `bourse why` explains them.
 func TestRejectedRequestsAreNotKept(t *testing.T) {
 	ctx := context.Background()
-	log := &countingJournal{Journal: memory.New(), t: t}
+	log := &countingJournal{Journal: memorytest.New(), t: t}
 	f := servertest.Start(t, servertest.Options{Journal: log})
 	rome, milan := f.Join("rome"), f.Join("milan")
 	milan.Advertise("8")

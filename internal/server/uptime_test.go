@@ -5,7 +5,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/journal"
-	"github.com/bourse-dev/bourse/internal/journal/memory"
+	"github.com/bourse-dev/bourse/internal/journal/memorytest"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/server/servertest"
 )
@@ -13,7 +13,7 @@ import (
 // Uptime is shown in parts per million, and not at all of who was seen for less than a day.
 func TestUptimeIsShown(t *testing.T) {
 	const day = 24 * 3600 * 1000
-	j := memory.New()
+	j := memorytest.New()
 	head, err := j.Load(t.Context(), nil, func(journal.Record) error { return nil })
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/broker"
 	"github.com/bourse-dev/bourse/internal/exchange"
-	"github.com/bourse-dev/bourse/internal/journal/memory"
+	"github.com/bourse-dev/bourse/internal/journal/memorytest"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
@@ -50,7 +50,7 @@ func marketAlone(ctx context.Context, b *bench) ([]Figure, error) {
 // first tenth warms up.
 func fill(ctx context.Context, holds int) (rate, core float64, err error) {
 	ctx, stop := context.WithCancel(ctx)
-	x, err := exchange.Open(ctx, memory.New(), exchange.Options{Log: slog.New(slog.DiscardHandler)})
+	x, err := exchange.Open(ctx, memorytest.New(), exchange.Options{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		stop()
 		return 0, 0, err

@@ -8,7 +8,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/requests"
-	"github.com/bourse-dev/bourse/internal/journal/memory"
+	"github.com/bourse-dev/bourse/internal/journal/memorytest"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
@@ -32,7 +32,7 @@ func reserved(ctx context.Context, b *bench) ([]Figure, error) {
 	arrivals := newArrivals()
 	var agents []*agent
 	for _, m := range members {
-		a, err := startAgent(ctx, m, memory.New(), 0, &running, arrivals.arrived)
+		a, err := startAgent(ctx, m, memorytest.New(), 0, &running, arrivals.arrived)
 		if err != nil {
 			return nil, err
 		}

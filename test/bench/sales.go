@@ -23,7 +23,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
 	"github.com/bourse-dev/bourse/internal/journal"
 	"github.com/bourse-dev/bourse/internal/journal/kube"
-	"github.com/bourse-dev/bourse/internal/journal/memory"
+	"github.com/bourse-dev/bourse/internal/journal/memorytest"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/match"
 	"github.com/bourse-dev/bourse/internal/server"
@@ -161,7 +161,7 @@ func (m *marketplace) open(ctx context.Context, running *sync.WaitGroup) error {
 		if err := member.show(ctx); err != nil {
 			return err
 		}
-		ledger, every := journal.Journal(memory.New()), uint64(0)
+		ledger, every := journal.Journal(memorytest.New()), uint64(0)
 		if i == 0 {
 			every = ledgerTail
 			ledger = kube.New(m.kube, kubeclient.ObjectKey{Namespace: "bourse", Name: agentledger.ObjectName}, kube.Parts)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/journal"
-	"github.com/bourse-dev/bourse/internal/journal/memory"
+	"github.com/bourse-dev/bourse/internal/journal/memorytest"
 	"github.com/bourse-dev/bourse/test/raced"
 )
 
@@ -52,7 +52,7 @@ func (c *Cache) names(q api.CatalogQuery, now time.Time) string {
 // A copy holds what a watch sent up to a bookmark. A saved copy is read again. An offer that names another
 // seller is left out.
 func TestCatalogCopies(t *testing.T) {
-	kept := memory.New()
+	kept := memorytest.New()
 	open := func() *Cache {
 		c := New(Options{Cluster: "rome", Journal: kept, Log: slog.New(slog.DiscardHandler)})
 		c.Load(t.Context())
@@ -122,7 +122,7 @@ func TestCatalogCopies(t *testing.T) {
 
 // A catalog that is larger than an object may be is saved in part, and read from the beginning after a restart.
 func TestLargeCatalogs(t *testing.T) {
-	kept := small{memory.New(), 4000}
+	kept := small{memorytest.New(), 4000}
 	c := New(Options{Cluster: "rome", Journal: kept, Log: slog.New(slog.DiscardHandler)})
 	c.Load(t.Context())
 	c.Record("", api.WatchEvent{Type: api.WatchCatalog, Complete: true})
@@ -148,7 +148,7 @@ func TestLargeCatalogs(t *testing.T) {
 // has no token.
 func TestCatalogCopiesAreBounded(t *testing.T) {
 	raced.Skip(t)
-	c := New(Options{Cluster: "rome", Journal: memory.New(), Log: slog.New(slog.DiscardHandler)})
+	c := New(Options{Cluster: "rome", Journal: memorytest.New(), Log: slog.New(slog.DiscardHandler)})
 	number := 0
 	flood := func() {
 		var names []string
@@ -209,7 +209,7 @@ func TestCatalogCopiesAreBounded(t *testing.T) {
 
 // The first change is saved after a second, the next after ten, and the last at the end.
 func TestRunSavesChanges(t *testing.T) {
-	kept, now := memory.New(), testclock.NewFakeClock(time.Now())
+	kept, now := memorytest.New(), testclock.NewFakeClock(time.Now())
 	open := func() *Cache {
 		c := New(Options{Cluster: "rome", Journal: kept, Clock: now, Log: slog.New(slog.DiscardHandler)})
 		c.Load(t.Context())

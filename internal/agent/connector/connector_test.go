@@ -12,7 +12,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
-	"github.com/bourse-dev/bourse/internal/journal/memory"
+	"github.com/bourse-dev/bourse/internal/journal/memorytest"
 	"github.com/bourse-dev/bourse/internal/match"
 	"github.com/bourse-dev/bourse/internal/server"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
@@ -32,7 +32,7 @@ func serve(t *testing.T) *served {
 	ctx, stop := context.WithCancel(context.Background())
 	var err error
 	s.Connector, err = New(ctx, Options{
-		Cluster: "rome", Key: s.rome.Key, Ledger: exchangetest.Open(t, nil, exchange.Options{Self: "rome"}), Journal: memory.New(),
+		Cluster: "rome", Key: s.rome.Key, Ledger: exchangetest.Open(t, nil, exchange.Options{Self: "rome"}), Journal: memorytest.New(),
 		Listen: "127.0.0.1:0", URL: "https://rome", Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

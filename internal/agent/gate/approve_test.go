@@ -15,7 +15,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/gate"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
-	"github.com/bourse-dev/bourse/internal/journal/memory"
+	"github.com/bourse-dev/bourse/internal/journal/memorytest"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
 	"github.com/bourse-dev/bourse/internal/transport"
@@ -133,7 +133,7 @@ func TestApprovalEnds(t *testing.T) {
 
 // What waits, waits on after a crash; and what was approved before a Ledger was put back is taken from our own signature.
 func TestApprovalSurvives(t *testing.T) {
-	journal := memory.New()
+	journal := memorytest.New()
 	rome, milan, clock := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan"), transporttest.NewClock()
 	g := open(t, journal, rome, milan, clock, "")
 	g.measure("8", approved)

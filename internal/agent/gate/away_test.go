@@ -6,7 +6,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
-	"github.com/bourse-dev/bourse/internal/journal/memory"
+	"github.com/bourse-dev/bourse/internal/journal/memorytest"
 	"github.com/bourse-dev/bourse/internal/transport"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
@@ -102,7 +102,7 @@ func TestAdoptsWhatItsLedgerLost(t *testing.T) {
 	before.takes(d)
 	before.heard(d.Signed(), "Accept r-1")
 
-	g := open(t, memory.New(), before.rome, before.milan, before.clock, "1")
+	g := open(t, memorytest.New(), before.rome, before.milan, before.clock, "1")
 	g.move(10 * time.Minute) // long after the acceptance alone would have ended
 	g.heard(d.Shown())
 	g.holds("r-1", api.Reserved, "")

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/journal/memory"
+	"github.com/bourse-dev/bourse/internal/journal/memorytest"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
@@ -73,7 +73,7 @@ func TestALyingBrokerInflatesTheSize(t *testing.T) {
 // One assignment that is shown to two gates: only the one that it names accepts.
 func TestALyingBrokerShowsOneAssignmentToTwoGates(t *testing.T) {
 	milan := newGate(t, "8")
-	oslo := open(t, memory.New(), milan.rome, transporttest.NewParty(t, "oslo"), transporttest.NewClock(), "8")
+	oslo := open(t, memorytest.New(), milan.rome, transporttest.NewParty(t, "oslo"), transporttest.NewClock(), "8")
 	oslo.lies()
 	d := milan.deal("r-1", "2")
 	theirs := d.Signed()

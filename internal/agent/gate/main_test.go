@@ -15,7 +15,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
 	"github.com/bourse-dev/bourse/internal/journal"
-	"github.com/bourse-dev/bourse/internal/journal/memory"
+	"github.com/bourse-dev/bourse/internal/journal/memorytest"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/match"
 	"github.com/bourse-dev/bourse/internal/transport"
@@ -40,7 +40,7 @@ type testGate struct {
 func newGate(t testing.TB, cpu string) *testGate {
 	t.Helper()
 	rome, milan := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan")
-	return open(t, memory.New(), rome, milan, transporttest.NewClock(), cpu)
+	return open(t, memorytest.New(), rome, milan, transporttest.NewClock(), cpu)
 }
 
 // open opens a gate over a journal: of a new cluster, or of one that starts again.

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/journal/memory"
+	"github.com/bourse-dev/bourse/internal/journal/memorytest"
 	"github.com/bourse-dev/bourse/internal/transport"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 	"github.com/bourse-dev/bourse/internal/trust"
@@ -129,11 +129,11 @@ func TestALedgerThatLostEverythingAfterARotation(t *testing.T) {
 	g := newGate(t, "8")
 	d := g.bound("2")
 	g.rome.Rotate()
-	lost := open(t, memory.New(), g.rome, g.milan, g.clock, "8")
+	lost := open(t, memorytest.New(), g.rome, g.milan, g.clock, "8")
 	lost.heard(d.Greeted())
 	lost.holds("r-1", api.Reserved, "")
 
-	lost = open(t, memory.New(), g.rome, g.milan, g.clock, "8")
+	lost = open(t, memorytest.New(), g.rome, g.milan, g.clock, "8")
 	lost.rotated()
 	lost.waits(d.Greeted(), api.CodeConflict)
 	lost.holds("r-1", "", "")
@@ -185,7 +185,7 @@ func TestTheGateEndsWhatItDoesNotTake(t *testing.T) {
 func TestACardDoesNotEndWhatWasAccepted(t *testing.T) {
 	g := newGate(t, "8")
 	d := g.bound("2")
-	lost := open(t, memory.New(), g.rome, g.milan, g.clock, "8")
+	lost := open(t, memorytest.New(), g.rome, g.milan, g.clock, "8")
 	lost.move(3 * time.Minute)
 	for name, card := range map[string]string{"none": "", "nonsense": "nonsense", "another's": g.milan.Card(api.Properties{})} {
 		theirs := d.Shown()

@@ -7,7 +7,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
-	"github.com/bourse-dev/bourse/internal/journal/memory"
+	"github.com/bourse-dev/bourse/internal/journal/memorytest"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
@@ -203,7 +203,7 @@ func TestAdoptsWhatItSold(t *testing.T) {
 	theirs := g.buys("r-1", offer, asItIs)
 	g.heard(theirs, "Accept r-1")
 
-	again := open(t, memory.New(), g.rome, g.milan, transporttest.NewClock(), "8")
+	again := open(t, memorytest.New(), g.rome, g.milan, transporttest.NewClock(), "8")
 	hidden := *theirs
 	hidden.Payload.Offer = ""
 	again.waits(&hidden, api.CodeUnavailable)

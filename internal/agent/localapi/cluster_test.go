@@ -14,7 +14,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
-	"github.com/bourse-dev/bourse/internal/journal/memory"
+	"github.com/bourse-dev/bourse/internal/journal/memorytest"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
@@ -212,7 +212,7 @@ func TestTheCatalogWithoutABroker(t *testing.T) {
 	open.Add(main)
 	b := Brokers{
 		Relay: brokersession.Relay{Broker: main.Broker, Sessions: open}, Connectors: oneOffer{},
-		Copy: catalogcache.New(catalogcache.Options{Cluster: "rome", Journal: memory.New()}),
+		Copy: catalogcache.New(catalogcache.Options{Cluster: "rome", Journal: memorytest.New()}),
 	}
 	if found, err := b.Catalog(t.Context(), api.CatalogQuery{}); err != nil || len(found) != 1 {
 		t.Errorf("found %+v, %v", found, err)

@@ -8,14 +8,14 @@ import (
 
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/journal"
-	"github.com/bourse-dev/bourse/internal/journal/memory"
+	"github.com/bourse-dev/bourse/internal/journal/memorytest"
 )
 
 // Open opens a market over a journal, nil: a new one in memory, and runs it until the test ends. It logs nothing unless the options say where.
 func Open(t testing.TB, j journal.Journal, o exchange.Options) *exchange.Exchange {
 	t.Helper()
 	if j == nil {
-		j = memory.New()
+		j = memorytest.New()
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

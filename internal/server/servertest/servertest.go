@@ -26,7 +26,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
 	"github.com/bourse-dev/bourse/internal/journal"
-	"github.com/bourse-dev/bourse/internal/journal/memory"
+	"github.com/bourse-dev/bourse/internal/journal/memorytest"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/match"
 	"github.com/bourse-dev/bourse/internal/queue"
@@ -78,7 +78,7 @@ func Start(t testing.TB, o Options) *Federation {
 		o.Rate = 1e6
 	}
 	if o.Journal == nil {
-		o.Journal = memory.New()
+		o.Journal = memorytest.New()
 	}
 	if o.Now == nil {
 		o.Now = time.Now

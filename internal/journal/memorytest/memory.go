@@ -1,6 +1,5 @@
-// Package memory keeps a journal in memory: it survives Close, but not its process. It is for tests
-// and simulations.
-package memory
+// Package memorytest keeps a journal in memory, for tests. The journal survives Close, but not its process.
+package memorytest
 
 import (
 	"context"

@@ -1,16 +1,16 @@
-package memory_test
+package memorytest_test
 
 import (
 	"testing"
 
 	"github.com/bourse-dev/bourse/internal/journal"
 	"github.com/bourse-dev/bourse/internal/journal/journaltest"
-	"github.com/bourse-dev/bourse/internal/journal/memory"
+	"github.com/bourse-dev/bourse/internal/journal/memorytest"
 )
 
 func TestConformance(t *testing.T) {
 	journaltest.Run(t, func(testing.TB) func() journal.Journal {
-		j := memory.New()
+		j := memorytest.New()
 		return func() journal.Journal { return j }
 	})
 }
