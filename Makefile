@@ -11,7 +11,7 @@ SHORT_EXPONENTS = sed -i 's/(\[eE\](\\+|-)?((\[0-9\]+(\\.\[0-9\]\*)?)|(\\.\[0-9\
 .DEFAULT_GOAL := help
 .PHONY: help
 help: ## Show this help
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
 
 .PHONY: build
 build: bin/bourse ## Build bin/bourse
@@ -36,16 +36,33 @@ lab: bin/bourse ## Run three real clusters, a broker and an agent in each; Ctrl-
 test: daemons ## Run every test, also those on real API servers
 	@echo "== fresh: generated files" >&2
 	@$(MAKE) --no-print-directory check
-	@echo "== tests beside the code, with the race detector where there is a C compiler" >&2
-	GORACE=atexit_sleep_ms=0 $(GO) test $(RACE) -vet=off -p 4 -timeout 20m $$($(GO) list ./api/... ./client/... ./cmd/... ./internal/... ./test/arch/... | grep -vE '/internal/(market|match)$$')
-	@echo "== tests of what has no goroutines, and what else the race detector would make slow" >&2
-	$(GO) test -vet=off -p 4 -timeout 20m ./internal/market ./internal/match $(UNRACED)
-	@echo "== tests on real API servers, and of the real binary" >&2
-	$(GO) test -vet=off -timeout 60m -p 1 ./test/lab/... ./test/e2e/... ./test/policies/... ./test/robustness/...
-	@echo "== tests with the real Liqo, on four federations side by side" >&2
-	$(GO) test -vet=off -timeout 60m -parallel 4 ./test/liqo
+	@$(MAKE) --no-print-directory test-race
+	@$(MAKE) --no-print-directory test-plain
+	@$(MAKE) --no-print-directory test-clusters
+	@$(MAKE) --no-print-directory test-robustness
+
+# The suites, also those of make soak. TESTFLAGS are added to those of go test.
+.PHONY: test-race test-plain test-clusters test-robustness
+test-race: ## ... those beside the code, with the race detector where there is a C compiler
+	@echo "== tests beside the code, with the race detector" >&2
+	@GORACE=atexit_sleep_ms=0 $(GOTEST) $(RACE) -p 4 -timeout 20m $(UNIT)
+test-plain: ## ... those that the detector makes slow and cannot find fault with
+	@echo "== tests that the race detector leaves out, without it" >&2
+	@$(GOTEST) -p 4 -timeout 20m ./internal/market ./internal/match $(UNRACED)
+test-clusters: ## ... those on real API servers, and with the real Liqo on four federations
+	@echo "== tests on real API servers, and with the real Liqo on four federations side by side" >&2
+	@$(GOTEST) -p 2 -parallel 4 -timeout 60m ./test/liqo ./test/e2e ./test/policies ./test/lab/...
+test-robustness: ## ... those of the real binary, one package after the other because they measure
+	@echo "== tests of the real binary" >&2
+	@$(GOTEST) -p 1 -timeout 20m ./test/robustness/...
+GOTEST = $(GO) test -vet=off $(TESTFLAGS)
+UNIT = $$($(GO) list ./api/... ./client/... ./cmd/... ./internal/... ./test/arch/... | grep -vE '/internal/(market|match)$$')
 UNRACED = $(addprefix ./,$(sort $(dir $(shell grep -rl --include='*_test.go' 'raced\.Skip' client internal))))
 RACE = $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v gcc >/dev/null && echo -race)
+
+.PHONY: soak
+soak: daemons ## Run each suite ten times, and report what failed: hours; the next call continues
+	@test/soak
 
 .PHONY: short
 short: ## Run the fast tests beside the code

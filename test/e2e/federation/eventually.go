@@ -14,9 +14,12 @@ func Eventually(t testing.TB, patience time.Duration, what string, ask func(ctx 
 	tick := time.NewTicker(25 * time.Millisecond)
 	defer tick.Stop()
 	var last error
-	for {
+	for begin := time.Now(); ; {
 		err := ask(ctx)
 		if err == nil {
+			if took := time.Since(begin); took > 5*time.Second {
+				t.Logf("%s: after %s", what, took.Round(time.Second))
+			}
 			return
 		}
 		if ctx.Err() == nil {
