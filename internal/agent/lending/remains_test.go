@@ -14,7 +14,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo"
 )
 
-// A peering whose end takes long names the namespaces of the consumer that stay, and what Kubernetes says is left in them.
+// Remains names the namespaces of a consumer that still exist, and what Kubernetes says is left in them.
 func TestRemains(t *testing.T) {
 	mapped := func(name, consumer string, conditions ...corev1.NamespaceCondition) *corev1.Namespace {
 		return &corev1.Namespace{

@@ -6,12 +6,13 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// The policy acts on what is known, on nobody who is only suspended beyond a cordon, and takes back what it need not know.
+// Without a policy or a state nothing changes. A suspended consumer is cordoned at most. An active one gets
+// everything back.
 func TestOnRevoke(t *testing.T) {
 	for _, c := range []struct {
-		policy string // no: there is none
+		policy string // "no": there is none
 		state  api.MemberState
-		want   string // nothing: it stays as it is
+		want   string // empty: everything stays as it is
 	}{
 		{"no", api.MemberActive, "none"}, {"no", api.MemberRevoked, ""}, {"no", "", ""},
 		{"", api.MemberRevoked, "none"}, {"none", api.MemberRemoved, "none"}, {"none", "", "none"},

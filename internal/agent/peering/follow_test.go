@@ -15,7 +15,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
 )
 
-// A reservation begins a peering, but not with a cluster whose agent knows no handshake.
+// A reservation creates a Peering, unless the other cluster's agent is a prototype, which knows no handshake.
 func TestPeeringsWithALegacyCluster(t *testing.T) {
 	k := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{{GroupVersion: api.GroupVersion, Kind: "Peering", Resource: "peerings", Namespaced: true, Status: true}}})
 	c, err := client.New(k.Config(), client.Options{Scheme: scheme.New()})

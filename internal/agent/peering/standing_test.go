@@ -20,8 +20,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
 )
 
-// A provider shows the standing of its consumer on the Peering, in a condition and in one Event for each change; it does with the Tenant
-// what the policy says, also by what was shown before it started; and it writes nothing twice.
+// A provider shows on the Peering what the broker and its admin say of a consumer: in conditions, and in one Event
+// for each change. It changes the Tenant as the policy says, also after a restart, and writes nothing twice.
 func TestStandingOfAConsumer(t *testing.T) {
 	ctx := t.Context()
 	k := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{
@@ -49,7 +49,7 @@ func TestStandingOfAConsumer(t *testing.T) {
 		return New(Options{Client: c, Peers: known, Lending: lends}), known
 	}
 	p, known := agent()
-	look := func(status metav1.ConditionStatus, reason, says string, becomes authv1beta1.TenantCondition, told string) {
+	look := func(status metav1.ConditionStatus, reason, says string, becomes authv1beta1.TenantCondition, wanted string) {
 		t.Helper()
 		version := ""
 		for range 2 {
@@ -81,8 +81,8 @@ func TestStandingOfAConsumer(t *testing.T) {
 		case event = <-recorder.Events:
 		default:
 		}
-		if !strings.HasPrefix(event, told) || told == "" && event != "" || len(recorder.Events) > 0 {
-			t.Errorf("told is %q (and %d more), want %q", event, len(recorder.Events), told)
+		if !strings.HasPrefix(event, wanted) || wanted == "" && event != "" || len(recorder.Events) > 0 {
+			t.Errorf("the Event is %q (and %d more), want %q", event, len(recorder.Events), wanted)
 		}
 	}
 	say := func(state api.MemberState) { known.RecordState(api.Standing{Cluster: "rome", State: state}) }

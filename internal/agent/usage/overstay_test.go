@@ -19,8 +19,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
 )
 
-// Pods that stay beyond the grace after their reservation has ended are told of in a condition, in one Event and in the metric; once they
-// are gone, in neither. What stays within the grace, and what ends properly, is no news.
+// Pods that stay beyond the grace of their ended reservation are shown in a condition, in one Event and in the
+// count, until they are gone. Pods that go within the grace are not shown.
 func TestOverstaying(t *testing.T) {
 	ctx, x := t.Context(), exchangetest.Open(t, nil, exchange.Options{Self: "milan"})
 	k := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{
@@ -37,7 +37,7 @@ func TestOverstaying(t *testing.T) {
 	recorder := events.NewFakeRecorder(100)
 	u := New(Options{Client: c, Namespace: "default", Market: x, Graces: grant.Graces{Shrink: 30 * time.Second, Excess: time.Minute}, Events: recorder})
 	begun := x.Now().Go()
-	looks := func(what, id string, since time.Duration, milli int64, status metav1.ConditionStatus, counted int, told string) {
+	looks := func(what, id string, since time.Duration, milli int64, status metav1.ConditionStatus, counted int, wanted string) {
 		t.Helper()
 		ours := &market.Reservation{ID: id, Consumer: "rome", Provider: "milan", State: api.Releasing, Reason: api.ReasonEnded, Changed: market.At(begun.Add(-since))}
 		if err := u.showOverstay(ctx, ours, milli > 0); err != nil {
@@ -61,8 +61,8 @@ func TestOverstaying(t *testing.T) {
 		case event = <-recorder.Events:
 		default:
 		}
-		if !strings.HasPrefix(event, told) || told == "" && event != "" || len(recorder.Events) > 0 {
-			t.Errorf("%s: told is %q (and %d more), want %q", what, event, len(recorder.Events), told)
+		if !strings.HasPrefix(event, wanted) || wanted == "" && event != "" || len(recorder.Events) > 0 {
+			t.Errorf("%s: the Event is %q (and %d more), want %q", what, event, len(recorder.Events), wanted)
 		}
 	}
 	looks("within the grace", "r-1", 20*time.Second, 1000, "", 0, "")

@@ -32,8 +32,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
-// Each of two namespaces lets in what is reserved for both together. What came last is taken back because it came: no grace passes here,
-// and nobody looks at the peering. What fits stays.
+// The quota of each namespace admits what is reserved for all of them together. The newest pod that exceeds it is
+// deleted soon after it comes, without a grace. The pods that fit stay.
 func TestOveruseIsTakenBackAtOnce(t *testing.T) {
 	ledger, ours := lends(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -86,14 +86,14 @@ func TestOveruseIsTakenBackAtOnce(t *testing.T) {
 	third := runs("three", "200m", 2*time.Minute)
 	for patience := time.Now().Add(time.Minute); !gone(third); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(patience) {
-			t.Fatal("what came last is not taken back")
+			t.Fatal("the newest pod is not deleted")
 		}
 	}
 	if gone(first) || gone(second) {
-		t.Error("what fits is taken back")
+		t.Error("a pod that fits is deleted")
 	}
 	if event := <-recorder.Events; !strings.HasPrefix(event, "Warning PodsTakenBack pods of rome") {
-		t.Errorf("told is %q", event)
+		t.Errorf("the Event is %q", event)
 	}
 	if now := testutil.ToFloat64(TakenBack.WithLabelValues("overuse")); now <= counted {
 		t.Errorf("the metric is %g, was %g", now, counted)
@@ -124,8 +124,8 @@ func TestOveruseIsTakenBackAtOnce(t *testing.T) {
 	}
 }
 
-// A reservation that names a number of pods ends. The pods of another one of the same account, which names none, are within the grant:
-// they stay, and do not keep the first from ending.
+// A reservation that names a number of pods ends. The pods of another one of the account, which names none, are
+// within the grant: they stay, and do not keep the first reservation from ending.
 func TestPodsOfAnotherReservationStay(t *testing.T) {
 	ledger, stays := lends(t)
 	ends := *stays
