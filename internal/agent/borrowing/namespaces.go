@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/liqo/offload"
 )
 
@@ -87,14 +88,14 @@ func (b *Borrowing) uses(ctx context.Context, all []loan) (map[string]*offload.U
 }
 
 // checkAllowed returns why a request may not offload a namespace: it may offload its own, and one that its admin
-// opened for it. Errors: Forbidden; the API server's.
+// opened for it. Errors: Forbidden, NotFound.
 func (b *Borrowing) checkAllowed(ctx context.Context, l loan, namespace string) error {
 	if namespace == l.request.Namespace {
 		return nil
 	}
 	var ns corev1.Namespace
 	if err := b.options.Client.Get(ctx, client.ObjectKey{Name: namespace}, &ns); err != nil {
-		return err
+		return kubeobject.Error(err)
 	}
 	if ns.Labels[api.RequestsFromLabel] != l.request.Namespace {
 		return api.Errorf(api.CodeForbidden,
