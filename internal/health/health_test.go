@@ -36,7 +36,8 @@ func TestReference(t *testing.T) {
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", k.Code, k.Severity, k.Meaning)
 	}
 	for _, k := range health.Kinds {
-		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n- **Severity**: %s\n- **Effect**: %s\n- **Fix**: %s\n", k.Code, k.Meaning, k.Severity, k.Effect, k.Fix)
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n- **Severity**: %s\n", k.Code, wrap(k.Meaning), k.Severity)
+		fmt.Fprintf(&b, "%s\n%s\n", wrap("- **Effect**: "+k.Effect), wrap("- **Fix**: "+k.Fix))
 	}
 	const file = "../../docs/reference/problems.md"
 	if *update {
@@ -48,6 +49,29 @@ func TestReference(t *testing.T) {
 	if have, err := os.ReadFile(file); err != nil || string(have) != b.String() {
 		t.Errorf("%s is stale (%v): run go test ./internal/health -update", file, err)
 	}
+}
+
+// wrap breaks a paragraph or list item into lines of at most 100 characters.
+func wrap(text string) string {
+	var b strings.Builder
+	column, indent := 0, ""
+	if strings.HasPrefix(text, "- ") {
+		indent = "  "
+	}
+	for i, word := range strings.Split(text, " ") {
+		switch {
+		case i == 0:
+		case column+1+len(word) > 100:
+			b.WriteString("\n" + indent)
+			column = len(indent)
+		default:
+			b.WriteString(" ")
+			column++
+		}
+		b.WriteString(word)
+		column += len(word)
+	}
+	return b.String()
 }
 
 func TestSort(t *testing.T) {
