@@ -49,7 +49,7 @@ func (sh *shell) dryRun(ctx context.Context, c *client.Client, w *wish, r api.Re
 	if err != nil {
 		return err
 	}
-	part, err := market.Need("resources", r.Resources)
+	part, err := market.ParseRequest("resources", r.Resources)
 	if n := int64(e.Decision.Parts); err == nil && n > 1 {
 		fmt.Fprintf(sh.out, "the request has %d parts; these are the objects of the first one:\n", n)
 		for i := range part {

@@ -112,7 +112,7 @@ func Verify(c api.ContractSpec) (api.ContractTerms, error) {
 			return api.ContractTerms{}, api.Errorf(api.CodeBadSignature, "%s", demand.what)
 		}
 	}
-	size, err := market.Need("assignment.resources", a.Resources)
+	size, err := market.ParseRequest("assignment.resources", a.Resources)
 	if err != nil {
 		return api.ContractTerms{}, err
 	}

@@ -30,7 +30,7 @@ func BenchmarkExchangeHoldMemory(b *testing.B) {
 		x.join("consumer-" + strconv.Itoa(i))
 	}
 	request := api.Request{Resources: resources("cpu", "2", "memory", "4Gi"), Where: `region == "eu"`}
-	size, err := market.Need("resources", request.Resources)
+	size, err := market.ParseRequest("resources", request.Resources)
 	if err != nil {
 		b.Fatal(err)
 	}

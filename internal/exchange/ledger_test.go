@@ -119,7 +119,7 @@ func (g *gate) admission(id, consumer string, lasts time.Duration) market.Admit 
 		Provider: "milan", ProviderKey: g.key("milan").Public().Fingerprint().String(), Pool: api.GeneralPool, Slice: market.SliceName(consumer, "milan", api.GeneralPool),
 		Resources: resources("cpu", "1m"), Until: market.At(now.Add(lasts)).Meta(), Expires: market.At(now.Add(time.Minute)).Meta(),
 	}
-	size, err := market.Need("resources", a.Resources)
+	size, err := market.ParseRequest("resources", a.Resources)
 	if err != nil {
 		g.t.Fatal(err)
 	}

@@ -41,8 +41,8 @@ func (s *State) enlarged(r *Reservation) bool {
 // none of them takes the whole Ledger.
 const maxOfConsumer = 5000
 
-// remembers says why the gate cannot take one more reservation of a consumer, or nil.
-func (s *State) remembers(consumer string) error {
+// checkRemembered reports why the gate cannot take one more reservation of a consumer, or nil.
+func (s *State) checkRemembered(consumer string) error {
 	p := s.parties[consumer]
 	if p == nil || p.live.valid+p.ended.valid < maxOfConsumer {
 		return nil

@@ -49,7 +49,7 @@ func (c Adopt) decide(s *State, now Time) (Outcome, error) {
 	if err := s.checkAdopted(r, c.Caps); err != nil {
 		return Outcome{}, err
 	}
-	if err := s.capped(r.Consumer, c.Caps, 1, r.Size); err != nil {
+	if err := s.checkCaps(r.Consumer, c.Caps, 1, r.Size); err != nil {
 		r.Message = overCaps
 	}
 	return s.keep(c.Offer, changed(r, now), now), nil
@@ -87,7 +87,7 @@ func (s *State) checkAdopted(r *Reservation, all Caps) error {
 		return reached(r.Consumer, "reservations", most, has.reservations, 1)
 	}
 	caps.Bytes = manyTimes(all.Bytes)
-	return s.outsized(r.Consumer, caps, footprint(r))
+	return s.checkBytes(r.Consumer, caps, footprint(r))
 }
 
 // manyTimes is a cap times hardCaps, or the largest number.

@@ -36,9 +36,8 @@ const (
 	maxNames = 3 << 10
 )
 
-// Need converts what is asked: rounded up, each amount at least 0, one positive.
-// Errors: Invalid at field.
-func Need(field string, r api.Resources) (Amounts, error) {
+// ParseRequest converts requested resources, rounded up. Errors: Invalid at field if an amount is negative, or none is positive.
+func ParseRequest(field string, r api.Resources) (Amounts, error) {
 	out, err := convert(field, r, func(q resource.Quantity, scale resource.Scale) int64 { return q.ScaledValue(scale) })
 	if err != nil {
 		return nil, err
@@ -57,9 +56,8 @@ func Need(field string, r api.Resources) (Amounts, error) {
 	return out, nil
 }
 
-// Have converts what is there: rounded down, each amount at least 0.
-// Errors: Invalid at field.
-func Have(field string, r api.Resources) (Amounts, error) {
+// ParseCapacity converts existing resources, rounded down. Errors: Invalid at field if an amount is negative.
+func ParseCapacity(field string, r api.Resources) (Amounts, error) {
 	return convert(field, r, func(q resource.Quantity, scale resource.Scale) int64 {
 		v := q.ScaledValue(scale) // rounds up
 		if resource.NewScaledQuantity(v, scale).Cmp(q) > 0 {

@@ -29,11 +29,11 @@ func TestNeedRoundsUpAndHaveRoundsDown(t *testing.T) {
 		{"pods", "1.1k", 1100, 1100},
 		{"cpu", "1152921504606846", 1152921504606846000, 1152921504606846000}, // the most
 	} {
-		need, err := market.Need("f", resources(c.resource, c.quantity))
+		need, err := market.ParseRequest("f", resources(c.resource, c.quantity))
 		if err != nil || need.Of(c.resource) != c.need {
 			t.Errorf("need %s %s: %v, %v, want %d", c.quantity, c.resource, need, err, c.need)
 		}
-		have, err := market.Have("f", resources(c.resource, c.quantity))
+		have, err := market.ParseCapacity("f", resources(c.resource, c.quantity))
 		if err != nil || have.Of(c.resource) != c.have {
 			t.Errorf("have %s %s: %v, %v, want %d", c.quantity, c.resource, have, err, c.have)
 		}
@@ -69,9 +69,9 @@ func TestHostileResources(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for range 4 { // whatever the order of the map
-				_, err := market.Need("f", c.given)
+				_, err := market.ParseRequest("f", c.given)
 				invalid(t, err, c.wantField)
-				if _, err = market.Have("f", c.given); c.onlyNeed {
+				if _, err = market.ParseCapacity("f", c.given); c.onlyNeed {
 					if err != nil {
 						t.Error(err)
 					}
@@ -81,7 +81,7 @@ func TestHostileResources(t *testing.T) {
 			}
 		})
 	}
-	if got, err := market.Have("f", many(64)); err != nil || len(got) != 64 {
+	if got, err := market.ParseCapacity("f", many(64)); err != nil || len(got) != 64 {
 		t.Errorf("64 resources: %d, %v", len(got), err)
 	}
 }
@@ -100,7 +100,7 @@ func invalid(t *testing.T, err error, field string) {
 
 func TestResourcesAreWhatTheyWere(t *testing.T) {
 	given := resources("cpu", "1500m", "memory", "3Gi", "nvidia.com/gpu", "2", "ephemeral-storage", "1Ti")
-	amounts, err := market.Need("f", given)
+	amounts, err := market.ParseRequest("f", given)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ func (s *State) Audit() func() int {
 		}
 		for _, r := range counting {
 			fresh.account(r, nil, r.Takes())
-			fresh.count(r, 1)
+			fresh.countSale(r, 1)
 		}
 		for _, k := range kept {
 			wrong += k.differs(fresh.provider(k.cluster))

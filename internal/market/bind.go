@@ -38,13 +38,13 @@ func (c Confirm) decide(s *State, now Time) (Outcome, error) {
 		return unchanged(r)
 	case r.State != api.Held || r.Generation != c.Generation || r.Assignment != "":
 		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is %s at generation %d, not held at %d", r.ID, r.State, r.Generation, c.Generation)
-	case s.owes(r) != nothing:
+	case s.debtOf(r) != nothing:
 		return Outcome{}, partyChanged(r)
 	}
 	reckoned := footprint(r)
 	r.Assignment = c.Document
 	if more := footprint(r) - reckoned; more > 0 {
-		if err := s.outsized(c.Consumer, c.Caps, more); err != nil {
+		if err := s.checkBytes(c.Consumer, c.Caps, more); err != nil {
 			return Outcome{}, err
 		}
 	}
@@ -75,7 +75,7 @@ func (c Accept) decide(s *State, now Time) (Outcome, error) {
 		return changed(r, now), nil
 	case r.Provider != c.Provider || r.State != api.Held || r.Generation != c.Generation || r.Assignment == "":
 		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is %s at generation %d: it is no longer held for this acceptance", r.ID, r.State, r.Generation)
-	case s.owes(r) != nothing:
+	case s.debtOf(r) != nothing:
 		return Outcome{}, partyChanged(r)
 	}
 	r.State, r.Acceptance, r.Next, r.HeldUntil, r.ApproveBy = api.Reserved, c.Document, nil, 0, 0

@@ -31,7 +31,7 @@ func CapsOf(parent string, c api.Caps) (Caps, error) {
 	if c.Priority < -MaxPriority || c.Priority > MaxPriority {
 		return Caps{}, api.Invalid(parent+"priority", "%d is no priority", c.Priority).Fix("give -%d to %[1]d, or 0 for no bound", MaxPriority)
 	}
-	most, err := Have(parent+"resources", c.Resources)
+	most, err := ParseCapacity(parent+"resources", c.Resources)
 	return Caps{Reservations: c.Reservations, Pending: c.Pending, Priority: c.Priority, Resources: most}, err
 }
 
@@ -51,8 +51,8 @@ type taken struct {
 	size                         Amounts
 }
 
-// take moves what a consumer has, from what a reservation was to what it is; either may be nil.
-func (s *State) take(old, r *Reservation) {
+// countTaken updates what a consumer has taken when a reservation changes from old to r. Either may be nil.
+func (s *State) countTaken(old, r *Reservation) {
 	for _, x := range []struct {
 		r    *Reservation
 		sign int64
@@ -81,8 +81,8 @@ func (s *State) take(old, r *Reservation) {
 	}
 }
 
-// outsized says why a consumer may not have so many bytes more in the market, or nil.
-func (s *State) outsized(consumer string, all Caps, more int64) error {
+// checkBytes reports why a consumer may not take that many more bytes of memory, or nil.
+func (s *State) checkBytes(consumer string, all Caps, more int64) error {
 	_, has := s.capsOf(consumer, all)
 	if p := s.parties[consumer]; p != nil {
 		has.bytes += p.unheardBytes
@@ -94,9 +94,9 @@ func (s *State) outsized(consumer string, all Caps, more int64) error {
 		consumer, has.bytes>>10, (more+1023)>>10, all.Bytes>>10).Fix("release something, make requests that say less, or ask the operator for a larger --max-bytes, or to remove providers that are gone")
 }
 
-// capped says why a consumer may not have so many reservations more, and so much more, or nil. What the
-// operator says of the consumer itself goes before what holds for all.
-func (s *State) capped(consumer string, all Caps, more int64, size Amounts) error {
+// checkCaps reports why a consumer may not have that many more reservations of that total size, or nil. The consumer's own caps
+// replace those for all.
+func (s *State) checkCaps(consumer string, all Caps, more int64, size Amounts) error {
 	caps, has := s.capsOf(consumer, all)
 	if more > 0 && caps.Reservations > 0 && has.reservations+more > caps.Reservations {
 		return reached(consumer, "reservations", caps.Reservations, has.reservations, more)
@@ -129,8 +129,8 @@ func (s *State) capsOf(consumer string, all Caps) (caps Caps, has taken) {
 	return caps, has
 }
 
-// mayWait says why a request may not have its priority or, where it pends, not wait; nil: it may.
-func (s *State) mayWait(c *Hold, pends bool) error {
+// checkWaiting reports why a request may not have its priority, or may not wait, or nil. pends says that it would wait.
+func (s *State) checkWaiting(c *Hold, pends bool) error {
 	if !pends && (c.Request == nil || c.Request.Priority == 0) {
 		return nil
 	}

@@ -212,10 +212,10 @@ func (c Reassign) decide(s *State, now Time) (Outcome, error) {
 	case c.Until <= now:
 		return Outcome{}, api.Invalid("until", "%s is over", c.Until.Go().Format(time.RFC3339)).Fix("release it instead: bourse release %s", r.ID)
 	}
-	if err := s.capped(r.Consumer, c.Caps, 0, c.Size.Beyond(r.Size)); err != nil {
+	if err := s.checkCaps(r.Consumer, c.Caps, 0, c.Size.Beyond(r.Size)); err != nil {
 		return Outcome{}, err
 	}
-	if err := s.outsized(r.Consumer, c.Caps, changeBytes+int64(len(c.Document)+amounts(c.Size))); err != nil {
+	if err := s.checkBytes(r.Consumer, c.Caps, changeBytes+int64(len(c.Document)+amounts(c.Size))); err != nil {
 		return Outcome{}, err
 	}
 	if err := s.roomToBecome(r, c.Size, c.Units, c.Until, now); err != nil {
@@ -233,15 +233,15 @@ func (s *State) roomToBecome(r *Reservation, size Amounts, units int64, until, n
 		return api.Errorf(api.CodeConflict, "reservation %s has changed its units %d times", r.ID, MaxStretches).Fix("make a new purchase")
 	}
 	if r.Sale != nil && (grows || until > r.Until) {
-		if err := s.unsold(r.Sale, units, s.provider(r.Provider).sold.of(r.ID), now); err != nil {
+		if err := s.checkStock(r.Sale, units, s.provider(r.Provider).sold.of(r.ID), now); err != nil {
 			return err
 		}
 	}
 	if !grows {
 		return nil
 	}
-	if err := s.alone(r.Provider, r.Pool, r.Consumer, r.Sale); err != nil {
+	if err := s.checkDedicated(r.Provider, r.Pool, r.Consumer, r.Sale); err != nil {
 		return err
 	}
-	return s.roomBeside(r.Size, r.Provider, r.Pool, r.Consumer, size, now)
+	return s.checkResize(r.Size, r.Provider, r.Pool, r.Consumer, size, now)
 }

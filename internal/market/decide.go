@@ -30,7 +30,7 @@ type Outcome struct {
 func Decide(s *State, c Command, now Time) (Outcome, error) {
 	out, err := c.decide(s, now)
 	if s.Self == "" {
-		s.together(&out, now)
+		s.failGroup(&out, now)
 	}
 	return out, err
 }
@@ -62,20 +62,20 @@ func clone(r *Reservation) *Reservation {
 	return &c
 }
 
-// room says why a reservation does not fit a provider now, or nil. It is the one check of capacity, and of what is left of a
-// plan: at the broker before a hold, at the gate before an acceptance.
-func (s *State) room(provider string, r *Reservation, now Time) error {
-	if err := s.unsold(r.Sale, r.Units(), 0, now); err != nil {
+// checkCapacity reports why a reservation does not fit a provider now, or nil. It also checks the stock of its plan. The broker calls
+// it before a hold, the gate before an acceptance.
+func (s *State) checkCapacity(provider string, r *Reservation, now Time) error {
+	if err := s.checkStock(r.Sale, r.Units(), 0, now); err != nil {
 		return err
 	}
-	if err := s.alone(provider, r.Pool, r.Consumer, r.Sale); err != nil {
+	if err := s.checkDedicated(provider, r.Pool, r.Consumer, r.Sale); err != nil {
 		return err
 	}
-	return s.roomBeside(nil, provider, r.Pool, r.Consumer, r.Size, now)
+	return s.checkResize(nil, provider, r.Pool, r.Consumer, r.Size, now)
 }
 
-// roomBeside says the same of a size that takes the place of what the consumer has already.
-func (s *State) roomBeside(has Amounts, provider, pool, consumer string, size Amounts, now Time) error {
+// checkResize is checkCapacity for a reservation that already holds has and asks for size instead.
+func (s *State) checkResize(has Amounts, provider, pool, consumer string, size Amounts, now Time) error {
 	p := s.providers[provider]
 	if p == nil || p.measured == nil || p.measured.Terms == nil || !p.alive(now) {
 		return api.Errorf(api.CodeInsufficient, "cluster %s advertises nothing now", provider)

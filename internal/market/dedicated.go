@@ -59,9 +59,9 @@ func (b *book) tenant() string {
 // shared says whether a consumer other than this one has something of the pool.
 func (b *book) shared(besides string) bool { return b.tenants > 0 && b.tenant() != besides }
 
-// alone says why a pool cannot be shared with others as a reservation, which is to be from a plan that says so or not, would share it; or
-// nil. Errors: Insufficient.
-func (s *State) alone(provider, pool, consumer string, sale *api.Sale) error {
+// checkDedicated reports why a reservation from sale cannot use a pool because of other consumers, or nil. sale may be nil.
+// Errors: Insufficient.
+func (s *State) checkDedicated(provider, pool, consumer string, sale *api.Sale) error {
 	p := s.providers[provider]
 	if p == nil {
 		return nil

@@ -28,7 +28,7 @@ func TestTheLongestAssignmentIsTaken(t *testing.T) {
 		}
 		return all
 	}
-	size, err := market.Need("resources", asked(3<<10))
+	size, err := market.ParseRequest("resources", asked(3<<10))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestTheLongestAssignmentIsTaken(t *testing.T) {
 	if err != nil || len(document) > api.MaxAssignment {
 		t.Errorf("%d bytes of at most %d, %v", len(document), api.MaxAssignment, err)
 	}
-	if _, err := market.Need("resources", asked(4<<10)); api.CodeOf(err) != api.CodeInvalid {
+	if _, err := market.ParseRequest("resources", asked(4<<10)); api.CodeOf(err) != api.CodeInvalid {
 		t.Errorf("more is refused by %v", err)
 	}
 }

@@ -49,7 +49,7 @@ func (s *State) next(r *Reservation) Time {
 	switch provider := s.Self == r.Provider; {
 	case r.State.Over():
 		return max(r.Changed.plus(s.retention()), r.RememberUntil)
-	case s.owes(r) != nothing:
+	case s.debtOf(r) != nothing:
 		return atOnce
 	case r.State == api.Releasing && s.Self == "":
 		return max(r.Ended, r.Created).plus(FreeTime)

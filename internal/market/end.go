@@ -33,7 +33,7 @@ func (c Release) decide(s *State, now Time) (Outcome, error) {
 	case r.State == api.Pending, r.State == api.Held && r.Assignment == "":
 		return over(r, api.Failed, api.ReasonCancelled, "", now), nil
 	}
-	s.ended(r, c.By, now)
+	s.recordEnd(r, c.By, now)
 	r.State, r.Reason, r.Message, r.End, r.Next = api.Releasing, c.Reason, "", c.Document, nil
 	return changed(r, now), nil
 }

@@ -63,7 +63,7 @@ func (c Admit) decide(s *State, now Time) (Outcome, error) {
 		return Outcome{}, err
 	}
 	r.AcceptBy = c.BindsUntil
-	if err := cmp.Or(s.room(s.Self, r, now), s.remembers(a.Consumer)); err != nil && !c.Adopt {
+	if err := cmp.Or(s.checkCapacity(s.Self, r, now), s.checkRemembered(a.Consumer)); err != nil && !c.Adopt {
 		return Outcome{}, err
 	}
 	if c.Adopt { // it was committed: what an acceptance alone would bind may be over for long

@@ -35,8 +35,8 @@ type Hold struct {
 	Caps Caps
 }
 
-// begins is what can be said of a hold before it is placed: done says that there is nothing to place.
-func (s *State) begins(c *Hold, now Time) (out Outcome, err error, done bool) {
+// answerHold answers a hold that needs no placement: a refusal, or a repeat. done is false if the hold must be placed.
+func (s *State) answerHold(c *Hold, now Time) (out Outcome, err error, done bool) {
 	if err := s.active(c.Consumer); err != nil {
 		return Outcome{}, err, true
 	}
@@ -64,7 +64,7 @@ func keyReused(key, id string) error {
 }
 
 func (c *Hold) decide(s *State, now Time) (Outcome, error) {
-	if out, err, done := s.begins(c, now); done {
+	if out, err, done := s.answerHold(c, now); done {
 		return out, err
 	}
 	if r := s.rejected.byID[c.ID]; r != nil && r.Consumer == c.Consumer { // the same call: a journal refused another one with which it came
@@ -79,20 +79,20 @@ func (c *Hold) decide(s *State, now Time) (Outcome, error) {
 	}
 	soldOut := false
 	if c.Sale != nil { // what is wrong with the purchase, the buyer is told
-		if err := s.unsold(c.Sale, c.Sale.Units, 0, now); err != nil {
+		if err := s.checkStock(c.Sale, c.Sale.Units, 0, now); err != nil {
 			if soldOut = wait > 0 && api.CodeOf(err) == api.CodeInsufficient; !soldOut {
 				return Outcome{}, err
 			}
 		}
 	}
 	pends := wait > 0 && (len(c.Candidates) == 0 || soldOut)
-	if err := s.capped(c.Consumer, c.Caps, 1, c.most(s)); err != nil {
+	if err := s.checkCaps(c.Consumer, c.Caps, 1, c.largestSize(s)); err != nil {
 		return Outcome{}, err
 	}
-	if err := s.mayWait(c, pends); err != nil {
+	if err := s.checkWaiting(c, pends); err != nil {
 		return Outcome{}, err
 	}
-	r, decision := c.reservation(), *c.Decision
+	r, decision := c.newReservation(), *c.Decision
 	r.Created, r.Deadline, r.Until = now, now.plus(DecideTime), now.plus(c.Duration)
 	if c.Sale != nil {
 		r.From = now / 1000 * 1000
@@ -105,16 +105,16 @@ func (c *Hold) decide(s *State, now Time) (Outcome, error) {
 		decision.Chosen, decision.Sequence = "", api.Sequence{}
 	} else if len(c.Candidates) == 0 {
 		return s.reject(r, &decision, c.explain(&decision), now), nil
-	} else if provider := s.first(c.Candidates, r, now); provider < 0 {
+	} else if provider := s.firstFit(c.Candidates, r, now); provider < 0 {
 		return Outcome{}, api.Errorf(api.CodeInsufficient, "none of the %d best candidates has room any more", len(c.Candidates))
 	} else {
-		r = s.on(c.Candidates[provider], r, now)
-		s.holdOn(r, c.Candidates[provider], c.Candidates[provider+1:], now)
+		r = s.atProvider(c.Candidates[provider], r, now)
+		s.placeHold(r, c.Candidates[provider], c.Candidates[provider+1:], now)
 		decision.Chosen = r.Provider
 		decision.Sequence = s.providers[r.Provider].measured.Sequence
 	}
 	why := c.explain(&decision)
-	if err := s.outsized(c.Consumer, c.Caps, footprint(r)+int64(len(why))); err != nil {
+	if err := s.checkBytes(c.Consumer, c.Caps, footprint(r)+int64(len(why))); err != nil {
 		return Outcome{}, err
 	}
 	out := changed(r, now)
@@ -145,26 +145,26 @@ func (c *Hold) wait() time.Duration {
 	return c.Request.Wait.Duration
 }
 
-// reservation is what is known of it before it is decided.
-func (c *Hold) reservation() *Reservation {
+// newReservation returns the reservation that the hold asks for, without provider and times.
+func (c *Hold) newReservation() *Reservation {
 	return &Reservation{ID: c.ID, Key: c.Key, Digest: c.Digest, Consumer: c.Consumer, Request: c.Request, Pool: c.Pool, Size: c.Size, Sale: c.Sale, Plans: c.Plans}
 }
 
-// first is the index of the first candidate that has room, or -1.
-func (s *State) first(candidates []string, r *Reservation, now Time) int {
+// firstFit returns the index of the first candidate that can take r, or -1.
+func (s *State) firstFit(candidates []string, r *Reservation, now Time) int {
 	for i, provider := range candidates {
 		if provider == r.Consumer || s.active(provider) != nil || !s.members[r.Consumer].Enables(provider) {
 			continue
 		}
-		if there := s.on(provider, r, now); there != nil && s.room(provider, there, now) == nil && s.hosts(provider, r.Pool, r) == nil {
+		if there := s.atProvider(provider, r, now); there != nil && s.checkCapacity(provider, there, now) == nil && s.checkPodShape(provider, r.Pool, r) == nil {
 			return i
 		}
 	}
 	return -1
 }
 
-// holdOn makes r a hold on a provider, to be signed anew.
-func (s *State) holdOn(r *Reservation, provider string, next []string, now Time) {
+// placeHold makes r a hold on a provider. The consumer must sign it again.
+func (s *State) placeHold(r *Reservation, provider string, next []string, now Time) {
 	r.State, r.Reason, r.Message = api.Held, "", ""
 	r.Provider, r.Next = provider, next
 	r.Generation++
@@ -178,8 +178,8 @@ func (s *State) holdOn(r *Reservation, provider string, next []string, now Time)
 // moveOn moves a hold to the next candidate that has room, within the total deadline; else it waits again, if it may, or failed.
 func (s *State) moveOn(r *Reservation, tried api.Tried, now Time) Outcome {
 	r.Tried = append(r.Tried[:len(r.Tried):len(r.Tried)], tried)
-	next := s.apart(r)
-	i := s.first(next, r, now)
+	next := s.candidatesApart(r)
+	i := s.firstFit(next, r, now)
 	if i < 0 || now >= r.Deadline || now >= r.Until {
 		if r.waits(now) {
 			r.pend(lastWord(tried))
@@ -187,8 +187,8 @@ func (s *State) moveOn(r *Reservation, tried api.Tried, now Time) Outcome {
 		}
 		return over(r, api.Failed, api.ReasonNotAccepted, "no provider accepted: "+lastWord(tried), now)
 	}
-	there := s.on(next[i], r, now)
-	s.holdOn(there, next[i], next[i+1:], now)
+	there := s.atProvider(next[i], r, now)
+	s.placeHold(there, next[i], next[i+1:], now)
 	return changed(there, now)
 }
 

@@ -31,8 +31,8 @@ type Promise struct {
 	Kept     bool   `json:"kept"`
 }
 
-// ended says what became of the promise of a reservation that by ends now; empty: nobody, its time is over.
-func (s *State) ended(r *Reservation, by string, now Time) {
+// recordEnd sets r.Promise when by ends r: kept, broken, or neither. Empty by: its time is over.
+func (s *State) recordEnd(r *Reservation, by string, now Time) {
 	switch {
 	case s.Self != "" || !r.Bound() || r.Adopted != 0: // what became of an adopted one before, this broker did not see
 	case by == r.Provider && s.awake.asleep && r.State == api.Reserved && now >= r.Changed.plus(HoldTime+SkewGrace):
@@ -46,9 +46,9 @@ func (s *State) ended(r *Reservation, by string, now Time) {
 	}
 }
 
-// silent says that a provider did not answer a hold that its consumer had signed. One that had less than the usual time, because
-// the consumer signed late, promised nothing; and silence says nothing while the broker itself has just come back.
-func (s *State) silent(r *Reservation, now Time) {
+// recordSilence records a broken promise: the provider did not answer a hold that its consumer had signed. A late signature leaves the
+// provider less than the usual time, so it promised nothing. Nor does silence count while the broker has just started.
+func (s *State) recordSilence(r *Reservation, now Time) {
 	if r.HeldUntil >= r.Changed.plus(HoldTime) && !s.awake.asleep && s.provider(r.Provider).alive(now) {
 		r.Promise = &Promise{Provider: r.Provider}
 	}
@@ -71,8 +71,8 @@ type recordDay struct {
 	Against []string `json:"against,omitempty"`
 }
 
-// promised counts what became of a promise, if that is news.
-func (s *State) promised(r *Reservation) {
+// recordPromise adds a new r.Promise to the provider's record.
+func (s *State) recordPromise(r *Reservation) {
 	p := r.Promise
 	if p == nil {
 		return

@@ -104,11 +104,11 @@ func MeasureTerms(t *api.Terms) (*Terms, error) {
 	if !slices.Contains([]api.TrustLevel{"", api.TrustTofu, api.TrustPinned, api.TrustLegacy}, t.Trust) {
 		return nil, api.Invalid("terms.trust", "%.40q is no trust", string(t.Trust)).Fix("say tofu, pinned or legacy")
 	}
-	perReservation, err := Have("terms.maxPerReservation", t.MaxPerReservation)
+	perReservation, err := ParseCapacity("terms.maxPerReservation", t.MaxPerReservation)
 	if err != nil {
 		return nil, err
 	}
-	perConsumer, err := Have("terms.maxPerConsumer", t.MaxPerConsumer)
+	perConsumer, err := ParseCapacity("terms.maxPerConsumer", t.MaxPerConsumer)
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +154,7 @@ func (p MeasuredPool) change(field string, d api.PoolDelta) (MeasuredPool, error
 		if part.from == nil {
 			continue
 		}
-		amounts, err := Have(field+"."+part.name, part.from)
+		amounts, err := ParseCapacity(field+"."+part.name, part.from)
 		if err != nil {
 			return p, err
 		}
@@ -197,7 +197,7 @@ func (p MeasuredPool) change(field string, d api.PoolDelta) (MeasuredPool, error
 
 func measureAccount(field string, a api.AccountUse) (out *MeasuredAccount, err error) {
 	out = &MeasuredAccount{}
-	if out.Used, err = Have(field+".used", a.Used); err != nil {
+	if out.Used, err = ParseCapacity(field+".used", a.Used); err != nil {
 		return out, err
 	}
 	if len(a.Sold) > len(a.Commitments) {
@@ -222,7 +222,7 @@ func measureAccount(field string, a api.AccountUse) (out *MeasuredAccount, err e
 		if err := validName(field+".commitments", id); err != nil {
 			return out, err
 		}
-		if out.Commitments[id], err = Have(field+".commitments."+id, a.Commitments[id]); err != nil {
+		if out.Commitments[id], err = ParseCapacity(field+".commitments."+id, a.Commitments[id]); err != nil {
 			return out, err
 		}
 	}

@@ -59,7 +59,7 @@ func (c Join) decide(s *State, now Time) (Outcome, error) {
 		return Outcome{}, api.Errorf(api.CodeKeyChanged, "cluster %s is known by another key", c.Cluster).
 			Fix("restore the cluster's identity, or ask the operator to remove the member")
 	}
-	if err := s.closed(m); err != nil {
+	if err := s.checkRemoved(m); err != nil {
 		return Outcome{}, err
 	}
 	spent := *t
@@ -102,7 +102,7 @@ func (c Enroll) decide(s *State, now Time) (Outcome, error) {
 	if former != nil && former.State != api.MemberRemoved {
 		return Outcome{}, api.Errorf(api.CodeConflict, "cluster %s is known already", c.Cluster)
 	}
-	if err := s.closed(former); err != nil {
+	if err := s.checkRemoved(former); err != nil {
 		return Outcome{}, err
 	}
 	m := &Member{Cluster: c.Cluster, State: api.MemberPending, Key: c.Key, Legacy: c.Legacy, Source: c.Source, Joined: now, Changed: now}

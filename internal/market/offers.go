@@ -100,7 +100,7 @@ func (o *Offer) Fulfils(r api.Request, from time.Time, d time.Duration) (*api.Sa
 	if wrong, ok := errors.AsType[*api.Error](err); ok {
 		return nil, nil, nil, wrong.At("purchase.units")
 	}
-	if err := p.within(r.MaxPrice, sale.Units, from, d); err != nil {
+	if err := p.checkPrice(r.MaxPrice, sale.Units, from, d); err != nil {
 		return nil, nil, nil, err
 	}
 	return sale, p, size, nil
@@ -218,7 +218,7 @@ func readPlan(p *api.Plan) (Plan, error) {
 		return Plan{}, err
 	}
 	var err error
-	if out.Size, err = Need(at+".resources", p.Resources); err != nil {
+	if out.Size, err = ParseRequest(at+".resources", p.Resources); err != nil {
 		return Plan{}, err
 	}
 	if out.Price, err = money.Parse(at+".price", p.Price); err != nil {
@@ -401,8 +401,8 @@ func (r *Reservation) Units() int64 {
 	return r.Sale.Units
 }
 
-// count makes what a reservation takes of its plan, and of its offer's being remembered, count or no longer count.
-func (s *State) count(r *Reservation, sign int64) {
+// countSale adds (sign 1) or removes (-1) what a reservation takes of its plan, and its reference to the offer.
+func (s *State) countSale(r *Reservation, sign int64) {
 	if r == nil || r.Sale == nil {
 		return
 	}
@@ -425,9 +425,9 @@ func (s *State) count(r *Reservation, sign int64) {
 	s.touch(p)
 }
 
-// unsold says why that many units of a plan cannot be sold now besides what is, or nil. has is how many the same reservation
-// has. Errors: NotFound, Conflict for an offer that has changed, Insufficient.
-func (s *State) unsold(sale *api.Sale, units, has int64, now Time) error {
+// checkStock reports why that many units of a plan cannot be sold now, or nil. has is how many units the same reservation has
+// already. Errors: NotFound, Conflict for an offer that has changed, Insufficient.
+func (s *State) checkStock(sale *api.Sale, units, has int64, now Time) error {
 	if sale == nil {
 		return nil
 	}

@@ -127,9 +127,9 @@ func (s *State) party(cluster string) *party {
 	return p
 }
 
-// index moves a reservation from where it was listed to where it belongs now; either record may be nil. It comes after the market
-// has the new record.
-func (s *State) index(old, r *Reservation) {
+// updateIndex moves a reservation from the lists of its old record to those of its new one. Either may be nil. The market has the new
+// record already.
+func (s *State) updateIndex(old, r *Reservation) {
 	s.countPair(old, r)
 	if old != nil {
 		for _, list := range s.listsOf(old) {
@@ -144,7 +144,7 @@ func (s *State) index(old, r *Reservation) {
 	if r != nil {
 		for _, list := range s.listsOf(r) {
 			if list != nil {
-				s.list(list, r)
+				s.appendTo(list, r)
 			}
 		}
 		if r.State.Over() {
@@ -191,7 +191,7 @@ func (s *State) countPair(old, r *Reservation) {
 // Deal reports whether a reservation binds a consumer and a provider and still counts.
 func (s *State) Deal(consumer, provider string) bool { return s.pairs[pair{consumer, provider}] > 0 }
 
-func (s *State) list(list *changes, r *Reservation) {
+func (s *State) appendTo(list *changes, r *Reservation) {
 	if n := len(list.all); n > 0 && list.all[n-1].revision > r.Revision {
 		list.unsorted = true
 	}

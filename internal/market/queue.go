@@ -47,7 +47,7 @@ func (r *Reservation) move(begin Time) { r.Created, r.Until = begin, r.Until+beg
 // pend puts r into the queue, or back to its place there. No plan is chosen for it any more.
 func (r *Reservation) pend(message string) {
 	if r.Plans != nil {
-		if size, err := Need("resources", r.Request.Resources); err == nil {
+		if size, err := ParseRequest("resources", r.Request.Resources); err == nil {
 			r.Size = size
 		}
 		r.Plans, r.Sale, r.Offer = nil, nil, nil
@@ -85,15 +85,15 @@ func (c Serve) decide(s *State, now Time) (Outcome, error) {
 	r = clone(r)
 	r.WaitedSince, r.Plans = r.Created, c.Plans
 	r.move(now)
-	i := s.first(c.Candidates, r, now)
+	i := s.firstFit(c.Candidates, r, now)
 	if i < 0 {
 		return Outcome{}, api.Errorf(api.CodeInsufficient, "none of the %d best candidates has room any more", len(c.Candidates))
 	}
 	if r.Deadline = now.plus(DecideTime); r.Sale != nil {
 		r.From = now / 1000 * 1000
 	}
-	r = s.on(c.Candidates[i], r, now)
-	s.holdOn(r, c.Candidates[i], c.Candidates[i+1:], now)
+	r = s.atProvider(c.Candidates[i], r, now)
+	s.placeHold(r, c.Candidates[i], c.Candidates[i+1:], now)
 	decision := *c.Decision
 	decision.Chosen, decision.Sequence = r.Provider, s.providers[r.Provider].measured.Sequence
 	out := changed(r, now)
@@ -101,8 +101,8 @@ func (c Serve) decide(s *State, now Time) (Outcome, error) {
 	return out, nil
 }
 
-// waited is what follows when a request has waited for its whole time: it is Rejected with the explanation of its last try.
-func (s *State) waited(r *Reservation, now Time) Outcome {
+// endWaiting rejects a request that has waited for its whole time, with the explanation of its last try.
+func (s *State) endWaiting(r *Reservation, now Time) Outcome {
 	if s.Self != "" {
 		return over(r, api.Expired, api.ReasonNotAccepted, "nothing more was heard of it", now)
 	}
@@ -111,8 +111,8 @@ func (s *State) waited(r *Reservation, now Time) Outcome {
 	return out
 }
 
-// queue keeps what waits in order.
-func (s *State) queue(old, r *Reservation) {
+// updateQueue adds r to the waiting requests, or removes old, in their order.
+func (s *State) updateQueue(old, r *Reservation) {
 	if old != nil && old.State == api.Pending {
 		if i, found := slices.BinarySearchFunc(s.waiting, old, queues); found {
 			s.waiting = slices.Delete(s.waiting, i, i+1)

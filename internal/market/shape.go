@@ -29,7 +29,7 @@ func measureShapes(field string, shapes []api.Shape) ([]Shape, error) {
 		if s.Nodes < 1 || s.Nodes > maxNodes {
 			return nil, api.Invalid(at+".nodes", "%d nodes", s.Nodes).Fix("give 1 to %d", maxNodes)
 		}
-		free, err := Have(at+".free", s.Free)
+		free, err := ParseCapacity(at+".free", s.Free)
 		if err != nil {
 			return nil, err
 		}
@@ -76,12 +76,12 @@ func Largest(shapes []Shape, resource string) (most int64) {
 	return most
 }
 
-// hosts says why no node of a provider has room for a pod of the shape that a request asks for, or nil.
-func (s *State) hosts(provider, pool string, r *Reservation) error {
+// checkPodShape reports why no node of a provider can run a pod of the requested shape, or nil.
+func (s *State) checkPodShape(provider, pool string, r *Reservation) error {
 	if r.Request == nil || len(r.Request.PodShape) == 0 {
 		return nil
 	}
-	pod, err := Need("podShape", r.Request.PodShape)
+	pod, err := ParseRequest("podShape", r.Request.PodShape)
 	if err != nil {
 		return err
 	}

@@ -112,7 +112,7 @@ func (s *State) Apply(e Event) {
 	case e.Member != nil:
 		old := s.members[e.Member.Cluster]
 		s.members[e.Member.Cluster] = e.Member
-		s.oweAll(e.Member, old)
+		s.queueDebts(e.Member, old)
 		s.forgetPresence(e.Member)
 		s.forgetMeasurement(e.Member)
 		if e.Member.State == api.MemberRemoved {
@@ -122,7 +122,7 @@ func (s *State) Apply(e Event) {
 	case e.Token != nil:
 		s.putToken(e.Token)
 	case e.Reservation != nil:
-		s.promised(e.Reservation.Reservation)
+		s.recordPromise(e.Reservation.Reservation)
 		s.put(e.Reservation, s.Revision)
 	case e.Offer != nil:
 		s.putOffer(e.Offer)
@@ -132,14 +132,14 @@ func (s *State) Apply(e Event) {
 				delete(s.reservations, id)
 				s.forgetKey(r)
 				s.await(r.due, 0)
-				s.index(r, nil)
+				s.updateIndex(r, nil)
 				if e.Time < r.Changed.plus(s.retention()) {
 					s.early++
 				}
 				s.counts[r.State]--
-				s.count(r, -1)
-				s.take(r, nil)
-				s.queue(r, nil)
+				s.countSale(r, -1)
+				s.countTaken(r, nil)
+				s.updateQueue(r, nil)
 			}
 		}
 		for _, id := range e.Forget.Tokens {
@@ -178,17 +178,17 @@ func (s *State) put(e *ReservationEvent, revision uint64) {
 		r.Offer = s.offers[r.Sale.Offer]
 	}
 	r.Bytes = footprint(r)
-	s.count(old, -1)
-	s.count(r, 1)
+	s.countSale(old, -1)
+	s.countSale(r, 1)
 	s.forgetUnsold(old)
 	s.counts[r.State]++
-	s.take(old, r)
-	s.queue(old, r)
+	s.countTaken(old, r)
+	s.updateQueue(old, r)
 	if r.State.Counts() {
 		s.account(r, nil, r.Takes())
 	}
 	s.reservations[r.ID] = r
-	s.index(old, r)
+	s.updateIndex(old, r)
 	if r.Key != "" {
 		s.keys[ownKey{r.Consumer, r.Key}] = r.ID
 	}

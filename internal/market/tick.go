@@ -21,22 +21,22 @@ func (c Tick) decide(s *State, now Time) (Outcome, error) {
 		return forget(Forget{Tokens: []string{first.id}}, now), nil
 	}
 	r := clone(s.reservations[first.id])
-	switch what := s.owes(r); {
+	switch what := s.debtOf(r); {
 	case what != nothing:
-		return s.pay(r, what, now), nil
+		return s.payDebt(r, what, now), nil
 	case r.State.Over():
 		return forget(s.forgetting(r), now), nil
 	case r.State == api.Releasing:
 		return s.unfreed(r, now), nil
 	case r.State == api.Pending:
-		return s.waited(r, now), nil
+		return s.endWaiting(r, now), nil
 	case r.State == api.Held:
 		return s.holdEnded(r, now), nil
 	case s.Self == "" && r.Changing() != nil && now < r.EndsAt():
 		r.refuse(api.ReasonNoAnswer, "")
 		return changed(r, now), nil
 	}
-	s.ended(r, "", now)
+	s.recordEnd(r, "", now)
 	r.State, r.Reason, r.Message = api.Releasing, api.ReasonEnded, ""
 	if r.EndsAt() == r.ReclaimAt {
 		r.Reason = api.ReasonReclaimed
@@ -71,7 +71,7 @@ func (s *State) holdEnded(r *Reservation, now Time) Outcome {
 	case r.AwaitsApproval():
 		return over(r, api.Failed, api.ReasonNotApproved, notApproved, now)
 	case s.Self == "":
-		s.silent(r, now)
+		s.recordSilence(r, now)
 		return s.moveOn(r, api.Tried{Provider: r.Provider, Reason: api.ReasonNoAnswer}, now)
 	default: // the gate was never told that its acceptance was committed
 		return over(r, api.Released, api.ReasonAcceptanceDropped, "the commit did not come in time", now)

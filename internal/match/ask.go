@@ -39,9 +39,9 @@ type Ask struct {
 	Kept    string
 	Refused []string
 
-	// alone says that it is for a plan that makes the pool its consumer's alone.
-	alone bool
-	where *program
+	// dedicated says that it is for a plan that makes the pool its consumer's alone.
+	dedicated bool
+	where     *program
 }
 
 // Ask checks a request and fills in its defaults: duration 24h, pool general, strategy
@@ -52,7 +52,7 @@ func (e *Engine) Ask(consumer string, r api.Request) (Ask, error) {
 		return Ask{}, err
 	}
 	var err error
-	if a.Size, err = market.Need("resources", r.Resources); err != nil {
+	if a.Size, err = market.ParseRequest("resources", r.Resources); err != nil {
 		return Ask{}, err
 	}
 	if a.Duration, err = durationOf(r); err != nil {
@@ -108,7 +108,7 @@ func (e *Engine) Again(r *market.Reservation) (Ask, error) {
 	}
 	if r.Sale != nil && r.Offer != nil {
 		if plan := r.Offer.Plan(r.Sale.Plan); plan != nil {
-			a.alone = plan.Dedicated
+			a.dedicated = plan.Dedicated
 		}
 	}
 	for _, t := range r.Tried {
@@ -131,7 +131,7 @@ func checkWait(r api.Request) error {
 
 // podOf is the asked shape, which is part of what is asked.
 func podOf(r api.Request, size market.Amounts) (market.Amounts, error) {
-	pod, err := market.Need("podShape", r.PodShape)
+	pod, err := market.ParseRequest("podShape", r.PodShape)
 	if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,7 @@ func (e *Engine) Buy(v *market.View, consumer string, r api.Request, now market.
 		return Ask{}, nil, api.Invalid("purchase", "it is of pool %s of %s, and the request names another", plan.Pool, b.Seller).Fix("leave target and pool out")
 	}
 	if r.Resources != nil {
-		if asked, err := market.Need("resources", r.Resources); err != nil || !asked.Equal(size) {
+		if asked, err := market.ParseRequest("resources", r.Resources); err != nil || !asked.Equal(size) {
 			return Ask{}, nil, api.Invalid("resources", "they are not those of %d units of plan %s", sale.Units, plan.Name).Fix("leave resources out")
 		}
 	}
@@ -56,7 +56,7 @@ func (e *Engine) Buy(v *market.View, consumer string, r api.Request, now market.
 	if err != nil {
 		return Ask{}, nil, err
 	}
-	ask.alone = plan.Dedicated
+	ask.dedicated = plan.Dedicated
 	card := cardOf(v, consumer)
 	if ok, err := e.Allows(offered.Signed.Offer.Accept, card, ask); err != nil || !ok {
 		return Ask{}, nil, api.Errorf(api.CodeForbidden, "offer %s is not for this buyer, or not for this request", offered.Key()).At("purchase.offer").

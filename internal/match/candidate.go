@@ -15,31 +15,31 @@ type candidate struct {
 	freshUntil market.Time
 	order      order // of its name
 	gone       bool  // see market.Listing.Gone
-	// settled are the filters, by their bits, that it passes whoever asks.
-	settled uint32
-	slot    int32
-	liqo    int32 // see minor
-	uptime  int32 // in parts per million
+	// alwaysPasses are the filters, by their bits, that it passes for every request.
+	alwaysPasses uint32
+	slot         int32
+	liqo         int32 // see minor
+	uptime       int32 // in parts per million
 	// honoured is, too.
 	honoured int32
-	// rooms are what it has of the first resources asked for, more of the others.
-	rooms [3]room
-	more  []room
+	// capacities are those of the first requested resources, more those of the others.
+	capacities [3]capacity
+	more       []capacity
 	// pool is the asked one, nil if the cluster has none of that name.
 	pool     *market.PoolListing
 	card     *api.Card
 	sequence api.Sequence
 }
 
-// room is what a pool has of a resource.
-type room struct{ available, shared int64 }
+// capacity is what a pool has of a resource.
+type capacity struct{ available, shared int64 }
 
-// room is that of the i-th resource asked for.
-func (c *candidate) room(i int) room {
-	if i < len(c.rooms) {
-		return c.rooms[i]
+// capacityOf returns the capacity of the i-th requested resource.
+func (c *candidate) capacityOf(i int) capacity {
+	if i < len(c.capacities) {
+		return c.capacities[i]
 	}
-	return c.more[i-len(c.rooms)]
+	return c.more[i-len(c.capacities)]
 }
 
 // kind is what candidates depend on besides the cluster: the pool and the resources asked for.
@@ -69,16 +69,16 @@ func newCandidate(l *market.Listing, a *Ask) candidate {
 		}
 	}
 	for i, need := range a.Size {
-		has := room{available.Of(need.Resource), shared.Of(need.Resource)}
-		if i < len(c.rooms) {
-			c.rooms[i] = has
+		has := capacity{available.Of(need.Resource), shared.Of(need.Resource)}
+		if i < len(c.capacities) {
+			c.capacities[i] = has
 		} else {
 			c.more = append(c.more, has)
 		}
 	}
 	for i := range filters {
-		if settled := filters[i].settled; settled != nil && settled(&c) {
-			c.settled |= 1 << i
+		if passes := filters[i].alwaysPasses; passes != nil && passes(&c) {
+			c.alwaysPasses |= 1 << i
 		}
 	}
 	return c

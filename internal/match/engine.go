@@ -79,8 +79,8 @@ type question struct {
 	liqo       int32  // the consumer's, see minor
 	filters    uint32 // by their bits, those that the request leaves anything to do
 	usual      uint32 // those that passesUsual asks
-	candidates reading[candidate]
-	where      answers
+	candidates cacheReading[candidate]
+	where      whereResults
 	allow      permissions
 	scorers    []scorer
 	limit      *money.Limit // nil: nothing is bought but what the request names
@@ -116,11 +116,11 @@ func (e *Engine) question(v *market.View, a Ask, now market.Time) *question {
 	return q
 }
 
-func (e *Engine) candidates(kind string) *book[candidate] {
+func (e *Engine) candidates(kind string) *slotCache[candidate] {
 	if known, ok := e.kinds.Get(kind); ok {
-		return known.(*book[candidate])
+		return known.(*slotCache[candidate])
 	}
-	b := &book[candidate]{}
+	b := &slotCache[candidate]{}
 	e.kinds.Add(kind, b)
 	return b
 }
@@ -141,7 +141,7 @@ func (q *question) candidate(slot int) *candidate {
 
 // eliminate returns the first filter that has a reason against the cluster, or passes.
 func (q *question) eliminate(c *candidate) (filter int, r reason) {
-	open := q.filters &^ c.settled
+	open := q.filters &^ c.alwaysPasses
 	if passesUsual(q, c) {
 		open &^= q.usual
 	}

@@ -9,7 +9,7 @@ import (
 // Forget drops what the ask's `where` came to, and keeps it compiled.
 func (a Ask) Forget() { a.where.answers.pages.Store(nil) }
 
-// DecidePlainly decides with nothing remembered of any cluster, no filter settled in advance and each asked by itself.
+// DecidePlainly decides with nothing remembered of any cluster, no filter skipped and each called by itself.
 func (e *Engine) DecidePlainly(v *market.View, a Ask, now market.Time) Ranking {
 	fresh := &Engine{where: e.where, allow: e.allow, kinds: lru.New(1)}
 	if a.where != nil {
@@ -20,7 +20,7 @@ func (e *Engine) DecidePlainly(v *market.View, a Ask, now market.Time) Ranking {
 	q.usual = 0
 	for slot := range v.Len() {
 		c := newCandidate(v.At(slot), &a)
-		c.settled = 0
+		c.alwaysPasses = 0
 		q.candidates.put(slot, c)
 	}
 	return q.decide()

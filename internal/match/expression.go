@@ -96,7 +96,7 @@ type program struct {
 	cel cel.Program
 	err error
 	// answers are what it came to, for `where`.
-	answers book[answer]
+	answers slotCache[whereResult]
 }
 
 // compile compiles an expression, or finds it compiled: one program for each use, so

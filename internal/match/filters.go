@@ -103,10 +103,10 @@ type filter struct {
 
 	// moot says that a request, or who asks, leaves the filter nothing to do.
 	moot func(*question) bool
-	// room: what it eliminates may pass once others have less of the cluster.
-	room bool
-	// settled says that a cluster passes whoever asks for whatever. It is remembered with the cluster.
-	settled func(*candidate) bool
+	// temporary: what it eliminates may pass once other consumers have less of the cluster.
+	temporary bool
+	// alwaysPasses reports whether a cluster passes for every request. The result is kept with the candidate.
+	alwaysPasses func(*candidate) bool
 	// short is how much was missing, in parts per million of what was asked. Nil: it cannot be said.
 	short func(q *question, c *candidate) int64
 
@@ -139,35 +139,35 @@ var usual = func() (bits uint32) {
 // but room is the most useful near miss. After `visible`, a cluster has advertised and has terms.
 var filters = []filter{
 	{name: "self", check: notSelf, explain: say("is the asker"), chosen: true, usual: true},
-	{name: "active", check: active, settled: alone(active), hides: true},
-	{name: "visible", check: visible, settled: visibleToAll, hides: true},
+	{name: "active", check: active, alwaysPasses: clusterOnly(active), hides: true},
+	{name: "visible", check: visible, alwaysPasses: visibleToAll, hides: true},
 	{name: "target", check: target, moot: noTarget, explain: say("is not the target"), chosen: true},
 	{name: "exclude", check: notExcluded, moot: noExclude, explain: say("is excluded by the request"), chosen: true},
 	{name: "enabled", check: enabled, moot: allEnabled, explain: say("is not among the providers that the asker enabled"), chosen: true},
 	{name: "data", check: hasData, moot: noVolumes, explain: say("has none of the volumes of what is to run there: to leave them behind, offload it with data: Move")},
 	{name: "fresh", check: fresh, explain: explainFresh, usual: true},
-	{name: "trusted", check: trusted, settled: alone(trusted), explain: say("has no cluster key that can be trusted")},
-	{name: "legacy", check: accepted, settled: alone(ownKey), explain: say("has no key, the broker signs in its name: to accept that, say trust: legacy in the SharingPolicy")},
+	{name: "trusted", check: trusted, alwaysPasses: clusterOnly(trusted), explain: say("has no cluster key that can be trusted")},
+	{name: "legacy", check: accepted, alwaysPasses: clusterOnly(ownKey), explain: say("has no key, the broker signs in its name: to accept that, say trust: legacy in the SharingPolicy")},
 	{name: "legacy", check: accepts, moot: ownsKey, explain: say("does not accept what the broker signs in the name of a cluster without a key (trust: legacy)")},
 	{name: "liqo", check: sameLiqo, moot: noLiqo, explain: explainLiqo},
-	{name: "network", check: reachedDirectly, settled: alone(directly), explain: say("its API server is reached through a network only, which the request does not ask for")},
+	{name: "network", check: reachedDirectly, alwaysPasses: clusterOnly(directly), explain: say("its API server is reached through a network only, which the request does not ask for")},
 	{name: "network", check: connects, moot: noNetworkAsked, explain: explainNetwork},
-	{name: "pool", check: hasPool, settled: alone(hasPool), explain: explainPool},
+	{name: "pool", check: hasPool, alwaysPasses: clusterOnly(hasPool), explain: explainPool},
 	{name: "properties", check: properties, moot: noProperties, explain: explainProperties},
 	{name: "where", check: where, moot: noWhere, explain: explainWhere},
-	{name: "policy", check: policy, settled: noPolicy, explain: explainPolicy},
-	{name: "dedicated", check: nobodyElses, settled: nobodys, explain: explainElses, room: true},
-	{name: "dedicated", check: notShared, moot: notForOneAlone, explain: explainShared, room: true},
-	{name: "overcommitted", check: notOvercommitted, settled: alone(notOvercommitted), explain: explainOvercommitted, room: true},
-	{name: "fits", check: fits, explain: explainFits, short: shortfall, room: true, usual: true},
-	{name: "shape", check: hosts, moot: noShapeAsked, explain: explainShape, short: shapeShortfall, room: true},
-	{name: "price", check: affordable, moot: noLimit, settled: lends, explain: explainPrice, short: excess},
+	{name: "policy", check: policy, alwaysPasses: noPolicy, explain: explainPolicy},
+	{name: "dedicated", check: notOwnedByOther, alwaysPasses: unowned, explain: explainOwned, temporary: true},
+	{name: "dedicated", check: notUsedByOther, moot: notDedicated, explain: explainShared, temporary: true},
+	{name: "overcommitted", check: notOvercommitted, alwaysPasses: clusterOnly(notOvercommitted), explain: explainOvercommitted, temporary: true},
+	{name: "fits", check: fits, explain: explainFits, short: shortfall, temporary: true, usual: true},
+	{name: "shape", check: hosts, moot: noShapeAsked, explain: explainShape, short: shapeShortfall, temporary: true},
+	{name: "price", check: affordable, moot: noLimit, alwaysPasses: lends, explain: explainPrice, short: excess},
 	{name: "refused", check: notRefused, moot: noneRefused, explain: say("refused this request before")},
 	{name: "kept", check: notKept, moot: nothingKept, explain: say("keeps its room for a request that waits for longer, or has a higher priority")},
 }
 
-// alone makes of a check that looks only at the cluster one that settles it.
-func alone(check func(*question, *candidate) reason) func(*candidate) bool {
+// clusterOnly makes an alwaysPasses of a check that looks only at the cluster.
+func clusterOnly(check func(*question, *candidate) reason) func(*candidate) bool {
 	return func(c *candidate) bool { return check(nil, c) == passes }
 }
 

@@ -12,24 +12,24 @@ import (
 // million is one, in the unit of scores and shortfalls.
 const million = 1_000_000
 
-// nobodyElses passes a pool that is no other's alone.
-func nobodyElses(q *question, c *candidate) reason {
+// notOwnedByOther passes a pool that is not dedicated to another consumer.
+func notOwnedByOther(q *question, c *candidate) reason {
 	if c.pool.Owner != "" && c.pool.Owner != q.Consumer {
 		return othersAlone
 	}
 	return passes
 }
 
-func nobodys(c *candidate) bool { return c.pool != nil && c.pool.Owner == "" }
+func unowned(c *candidate) bool { return c.pool != nil && c.pool.Owner == "" }
 
-func explainElses(q *question, _ *candidate, _ reason) string {
+func explainOwned(q *question, _ *candidate, _ reason) string {
 	return fmt.Sprintf("has sold pool %q to another, for it alone", q.Request.Pool)
 }
 
-func notForOneAlone(q *question) bool { return !q.alone }
+func notDedicated(q *question) bool { return !q.dedicated }
 
-// notShared passes a pool of which no other has anything.
-func notShared(q *question, c *candidate) reason {
+// notUsedByOther passes a pool of which no other consumer has anything.
+func notUsedByOther(q *question, c *candidate) reason {
 	if c.pool.Tenants > 0 && c.pool.Tenant != q.Consumer {
 		return notAlone
 	}
@@ -60,7 +60,7 @@ func explainOvercommitted(_ *question, c *candidate, _ reason) string {
 
 func fits(q *question, c *candidate) reason {
 	for i := range q.Size {
-		if c.room(i).available < q.Size[i].Value {
+		if c.capacityOf(i).available < q.Size[i].Value {
 			return tooLittle
 		}
 	}
@@ -71,7 +71,7 @@ func fits(q *question, c *candidate) reason {
 func shortfall(q *question, c *candidate) int64 {
 	worst := fraction{0, 1}
 	for i, need := range q.Size {
-		if has := c.room(i).available; has < need.Value {
+		if has := c.capacityOf(i).available; has < need.Value {
 			if missing := (fraction{need.Value - has, need.Value}); worst.less(missing) {
 				worst = missing
 			}
@@ -84,7 +84,7 @@ func shortfall(q *question, c *candidate) int64 {
 func explainFits(q *question, c *candidate, _ reason) string {
 	var short []string
 	for i, need := range q.Size {
-		if has := c.room(i).available; has < need.Value {
+		if has := c.capacityOf(i).available; has < need.Value {
 			short = append(short, fmt.Sprintf("%s %s short: %s of %s available", quantity(need.Resource, need.Value-has),
 				need.Resource, quantity(need.Resource, has), quantity(need.Resource, need.Value)))
 		}

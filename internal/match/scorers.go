@@ -94,7 +94,7 @@ func fullness(q *question, c *candidate) int64 {
 // left is what is left of the i-th resource after the reservation, as a part of what is shared.
 // A candidate has room, so it shares at least what is asked and the rest is not negative.
 func left(q *question, c *candidate, i int) fraction {
-	room := c.room(i)
+	room := c.capacityOf(i)
 	return fraction{room.available - q.Size[i].Value, room.shared}
 }
 

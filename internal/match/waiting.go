@@ -61,7 +61,7 @@ func (q *question) could(c *candidate) bool {
 	if why == passes {
 		return true
 	}
-	if !filters[filter].room || why == noShapes || q.limit != nil && affordable(q, c) != passes || q.Refused != nil && slices.Contains(q.Refused, c.Cluster) {
+	if !filters[filter].temporary || why == noShapes || q.limit != nil && affordable(q, c) != passes || q.Refused != nil && slices.Contains(q.Refused, c.Cluster) {
 		return false
 	}
 	all := c.pool.Available.Plus(c.pool.Reserved)

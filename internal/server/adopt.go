@@ -55,7 +55,7 @@ func (s *Server) agreement(ctx context.Context, id, caller string, in api.Agreem
 	if err := s.adoptable(a); err != nil {
 		return market.Adopt{}, err
 	}
-	size, err := market.Need("assignment.resources", a.Resources)
+	size, err := market.ParseRequest("assignment.resources", a.Resources)
 	if err != nil {
 		return market.Adopt{}, err
 	}

@@ -362,7 +362,7 @@ func (s *Server) confirm(ctx context.Context, in *signedCall) (*tagged[api.Reser
 
 // reassign returns the command for an assignment whose signature and parties are verified.
 func (s *Server) reassign(in *signedCall, caller string, r *market.Reservation, a api.Assignment) (market.Command, error) {
-	size, err := market.Need("document.resources", a.Resources)
+	size, err := market.ParseRequest("document.resources", a.Resources)
 	if err != nil {
 		return nil, err
 	}

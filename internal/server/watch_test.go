@@ -120,7 +120,7 @@ func TestASuspendedReaderGetsNoRest(t *testing.T) {
 	rome, milan := f.Join("rome"), f.Join("milan")
 	milan.Advertise("2000")
 	need := transporttest.Request("1")
-	size, err := market.Need("resources", need.Resources)
+	size, err := market.ParseRequest("resources", need.Resources)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -192,7 +192,7 @@ func (b *books) reserved() ([]market.Event, error) {
 		return nil, nil
 	}
 	h := newHolder(nil)
-	size, err := market.Need("resources", h.request.Resources)
+	size, err := market.ParseRequest("resources", h.request.Resources)
 	if err != nil {
 		return nil, err
 	}

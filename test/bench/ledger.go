@@ -159,7 +159,7 @@ func (l *lender) next() (market.Admit, error) {
 		Resources: api.Resources{corev1.ResourceCPU: *resource.NewMilliQuantity(int64(10+l.n%90), resource.DecimalSI), corev1.ResourceMemory: *resource.NewQuantity(int64(64+l.n%1000)<<20, resource.BinarySI)},
 		Issued:    metav1.NewTime(now), Until: market.At(now.Add(time.Duration(8+l.n%500) * time.Hour)).Meta(), Expires: market.At(now.Add(time.Minute)).Meta(),
 	}
-	size, err := market.Need("resources", a.Resources)
+	size, err := market.ParseRequest("resources", a.Resources)
 	if err != nil {
 		return market.Admit{}, err
 	}

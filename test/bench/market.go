@@ -97,7 +97,7 @@ func newHolder(x *exchange.Exchange) *holder {
 
 // found makes the members, and lets the providers advertise more than will be asked.
 func (h *holder) found(ctx context.Context) (err error) {
-	if h.size, err = market.Need("resources", h.request.Resources); err != nil {
+	if h.size, err = market.ParseRequest("resources", h.request.Resources); err != nil {
 		return err
 	}
 	has := resources("cpu", "100000000", "memory", "1000Ti")

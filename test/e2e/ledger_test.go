@@ -69,7 +69,7 @@ func TestAgentThatWasAwayEndsWhatEnded(t *testing.T) {
 	const many = 1500
 	x, stop := open(0)
 	until := market.At(time.Now().Add(time.Hour))
-	size, err := market.Need("resources", cpu("10m"))
+	size, err := market.ParseRequest("resources", cpu("10m"))
 	if err != nil {
 		t.Fatal(err)
 	}

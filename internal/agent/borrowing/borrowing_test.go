@@ -67,7 +67,7 @@ func TestServeTwoProvidersAtOnce(t *testing.T) {
 		request.Spec.Offload = &api.Offload{Namespaces: []string{"work", "closed"}}
 		create(request)
 		create(&api.ReservationInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: "work", Name: "at-" + provider}})
-		size, err := market.Need("", transporttest.CPU("1"))
+		size, err := market.ParseRequest("", transporttest.CPU("1"))
 		if err != nil {
 			t.Fatal(err)
 		}

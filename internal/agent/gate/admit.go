@@ -36,7 +36,7 @@ func (g *Gate) admit(ctx context.Context, theirs *transport.Reservation, ours *m
 	if err != nil {
 		return "", err
 	}
-	size, err := market.Need("resources", a.Resources)
+	size, err := market.ParseRequest("resources", a.Resources)
 	if err != nil {
 		return "", err
 	}

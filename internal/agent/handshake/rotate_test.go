@@ -41,7 +41,7 @@ func TestMessagesAfterARotation(t *testing.T) {
 	if m.Receive(ctx, message(milan, rome)); received > 0 {
 		t.Error("a message of a cluster without a reservation is received")
 	}
-	size, _ := market.Need("", transporttest.CPU("2"))
+	size, _ := market.ParseRequest("", transporttest.CPU("2"))
 	note := market.Note{Reservation: &market.Reservation{ID: "r-1", State: api.Reserved, Consumer: "rome", Provider: "milan", Pool: api.GeneralPool, Size: size,
 		Until: market.At(deal.Shown().Payload.Until.Time)}}
 	if _, err := ledger.Do(ctx, note); err != nil {

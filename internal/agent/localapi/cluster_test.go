@@ -84,7 +84,7 @@ func TestRequests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	size, err := market.Need("", transporttest.CPU("2"))
+	size, err := market.ParseRequest("", transporttest.CPU("2"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -174,7 +174,7 @@ func (c *Cluster) resize(object *api.ResourceRequest, change api.ReservationChan
 	if object.Spec.Purchase != nil {
 		return nil
 	}
-	_, err := market.Need("resources", object.Spec.Resources)
+	_, err := market.ParseRequest("resources", object.Spec.Resources)
 	return err
 }
 

@@ -63,7 +63,7 @@ func wantedChange(w Wish, ours *market.Reservation) (market.Change, error) {
 
 func wantedSize(w Wish, ours *market.Reservation) (size market.Amounts, units int64, err error) {
 	if ours.Sale == nil {
-		size, err = market.Need("resources", w.Request.Resources)
+		size, err = market.ParseRequest("resources", w.Request.Resources)
 		return size, 0, err
 	}
 	units = ours.Sale.Units

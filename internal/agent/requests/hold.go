@@ -209,7 +209,7 @@ func durationOf(r api.Request) time.Duration {
 
 // nonZero returns the amounts that are not 0: the broker holds no others.
 func nonZero(r api.Resources) api.Resources {
-	size, err := market.Need("resources", r)
+	size, err := market.ParseRequest("resources", r)
 	if err != nil {
 		return r
 	}

@@ -67,13 +67,13 @@ func checkParts(parts []*transport.Reservation, ids []string, r api.Request) err
 			return wrong("on one provider")
 		}
 		on[t.Provider] = true
-		size, err := market.Need("resources", t.Resources)
+		size, err := market.ParseRequest("resources", t.Resources)
 		if err != nil {
 			return err
 		}
 		sum = sum.Plus(size)
 	}
-	if asked, err := market.Need("resources", r.Resources); err != nil || !sum.Equal(asked) {
+	if asked, err := market.ParseRequest("resources", r.Resources); err != nil || !sum.Equal(asked) {
 		return wrong("that are not, together, what was asked")
 	}
 	return nil

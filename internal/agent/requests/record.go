@@ -17,7 +17,7 @@ import (
 // newRecord returns the Ledger's record of what the broker shows, before anything is signed. signHold checks it.
 func newRecord(theirs *transport.Reservation) (*market.Reservation, error) {
 	t := theirs.Payload
-	size, err := market.Need("resources", t.Resources)
+	size, err := market.ParseRequest("resources", t.Resources)
 	from := market.Time(0)
 	if t.Sale != nil {
 		from = market.At(t.Created.Truncate(time.Second))
@@ -79,7 +79,7 @@ func (b *Borrower) readSignedBy(theirs *transport.Reservation, keys ...clusterke
 	if err != nil || a.Reservation != theirs.ID || a.Consumer != b.Cluster || a.Provider != theirs.Payload.Provider {
 		return nil, api.Errorf(api.CodeBadSignature, "the broker answers with a reservation that this cluster did not sign")
 	}
-	size, err := market.Need("resources", a.Resources)
+	size, err := market.ParseRequest("resources", a.Resources)
 	return &market.Reservation{
 		ID: a.Reservation, State: api.Held, Consumer: a.Consumer, Provider: a.Provider, Pool: a.Pool, Size: size,
 		Generation: a.Generation, Assignment: theirs.Payload.Assignment, Sale: a.Sale, From: beginOf(a),

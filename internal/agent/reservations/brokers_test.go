@@ -188,7 +188,7 @@ func TestABrokerBesideTheOwnConnector(t *testing.T) {
 // notes has the agent of rome know what it asked oslo for: r-1, of 2 CPUs, which is held.
 func (b *brokersOf) notes(shown *transport.Reservation) {
 	b.t.Helper()
-	size, err := market.Need("", transporttest.CPU("2"))
+	size, err := market.ParseRequest("", transporttest.CPU("2"))
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -143,7 +143,7 @@ func TestSessionsWithSellers(t *testing.T) {
 	isOpen("after it was chosen", true)
 	b.clock.Step(keepChosen + time.Second)
 	isOpen("a minute later", false)
-	size, err := market.Need("", transporttest.CPU("2"))
+	size, err := market.ParseRequest("", transporttest.CPU("2"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -126,7 +126,7 @@ func (l *lender) accepts(id, cpu string) {
 	l.t.Helper()
 	theirs := transporttest.NewDeal(l.rome, l.milan, id, cpu, l.market.Now().Go()).Signed()
 	assignment := l.rome.Assignment(*theirs)
-	size, err := market.Need("resources", assignment.Resources)
+	size, err := market.ParseRequest("resources", assignment.Resources)
 	if err != nil {
 		l.t.Fatal(err)
 	}

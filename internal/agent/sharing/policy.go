@@ -118,7 +118,7 @@ func check(s *api.Sharing, engine *match.Engine) error {
 			lent[corev1.ResourceStorage] = *pool.Storage
 		}
 		for field, amounts := range map[string]api.Resources{"caps": pool.Caps, "headroom": pool.Headroom, "storage": lent} {
-			if _, err := market.Have("pools."+pool.Name+"."+field, amounts); err != nil {
+			if _, err := market.ParseCapacity("pools."+pool.Name+"."+field, amounts); err != nil {
 				return err
 			}
 		}

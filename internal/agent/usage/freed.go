@@ -47,7 +47,7 @@ func (u *Usage) Freed(ctx context.Context, ours *market.Reservation) (bool, erro
 	if err != nil {
 		return false, err
 	}
-	granted, err := market.Have("granted", told)
+	granted, err := market.ParseCapacity("granted", told)
 	if err != nil {
 		return false, err
 	}

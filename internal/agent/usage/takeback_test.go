@@ -175,7 +175,7 @@ func TestPodsOfAnotherReservationStay(t *testing.T) {
 func lends(t *testing.T) (*exchange.Exchange, *market.Reservation) {
 	t.Helper()
 	ledger := exchangetest.Open(t, nil, exchange.Options{Self: "milan"})
-	size, err := market.Need("", transporttest.CPU("1"))
+	size, err := market.ParseRequest("", transporttest.CPU("1"))
 	if err != nil {
 		t.Fatal(err)
 	}

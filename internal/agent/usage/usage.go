@@ -82,5 +82,5 @@ func (u *Usage) Overstaying() int {
 
 // used returns what the pods of an account request.
 func (u *Usage) used(user string) (market.Amounts, error) {
-	return market.Have("used", u.options.Inventory.Used(user))
+	return market.ParseCapacity("used", u.options.Inventory.Used(user))
 }

@@ -160,7 +160,7 @@ func (a *advertisementDTO) measurement(counted api.Resources) (api.Measurement, 
 		if *part.to, err = part.from.amounts("resources."+part.name, part.negative); err != nil {
 			return api.Measurement{}, err
 		}
-		if _, err = market.Have("resources."+part.name, *part.to); err != nil {
+		if _, err = market.ParseCapacity("resources."+part.name, *part.to); err != nil {
 			return api.Measurement{}, err
 		}
 	}

@@ -24,7 +24,7 @@ func FuzzMeasurement(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if _, err := market.Have("counted", had); err != nil {
+		if _, err := market.ParseCapacity("counted", had); err != nil {
 			return
 		}
 		m, err := in.measurement(had)
@@ -46,7 +46,7 @@ func FuzzMeasurement(f *testing.F) {
 		for _, shared := range pool.Shared {
 			most := available[corev1.ResourceName(shared.Resource)]
 			most.Add(had[corev1.ResourceName(shared.Resource)])
-			whole, err := market.Have("most", api.Resources{corev1.ResourceName(shared.Resource): most})
+			whole, err := market.ParseCapacity("most", api.Resources{corev1.ResourceName(shared.Resource): most})
 			if err == nil && shared.Value > whole.Of(shared.Resource) || shared.Value > pool.Allocatable.Of(shared.Resource) {
 				t.Fatalf("%d %s are shared, of %d allocatable; it says %s", shared.Value, shared.Resource, pool.Allocatable.Of(shared.Resource), most.String())
 			}

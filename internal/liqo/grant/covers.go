@@ -21,10 +21,10 @@ func Covers(owed, ending market.Amounts) (market.Amounts, error) {
 	if len(both) == 0 {
 		return nil, nil
 	}
-	most, err := market.Have("granted", Grant(both.Resources()))
+	most, err := market.ParseCapacity("granted", Grant(both.Resources()))
 	if err != nil || len(owed) == 0 || len(ending) == 0 {
 		return most, err
 	}
-	granted, err := market.Have("granted", Grant(owed.Resources())) // what ends may name fewer pods than are granted now
+	granted, err := market.ParseCapacity("granted", Grant(owed.Resources())) // what ends may name fewer pods than are granted now
 	return most.Max(granted), err
 }

@@ -273,7 +273,7 @@ func (x *foe) bind(books *exchange.Exchange, n int) {
 // hold is the command that the server makes of the largest request.
 func (x *foe) hold(of int64) *market.Hold {
 	asked := x.largest(of)
-	size, err := market.Need("resources", asked.Resources)
+	size, err := market.ParseRequest("resources", asked.Resources)
 	if err != nil {
 		x.t.Error(err)
 	}

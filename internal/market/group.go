@@ -13,7 +13,7 @@ type HoldTogether struct{ Parts []*Hold }
 
 func (c HoldTogether) decide(s *State, now Time) (Outcome, error) {
 	first := c.Parts[0]
-	if out, err, done := s.begins(first, now); done {
+	if out, err, done := s.answerHold(first, now); done {
 		return out, err
 	}
 	total := Amounts{}
@@ -24,22 +24,22 @@ func (c HoldTogether) decide(s *State, now Time) (Outcome, error) {
 		}
 		total = total.Plus(part.Size)
 	}
-	if err := s.capped(first.Consumer, first.Caps, int64(len(c.Parts)), total); err != nil {
+	if err := s.checkCaps(first.Consumer, first.Caps, int64(len(c.Parts)), total); err != nil {
 		return Outcome{}, err
 	}
 	var out Outcome
 	var taken []string
 	var bytes int64
 	for _, part := range c.Parts {
-		r := part.reservation()
+		r := part.newReservation()
 		r.Key, r.Digest = first.Key, first.Digest
 		r.Created, r.Deadline, r.Until, r.Group = now, now.plus(DecideTime), now.plus(part.Duration), ids
 		free := without(part.Candidates, taken)
-		i := s.first(free, r, now)
+		i := s.firstFit(free, r, now)
 		if i < 0 {
 			return Outcome{}, api.Errorf(api.CodeInsufficient, "of %d providers only %d have room any more", len(c.Parts), len(taken))
 		}
-		s.holdOn(r, free[i], free[i+1:], now)
+		s.placeHold(r, free[i], free[i+1:], now)
 		taken = append(taken, r.Provider)
 		decision := *part.Decision
 		decision.Chosen, decision.Sequence = r.Provider, s.providers[r.Provider].measured.Sequence
@@ -51,7 +51,7 @@ func (c HoldTogether) decide(s *State, now Time) (Outcome, error) {
 			out.Reservation, out.Decision = r, &decision
 		}
 	}
-	if err := s.outsized(first.Consumer, first.Caps, bytes); err != nil {
+	if err := s.checkBytes(first.Consumer, first.Caps, bytes); err != nil {
 		return Outcome{}, err
 	}
 	return out, nil
@@ -61,8 +61,8 @@ func without(all, some []string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(name string) bool { return slices.Contains(some, name) })
 }
 
-// apart are the candidates for a part on which no other part of its request is.
-func (s *State) apart(r *Reservation) []string {
+// candidatesApart returns r's next candidates without the providers of the other parts of its request.
+func (s *State) candidatesApart(r *Reservation) []string {
 	var others []string
 	for _, id := range r.Group {
 		if o := s.reservations[id]; o != nil && o.ID != r.ID && !o.State.Over() {
@@ -72,9 +72,9 @@ func (s *State) apart(r *Reservation) []string {
 	return without(r.Next, others)
 }
 
-// together adds to an outcome in which a part is over that was never bound what becomes of the other parts: who was not yet bound is
-// not any more. What is bound only its consumer's signed word ends, which its agent gives.
-func (s *State) together(out *Outcome, now Time) {
+// failGroup ends the other parts of a split request if one part in the outcome ended and was never bound. Parts that are not bound
+// fail. Only the consumer's signature ends a bound part; its agent sends that.
+func (s *State) failGroup(out *Outcome, now Time) {
 	for _, e := range out.Events {
 		if e.Reservation == nil || len(e.Reservation.Group) == 0 || !e.Reservation.State.Over() || e.Reservation.Acceptance != "" {
 			continue

@@ -25,8 +25,8 @@ const (
 	signAgain
 )
 
-// owes is what is left to be done to a reservation because of who its parties are now. Only a broker owes.
-func (s *State) owes(r *Reservation) debt {
+// debtOf returns what must still be done to a reservation because its parties changed. Only a broker has debts.
+func (s *State) debtOf(r *Reservation) debt {
 	if s.Self != "" || r.State.Over() {
 		return nothing
 	}
@@ -44,8 +44,8 @@ func removed(m *Member) bool { return m != nil && m.State == api.MemberRemoved }
 
 func (m *Member) rekeyedSince(r *Reservation) bool { return m != nil && r.Revision <= m.Rekeyed }
 
-// oweAll queues what a change of a member leaves to be done. What is queued already stays where it is.
-func (s *State) oweAll(m, old *Member) {
+// queueDebts queues what a change of a member requires for its reservations. Entries that are queued already keep their place.
+func (s *State) queueDebts(m, old *Member) {
 	if s.Self != "" || removed(m) == removed(old) && (old == nil || m.Rekeyed == old.Rekeyed) {
 		return
 	}
@@ -54,9 +54,10 @@ func (s *State) oweAll(m, old *Member) {
 	}
 }
 
-// closed says why a member that was removed cannot come back yet, or nil: what it had before must not become its new self's.
-func (s *State) closed(m *Member) error {
-	if !removed(m) || !slices.ContainsFunc(s.live(m.Cluster), func(r *Reservation) bool { return s.owes(r) == end }) {
+// checkRemoved reports why a removed member cannot come back yet, or nil. A new member of that name must not get the old one's
+// reservations.
+func (s *State) checkRemoved(m *Member) error {
+	if !removed(m) || !slices.ContainsFunc(s.live(m.Cluster), func(r *Reservation) bool { return s.debtOf(r) == end }) {
 		return nil
 	}
 	return api.Errorf(api.CodeUnavailable, "cluster %s was removed, and its reservations are still being ended", m.Cluster).Fix("try again in a moment")
@@ -67,10 +68,10 @@ func partyChanged(r *Reservation) error {
 	return api.Errorf(api.CodeConflict, "a party to reservation %s was removed, or has another key now", r.ID).Fix("read the reservation again in a moment")
 }
 
-// pay does what is owed. A hold does not move on from a member that was removed: one command must not place several.
-func (s *State) pay(r *Reservation, what debt, now Time) Outcome {
+// payDebt does what debtOf returned. A hold does not move on from a removed member: one command must not place several.
+func (s *State) payDebt(r *Reservation, what debt, now Time) Outcome {
 	if what == signAgain { // it is news, too, which brings the new card to the other party
-		s.holdOn(r, r.Provider, r.Next, now)
+		s.placeHold(r, r.Provider, r.Next, now)
 		return changed(r, now)
 	}
 	byProvider := removed(s.members[r.Provider])

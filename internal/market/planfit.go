@@ -35,9 +35,9 @@ func (p *Plan) Serves(pool string, size Amounts, d time.Duration) int64 {
 	return units
 }
 
-// within says why so many units cost more than a request's ceiling, from a time on for a duration, or nil; most may be nil: there is
-// none. Errors: Invalid and Conflict at maxPrice.
-func (p *Plan) within(most *api.Price, units int64, from time.Time, d time.Duration) error {
+// checkPrice reports why that many units cost more than most, from a time on for a duration, or nil. A nil most is no limit.
+// Errors: Invalid and Conflict at maxPrice.
+func (p *Plan) checkPrice(most *api.Price, units int64, from time.Time, d time.Duration) error {
 	if most == nil {
 		return nil
 	}
@@ -62,7 +62,7 @@ func (o *Offer) Answers(r api.Request, plan string, from time.Time, d time.Durat
 	if pool == "" {
 		pool = api.GeneralPool
 	}
-	asked, err := Need("resources", r.Resources)
+	asked, err := ParseRequest("resources", r.Resources)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -73,16 +73,16 @@ func (o *Offer) Answers(r api.Request, plan string, from time.Time, d time.Durat
 	if units == 0 || r.MaxPrice == nil {
 		return nil, nil, nil, api.Errorf(api.CodeConflict, "plan %s/%.63s does not sell what is asked for", o.Key(), plan).At("resources").Fix("ask for what it sells: bourse catalog %s", o.Key())
 	}
-	if err := p.within(r.MaxPrice, units, from, d); err != nil {
+	if err := p.checkPrice(r.MaxPrice, units, from, d); err != nil {
 		return nil, nil, nil, err
 	}
 	size, err := p.Of(units)
 	return &api.Sale{Offer: o.Digest, Plan: p.Name, Units: units}, p, size, err
 }
 
-// on is r as a provider would have it: lent, or from the plan that it sells; nil if it cannot. A request without Plans is the same
-// on each. What is sold is paid for from the request on, so after some time only those are left that lend.
-func (s *State) on(provider string, r *Reservation, now Time) *Reservation {
+// atProvider returns r as it would be at a provider: lent, or from the plan that the provider sells. It returns nil if neither is
+// possible. A contract is paid for from the request on, so DecideTime after it only lending is possible.
+func (s *State) atProvider(provider string, r *Reservation, now Time) *Reservation {
 	if r.Plans == nil {
 		return r
 	}
@@ -91,7 +91,7 @@ func (s *State) on(provider string, r *Reservation, now Time) *Reservation {
 	var err error
 	sale, sells := r.Plans[provider]
 	if !sells {
-		next.Size, err = Need("resources", r.Request.Resources)
+		next.Size, err = ParseRequest("resources", r.Request.Resources)
 	} else {
 		o := s.offers[sale.Offer]
 		if o == nil || o.Plan(sale.Plan) == nil || now > r.Created.plus(DecideTime) {
@@ -106,8 +106,8 @@ func (s *State) on(provider string, r *Reservation, now Time) *Reservation {
 	return next
 }
 
-// most is the most of each resource that a hold may come to, on whichever candidate.
-func (c *Hold) most(s *State) Amounts {
+// largestSize returns the largest amount of each resource that a hold can take, over all candidates.
+func (c *Hold) largestSize(s *State) Amounts {
 	most := c.Size
 	if len(c.Plans) == 0 {
 		return most

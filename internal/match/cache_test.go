@@ -8,10 +8,10 @@ import (
 
 // A reading is garbage once it is closed: what it learned is in the book, and nothing else of it.
 func TestABookKeepsNoReadings(t *testing.T) {
-	b := &book[int]{}
-	var closed []weak.Pointer[reading[int]]
+	b := &slotCache[int]{}
+	var closed []weak.Pointer[cacheReading[int]]
 	for i := range 10 {
-		r := new(reading[int])
+		r := new(cacheReading[int])
 		*r = b.open()
 		r.put(i, i)
 		r.close()

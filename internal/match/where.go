@@ -4,9 +4,9 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// answer is what a `where` came to for a cluster. It holds for the card, the
+// whereResult is the result of a `where` for a cluster. It holds for the card, the
 // advertisement, the uptime and the record that it was computed from.
-type answer struct {
+type whereResult struct {
 	card     *api.Card
 	sequence api.Sequence
 	uptime   int32
@@ -14,29 +14,28 @@ type answer struct {
 	truth    truth
 }
 
-// answers is one decision's use of a `where`: it looks up what was computed before, and
-// computes the rest.
-type answers struct {
+// whereResults evaluates a `where` in one decision. It looks up earlier results and computes the others.
+type whereResults struct {
 	program *program
-	known   reading[answer]
+	known   cacheReading[whereResult]
 	facts   facts
 }
 
-func (l *language) open(p *program) answers {
+func (l *language) open(p *program) whereResults {
 	if p == nil {
-		return answers{}
+		return whereResults{}
 	}
-	return answers{program: p, known: p.answers.open(), facts: facts{language: l}}
+	return whereResults{program: p, known: p.answers.open(), facts: facts{language: l}}
 }
 
-func (a *answers) close() {
+func (a *whereResults) close() {
 	if a.program != nil {
 		a.known.close()
 	}
 }
 
-// about says what the expression comes to for a cluster.
-func (a *answers) about(c *candidate) truth {
+// about returns the result of the expression for a cluster.
+func (a *whereResults) about(c *candidate) truth {
 	if a.program == nil {
 		return unknown
 	}
@@ -44,19 +43,19 @@ func (a *answers) about(c *candidate) truth {
 		return known.truth
 	}
 	t, _ := a.compute(c)
-	a.known.put(int(c.slot), answer{c.card, c.sequence, c.uptime, c.honoured, t})
+	a.known.put(int(c.slot), whereResult{c.card, c.sequence, c.uptime, c.honoured, t})
 	return t
 }
 
-// trouble says in words why the expression has no answer for a cluster.
-func (a *answers) trouble(c *candidate) string {
+// trouble returns why the expression has no result for a cluster, in words.
+func (a *whereResults) trouble(c *candidate) string {
 	if _, err := a.compute(c); err != nil {
 		return oneLine(err.Error())
 	}
 	return ""
 }
 
-func (a *answers) compute(c *candidate) (truth, error) {
+func (a *whereResults) compute(c *candidate) (truth, error) {
 	a.facts.card, a.facts.pools, a.facts.pool = c.card, c.Measured.Pools, c.pool.Name
 	a.facts.uptime, a.facts.honoured = int64(c.uptime), int64(c.honoured)
 	return a.program.evaluate(&a.facts)
