@@ -51,9 +51,9 @@ type Gate interface {
 
 // Requests makes reservations of ResourceRequests.
 type Requests interface {
-	// Able returns why this cluster cannot make a request.
+	// CheckRequest returns why this cluster cannot make a request.
 	CheckRequest(r api.Request) error
-	// StickTo returns the providers that have the volumes of a request.
+	// FindStickTo returns the providers that have the volumes of a request.
 	FindStickTo(ctx context.Context, object *api.ResourceRequest) ([]string, error)
 	// Disown ends a reservation that no ResourceRequest made.
 	Disown(ctx context.Context, id string) error

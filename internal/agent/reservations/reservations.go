@@ -26,7 +26,8 @@ import (
 )
 
 const (
-	workers    = 8
+	workers    = 32
+	perSession = 8                     // of the workers, at most, at one session
 	firstRetry = 50 * time.Millisecond // after an error; each retry waits twice as long as the one before
 	lastRetry  = time.Minute
 	freeRetry  = time.Second // until a reservation that ends is looked at again, while its pods are still here
@@ -77,6 +78,7 @@ type Consumer struct {
 type Reservations struct {
 	options Options
 	queue   workqueue.TypedRateLimitingInterface[string] // of IDs
+	slots   *slots
 }
 
 // New returns what follows nothing until Run.
@@ -85,7 +87,8 @@ func New(o Options) *Reservations {
 		o.Clock = clock.RealClock{}
 	}
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)
-	return &Reservations{options: o, queue: workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[string]{Clock: o.Clock})}
+	queue := workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[string]{Clock: o.Clock})
+	return &Reservations{options: o, queue: queue, slots: newSlots(perSession, queue.Add)}
 }
 
 // Look makes it look at a reservation. It does not wait.
@@ -161,30 +164,44 @@ func (r *Reservations) next(ctx context.Context) bool {
 func (r *Reservations) settle(ctx context.Context, id string) (failed error) {
 	sessions, decided := r.options.Sessions.Open(), false
 	for _, session := range sessions {
-		ours, err := r.read(ctx, id)
-		if err != nil {
-			return err
-		}
-		if session.IsMissing(ours) {
-			if err := session.ShowAgreement(ctx, ours); err != nil && isTemporary(err) {
-				failed = err
-			}
-		}
-		theirs := session.Shown(id)
-		switch {
-		case theirs == nil:
-		case session.Decides(theirs, ours):
-			decided = true
-			failed = cmp.Or(r.sync(ctx, session, theirs, ours), failed)
-		default:
-			failed = cmp.Or(r.applySigned(ctx, session, theirs, ours), failed)
-		}
+		decides, err := r.settleAt(ctx, session, id)
+		decided, failed = decided || decides, cmp.Or(err, failed)
 	}
 	ours, err := r.read(ctx, id)
 	if err == nil && ours != nil && !decided {
 		err = r.sync(ctx, sessions[0], nil, ours)
 	}
 	return cmp.Or(err, failed)
+}
+
+// settleAt acts on a reservation as one session shows it. decides says that the session's word counts. It does nothing
+// where a session has neither shown nor lost the reservation, and nothing yet where too many others wait for its answer.
+func (r *Reservations) settleAt(ctx context.Context, s *brokersession.Session, id string) (decides bool, failed error) {
+	ours, err := r.read(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	theirs, missing := s.Shown(id), s.IsMissing(ours)
+	if theirs == nil && !missing {
+		return false, nil
+	}
+	if !r.slots.take(s, id) {
+		return theirs != nil && s.Decides(theirs, ours), nil
+	}
+	defer r.slots.release(s)
+	if missing {
+		if err := s.ShowAgreement(ctx, ours); err != nil && isTemporary(err) {
+			failed = err
+		}
+	}
+	switch theirs = s.Shown(id); {
+	case theirs == nil:
+		return false, failed
+	case s.Decides(theirs, ours):
+		return true, cmp.Or(r.sync(ctx, s, theirs, ours), failed)
+	default:
+		return false, cmp.Or(r.applySigned(ctx, s, theirs, ours), failed)
+	}
 }
 
 // isTemporary reports whether it may help to call a broker again.
