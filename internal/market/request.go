@@ -10,7 +10,7 @@ const MaxRequest = 32 << 10
 
 // CheckRequest bounds what is kept of a request. Errors: TooLarge.
 func CheckRequest(r *api.Request) error {
-	data, err := payload.Append(make([]byte, 0, 512), r)
+	data, err := payload.Marshal(r)
 	if err != nil || len(data) > MaxRequest {
 		return api.Errorf(api.CodeTooLarge, "the request takes %d bytes in the journal, of at most %d", len(data), MaxRequest).At("request").
 			Fix("name fewer resources, properties and clusters")

@@ -13,7 +13,7 @@ type Why json.RawMessage
 
 // Explain spells a decision as it is kept.
 func Explain(d *api.Decision) Why {
-	why, _ := payload.Append(make([]byte, 0, 1024), d) // a decision always encodes
+	why, _ := payload.Marshal(d) // a decision always encodes
 	return why
 }
 

@@ -25,6 +25,9 @@ var (
 	read     = json.JoinOptions(jsonv1.DefaultOptionsV1(), json.RejectUnknownMembers(true))
 )
 
+// Marshal returns v as a journal keeps it, in memory of its own without space for more.
+func Marshal(v any) ([]byte, error) { return json.Marshal(v, kept) }
+
 // Append appends v to b as a journal keeps it: without escapes of HTML.
 func Append(b []byte, v any) ([]byte, error) {
 	out := bytes.NewBuffer(b)
