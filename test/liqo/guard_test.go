@@ -12,6 +12,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
@@ -24,13 +25,16 @@ func (w *world) withPolicy(t *testing.T, at *federation.Member, change func(*api
 	t.Helper()
 	var was api.Sharing
 	set := func(change func(*api.Sharing)) error {
-		var p api.SharingPolicy
-		if err := at.Objects.Get(context.Background(), kube.ObjectKey{Name: "default"}, &p); err != nil {
-			return err
-		}
-		was = *p.Spec.DeepCopy()
-		change(&p.Spec)
-		return at.Objects.Update(context.Background(), &p)
+		// The agent writes the policy's status meanwhile.
+		return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+			var p api.SharingPolicy
+			if err := at.Objects.Get(context.Background(), kube.ObjectKey{Name: "default"}, &p); err != nil {
+				return err
+			}
+			was = *p.Spec.DeepCopy()
+			change(&p.Spec)
+			return at.Objects.Update(context.Background(), &p)
+		})
 	}
 	if err := set(change); err != nil {
 		t.Fatal(err)
