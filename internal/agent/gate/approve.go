@@ -10,6 +10,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport"
 	"github.com/bourse-dev/bourse/internal/trust"
@@ -69,7 +70,7 @@ type Approvals struct {
 func (a *Approvals) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result, error) {
 	var object api.ProviderInstruction
 	if err := a.Get(ctx, at.NamespacedName, &object); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+		return ctrl.Result{}, kubeobject.Error(client.IgnoreNotFound(err))
 	}
 	reason, no := object.Annotations[RefuseAnnotation]
 	yes := object.Annotations[ApproveAnnotation] == "true"

@@ -23,7 +23,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// byHand is milan's gate where a person approves, within an hour.
+// byHand returns milan's gate, where an admin approves each reservation within an hour.
 func byHand(t *testing.T) *testGate {
 	g := newGate(t, "")
 	g.measure("8", approved)
@@ -34,7 +34,8 @@ func approved(m *api.Measurement) {
 	m.Terms.ApproveWithin = &metav1.Duration{Duration: time.Hour}
 }
 
-// Nothing is accepted before a person says so, whatever the broker says and however often; then it is, once.
+// The gate accepts nothing before an admin approves it, whatever the broker shows and however often; then it accepts
+// once.
 func TestAwaitsApproval(t *testing.T) {
 	g := byHand(t)
 	d := g.deal("r-1", "2")
@@ -81,7 +82,7 @@ func TestAwaitsApproval(t *testing.T) {
 	g.heard(d.Changing("3", ""), "Refuse r-1 PolicyRefuses") // nobody approves that
 }
 
-// A no is told to the broker until it has heard it, and not asked again.
+// A denial is sent to the broker until the broker has it.
 func TestDenied(t *testing.T) {
 	g := byHand(t)
 	d := g.deal("r-1", "2")
@@ -112,7 +113,7 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-// Where nobody says anything, the time runs out, here too; and whoever cancels is not kept.
+// Without an answer the time runs out. A consumer that cancels does not have to wait for it.
 func TestApprovalEnds(t *testing.T) {
 	g := byHand(t)
 	d, other := g.deal("r-1", "2"), g.deal("r-2", "2")
@@ -131,7 +132,8 @@ func TestApprovalEnds(t *testing.T) {
 	g.heard(d.Shown(), "Refuse r-1 NotApproved")
 }
 
-// What waits, waits on after a crash; and what was approved before a Ledger was put back is taken from our own signature.
+// A reservation still waits after a crash. An approval that a restored Ledger lost is restored from our own
+// signature.
 func TestApprovalSurvives(t *testing.T) {
 	journal := memorytest.New()
 	rome, milan, clock := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan"), transporttest.NewClock()
@@ -153,7 +155,7 @@ func TestApprovalSurvives(t *testing.T) {
 	g.left(6000)
 }
 
-// Only what a person approves may wait for one.
+// Only a reservation that an admin approves may wait for an approval.
 func TestWaitsNoLongerThanItSays(t *testing.T) {
 	g := newGate(t, "8") // where a machine answers
 	g.broker.OnRefuse = func(string, api.Refusal) (transport.Reservation, error) { return transport.Reservation{}, nil }
@@ -166,7 +168,7 @@ func TestWaitsNoLongerThanItSays(t *testing.T) {
 	g.heard(d.Signed(), "Refuse r-2 BadAssignment")
 }
 
-// kubectl and GitOps approve by an annotation of what is shown, and of nothing else.
+// kubectl and GitOps approve by an annotation on the instruction, and only what the instruction shows.
 func TestApprovalByAnnotation(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := api.AddToScheme(scheme); err != nil {
@@ -180,7 +182,7 @@ func TestApprovalByAnnotation(t *testing.T) {
 	g, recorder := byHand(t), events.NewFakeRecorder(10)
 	shown := &gate.Instructions{Client: c, Namespace: api.Namespace, Events: recorder}
 	approvals := &gate.Approvals{Client: c, Gate: g.Gate}
-	// waits makes a reservation that waits, writes an annotation on what is shown of it, and returns what becomes of it.
+	// waits makes a reservation that waits, annotates its instruction, and returns its record.
 	waits := func(id, annotation, value string, change func(*api.ProviderInstruction)) *market.Reservation {
 		t.Helper()
 		d := g.deal(id, "1")
@@ -235,7 +237,7 @@ func TestApprovalByAnnotation(t *testing.T) {
 	}
 }
 
-// A gate that was away while a purchase waited asks its people all the same; where a machine answers, what was signed long ago is none.
+// A gate that was away while a purchase waited still asks its admin. Without an admin, an old assignment is refused.
 func TestBoughtLongAgo(t *testing.T) {
 	for _, within := range []*metav1.Duration{nil, {Duration: 2 * time.Hour}} {
 		g := newGate(t, "8")

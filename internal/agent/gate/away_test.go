@@ -11,7 +11,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
-// ends makes the broker take an end of milan's, once it has verified it.
+// ends makes the broker accept an end of milan's, once it has verified it.
 func (g *testGate) ends(d *transporttest.Deal, want api.Reason) {
 	g.broker.OnRelease = func(id, document string) (transport.Reservation, error) {
 		var e api.End
@@ -26,7 +26,7 @@ func (g *testGate) ends(d *transporttest.Deal, want api.Reason) {
 	}
 }
 
-// The broker took the acceptance and went away: after its deadline the gate drops it, and says so, signed.
+// The broker recorded the acceptance and went away. After its deadline the gate drops it, and signs that.
 func TestTheCommitNeverComes(t *testing.T) {
 	g := newGate(t, "8")
 	d := g.deal("r-1", "2")
@@ -49,8 +49,8 @@ func TestTheCommitNeverComes(t *testing.T) {
 	g.heard(d.Shown())
 }
 
-// A reservation ends at its time, with the broker away all along: a little later than for the consumer, because
-// clocks differ. Then both sides come to the same end.
+// A reservation ends with its time while the broker is away: a little later than at the consumer, because clocks
+// differ. Then both sides record the same end.
 func TestEndsWithItsTimeWithoutTheBroker(t *testing.T) {
 	g := newGate(t, "8")
 	d := g.deal("r-1", "2")
@@ -70,12 +70,12 @@ func TestEndsWithItsTimeWithoutTheBroker(t *testing.T) {
 	g.heard(d.Shown(), "Progress r-1 Released")
 }
 
-// nothing is a broker that says nothing new of a reservation: something old.
+// nothing returns a state that is older than the one that the gate has seen.
 func nothing(id string) *transport.Reservation {
 	return &transport.Reservation{ID: id, Payload: api.Reservation{Fence: api.Fence{Lineage: "first"}}}
 }
 
-// What was overtaken by what the gate has seen is not obeyed.
+// The gate ignores a state that is older than the one that it has seen.
 func TestOldNewsIsNoNews(t *testing.T) {
 	g := newGate(t, "8")
 	d := g.deal("r-1", "2")
@@ -94,8 +94,8 @@ func TestOldNewsIsNoNews(t *testing.T) {
 	g.holds("r-1", api.Released, api.ReasonReleased)
 }
 
-// A Ledger that was restored to an older state takes back what this cluster accepted since, whether or not it
-// fits, for as long as was agreed.
+// A Ledger that was restored to an older state restores what this cluster accepted since, for as long as was agreed,
+// whether or not it fits.
 func TestAdoptsWhatItsLedgerLost(t *testing.T) {
 	before := newGate(t, "8")
 	d := before.deal("r-1", "2")
@@ -114,7 +114,7 @@ func TestAdoptsWhatItsLedgerLost(t *testing.T) {
 	g.holds("r-1", api.Releasing, api.ReasonEnded)
 }
 
-// The broker was restored to before it took the acceptance: it is told again.
+// A broker that was restored to before it recorded the acceptance receives it again.
 func TestABrokerThatWasRestoredIsToldAgain(t *testing.T) {
 	g := newGate(t, "8")
 	d := g.deal("r-1", "2")

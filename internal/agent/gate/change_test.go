@@ -17,7 +17,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
-// lends is a gate that lends 2 CPUs.
+// lends returns a gate that lends 2 CPUs.
 func lends(t *testing.T) (*testGate, *transporttest.Deal) {
 	g := newGate(t, "8")
 	d := g.deal("r-1", "2")
@@ -27,7 +27,7 @@ func lends(t *testing.T) (*testGate, *transporttest.Deal) {
 	return g, d
 }
 
-// has demands what the Ledger says is lent, and what is left then.
+// has checks the size of the reservation in the Ledger, and what is left.
 func (g *testGate) has(generation, milli, left int64) {
 	g.t.Helper()
 	g.holds("r-1", api.Reserved, "")
@@ -54,7 +54,8 @@ func TestChanges(t *testing.T) {
 	g.left(8000)
 }
 
-// What does not fit, or the policy forbids, is refused, and what is lent stays. Less is never refused.
+// A change that does not fit, or that the policy forbids, is refused, and the reservation stays. A smaller size is
+// never refused.
 func TestRefusesAChange(t *testing.T) {
 	g, d := lends(t)
 	no := api.Reason("")
@@ -95,7 +96,7 @@ func TestRefusesAChange(t *testing.T) {
 	}
 }
 
-// While nobody knows whether the broker has recorded the answer, both count; then what the broker shows.
+// Until the gate knows whether the broker recorded the answer, both sizes count; then the one that the broker shows.
 func TestAnswerToAChangeLost(t *testing.T) {
 	for name, c := range map[string]struct {
 		then                   func(*testGate, *transporttest.Deal, string) *transport.Reservation
@@ -140,7 +141,7 @@ func TestAnswerToAChangeLost(t *testing.T) {
 	}
 }
 
-// A broker that lies about a change: what this cluster never accepted does not bind it.
+// A broker lies about a change: what this cluster never accepted does not bind it.
 func TestALyingBrokerChanges(t *testing.T) {
 	g, d := lends(t)
 	theirs := d.Changing("8", "")
@@ -151,7 +152,7 @@ func TestALyingBrokerChanges(t *testing.T) {
 	g.has(1, 2000, 6000)
 }
 
-// A broker that was restored from before a change asks once more: it gets the answer that binds already.
+// A broker that was restored to before a change asks again. It receives the acceptance that already binds.
 func TestABrokerRestoredFromBeforeAChange(t *testing.T) {
 	g, d := lends(t)
 	asked := d.Changing("5", "")
@@ -168,7 +169,7 @@ func TestABrokerRestoredFromBeforeAChange(t *testing.T) {
 	g.has(2, 5000, 3000)
 }
 
-// A broker that kept an acceptance to itself cannot come back with it when what it took is another's.
+// A broker that kept an acceptance back cannot show it later, when the capacity is another consumer's.
 func TestAnAcceptanceThatWasKeptBack(t *testing.T) {
 	g, d := lends(t)
 	acceptance := ""
@@ -198,7 +199,7 @@ func TestAnAcceptanceThatWasKeptBack(t *testing.T) {
 	}
 }
 
-// A consumer that the admin suspended gets nothing new, nothing more and nothing longer; it may have less, and what it has stays.
+// A suspended consumer gets nothing new, larger or longer. It may have less, and what it has stays.
 func TestASuspendedConsumer(t *testing.T) {
 	g, d := lends(t)
 	g.suspends("the bill is open")
@@ -224,7 +225,7 @@ func TestASuspendedConsumer(t *testing.T) {
 	g.has(4, 4000, 4000)
 }
 
-// suspends is the word of milan's admin on rome; empty: rome may borrow again.
+// suspends makes milan's admin suspend rome; an empty message lets rome borrow again.
 func (g *testGate) suspends(why string) {
 	g.t.Helper()
 	if _, err := g.Market.Do(context.Background(), market.Suspend{Cluster: "rome", Why: why}); err != nil {
@@ -232,7 +233,7 @@ func (g *testGate) suspends(why string) {
 	}
 }
 
-// A suspension, or another policy, that comes while an assignment is being checked is not too late for it.
+// A suspension, or another policy, counts also if it comes while an assignment is being checked.
 func TestSuspendedWhileItIsChecked(t *testing.T) {
 	for name, c := range map[string]struct {
 		meanwhile func(*testGate)
@@ -260,7 +261,7 @@ func TestSuspendedWhileItIsChecked(t *testing.T) {
 	}
 }
 
-// Nor is one that comes while a person is to approve.
+// A suspension counts also if it comes while an assignment waits for approval.
 func TestSuspendedBeforeItIsApproved(t *testing.T) {
 	g := newGate(t, "8")
 	g.measure("8", func(m *api.Measurement) { m.Terms.ApproveWithin = &metav1.Duration{Duration: time.Hour} })

@@ -18,7 +18,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
-// takes makes the broker take the acceptance of a deal.
+// takes makes the broker record the acceptance of a deal.
 func (g *testGate) takes(d *transporttest.Deal) {
 	g.broker.OnAccept = func(_, acceptance string) (transport.Reservation, error) { return *d.Reserved(acceptance), nil }
 }
@@ -49,7 +49,7 @@ func TestAccepts(t *testing.T) {
 	g.left(8000)
 }
 
-// What the gate refuses it refuses with a reason that the consumer can act upon.
+// The gate refuses with a reason on which the consumer can act.
 func TestRefuses(t *testing.T) {
 	terms := func(change func(*api.Terms)) func(*api.Measurement) {
 		return func(m *api.Measurement) { change(m.Terms) }
@@ -86,7 +86,7 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// A refusal that the broker did not hear is decided again; one that came too late is the end of it.
+// A refusal that did not reach the broker is decided again. One that came too late ends it.
 func TestRefusesUntilItIsHeard(t *testing.T) {
 	g := newGate(t, "1")
 	d := g.deal("r-1", "2")
@@ -104,7 +104,7 @@ func TestRefusesUntilItIsHeard(t *testing.T) {
 	g.heard(signed, "Accept r-1")
 }
 
-// Before the gate has measured its cluster it can neither accept nor refuse.
+// Before it has measured its cluster, the gate can neither accept nor refuse.
 func TestDoesNotAnswerBeforeItHasMeasured(t *testing.T) {
 	g := newGate(t, "")
 	if err := g.hears(g.deal("r-1", "2").Signed()); api.CodeOf(err) != api.CodeUnavailable {
@@ -115,7 +115,7 @@ func TestDoesNotAnswerBeforeItHasMeasured(t *testing.T) {
 	}
 }
 
-// An acceptance whose answer was lost is sent again: the same one.
+// An acceptance whose answer was lost is sent again unchanged.
 func TestAcceptanceLost(t *testing.T) {
 	g := newGate(t, "8")
 	d := g.deal("r-1", "2")
@@ -140,7 +140,7 @@ func TestAcceptanceLost(t *testing.T) {
 	g.left(6000)
 }
 
-// The acceptance was taken, but its answer and every later word are lost: the broker's news commits it.
+// The broker recorded the acceptance, and its answer was lost: the next event commits it.
 func TestTheBrokersNewsCommits(t *testing.T) {
 	g := newGate(t, "8")
 	d := g.deal("r-1", "2")
@@ -156,7 +156,7 @@ func TestTheBrokersNewsCommits(t *testing.T) {
 	g.holds("r-1", api.Reserved, "")
 }
 
-// A consumer that releases while the provider accepts: the capacity is back at once.
+// A consumer releases while the provider accepts: the capacity is back at once.
 func TestReleasedWhileItIsAccepted(t *testing.T) {
 	g := newGate(t, "8")
 	d := g.deal("r-1", "2")
@@ -182,7 +182,7 @@ func TestReleasedWhileItIsAccepted(t *testing.T) {
 	g.heard(d.Shown())
 }
 
-// The same, where the acceptance was recorded but the answer is the end that followed.
+// The same, where the broker recorded the acceptance and answers with the end that followed.
 func TestReleasedBeforeTheAnswerCame(t *testing.T) {
 	g := newGate(t, "8")
 	d := g.deal("r-1", "2")
@@ -199,8 +199,8 @@ func TestReleasedBeforeTheAnswerCame(t *testing.T) {
 	g.holds("r-1", api.Released, api.ReasonReleased)
 }
 
-// A provider takes back what it lends: the consumer is told, signed, and the capacity is free once nothing is left, though
-// nobody could be told.
+// A provider takes back what it lends. The consumer receives the signed end, and the capacity is free once nothing is
+// left, even if the broker is away.
 func TestRevokes(t *testing.T) {
 	g := newGate(t, "8")
 	d := g.deal("r-1", "2")
@@ -239,7 +239,7 @@ func TestRevokes(t *testing.T) {
 	}
 }
 
-// An assignment that says a small amount in many digits is refused, and so takes no space in the Ledger.
+// An assignment that writes a small amount in many digits is refused: it would take space in the Ledger.
 func TestRefusesLongAssignments(t *testing.T) {
 	for _, amount := range []string{"0.002" + strings.Repeat("0", 45_000), strings.Repeat("0", 45_000) + "2", "0.00" + strings.Repeat("9", 45_000), "2e-999999999"} {
 		g := newGate(t, "8")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/instruction"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
@@ -33,7 +34,7 @@ func (s *Instructions) Show(ctx context.Context, ours *market.Reservation) error
 		return nil
 	}
 	if ours.State.Over() {
-		return client.IgnoreNotFound(s.Delete(ctx, i))
+		return kubeobject.Error(client.IgnoreNotFound(s.Delete(ctx, i)))
 	}
 	_, err := controllerutil.CreateOrPatch(ctx, s.Client, i, func() error {
 		next := instruction.Spec(ours)
@@ -48,13 +49,14 @@ func (s *Instructions) Show(ctx context.Context, ours *market.Reservation) error
 		return nil
 	}
 	if err != nil {
-		return err
+		return kubeobject.Error(err)
 	}
 	waited := meta.IsStatusConditionTrue(i.Status.Conditions, api.ConditionAwaitsApproval)
 	if err := instruction.Show(ctx, s.Client, i, &i.Status, ours); err != nil {
-		return err
+		return kubeobject.Error(err)
 	}
-	if c := meta.FindStatusCondition(i.Status.Conditions, api.ConditionAwaitsApproval); !waited && s.Events != nil && c != nil && c.Status == metav1.ConditionTrue {
+	c := meta.FindStatusCondition(i.Status.Conditions, api.ConditionAwaitsApproval)
+	if waits := c != nil && c.Status == metav1.ConditionTrue; waits && !waited && s.Events != nil {
 		s.Events.Eventf(i, nil, corev1.EventTypeNormal, api.ConditionAwaitsApproval, "Approve", "%.1000s", c.Message)
 	}
 	return nil

@@ -16,8 +16,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport"
 )
 
-// What the gate accepted is shown as an object from its commitment to its end; what somebody does to the
-// object changes nothing of it.
+// A reservation has an object from its commitment to its end. Edits of the object change nothing about the
+// reservation.
 func TestInstructions(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := api.AddToScheme(scheme); err != nil {

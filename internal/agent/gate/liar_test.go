@@ -13,16 +13,16 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
-// What a lying broker shows never makes the gate do what its admin did not allow. Each test is one lie.
+// A lying broker never makes the gate do what its admin did not allow. Each test is one lie.
 
-// lies makes the broker take every refusal.
+// lies makes the broker accept every refusal.
 func (g *testGate) lies() {
 	g.broker.OnRefuse = func(id string, _ api.Refusal) (transport.Reservation, error) {
 		return transport.Reservation{ID: id}, nil
 	}
 }
 
-// A reservation that nobody asked for: without the consumer's signature there is nothing to accept.
+// A reservation that no consumer asked for: without the consumer's signature there is nothing to accept.
 func TestALyingBrokerInstructsWithoutRequest(t *testing.T) {
 	g := newGate(t, "8")
 	g.lies()
@@ -55,7 +55,7 @@ func TestALyingBrokerInstructsOtherProvider(t *testing.T) {
 	g.holds("r-2", "", "")
 }
 
-// A size that the consumer did not sign: what it signed counts, whatever the broker says it is.
+// A size that the consumer did not sign: the signed size counts.
 func TestALyingBrokerInflatesTheSize(t *testing.T) {
 	g := newGate(t, "8")
 	d := g.deal("r-1", "2")
@@ -70,7 +70,7 @@ func TestALyingBrokerInflatesTheSize(t *testing.T) {
 	}
 }
 
-// One assignment that is shown to two gates: only the one that it names accepts.
+// One assignment shown to two gates: only the one that it names accepts.
 func TestALyingBrokerShowsOneAssignmentToTwoGates(t *testing.T) {
 	milan := newGate(t, "8")
 	oslo := open(t, memorytest.New(), milan.rome, transporttest.NewParty(t, "oslo"), transporttest.NewClock(), "8")
@@ -84,7 +84,7 @@ func TestALyingBrokerShowsOneAssignmentToTwoGates(t *testing.T) {
 	oslo.holds("r-1", "", "")
 }
 
-// An end that neither party signed, or of something else.
+// An end that neither party signed, or that is of another reservation.
 func TestALyingBrokerRelaysAnEndNobodySigned(t *testing.T) {
 	g := newGate(t, "8")
 	d := g.deal("r-1", "2")
@@ -110,7 +110,7 @@ func TestALyingBrokerRelaysAnEndNobodySigned(t *testing.T) {
 	g.left(6000)
 }
 
-// The broker says that it never took the acceptance of what it committed.
+// The broker says that it never recorded an acceptance that it committed.
 func TestALyingBrokerForgetsWhatItCommitted(t *testing.T) {
 	g := newGate(t, "8")
 	d := g.deal("r-1", "2")
@@ -126,7 +126,7 @@ func TestALyingBrokerForgetsWhatItCommitted(t *testing.T) {
 	g.left(6000)
 }
 
-// Another key of the consumer than the one that was pinned.
+// A key of the consumer other than the pinned one.
 func TestALyingBrokerSwapsTheKey(t *testing.T) {
 	g := newGate(t, "8")
 	g.lies()
@@ -146,7 +146,7 @@ func TestALyingBrokerSwapsTheKey(t *testing.T) {
 	g.holds("r-1", api.Reserved, "")
 }
 
-// Names and times that cannot be would stop the agent from advertising, or never end.
+// Invalid names and times, which would stop the agent from advertising, or never end.
 func TestALyingBrokerAndItsAccomplice(t *testing.T) {
 	g := newGate(t, "8")
 	g.lies()
@@ -176,7 +176,7 @@ func TestALyingBrokerAndItsAccomplice(t *testing.T) {
 	g.measure("8", nil) // it can still say what it has
 }
 
-// What is bound grows within its plan, and only so.
+// A bound reservation grows only within its plan.
 func TestHostileChangeOfAContract(t *testing.T) {
 	g, offer := sells(t)
 	theirs := g.buys("r-1", offer, asItIs)

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var silent = slog.New(slog.NewTextHandler(io.Discard, nil))
 
-// testGate is milan's gate, at a broker that the test plays, on a clock that it moves.
+// testGate is milan's gate, with a broker that the test plays and a clock that it moves.
 type testGate struct {
 	*gate.Gate
 	broker      *transporttest.Broker
@@ -36,7 +36,7 @@ type testGate struct {
 	number      int64
 }
 
-// newGate opens milan's gate with so many CPUs to lend to everybody.
+// newGate opens milan's gate with so many CPUs, which it lends to everyone.
 func newGate(t testing.TB, cpu string) *testGate {
 	t.Helper()
 	rome, milan := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan")
@@ -57,7 +57,7 @@ func open(t testing.TB, j journal.Journal, rome, milan *transporttest.Party, clo
 	return g
 }
 
-// measure says what milan has now, and on which terms it lends it.
+// measure records what milan has now, and on which terms it lends that.
 func (g *testGate) measure(cpu string, terms func(*api.Measurement)) {
 	g.t.Helper()
 	g.number++
@@ -77,7 +77,7 @@ func (g *testGate) measure(cpu string, terms func(*api.Measurement)) {
 
 func (g *testGate) now() time.Time { return g.Market.Now().Go() }
 
-// move moves the clock; milan goes on measuring.
+// move moves the clock, while milan keeps measuring.
 func (g *testGate) move(d time.Duration) {
 	g.t.Helper()
 	for ; d > 0; d -= 30 * time.Second {
@@ -86,12 +86,12 @@ func (g *testGate) move(d time.Duration) {
 	}
 }
 
-// deal is a reservation of rome's at milan, held by the broker.
+// deal returns a reservation of rome's at milan, which the broker holds.
 func (g *testGate) deal(id, cpu string) *transporttest.Deal {
 	return transporttest.NewDeal(g.rome, g.milan, id, cpu, g.now())
 }
 
-// ours is what the Ledger says of a reservation.
+// ours returns what the Ledger says of a reservation.
 func (g *testGate) ours(id string) (r *market.Reservation) {
 	g.t.Helper()
 	if err := g.Market.Read(context.Background(), func(s *market.State) { r = s.Reservation(id) }); err != nil {
@@ -116,7 +116,7 @@ func (g *testGate) hears(theirs *transport.Reservation) error {
 	return nil
 }
 
-// heard demands that what the broker says is dealt with, and that it was then asked just this.
+// heard checks that the gate handles what the broker shows, and makes just these calls.
 func (g *testGate) heard(theirs *transport.Reservation, asked ...string) {
 	g.t.Helper()
 	if err := g.hears(theirs); err != nil {
@@ -127,7 +127,7 @@ func (g *testGate) heard(theirs *transport.Reservation, asked ...string) {
 	}
 }
 
-// waits demands that what the broker says comes to an error, to be looked at again, and that the broker was asked nothing.
+// waits checks that the gate returns an error to try again, and makes no call.
 func (g *testGate) waits(theirs *transport.Reservation, code api.Code) {
 	g.t.Helper()
 	if err := g.hears(theirs); api.CodeOf(err) != code {
@@ -138,7 +138,7 @@ func (g *testGate) waits(theirs *transport.Reservation, code api.Code) {
 	}
 }
 
-// holds demands what the Ledger says of a reservation; an empty state is that it knows nothing.
+// holds checks the state of a reservation in the Ledger; an empty state means that it has none.
 func (g *testGate) holds(id string, state api.State, reason api.Reason) {
 	g.t.Helper()
 	r := g.ours(id)
@@ -150,7 +150,7 @@ func (g *testGate) holds(id string, state api.State, reason api.Reason) {
 	}
 }
 
-// left demands how many thousandths of a CPU the gate could still lend.
+// left checks how many thousandths of a CPU the gate could still lend.
 func (g *testGate) left(milli int64) {
 	g.t.Helper()
 	if got := g.Market.View().Listing(g.milan.ID).Pool(api.GeneralPool).Available.Of("cpu"); got != milli {
@@ -158,7 +158,7 @@ func (g *testGate) left(milli int64) {
 	}
 }
 
-// freshly measures what the broker is told with a refusal.
+// freshly measures the cluster for a refusal.
 func freshly(context.Context) *api.Measurement {
 	m := transporttest.Measurement(9, "1")
 	return &m

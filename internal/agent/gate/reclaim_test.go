@@ -14,7 +14,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// What was sold with a notice is taken back by it, and the broker is told until it knows; its own word takes nothing back.
+// A sale with a notice is taken back with that notice, and the broker receives that until it has it. The broker's own
+// word takes nothing back.
 func TestReclaims(t *testing.T) {
 	g := newGate(t, "8")
 	offer, err := trust.Offer(g.milan.Sign(api.DocumentOffer, api.SignedOffer{Protocol: api.Protocol, Seller: "milan", Name: "web", Version: 1, Offer: api.OfferSpec{

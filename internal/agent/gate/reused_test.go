@@ -9,14 +9,14 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
-// frees makes the broker take what milan says of what ends.
+// frees makes the broker accept milan's words about what ends.
 func (g *testGate) frees(d *transporttest.Deal) {
 	g.broker.OnProgress = func(string, api.State) (transport.Reservation, error) {
 		return *d.Over(api.Released, api.ReasonReleased), nil
 	}
 }
 
-// A broker gives a later reservation the ID of one that is over, and shows the end of that.
+// A broker gives a later reservation the ID of one that is over, and shows the end of the earlier one.
 func TestAnOldEndOfAReusedID(t *testing.T) {
 	g := newGate(t, "8")
 	first := g.bound("2")
@@ -42,7 +42,7 @@ func TestAnOldEndOfAReusedID(t *testing.T) {
 	g.left(6000)
 }
 
-// While documents of a reservation could be shown again, its ID is not used again: not for what is new, whoever signed it.
+// While documents of a reservation could be shown again, its ID is not used for another one.
 func TestAnIDThatIsSpent(t *testing.T) {
 	g := newGate(t, "8")
 	d := g.bound("2")
@@ -70,7 +70,7 @@ func TestAnIDThatIsSpent(t *testing.T) {
 	g.left(8000)
 }
 
-// An end names a change that this gate accepted and then lost with its Ledger: it takes the change back, and ends it.
+// An end names a change that this gate accepted and its Ledger lost. The gate restores the change, and ends it.
 func TestAnEndOfALostChange(t *testing.T) {
 	g := newGate(t, "8")
 	d := g.bound("2")

@@ -11,7 +11,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// rotated gives milan a new key, as its agent has it when it has started again.
+// rotated gives milan a new key, as its agent has it after its next start.
 func (g *testGate) rotated() {
 	g.t.Helper()
 	g.milan.Rotate()
@@ -21,7 +21,7 @@ func (g *testGate) rotated() {
 	}
 }
 
-// bound is a reservation that milan has accepted.
+// bound returns a reservation that milan has accepted.
 func (g *testGate) bound(cpu string) *transporttest.Deal {
 	g.t.Helper()
 	d := g.deal("r-1", cpu)
@@ -31,7 +31,7 @@ func (g *testGate) bound(cpu string) *transporttest.Deal {
 	return d
 }
 
-// What is lent stays lent when its consumer gets a new key, and ends by either; it ends by nobody else's.
+// A reservation stays when its consumer gets a new key. Either key can end it, and no other.
 func TestTheConsumerOfWhatIsBoundGetsANewKey(t *testing.T) {
 	for name, c := range map[string]struct {
 		by   func(old, now *transporttest.Party) *transporttest.Party
@@ -65,7 +65,7 @@ func TestTheConsumerOfWhatIsBoundGetsANewKey(t *testing.T) {
 	}
 }
 
-// What is lent stays lent when this cluster gets a new key.
+// A reservation stays when this cluster gets a new key.
 func TestTheProviderOfWhatIsBoundGetsANewKey(t *testing.T) {
 	g := newGate(t, "8")
 	d := g.bound("2")
@@ -83,7 +83,8 @@ func TestTheProviderOfWhatIsBoundGetsANewKey(t *testing.T) {
 	g.holds("r-1", api.Released, api.ReasonReleased)
 }
 
-// An assignment is for this cluster that names a key which it had; it is nobody's that a key signed which its consumer had.
+// An assignment that names a former key of this cluster is for this cluster. One signed with a former key of its
+// consumer is invalid.
 func TestAnAssignmentOfBeforeARotation(t *testing.T) {
 	g := newGate(t, "8")
 	d := g.deal("r-1", "2")
@@ -103,7 +104,7 @@ func TestAnAssignmentOfBeforeARotation(t *testing.T) {
 	g.holds("r-2", "", "")
 }
 
-// What was accepted, and is then held to be signed anew, makes room for what is signed.
+// An acceptance gives way to the assignment that the consumer signs again.
 func TestAHoldThatIsSignedAnew(t *testing.T) {
 	g := newGate(t, "2")
 	d := g.deal("r-1", "2")
@@ -123,8 +124,9 @@ func TestAHoldThatIsSignedAnew(t *testing.T) {
 	g.left(0)
 }
 
-// A Ledger that lost everything takes back what this cluster accepted of a consumer that has a new key since. What it accepted
-// by a key that it has no more is not taken back: whoever stole that could have.
+// A Ledger that lost everything restores what this cluster accepted of a consumer that has a new key since. It does
+// not
+// restore what this cluster accepted with a former key of its own: a thief of that key could have signed it.
 func TestALedgerThatLostEverythingAfterARotation(t *testing.T) {
 	g := newGate(t, "8")
 	d := g.bound("2")
@@ -139,8 +141,9 @@ func TestALedgerThatLostEverythingAfterARotation(t *testing.T) {
 	lost.holds("r-1", "", "")
 }
 
-// What a gate does not take, the broker hears the end of, once the gate can no longer accept it: neither its consumer's caps nor its
-// own capacity wait for the time in a document that somebody made with a stolen key.
+// The gate ends what it does not restore, once it can no longer accept it. The time in a document that was made with
+// a
+// stolen key holds up neither the consumer's caps nor this cluster's capacity.
 func TestTheGateEndsWhatItDoesNotTake(t *testing.T) {
 	for name, show := range map[string]func(g *testGate, d *transporttest.Deal) *transport.Reservation{
 		"by a former key": func(g *testGate, d *transporttest.Deal) *transport.Reservation {
@@ -180,8 +183,8 @@ func TestTheGateEndsWhatItDoesNotTake(t *testing.T) {
 	}
 }
 
-// A gate that lost its Ledger does not end what it accepted because the broker shows it with a card that is none: it takes it back
-// when the right card comes.
+// A gate that lost its Ledger does not end what it accepted because the broker shows an invalid card. It restores the
+// reservation when the right card comes.
 func TestACardDoesNotEndWhatWasAccepted(t *testing.T) {
 	g := newGate(t, "8")
 	d := g.bound("2")

@@ -11,8 +11,9 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
-// The key of a cluster that asks for the first time is remembered if the policy lets the cluster in, and not otherwise: else anybody whom
-// a broker shows could fill the Ledger.
+// The key of a cluster that asks for the first time is pinned only if the policy allows the request. Otherwise a
+// broker
+// could fill the Ledger with clusters that it invents.
 func TestStrangersWhoAreRefusedAreForgotten(t *testing.T) {
 	g := newGate(t, "8")
 	g.measure("8", func(m *api.Measurement) { m.Terms.Allow = `consumer.cluster == "oslo"` })

@@ -28,14 +28,14 @@ func (g *testGate) publishes(version int64, spec api.OfferSpec) string {
 	return document
 }
 
-// sells is a gate that sells eight units of a CPU each, and lies about refusals.
+// sells returns a gate that sells eight units of a CPU each. Its broker accepts every refusal.
 func sells(t *testing.T) (g *testGate, offer string) {
 	g = newGate(t, "8")
 	g.lies()
 	return g, g.publishes(1, transporttest.WebOffer("0.10"))
 }
 
-// buys is what rome signs of a purchase of two units, with a change; the broker shows this offer with it.
+// buys returns what rome signs for a purchase of two units, with a change; the broker shows this offer with it.
 func (g *testGate) buys(id, offer string, change func(*api.Assignment)) *transport.Reservation {
 	g.t.Helper()
 	d := g.deal(id, "2").From(offer, "small", 2)
@@ -52,7 +52,7 @@ func (g *testGate) buys(id, offer string, change func(*api.Assignment)) *transpo
 
 func asItIs(*api.Assignment) {}
 
-// sold demands how many units of the plan small are sold.
+// sold checks how many units of the plan small are sold.
 func (g *testGate) sold(units int64) {
 	g.t.Helper()
 	l := g.Market.View().Listing("milan")
@@ -62,7 +62,7 @@ func (g *testGate) sold(units int64) {
 	}
 }
 
-// What the gate sells is what its own Ledger has on sale, as its seller signed it; whatever buyer and broker agreed on.
+// The gate sells what is on sale in its own Ledger, as its seller signed it, whatever buyer and broker agreed on.
 func TestSellsWhatIsOnSale(t *testing.T) {
 	g, offer := sells(t)
 	g.heard(g.buys("r-1", offer, asItIs), "Accept r-1")
@@ -126,7 +126,8 @@ func TestHostileBuyer(t *testing.T) {
 	}
 }
 
-// An offer that was changed or taken off sale is no longer sold, also to who signed it in time; nor is what is sold out.
+// An offer that was changed or withdrawn is no longer sold, even to a buyer who signed in time. Nor is a plan that is
+// sold out.
 func TestNoLongerOnSale(t *testing.T) {
 	g, old := sells(t)
 	late := g.buys("r-late", old, asItIs)
@@ -184,7 +185,7 @@ func TestWhoMayBuy(t *testing.T) {
 	}
 }
 
-// A cluster that sells only lends nothing to who does not buy, whatever the broker holds; what it lent before stays.
+// A cluster that only sells lends nothing without a purchase, whatever the broker holds. What it lent before stays.
 func TestSellsOnly(t *testing.T) {
 	g := newGate(t, "8")
 	g.lies()
@@ -197,7 +198,7 @@ func TestSellsOnly(t *testing.T) {
 	g.left(6000)
 }
 
-// A Ledger that lost all takes back what it sold, with the offer that it signed, as the broker shows it.
+// A Ledger that lost everything restores what it sold, with the signed offer that the broker shows.
 func TestAdoptsWhatItSold(t *testing.T) {
 	g, offer := sells(t)
 	theirs := g.buys("r-1", offer, asItIs)
@@ -225,7 +226,7 @@ func TestAdoptsWhatItSold(t *testing.T) {
 	again.heard(again.buys("r-3", next, asItIs), "Refuse r-3 Insufficient")
 }
 
-// Where keys must be confirmed, nothing is sold to who is not.
+// Where keys must be confirmed, a cluster without a confirmed key cannot buy.
 func TestSellsToWhoIsConfirmed(t *testing.T) {
 	g, offer := sells(t)
 	g.Trust.Pinned = func() bool { return true }

@@ -17,8 +17,9 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
-// Two agents of one cluster are alive, because leader election failed or somebody started a second one. Both
-// answer for it, at once; together they never accept more than there is.
+// Two agents of one cluster run, because leader election failed or an admin started a second one. Both answer at
+// once;
+// together they never accept more than there is.
 func TestTwoLiveAgentsAtOneGate(t *testing.T) {
 	server := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{{GroupVersion: api.GroupVersion, Kind: "Ledger", Resource: "ledgers", Namespaced: true}}})
 	ledger := func() *kube.Journal {
@@ -71,7 +72,7 @@ func TestTwoLiveAgentsAtOneGate(t *testing.T) {
 	}
 }
 
-// persist does what an agent's queue does: again, after any error, until there is none.
+// persist tries again after any error, as an agent's queue does, until there is none.
 func (g *testGate) persist(theirs *transport.Reservation) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()

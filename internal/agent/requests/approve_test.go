@@ -14,7 +14,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
-// Where the provider's card says that a person there approves, the consumer signs that its assignment waits so long, and waits.
+// The provider's card says that an admin approves. The consumer signs that its assignment waits so long, and waits.
 func TestAwaitsApproval(t *testing.T) {
 	d := newDesk(t)
 	d.create(nil)
@@ -65,7 +65,7 @@ func TestALyingBrokerMakesItWait(t *testing.T) {
 	}
 }
 
-// What has no notice, nobody takes back: not the seller, and not the broker in its name.
+// A contract without a notice cannot be taken back: not by the seller, and not by the broker in its name.
 func TestNotReclaimed(t *testing.T) {
 	b := newBorrower(t)
 	d := b.bound()

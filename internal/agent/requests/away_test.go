@@ -9,8 +9,9 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
-// The consumer's own clock ends a reservation, with the broker away; when it is back it is told, and the other side
-// learns it from a signature.
+// The consumer's own clock ends a reservation while the broker is away. When the broker is back, the provider
+// receives
+// the signed end.
 func TestEndsWithItsTimeWithoutTheBroker(t *testing.T) {
 	b := newBorrower(t)
 	d := b.bound()
@@ -24,7 +25,7 @@ func TestEndsWithItsTimeWithoutTheBroker(t *testing.T) {
 	b.holds(api.Released, api.ReasonEnded)
 }
 
-// Both were away, and the broker has seen to the end alone: its word of what is over suffices for what ended here.
+// Both were away, and the broker ended the reservation alone: its word is enough for what ended here.
 func TestBothWereAway(t *testing.T) {
 	b := newBorrower(t)
 	d := b.bound()
@@ -33,7 +34,7 @@ func TestBothWereAway(t *testing.T) {
 	b.holds(api.Released, api.ReasonEnded)
 }
 
-// The consumer was away for so long that the broker has forgotten: what is ending here is over.
+// The consumer was away for so long that the broker forgot the reservation: it is over.
 func TestTheBrokerHasForgottenIt(t *testing.T) {
 	b := newBorrower(t)
 	d := b.bound()
@@ -45,8 +46,9 @@ func TestTheBrokerHasForgottenIt(t *testing.T) {
 	b.holds(api.Released, api.ReasonReleased)
 }
 
-// A broker restored from a backup holds again what is bound for long: it gets the same assignment, and nothing
-// moves here, whatever it does with it.
+// A broker restored from a backup holds a reservation that is bound. It receives the same assignment again, and
+// nothing
+// changes here, whatever the broker does with it.
 func TestABrokerThatWasRestored(t *testing.T) {
 	b := newBorrower(t)
 	d := b.deal()
@@ -76,8 +78,9 @@ func TestABrokerThatWasRestored(t *testing.T) {
 	}
 }
 
-// That its virtual node is Ready the consumer says itself: who has not heard it is told, and changes nothing here. Where the broker and a
-// connector said two things, each would otherwise undo the other's for ever.
+// The consumer itself says that its virtual node is Ready. A broker that shows an older state receives that again,
+// and
+// changes nothing here. Otherwise a broker and a connector that differ would undo each other's word for ever.
 func TestOneSaysLessThanTheOther(t *testing.T) {
 	b := newBorrower(t)
 	d := b.bound()
@@ -96,7 +99,7 @@ func TestOneSaysLessThanTheOther(t *testing.T) {
 	b.holds(api.Active, "")
 }
 
-// A Ledger that lost everything learns from this cluster's own signatures what it had.
+// A Ledger that lost everything restores from this cluster's own signatures what it had.
 func TestALedgerThatLostEverything(t *testing.T) {
 	for name, c := range map[string]struct {
 		then   func(*transporttest.Deal)

@@ -11,7 +11,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
-// ends makes the broker take an end of rome's, once it has verified it.
+// ends makes the broker accept an end of rome's, once it has verified it.
 func (b *borrower) ends(d *transporttest.Deal, want api.Reason) {
 	b.broker.OnRelease = func(id, document string) (transport.Reservation, error) {
 		var e api.End
@@ -51,7 +51,7 @@ func TestBorrows(t *testing.T) {
 	b.hears(d.Shown())
 }
 
-// The answer to a confirmation was lost, or the agent died before it sent it: the same assignment is sent again.
+// The answer to an assignment was lost, or the agent died before it sent one: it sends the same assignment again.
 func TestConfirmationLost(t *testing.T) {
 	b := newBorrower(t)
 	d := b.deal()
@@ -68,7 +68,7 @@ func TestConfirmationLost(t *testing.T) {
 	}
 }
 
-// In two-phase use nothing is signed before the user confirms.
+// A request that needs confirmation is not signed before its user confirms it.
 func TestConfirmTrueWaitsForItsUser(t *testing.T) {
 	b := newBorrower(t)
 	b.wish.Request.Confirm = true
@@ -84,7 +84,7 @@ func TestConfirmTrueWaitsForItsUser(t *testing.T) {
 	b.holds(api.Reserved, "")
 }
 
-// Nobody confirmed: the hold ends, at the broker and, though nothing is heard of it, here.
+// The user did not confirm: the hold ends at the broker, and here too without an event.
 func TestNobodyConfirms(t *testing.T) {
 	b := newBorrower(t)
 	b.wish.Request.Confirm = true
@@ -94,7 +94,8 @@ func TestNobodyConfirms(t *testing.T) {
 	b.holds(api.Expired, api.ReasonNotAccepted)
 }
 
-// A refusal moves the hold to the next best, which is signed anew; a stale word of the first changes nothing.
+// A refusal moves the hold to the next best provider, for which the consumer signs again. A stale state of the first
+// changes nothing.
 func TestRefusedMovesToTheNextBest(t *testing.T) {
 	b := newBorrower(t)
 	d := b.deal()
@@ -114,7 +115,7 @@ func TestRefusedMovesToTheNextBest(t *testing.T) {
 	}
 }
 
-// A provider that is of no use to this cluster is passed over before anything is signed.
+// A provider that this cluster cannot use is passed over before anything is signed.
 func TestPassesOverWhatItCannotReach(t *testing.T) {
 	b := newBorrower(t)
 	b.Reach = func(_ context.Context, provider *api.Card, _ api.Request) error {
@@ -138,7 +139,7 @@ func TestPassesOverWhatItCannotReach(t *testing.T) {
 	}
 }
 
-// A network is asked for only where this cluster takes part in one.
+// A cluster asks for a network only if it takes part in one.
 func TestAsksForNoNetworkThatItHasNot(t *testing.T) {
 	b := newBorrower(t)
 	w := *b.wish
@@ -148,7 +149,7 @@ func TestAsksForNoNetworkThatItHasNot(t *testing.T) {
 	}
 }
 
-// No cluster can serve it: that is the answer, with the reason.
+// No cluster can serve the request: that is the answer, with the reason.
 func TestRejected(t *testing.T) {
 	b := newBorrower(t)
 	d := b.deal()
@@ -166,7 +167,7 @@ func TestRejected(t *testing.T) {
 	}
 }
 
-// Its user lost interest while the hold moved on: what is held now is ended, not what was.
+// The user deleted the request while the hold moved on: the present hold is ended, not the earlier one.
 func TestGoneWhileItMovesOn(t *testing.T) {
 	b := newBorrower(t)
 	d := b.deal()
@@ -181,7 +182,7 @@ func TestGoneWhileItMovesOn(t *testing.T) {
 	b.holds(api.Failed, api.ReasonCancelled)
 }
 
-// The request was deleted before the answer to it arrived: the answer is signed, remembered, and then ended.
+// The request was deleted before the answer to it arrived: the answer is signed, recorded, and then ended.
 func TestGoneBeforeTheAnswerArrived(t *testing.T) {
 	b := newBorrower(t)
 	d := b.deal()
@@ -200,7 +201,7 @@ func TestGoneBeforeTheAnswerArrived(t *testing.T) {
 	b.hears(d.Shown(), "Release r-1")
 }
 
-// The provider ends it, by its own signature.
+// The provider ends the reservation, with its own signature.
 func TestTheProviderEndsIt(t *testing.T) {
 	b := newBorrower(t)
 	d := b.bound()

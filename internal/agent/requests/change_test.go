@@ -13,7 +13,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
-// edited is a desk whose request is bound, and then asks for so many CPUs for a day.
+// edited returns a desk whose request is bound, and then asks for so many CPUs for a day.
 func edited(t *testing.T, cpu string) (*desk, *transporttest.Deal) {
 	d := newDesk(t)
 	d.create(nil)
@@ -44,7 +44,7 @@ func (d *desk) edit(cpu string) {
 	d.broker.Asked()
 }
 
-// asAsked is why a request is not what it asks for; empty if it is.
+// asAsked returns why a reservation is not what its request asks for; empty if it is.
 func asAsked(o *api.ResourceRequest) string {
 	c := meta.FindStatusCondition(o.Status.Conditions, api.ConditionUpToDate)
 	if c == nil || c.Status == metav1.ConditionTrue {
@@ -53,7 +53,7 @@ func asAsked(o *api.ResourceRequest) string {
 	return c.Reason
 }
 
-// An edited request is signed anew, and follows once the provider has agreed.
+// An edited request is signed again, and counts once the provider has accepted.
 func TestAnEditedRequest(t *testing.T) {
 	d, deal := edited(t, "6")
 	d.reconcile() // what is signed is remembered first
@@ -77,7 +77,8 @@ func TestAnEditedRequest(t *testing.T) {
 	d.wasAsked()
 }
 
-// A no is shown, leaves what is bound, and is asked again later, as a newer generation; never what is no longer wished.
+// A refusal is shown, and what is bound stays. The change is asked for again later, as a newer generation, unless the
+// user withdrew it.
 func TestAnEditThatIsRefused(t *testing.T) {
 	d, deal := edited(t, "6")
 	d.reconcile()
@@ -108,7 +109,8 @@ func TestAnEditThatIsRefused(t *testing.T) {
 	d.wasAsked()
 }
 
-// A broker that never heard of it, or does not answer: it is asked until the assignment expires, and then anew.
+// A broker that lost the change, or does not answer: it is asked until the assignment expires, and then with a new
+// one.
 func TestAnEditWhileTheBrokerIsAway(t *testing.T) {
 	d, _ := edited(t, "6")
 	d.broker.OnConfirm = nil
@@ -129,7 +131,7 @@ func TestAnEditWhileTheBrokerIsAway(t *testing.T) {
 	}
 }
 
-// A broker that lies about a change: nothing moves without the provider's signature on what was signed here.
+// A broker lies about a change: nothing changes without the provider's signature on what was signed here.
 func TestALyingBrokerAcceptsAChange(t *testing.T) {
 	d, deal := edited(t, "6")
 	d.reconcile()
@@ -148,7 +150,7 @@ func TestALyingBrokerAcceptsAChange(t *testing.T) {
 	}
 }
 
-// A broker restored from before a change is told of it by the assignment that both are bound by.
+// A broker restored to before a change receives the assignment that binds both sides.
 func TestABrokerRestoredFromBeforeAChange(t *testing.T) {
 	d, deal := edited(t, "6")
 	before := deal.Shown()
@@ -171,7 +173,7 @@ func TestABrokerRestoredFromBeforeAChange(t *testing.T) {
 	}
 }
 
-// A request that was edited before its Ledger was lost is found by what its status says.
+// A request that was edited before its Ledger was lost is found through its status.
 func TestAnEditedRequestOfALedgerThatLostEverything(t *testing.T) {
 	d, deal := edited(t, "6")
 	wish := *d.wish
@@ -191,7 +193,7 @@ func TestAnEditedRequestOfALedgerThatLostEverything(t *testing.T) {
 	}
 }
 
-// Where that broker has given up waiting for the answer, the same is signed once more, as a newer generation.
+// If that broker no longer waits for the answer, the same change is signed again, as a newer generation.
 func TestABrokerRestoredThatGaveUpWaiting(t *testing.T) {
 	d, deal := edited(t, "6")
 	before := *deal.Shown()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/instruction"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
@@ -23,7 +24,7 @@ func (r *Controller) showInstruction(ctx context.Context, object *api.ResourceRe
 		return nil
 	}
 	if err != nil {
-		return err
+		return kubeobject.Error(err)
 	}
-	return instruction.Show(ctx, r.Client, i, &i.Status, ours)
+	return kubeobject.Error(instruction.Show(ctx, r.Client, i, &i.Status, ours))
 }

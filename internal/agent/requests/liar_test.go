@@ -12,9 +12,9 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
-// What a lying broker shows never makes the borrower sign, believe or end what it should not. Each test is one lie.
+// A lying broker never makes the borrower sign, believe or end what it should not. Each test is one lie.
 
-// An answer that says that all is done: without this cluster's signature and the provider's it is not.
+// An answer that says that both sides are bound: without both signatures they are not.
 func TestALyingBrokerInstructsWithoutRequest(t *testing.T) {
 	for _, state := range []api.State{api.Reserved, api.Active, api.Releasing} {
 		b := newBorrower(t)
@@ -71,7 +71,7 @@ func TestALyingBrokerAnswersSomethingElse(t *testing.T) {
 
 func later(t metav1.Time, by time.Duration) metav1.Time { return transporttest.Seconds(t.Add(by)) }
 
-// Another provider than the one that was named, or one that was excluded.
+// A provider other than the one that was named, or one that was excluded.
 func TestALyingBrokerInstructsOtherProvider(t *testing.T) {
 	for name, request := range map[string]func(*api.Request){
 		"not the target": func(r *api.Request) { r.Target = "oslo" },
@@ -93,7 +93,7 @@ func TestALyingBrokerInstructsOtherProvider(t *testing.T) {
 	}
 }
 
-// More, or for longer, than what was signed: what was signed counts.
+// A larger size, or a later end, than the signed one: what was signed counts.
 func TestALyingBrokerInflatesTheSize(t *testing.T) {
 	b := newBorrower(t)
 	d := b.deal()
@@ -110,7 +110,7 @@ func TestALyingBrokerInflatesTheSize(t *testing.T) {
 	}
 }
 
-// An acceptance that the provider did not sign, or of something else.
+// An acceptance that the provider did not sign, or that is of another assignment.
 func TestALyingBrokerForgesTheAcceptance(t *testing.T) {
 	b := newBorrower(t)
 	d := b.deal()
@@ -162,7 +162,7 @@ func TestALyingBrokerRelaysAnEndNobodySigned(t *testing.T) {
 	}
 }
 
-// Another key of the provider than the one that was pinned: nothing is agreed with it.
+// A key of the provider other than the pinned one: this cluster agrees nothing with it.
 func TestALyingBrokerSwapsTheKey(t *testing.T) {
 	b := newBorrower(t)
 	b.bound()
@@ -176,7 +176,7 @@ func TestALyingBrokerSwapsTheKey(t *testing.T) {
 	b.wasAsked("Reserve uid-2", "Refuse r-2 KeyChanged")
 }
 
-// The answer to one request is a reservation of another: what is there is not replaced.
+// The answer to one request is the reservation of another, which is not replaced.
 func TestALyingBrokerAnswersWithAnothersReservation(t *testing.T) {
 	b := newBorrower(t)
 	b.bound()
@@ -189,7 +189,7 @@ func TestALyingBrokerAnswersWithAnothersReservation(t *testing.T) {
 	b.holds(api.Reserved, "")
 }
 
-// Words that would fill the Ledger, or a terminal.
+// Texts that would fill the Ledger, or a terminal.
 func TestALyingBrokersWords(t *testing.T) {
 	b := newBorrower(t)
 	d := b.deal()

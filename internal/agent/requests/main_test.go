@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var silent = slog.New(slog.NewTextHandler(io.Discard, nil))
 
-// borrower is rome's agent, at a broker that the test plays, on a clock that it moves.
+// borrower is rome's agent, with a broker that the test plays and a clock that it moves.
 type borrower struct {
 	*requests.Borrower
 	broker      *transporttest.Broker
@@ -34,13 +34,13 @@ type borrower struct {
 	t           testing.TB
 }
 
-// newBorrower wants 2 CPUs for an hour.
+// newBorrower returns a borrower that wants 2 CPUs for an hour.
 func newBorrower(t testing.TB) *borrower {
 	t.Helper()
 	return again(t, transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan"), transporttest.NewClock())
 }
 
-// again is an agent with an empty Ledger: of a new cluster, or of one that lost it.
+// again returns an agent with an empty Ledger: of a new cluster, or of one that lost it.
 func again(t testing.TB, rome, milan *transporttest.Party, clock *transporttest.Clock) *borrower {
 	t.Helper()
 	x := exchangetest.Open(t, nil, exchange.Options{Self: rome.ID, Clock: clock, Resume: true, TickEvery: time.Millisecond})
@@ -56,7 +56,7 @@ func (b *borrower) now() time.Time { return b.Market.Now().Go() }
 
 func (b *borrower) move(d time.Duration) { b.clock.Move(d, b.now) }
 
-// deal is what the broker holds for rome.
+// deal returns what the broker holds for rome.
 func (b *borrower) deal() *transporttest.Deal {
 	return transporttest.NewDeal(b.rome, b.milan, "r-1", "2", b.now())
 }
@@ -66,7 +66,7 @@ func (b *borrower) offers(show func() *transport.Reservation) {
 	b.broker.OnReserve = func(string, api.Request) (transport.Reservation, error) { return *show(), nil }
 }
 
-// takes makes the broker take the assignment of a deal, and only that.
+// takes makes the broker record the assignment of a deal, and no other.
 func (b *borrower) takes(d *transporttest.Deal) {
 	b.broker.OnConfirm = func(_, assignment string) (transport.Reservation, error) {
 		if d.Shown().Payload.Assignment == "" {
@@ -80,7 +80,7 @@ func (b *borrower) takes(d *transporttest.Deal) {
 	}
 }
 
-// bound takes a reservation to where both are bound.
+// bound makes a reservation, and returns it when both sides are bound.
 func (b *borrower) bound() *transporttest.Deal {
 	b.t.Helper()
 	d := b.deal()
@@ -92,7 +92,7 @@ func (b *borrower) bound() *transporttest.Deal {
 	return d
 }
 
-// asked asks for what is wished, and demands what the broker is asked for it.
+// asked asks for what is wished, and checks the calls to the broker.
 func (b *borrower) asked(calls ...string) {
 	b.t.Helper()
 	if err := b.Ask(context.Background(), *b.wish); err != nil {
@@ -108,7 +108,7 @@ func (b *borrower) wasAsked(calls ...string) {
 	}
 }
 
-// refusesToAsk demands that nothing is signed for what the broker answers.
+// refusesToAsk checks that nothing is signed for what the broker answers.
 func (b *borrower) refusesToAsk(code api.Code) {
 	b.t.Helper()
 	if err := b.Ask(context.Background(), *b.wish); api.CodeOf(err) != code {
@@ -125,7 +125,7 @@ func (b *borrower) ours() (r *market.Reservation) {
 	return r
 }
 
-// holds demands what the Ledger says; an empty state is that it knows nothing.
+// holds checks the state in the Ledger; an empty state means that it has none.
 func (b *borrower) holds(state api.State, reason api.Reason) {
 	b.t.Helper()
 	r := b.ours()
@@ -137,8 +137,9 @@ func (b *borrower) holds(state api.State, reason api.Reason) {
 	}
 }
 
-// hears does what an agent does for each change at the broker and in its Ledger, until nothing changes, and
-// demands what the broker is asked meanwhile.
+// hears does what an agent does for each change at the broker and in its Ledger, until nothing changes, and checks
+// the
+// calls to the broker.
 func (b *borrower) hears(theirs *transport.Reservation, calls ...string) {
 	b.t.Helper()
 	for range 10 {
@@ -156,7 +157,7 @@ func (b *borrower) hears(theirs *transport.Reservation, calls ...string) {
 	b.wasAsked(calls...)
 }
 
-// isGone is the observed deletion of the request.
+// isGone deletes the request.
 func (b *borrower) isGone() {
 	b.t.Helper()
 	b.wish = nil

@@ -40,7 +40,7 @@ func parts(t *testing.T) (b *borrower, shown map[string]*transport.Reservation) 
 	return b, shown
 }
 
-// Both are remembered before one is signed, and both are signed.
+// Both parts are recorded before one is signed, and both are signed.
 func TestParts(t *testing.T) {
 	b, _ := parts(t)
 	b.asked("Reserve uid-1", "Confirm r-1", "Confirm r-2")
@@ -52,7 +52,7 @@ func TestParts(t *testing.T) {
 	b.asked("Reserve uid-1", "Confirm r-1", "Confirm r-2")
 }
 
-// One that cannot be used is held elsewhere before anything is signed.
+// A part that this cluster cannot use is held elsewhere before anything is signed.
 func TestAPartThatIsOfNoUse(t *testing.T) {
 	b, _ := parts(t)
 	asked := 0
@@ -71,7 +71,7 @@ func TestAPartThatIsOfNoUse(t *testing.T) {
 	b.asked("Reserve uid-1", "Refuse r-2 ApiServerUnreachable", "Reserve uid-1", "Confirm r-1", "Confirm r-2")
 }
 
-// Parts that are not, together, what was asked are not signed, nor remembered.
+// Parts that together are not what was asked are neither signed nor recorded.
 func TestPartsOfALiar(t *testing.T) {
 	for name, lie := range map[string]func(b *borrower, first, second *transport.Reservation){
 		"nobody asked for parts": func(b *borrower, _, _ *transport.Reservation) { b.wish.Request.Split = 0 },

@@ -58,7 +58,7 @@ func (r *Controller) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Resul
 	var object api.ResourceRequest
 	err := r.Get(ctx, at.NamespacedName, &object)
 	if err != nil && !apierrors.IsNotFound(err) {
-		return ctrl.Result{}, err
+		return ctrl.Result{}, kubeobject.Error(err)
 	}
 	there := err == nil && object.DeletionTimestamp == nil
 	parts, err := r.readRecords(ctx, at, string(object.UID), there)

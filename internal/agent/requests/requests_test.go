@@ -66,7 +66,7 @@ func (d *desk) create(change func(*api.ResourceRequest)) *api.ResourceRequest {
 	return o
 }
 
-// reconcile does what the controller does, and returns the request as it then is.
+// reconcile does what the controller does, and returns the request afterwards.
 func (d *desk) reconcile() (*api.ResourceRequest, ctrl.Result) {
 	d.t.Helper()
 	ctx, key := d.t.(*testing.T).Context(), types.NamespacedName{Namespace: "default", Name: "r"}
@@ -81,7 +81,7 @@ func (d *desk) reconcile() (*api.ResourceRequest, ctrl.Result) {
 	return &o, result
 }
 
-// told demands the Events since the last time, each by a part of it.
+// told checks the Events since the last call, each by a part of its text.
 func (d *desk) told(parts ...string) {
 	d.t.Helper()
 	for _, part := range parts {
@@ -105,7 +105,7 @@ func (d *desk) reserved(o *api.ResourceRequest) bool {
 	return meta.IsStatusConditionTrue(o.Status.Conditions, api.ConditionReserved)
 }
 
-// A namespace that no provider could name is refused before anything is asked for.
+// A namespace that no provider could name is refused before the broker is asked.
 func TestANamespaceThatIsTooLong(t *testing.T) {
 	d := newDesk(t)
 	d.create(func(o *api.ResourceRequest) {
@@ -119,7 +119,7 @@ func TestANamespaceThatIsTooLong(t *testing.T) {
 	d.wasAsked()
 }
 
-// What its provider is asked about is shown when the answer takes its time.
+// The status shows that a provider is asked only if its answer takes long.
 func TestAHoldThatPasses(t *testing.T) {
 	d := newDesk(t)
 	d.Passing = time.Second
@@ -144,7 +144,7 @@ func TestAHoldThatPasses(t *testing.T) {
 	}
 }
 
-// From a request to its instruction, and to the end when it is deleted.
+// A request leads to its instruction, and its deletion to the end.
 func TestARequestOfKubernetes(t *testing.T) {
 	d := newDesk(t)
 	made := d.create(nil)
@@ -184,7 +184,7 @@ func TestARequestOfKubernetes(t *testing.T) {
 	d.holds(api.Releasing, api.ReasonReleased)
 }
 
-// A request of the same name is another request: the first is ended, the second asked for.
+// A new object with the name of an old one is another request: the old one is ended, the new one asked for.
 func TestTheSameNameAgain(t *testing.T) {
 	d := newDesk(t)
 	first := d.create(nil)
@@ -208,7 +208,7 @@ func TestTheSameNameAgain(t *testing.T) {
 	}
 }
 
-// In two-phase use the annotation confirms, and nothing else does.
+// Only the annotation confirms a request that needs confirmation.
 func TestTheAnnotationConfirms(t *testing.T) {
 	d := newDesk(t)
 	d.create(func(o *api.ResourceRequest) { o.Spec.Confirm = true })
@@ -235,7 +235,7 @@ func TestTheAnnotationConfirms(t *testing.T) {
 	}
 }
 
-// What the broker cannot do now is asked for again; what can never be is not.
+// What the broker cannot do now is asked for again; what is invalid is not.
 func TestWhatTheBrokerSays(t *testing.T) {
 	for name, c := range map[string]struct {
 		says  error
@@ -265,7 +265,7 @@ func TestWhatTheBrokerSays(t *testing.T) {
 	}
 }
 
-// A request whose reservation was over for so long that the Ledger has forgotten it is not asked for again.
+// A request whose reservation was over for so long that the Ledger forgot it is not asked for again.
 func TestWhatIsOverStaysOver(t *testing.T) {
 	d := newDesk(t)
 	o := d.create(nil)

@@ -10,7 +10,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
-// released takes what is bound to where it is over.
+// released ends a bound reservation.
 func (b *borrower) released(d *transporttest.Deal) {
 	b.t.Helper()
 	b.isGone()
@@ -20,7 +20,7 @@ func (b *borrower) released(d *transporttest.Deal) {
 	b.holds(api.Released, api.ReasonReleased)
 }
 
-// Under an ID that is over here this cluster signs nothing more: what it signed and what ended could be shown for what is new.
+// This cluster signs nothing more under an ID that is over: old documents could be shown for the new reservation.
 func TestAnIDThatItHadBefore(t *testing.T) {
 	b := newBorrower(t)
 	wish := *b.wish
@@ -35,7 +35,7 @@ func TestAnIDThatItHadBefore(t *testing.T) {
 	b.holds(api.Released, api.ReasonReleased)
 }
 
-// A larger and longer contract that this cluster ended is not in force again because a later one has its ID.
+// A larger and longer contract that this cluster ended does not bind again because a later one has its ID.
 func TestAnOldAssignmentOfAReusedID(t *testing.T) {
 	b := newBorrower(t)
 	wish := *b.wish
@@ -62,7 +62,7 @@ func TestAnOldAssignmentOfAReusedID(t *testing.T) {
 	b.holds(api.Reserved, "")
 }
 
-// An end of before the time in which ends named what they end is believed by nobody: it is signed again.
+// An end from before ends named what they end does not count: it is signed again.
 func TestAnEndThatNamesNothing(t *testing.T) {
 	b := newBorrower(t)
 	d := b.bound()

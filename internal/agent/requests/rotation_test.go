@@ -13,7 +13,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// rotated gives rome a new key, as its agent has it when it has started again.
+// rotated gives rome a new key, as its agent has it after its next start.
 func (b *borrower) rotated() {
 	b.t.Helper()
 	b.rome.Rotate()
@@ -29,7 +29,7 @@ func (b *borrower) pinsItself() {
 	}
 }
 
-// is demands which key of milan's is pinned.
+// is checks which key of milan's is pinned.
 func (b *borrower) pinned(milan *transporttest.Party) {
 	b.t.Helper()
 	if key, err := trust.Key(context.Background(), b.Market, "milan"); err != nil || key != milan.Key.Public() {
@@ -37,7 +37,7 @@ func (b *borrower) pinned(milan *transporttest.Party) {
 	}
 }
 
-// What is bound goes on when its provider gets a new key, and ends by either.
+// A reservation goes on when its provider gets a new key, and either key can end it.
 func TestTheProviderOfWhatIsBoundGetsANewKey(t *testing.T) {
 	for name, c := range map[string]struct {
 		by   func(old, now *transporttest.Party) *transporttest.Party
@@ -66,7 +66,8 @@ func TestTheProviderOfWhatIsBoundGetsANewKey(t *testing.T) {
 	}
 }
 
-// The provider gets a new key between the question and its answer: both answer for it, but the old one only where it was asked.
+// The provider gets a new key between the assignment and its acceptance. Either key may accept, but the old one only
+// if the assignment names it.
 func TestTheProviderAnswersByANewKey(t *testing.T) {
 	for name, c := range map[string]struct {
 		asked, answers func(old, now *transporttest.Party) *transporttest.Party
@@ -99,7 +100,7 @@ func TestTheProviderAnswersByANewKey(t *testing.T) {
 func first(old, _ *transporttest.Party) *transporttest.Party  { return old }
 func second(_, now *transporttest.Party) *transporttest.Party { return now }
 
-// What is bound goes on when this cluster gets a new key: nothing is asked for it, and it ends by the new one.
+// A reservation goes on when this cluster gets a new key: the broker is asked nothing, and the new key can end it.
 func TestTheConsumerOfWhatIsBoundGetsANewKey(t *testing.T) {
 	b := newBorrower(t)
 	b.pinsItself()
@@ -125,8 +126,9 @@ func TestTheConsumerOfWhatIsBoundGetsANewKey(t *testing.T) {
 	b.holds(api.Released, api.ReasonReleased)
 }
 
-// What was signed and not seen by anybody when this cluster got its new key is signed anew, and so is what the broker holds
-// anew because of it.
+// An assignment that was not sent before this cluster got its new key is signed again, and so is what the broker
+// holds
+// again because of that.
 func TestAHoldIsSignedAnew(t *testing.T) {
 	for name, seen := range map[string]bool{"the broker had it": true, "the broker never saw it": false} {
 		t.Run(name, func(t *testing.T) {
@@ -158,7 +160,7 @@ func TestAHoldIsSignedAnew(t *testing.T) {
 	}
 }
 
-// A change that was signed by the key that this cluster had, and that the provider has accepted, is what is bound.
+// A change that this cluster signed with its former key, and that the provider accepted, binds.
 func TestAChangeThatWasSignedBefore(t *testing.T) {
 	b := newBorrower(t)
 	b.pinsItself()
@@ -218,8 +220,9 @@ func TestAChangeAfterTheProviderGotANewKey(t *testing.T) {
 	}
 }
 
-// A Ledger that lost everything, after the provider got a new key, finds what the old one accepted. What this cluster itself
-// signed by a key that it has no more is not taken up: whoever stole that could have.
+// A Ledger that lost everything after the provider got a new key restores what the old key accepted. It does not
+// restore
+// what this cluster signed with a former key of its own: a thief of that key could have signed it.
 func TestALedgerThatLostEverythingAfterARotation(t *testing.T) {
 	b := newBorrower(t)
 	d := b.bound()

@@ -151,7 +151,7 @@ func (r *Controller) writeStatus(
 	isNew := object.Status.State != status.State || object.Status.Message != status.Message
 	object.Status = status
 	if err := kubeobject.SoleStatus(r.Client).Apply(ctx, object); err != nil {
-		return err
+		return kubeobject.Error(err)
 	}
 	if isNew {
 		r.Events.Eventf(object, nil, kind, reason, "Reserve", "%.1000s", status.Message) // the API server takes 1024 bytes

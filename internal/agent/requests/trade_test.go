@@ -13,7 +13,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
-// buyer is rome, which buys two units of a plan of milan's for an hour, for 0.10 EUR an hour each at most.
+// buyer is rome, which buys two units of a plan of milan's for an hour, for at most 0.10 EUR an hour each.
 func newBuyer(t testing.TB) (b *borrower, offer string) {
 	t.Helper()
 	b = newBorrower(t)
@@ -53,7 +53,7 @@ func TestBuys(t *testing.T) {
 	}
 }
 
-// A hold that is not what was to be bought, or at another price, is not signed, whatever the seller signed besides.
+// A hold that is not what was to be bought, or has another price, is not signed, whatever else the seller signed.
 func TestALyingBrokerSells(t *testing.T) {
 	for name, c := range map[string]struct {
 		lie  func(b *borrower, r *api.Reservation)
@@ -116,7 +116,8 @@ func sell(r *api.Reservation, offer string) {
 	r.Offer, r.Sale = offer, &api.Sale{Offer: digestOf(offer), Plan: "small", Units: 2}
 }
 
-// Who named the offer's digest gets no other version, not even a cheaper one; and who asked for no purchase buys nothing.
+// A request that names an offer's digest gets no other version, not even a cheaper one. A request without a purchase
+// buys nothing.
 func TestALyingBrokerSellsAnotherVersion(t *testing.T) {
 	b, offer := newBuyer(t)
 	b.wish.Request.Purchase.Digest = digestOf(offer)
@@ -130,7 +131,7 @@ func TestALyingBrokerSellsAnotherVersion(t *testing.T) {
 	b.refusesToAsk(api.CodeBadSignature)
 }
 
-// Once signed, a hold that comes back from another version is not signed: the user looked at one.
+// A hold that comes back from another version of the offer is not signed: the user saw the first one.
 func TestALyingBrokerSwapsTheOfferLater(t *testing.T) {
 	b, offer := newBuyer(t)
 	b.wish.Request.Confirm = true
@@ -149,7 +150,8 @@ func TestALyingBrokerSwapsTheOfferLater(t *testing.T) {
 	}
 }
 
-// A key of the seller's that has changed, or that nobody confirmed where that is demanded: the broker is told, and nothing is signed.
+// A seller's key has changed, or is not confirmed where that is demanded: the broker receives a refusal, and nothing
+// is signed.
 func TestBuysOfWhomItTrusts(t *testing.T) {
 	b, offer := newBuyer(t)
 	b.Trust.Pinned = func() bool { return true }
@@ -161,7 +163,7 @@ func TestBuysOfWhomItTrusts(t *testing.T) {
 	b.holds("", "")
 }
 
-// A Ledger that lost all takes up again what it bought, with the offer that its own assignment names; no other.
+// A Ledger that lost everything restores what it bought, with the offer that its own assignment names, and no other.
 func TestTakesUpWhatItBought(t *testing.T) {
 	b, offer := newBuyer(t)
 	d := b.deal().From(offer, "small", 2)
@@ -186,7 +188,8 @@ func TestTakesUpWhatItBought(t *testing.T) {
 	}
 }
 
-// newShopper is rome, which wants three CPUs for an hour and pays 0.50 EUR an hour for all of it at most; milan sells four for 0.40.
+// newShopper returns rome, which wants three CPUs for an hour for at most 0.50 EUR an hour; milan sells four for
+// 0.40.
 func newShopper(t testing.TB) (b *borrower, offer string) {
 	t.Helper()
 	b = newBorrower(t)
@@ -217,7 +220,7 @@ func TestBuysUnderACeiling(t *testing.T) {
 	if _, err := b.Change(t.Context(), b.ours(), *b.wish); err != nil || b.ours().Change == nil || b.ours().Change.Units != 6 {
 		t.Errorf("for exactly as much as is paid: %v, %+v", err, b.ours().Change)
 	}
-	// Lent, it is what was asked for, as without a ceiling.
+	// A loan without a purchase is what was asked for, as without a maximum price.
 	b, _ = newShopper(t)
 	d = transporttest.NewDeal(b.rome, b.milan, "r-1", "3", b.now())
 	b.offers(d.Shown)

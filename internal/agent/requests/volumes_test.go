@@ -16,7 +16,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// claims are the PersistentVolumeClaims of a cluster, by namespace; of one that is missing they cannot be read.
+// claims are the PersistentVolumeClaims of a cluster, by namespace. Those of a namespace that it lacks cannot be
+// read.
 type claims map[string][]corev1.PersistentVolumeClaim
 
 func (c claims) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
@@ -39,7 +40,8 @@ func claim(node string, phase corev1.PersistentVolumeClaimPhase) corev1.Persiste
 		Status: corev1.PersistentVolumeClaimStatus{Phase: phase}}
 }
 
-// A request sticks to whoever has volumes of the namespaces that it offloads, unless it says that they may stay behind.
+// A request sticks to the providers that have volumes of the namespaces that it offloads, unless the data may stay
+// behind.
 func TestDataStays(t *testing.T) {
 	ctx, x := t.Context(), exchangetest.Open(t, nil, exchange.Options{Self: "rome", Resume: true})
 	for _, name := range []string{"milan", "oslo"} {

@@ -18,8 +18,9 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
-// brokersOf is a cluster's agent at its main broker, another broker, its own connector and the connector of oslo, as far as they
-// say something of reservations.
+// brokersOf is a cluster's agent with sessions at its main broker, another broker, its own connector and the
+// connector of
+// oslo.
 type brokersOf struct {
 	*Reservations
 	t                               *testing.T
@@ -77,7 +78,7 @@ func (offers) Look(string) {}
 
 func (noRequests) Look(context.Context, *market.Reservation) (*requests.Wish, error) { return nil, nil }
 
-// hears has one of them say something of a reservation, and returns what the Ledger then says.
+// hears makes a session show a reservation, and returns what the Ledger then says.
 func (b *brokersOf) hears(s *brokersession.Session, theirs *transport.Reservation) *market.Reservation {
 	b.t.Helper()
 	s.Record(theirs)
@@ -89,7 +90,7 @@ func (b *brokersOf) hears(s *brokersession.Session, theirs *transport.Reservatio
 	return ours
 }
 
-// lying is what somebody says in place of what is.
+// lying returns a state of a reservation with a lie in it.
 func lying(theirs *transport.Reservation, change func(*api.Reservation)) *transport.Reservation {
 	lie := *theirs
 	lie.Payload.Fence = api.Fence{Lineage: "other", Revision: 1 << 60}
@@ -97,7 +98,7 @@ func lying(theirs *transport.Reservation, change func(*api.Reservation)) *transp
 	return &lie
 }
 
-// What a provider accepted at one broker no other broker drops, commits or changes; nor does the connector of a seller.
+// No other broker drops, commits or changes what a provider accepted at one; nor does the connector of a seller.
 func TestAnotherBrokerDecidesNothing(t *testing.T) {
 	rome, milan := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan")
 	for name, lie := range map[string]func(*api.Reservation){
@@ -129,7 +130,7 @@ func TestAnotherBrokerDecidesNothing(t *testing.T) {
 	}
 }
 
-// What both parties can sign counts by whatever way it comes: here, the end.
+// A signed end counts whichever broker passes it on.
 func TestASignedEndComesByAnyBroker(t *testing.T) {
 	rome, milan := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan")
 	b := newBrokersOf(t, milan)
@@ -143,7 +144,7 @@ func TestASignedEndComesByAnyBroker(t *testing.T) {
 	}
 }
 
-// A reservation that another broker brings under an ID that one has already is refused there.
+// A reservation is refused if another broker shows it under an ID that is in use.
 func TestTwoBrokersBringOneID(t *testing.T) {
 	rome, milan, oslo := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan"), transporttest.NewParty(t, "oslo")
 	b := newBrokersOf(t, milan)
@@ -160,7 +161,7 @@ func TestTwoBrokersBringOneID(t *testing.T) {
 	}
 }
 
-// The connector of a seller is no way to borrow from its buyer.
+// A seller cannot borrow from its buyer through its own connector.
 func TestASellersConnectorBringsNoConsumer(t *testing.T) {
 	oslo, milan := transporttest.NewParty(t, "oslo"), transporttest.NewParty(t, "milan")
 	b := newBrokersOf(t, milan)
@@ -170,7 +171,7 @@ func TestASellersConnectorBringsNoConsumer(t *testing.T) {
 	}
 }
 
-// What its own connector took back first is still the business of the broker that knows it.
+// A broker's word counts for what it made, also if the own connector restored that first.
 func TestABrokerBesideTheOwnConnector(t *testing.T) {
 	rome, milan := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan")
 	b := newBrokersOf(t, milan)
@@ -185,7 +186,7 @@ func TestABrokerBesideTheOwnConnector(t *testing.T) {
 	}
 }
 
-// notes has the agent of rome know what it asked oslo for: r-1, of 2 CPUs, which is held.
+// notes makes rome's Ledger know what it asked oslo for: r-1, of 2 CPUs, which is held.
 func (b *brokersOf) notes(shown *transport.Reservation) {
 	b.t.Helper()
 	size, err := market.ParseRequest("", transporttest.CPU("2"))
@@ -199,7 +200,7 @@ func (b *brokersOf) notes(shown *transport.Reservation) {
 	}
 }
 
-// What a consumer asked for at one broker no other broker ends, and before it is bound no seller's connector either.
+// No other broker ends what a consumer asked for at one. Before it is bound, no seller's connector does either.
 func TestAnotherBrokerEndsNoRequest(t *testing.T) {
 	rome, oslo := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "oslo")
 	b := newBrokersOf(t, rome)

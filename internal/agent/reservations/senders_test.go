@@ -20,8 +20,8 @@ func (b *brokersOf) sender(column int) *brokersession.Session {
 	return []*brokersession.Session{b.main, b.other, b.own, b.seller}[column]
 }
 
-// atProvider has milan's agent hear of a reservation of rome's, which the main broker made, and returns what a sender's word then changes.
-// bound says how far it is: nil is nothing yet, false is accepted, true is bound.
+// atProvider shows milan's agent a reservation of rome's that the main broker made, and returns what a sender's word
+// changes. bound says how far it is: nil: not accepted, false: accepted, true: bound.
 func atProvider(t *testing.T, by int, bound *bool, shows func(rome, milan *transporttest.Party, d *transporttest.Deal) *transport.Reservation) string {
 	rome, milan := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan")
 	b := newBrokersOf(t, milan)
@@ -45,7 +45,7 @@ func atProvider(t *testing.T, by int, bound *bool, shows func(rome, milan *trans
 	return b.effect(before, by, theirs)
 }
 
-// atConsumer has rome's agent hear of a reservation of its own at oslo, in the same way.
+// atConsumer shows rome's agent a reservation of its own at oslo, in the same way.
 func atConsumer(t *testing.T, by int, bound bool, shows func(rome, oslo *transporttest.Party, d *transporttest.Deal) *transport.Reservation) string {
 	rome, oslo := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "oslo")
 	b := newBrokersOf(t, rome)
@@ -67,7 +67,7 @@ func atConsumer(t *testing.T, by int, bound bool, shows func(rome, oslo *transpo
 	return b.effect(before, by, shows(rome, oslo, d))
 }
 
-// effect says in the table's words what the word of a sender changes in the Ledger.
+// effect returns, in the table's words, what a sender's word changes in the Ledger.
 func (b *brokersOf) effect(before *market.Reservation, by int, theirs *transport.Reservation) string {
 	after := b.hears(b.sender(by), theirs)
 	switch {
@@ -86,7 +86,8 @@ func (b *brokersOf) effect(before *market.Reservation, by int, theirs *transport
 	return "—"
 }
 
-// A reservation has one broker, whose word counts for what no party signed. Each cell of the table is tried, also the empty ones.
+// Each reservation has one broker, whose word counts for what no party signed. Each cell of the table is tested, also
+// the empty ones.
 func TestWhoseWordCountsBySender(t *testing.T) {
 	type parties = *transporttest.Party
 	yes, no := true, false
