@@ -43,6 +43,10 @@ func jsonFormat() huma.Format {
 				if err := plain(data); err != nil {
 					return err
 				}
+				if payload.Read(data, v) == nil {
+					return nil
+				}
+				*v = api.MeasurementDelta{} // encoding/json ignores unknown fields, and its errors are the ones that callers get
 			}
 			return readable(json.Unmarshal(data, v))
 		},
