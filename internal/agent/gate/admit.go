@@ -15,7 +15,9 @@ import (
 // admit checks an assignment completely and puts it into the gate's books. It returns the signed acceptance, or none
 // where an admin has to approve the assignment first. ours is what it replaces, nil for nothing. adopting says that it
 // was accepted before: then it need not fit any more. An error with a code in refusals is the answer to the consumer.
-func (g *Gate) admit(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation, adopting bool) (string, error) {
+func (g *Gate) admit(
+	ctx context.Context, theirs *transport.Reservation, ours *market.Reservation, adopting bool,
+) (string, error) {
 	if theirs.Payload.Consumer == g.Cluster {
 		return "", api.Errorf(api.CodeBadSignature, "cluster %s does not borrow from itself", g.Cluster)
 	}
@@ -93,7 +95,9 @@ func (g *Gate) admit(ctx context.Context, theirs *transport.Reservation, ours *m
 // findConsumer opens the consumer's card and returns its pinned key. The key of a stranger is pinned only after the
 // policy has allowed it: otherwise a broker could fill the Ledger with clusters that it invents. A reservation that is
 // adopted was allowed before.
-func (g *Gate) findConsumer(ctx context.Context, theirs *transport.Reservation, adopting bool) (card *api.Card, key clusterkey.PublicKey, stranger bool, err error) {
+func (g *Gate) findConsumer(
+	ctx context.Context, theirs *transport.Reservation, adopting bool,
+) (card *api.Card, key clusterkey.PublicKey, stranger bool, err error) {
 	signed, consumer := theirs.Payload.ConsumerCard, theirs.Payload.Consumer
 	if _, err := trust.Key(ctx, g.Market, consumer); !adopting && api.CodeOf(err) == api.CodeNotFound {
 		card, key, err = trust.Open(signed)
@@ -107,7 +111,9 @@ func (g *Gate) findConsumer(ctx context.Context, theirs *transport.Reservation, 
 }
 
 // signAcceptance signs the acceptance of an assignment, which binds until expires.
-func (g *Gate) signAcceptance(id string, generation int64, consumer, assignment string, expires metav1.Time) (string, error) {
+func (g *Gate) signAcceptance(
+	id string, generation int64, consumer, assignment string, expires metav1.Time,
+) (string, error) {
 	return g.Key.Sign(api.DocumentAcceptance, api.Acceptance{
 		Protocol: api.Protocol, Reservation: id, Generation: generation, Consumer: consumer, Provider: g.Cluster,
 		Assignment: clusterkey.Digest(assignment).String(), Expires: expires,

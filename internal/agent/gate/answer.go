@@ -70,7 +70,8 @@ func (g *Gate) refuse(ctx context.Context, theirs *transport.Reservation, cause 
 	if g.Fresh != nil && reason == api.ReasonInsufficient {
 		refusal.Advertisement = g.Fresh(ctx)
 	}
-	g.Log.Info("refused", "reservation", theirs.ID, "consumer", theirs.Payload.Consumer, "reason", reason, "cause", cause)
+	g.Log.Info("refused",
+		"reservation", theirs.ID, "consumer", theirs.Payload.Consumer, "reason", reason, "cause", cause)
 	_, err := g.Broker.Refuse(ctx, theirs.ID, refusal)
 	return ignoreGone(err)
 }

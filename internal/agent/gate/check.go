@@ -20,7 +20,9 @@ const maxDuration = match.LongestDuration + time.Hour
 
 // verifyAssignment returns the assignment that the consumer signed. Errors: BadSignature unless the consumer signed it
 // for this cluster, for now, and for the reservation that the broker shows.
-func (g *Gate) verifyAssignment(theirs *transport.Reservation, card *api.Card, keys ...clusterkey.PublicKey) (api.Assignment, error) {
+func (g *Gate) verifyAssignment(
+	theirs *transport.Reservation, card *api.Card, keys ...clusterkey.PublicKey,
+) (api.Assignment, error) {
 	var a api.Assignment
 	key, err := trust.Verified(theirs.Payload.Assignment, api.DocumentAssignment, &a, keys...)
 	if err != nil {
@@ -56,7 +58,9 @@ func (g *Gate) verifyAssignment(theirs *transport.Reservation, card *api.Card, k
 // findOffer returns the offer that an assignment names, nil if it names none: as the Ledger has it or, if the Ledger
 // lost it, as this cluster signed it. The size must be what the plan sells. Whether any is left, the market checks.
 // Errors: Conflict, BadSignature.
-func (g *Gate) findOffer(ctx context.Context, theirs *transport.Reservation, a api.Assignment, size market.Amounts) (offer *market.Offer, err error) {
+func (g *Gate) findOffer(
+	ctx context.Context, theirs *transport.Reservation, a api.Assignment, size market.Amounts,
+) (offer *market.Offer, err error) {
 	if a.Sale == nil {
 		return nil, nil
 	}
@@ -83,7 +87,9 @@ func (g *Gate) isOwnKey(fingerprint string) bool {
 // checkPolicy returns why the SharingPolicy, or the offer if there is one, does not allow an assignment: by consumer,
 // duration and expressions. How much fits, the market checks. first says that the assignment changes no bound
 // reservation. It returns the terms that allow it.
-func (g *Gate) checkPolicy(a api.Assignment, offer *market.Offer, first bool, consumer *api.Card) (*market.Terms, error) {
+func (g *Gate) checkPolicy(
+	a api.Assignment, offer *market.Offer, first bool, consumer *api.Card,
+) (*market.Terms, error) {
 	l := g.Market.View().Listing(g.Cluster)
 	if l == nil || l.Measured == nil {
 		return nil, api.Errorf(api.CodeUnavailable, "cluster %s has not measured itself yet", g.Cluster)

@@ -65,7 +65,9 @@ func (g *Gate) ApplySignedEnd(ctx context.Context, theirs *transport.Reservation
 }
 
 // verifyEnd reports whether one of the two parties signed the end that the broker relays, and with which reason.
-func (g *Gate) verifyEnd(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) (reason api.Reason, signed bool) {
+func (g *Gate) verifyEnd(
+	ctx context.Context, theirs *transport.Reservation, ours *market.Reservation,
+) (reason api.Reason, signed bool) {
 	if theirs.Payload.End == "" {
 		return "", false
 	}

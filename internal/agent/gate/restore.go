@@ -88,7 +88,8 @@ func (g *Gate) restoreApproval(ctx context.Context, theirs *transport.Reservatio
 	var a api.Acceptance
 	err := clusterkey.Verify(theirs.Payload.Acceptance, api.DocumentAcceptance, g.Key.Public(), &a)
 	if err != nil || a.Reservation != ours.ID || a.Assignment != clusterkey.Digest(ours.Assignment).String() {
-		g.Log.Warn("the broker shows an acceptance that no admin here approved: not believed", "reservation", ours.ID, "error", err)
+		g.Log.Warn("the broker shows an acceptance that no admin here approved: not believed",
+			"reservation", ours.ID, "error", err)
 		return nil
 	}
 	_, err = g.Market.Do(ctx, market.Approve{ID: ours.ID, Generation: ours.Generation, Acceptance: theirs.Payload.Acceptance})

@@ -136,17 +136,21 @@ func (b *Borrower) handleAnswer(ctx context.Context, theirs *transport.Reservati
 
 // matchAnswer returns what the Ledger says of the reservation with which the broker answers a wish, nil if nothing.
 // Errors: BadSignature if the answer is invalid, or the reservation of another object.
-func (b *Borrower) matchAnswer(ctx context.Context, theirs *transport.Reservation, w Wish) (*market.Reservation, error) {
+func (b *Borrower) matchAnswer(
+	ctx context.Context, theirs *transport.Reservation, w Wish,
+) (*market.Reservation, error) {
 	state := theirs.Payload.State
 	if err := market.ValidCluster("id", theirs.ID); err != nil || !slices.Contains(api.States, state) {
-		return nil, api.Errorf(api.CodeBadSignature, "the broker answers with a reservation %.80q in state %.40q", theirs.ID, state)
+		return nil, api.Errorf(api.CodeBadSignature, "the broker answers with a reservation %.80q in state %.40q",
+			theirs.ID, state)
 	}
 	var known *market.Reservation
 	if err := b.Market.Read(ctx, func(s *market.State) { known = s.Reservation(theirs.ID) }); err != nil {
 		return nil, err
 	}
 	if known != nil && (known.Object == nil || *known.Object != w.Object) {
-		return nil, api.Errorf(api.CodeBadSignature, "the broker answers with reservation %s, which is of another object", theirs.ID)
+		return nil, api.Errorf(api.CodeBadSignature, "the broker answers with reservation %s, which is of another object",
+			theirs.ID)
 	}
 	return known, nil
 }
@@ -154,7 +158,9 @@ func (b *Borrower) matchAnswer(ctx context.Context, theirs *transport.Reservatio
 // Sync acts on the difference between what the broker shows of a reservation (theirs, nil if nothing) and what the
 // Ledger says (ours). wish is what its object asks for, nil if that is gone. Call it after each change of either, and
 // again after an error. Repeating it is harmless.
-func (b *Borrower) Sync(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation, wish *Wish) error {
+func (b *Borrower) Sync(
+	ctx context.Context, theirs *transport.Reservation, ours *market.Reservation, wish *Wish,
+) error {
 	if theirs == nil || theirs.Payload.Fence.Before(ours.Fence) {
 		return nil
 	}

@@ -12,7 +12,9 @@ import (
 
 // ApplySignedEnd ends a reservation if a party signed its end, whichever broker passes that on. Nothing else in theirs
 // counts.
-func (b *Borrower) ApplySignedEnd(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
+func (b *Borrower) ApplySignedEnd(
+	ctx context.Context, theirs *transport.Reservation, ours *market.Reservation,
+) error {
 	if ours.State.Over() || ours.State == api.Releasing || !b.isEndSigned(ctx, theirs.Payload.End, ours) {
 		return nil
 	}

@@ -18,7 +18,9 @@ import (
 // signHold checks that a hold is what the wish asked for, records it, and signs and sends the assignment, unless the user
 // has yet to confirm it. Errors: BadSignature and KeyChanged if what the broker shows cannot be right. Then nothing is
 // signed.
-func (b *Borrower) signHold(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation, w Wish) error {
+func (b *Borrower) signHold(
+	ctx context.Context, theirs *transport.Reservation, ours *market.Reservation, w Wish,
+) error {
 	t := theirs.Payload
 	asked := w.Request
 	if ours != nil { // the request may have been edited since: that becomes a change once it is bound
@@ -121,7 +123,9 @@ func (b *Borrower) stillValid(assignment string, provider clusterkey.PublicKey) 
 func utcSeconds(t metav1.Time) metav1.Time { return metav1.NewTime(t.UTC().Truncate(time.Second)) }
 
 // checkProvider returns the provider's card, or why this cluster agrees nothing with that provider.
-func (b *Borrower) checkProvider(ctx context.Context, theirs *transport.Reservation, asked api.Request) (*api.Card, error) {
+func (b *Borrower) checkProvider(
+	ctx context.Context, theirs *transport.Reservation, asked api.Request,
+) (*api.Card, error) {
 	card, err := b.meetProvider(ctx, theirs)
 	if err != nil || b.Reach == nil || theirs.Payload.Assignment != "" {
 		return card, err

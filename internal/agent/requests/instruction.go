@@ -14,7 +14,9 @@ import (
 )
 
 // showInstruction makes the ReservationInstruction of a reservation, beside the request that owns it.
-func (r *Controller) showInstruction(ctx context.Context, object *api.ResourceRequest, ours *market.Reservation) error {
+func (r *Controller) showInstruction(
+	ctx context.Context, object *api.ResourceRequest, ours *market.Reservation,
+) error {
 	i := &api.ReservationInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: object.Namespace, Name: ours.ID}}
 	_, err := controllerutil.CreateOrPatch(ctx, r.Client, i, func() error {
 		i.Spec = instruction.Spec(ours)

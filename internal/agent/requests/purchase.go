@@ -65,7 +65,9 @@ func errOtherPlan() error {
 
 // verifyOffer returns the offer that the broker shows with a reservation. Errors: BadSignature unless a key of the
 // provider signed it and the sale names it.
-func (b *Borrower) verifyOffer(ctx context.Context, theirs *transport.Reservation, sale *api.Sale) (*market.Offer, error) {
+func (b *Borrower) verifyOffer(
+	ctx context.Context, theirs *transport.Reservation, sale *api.Sale,
+) (*market.Offer, error) {
 	keys, err := trust.Keys(ctx, b.Market, theirs.Payload.Provider)
 	if err != nil {
 		return nil, err

@@ -73,7 +73,9 @@ func (b *Borrower) namesKey(ctx context.Context, assignment string, provider clu
 }
 
 // readSignedBy returns the record of the assignment that the broker shows, if this cluster signed it with one of keys.
-func (b *Borrower) readSignedBy(theirs *transport.Reservation, keys ...clusterkey.PublicKey) (*market.Reservation, error) {
+func (b *Borrower) readSignedBy(
+	theirs *transport.Reservation, keys ...clusterkey.PublicKey,
+) (*market.Reservation, error) {
 	var a api.Assignment
 	_, err := trust.Verified(theirs.Payload.Assignment, api.DocumentAssignment, &a, keys...)
 	if err != nil || a.Reservation != theirs.ID || a.Consumer != b.Cluster || a.Provider != theirs.Payload.Provider {

@@ -33,12 +33,15 @@ type Controller struct{ Options }
 // Options say for which cluster a Controller acts, and through what.
 type Options struct {
 	client.Client
+	// Cluster is this cluster.
 	Cluster string
-	Market  *exchange.Exchange
+	// Market is that of the Ledger. Its clock is the controller's.
+	Market *exchange.Exchange
 	// Borrower returns the one to ask for a request at the broker of a name (empty: any), or to go on with its reservation
 	// (ours, nil if there is none yet). Errors: Unavailable if no broker or seller can be reached.
 	Borrower func(ctx context.Context, broker string, r api.Request, ours *market.Reservation) (*Borrower, error)
-	Events   events.EventRecorder
+	// Events receives an Event for each new state or message of a request.
+	Events events.EventRecorder
 	// Forgotten reports whether the broker of a reservation lost it, because it was restored from a backup. Nil: none did.
 	Forgotten func(*market.Reservation) bool
 	// Volumes reads PersistentVolumeClaims. Nil: nothing is offloaded here.

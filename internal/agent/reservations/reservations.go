@@ -176,7 +176,9 @@ func (r *Reservations) settle(ctx context.Context, id string) (failed error) {
 
 // settleAt acts on a reservation as one session shows it. decides says that the session's word counts. It does nothing
 // where a session has neither shown nor lost the reservation, and nothing yet where too many others wait for its answer.
-func (r *Reservations) settleAt(ctx context.Context, s *brokersession.Session, id string) (decides bool, failed error) {
+func (r *Reservations) settleAt(
+	ctx context.Context, s *brokersession.Session, id string,
+) (decides bool, failed error) {
 	ours, err := r.read(ctx, id)
 	if err != nil {
 		return false, err

@@ -13,7 +13,9 @@ import (
 
 // sync shows a reservation in Kubernetes and hands it to the half that it concerns. theirs is what the session shows of
 // it, ours what the Ledger says; one of them may be nil.
-func (r *Reservations) sync(ctx context.Context, s *brokersession.Session, theirs *transport.Reservation, ours *market.Reservation) error {
+func (r *Reservations) sync(
+	ctx context.Context, s *brokersession.Session, theirs *transport.Reservation, ours *market.Reservation,
+) error {
 	if ours != nil {
 		if err := r.show(ctx, ours); err != nil {
 			return err
@@ -73,7 +75,9 @@ func (r *Reservations) show(ctx context.Context, ours *market.Reservation) error
 
 // applySigned takes from a session whose word does not count what the parties signed: an end. It refuses a reservation
 // that a broker brings under the ID of another one.
-func (r *Reservations) applySigned(ctx context.Context, s *brokersession.Session, theirs *transport.Reservation, ours *market.Reservation) error {
+func (r *Reservations) applySigned(
+	ctx context.Context, s *brokersession.Session, theirs *transport.Reservation, ours *market.Reservation,
+) error {
 	t := theirs.Payload
 	switch {
 	case ours == nil:
