@@ -34,7 +34,7 @@ func Handle(s *server.Server, pattern string, do func(*http.Request) (Answer, er
 			a, err = do(r)
 		}
 		if err != nil {
-			refuse(w, err)
+			server.Refuse(w, r, err)
 			return
 		}
 		if a.Body != nil {
@@ -66,27 +66,6 @@ func readBody(w http.ResponseWriter, r *http.Request) error {
 	r.Body = io.NopCloser(bytes.NewReader(data))
 	_ = c.SetReadDeadline(time.Time{})
 	return nil
-}
-
-// details are the fields of an error, beside the one that the prototypes' clients read.
-type details api.Error
-
-// refuse answers with an error. The prototypes' clients read `error`. They know status 400 where the API has 422.
-func refuse(w http.ResponseWriter, err error) {
-	e, ok := errors.AsType[*api.Error](err)
-	if !ok {
-		e = api.Errorf(api.CodeInternal, "%s", err)
-	}
-	status := e.Status
-	if status == http.StatusUnprocessableEntity {
-		status = http.StatusBadRequest
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(struct {
-		Error string `json:"error"`
-		details
-	}{e.Error(), details(*e)})
 }
 
 // Decode decodes the body of a call. It ignores fields that it does not know, because clients differ. Errors: Invalid.

@@ -172,23 +172,28 @@ func (s *Server) identified(who func(*http.Request) (Caller, error)) http.Handle
 	}, Refuse, s.handler)
 }
 
-// Bounded puts the caller into the context for next, and bounds the calls and connections of one caller.
+// Bounded puts the caller into the context for next, and bounds the calls and connections of one caller. It
+// refuses what a page of another site sends (CheckOrigin).
 // Every handler of a listener must be behind it. Calls that next makes to the API itself, in a context of
 // [Within], count towards the caller's rate; for other bounds they are one with the call.
-func (s *Server) Bounded(who func(*http.Request) (Caller, error), refuse func(http.ResponseWriter, error), next http.Handler) http.Handler {
+func (s *Server) Bounded(who func(*http.Request) (Caller, error), refuse func(http.ResponseWriter, *http.Request, error), next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
 			if p := recover(); p != nil && p != http.ErrAbortHandler {
 				s.Log.Error("a call panicked", "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
-				refuse(w, api.Errorf(api.CodeInternal, "this is a bug; the broker's log says more"))
+				refuse(w, r, api.Errorf(api.CodeInternal, "this is a bug; the broker's log says more"))
 			}
 		}()
 		c, hand, err := s.begin(w, r, who)
 		if err != nil {
-			refuse(w, err)
+			refuse(w, r, err)
 			return
 		}
 		defer hand.let()
+		if err := CheckOrigin(r); err != nil {
+			refuse(w, r, err)
+			return
+		}
 		if r.Body != nil && (r.ContentLength < 0 || r.ContentLength >= inOneCall) && !introduces(c, r) {
 			body := &counted{ReadCloser: r.Body}
 			r.Body = body

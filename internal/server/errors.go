@@ -83,13 +83,35 @@ func wrap(err error) error {
 	return api.Errorf(api.CodeInternal, "%s", err)
 }
 
-// Refuse answers a call with an error.
-func Refuse(w http.ResponseWriter, err error) {
+// Refuse answers a call with an error: a call of a prototype's client in the form that such clients read.
+func Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	var e *api.Error
 	if !errors.As(wrap(err), &e) {
+		return
+	}
+	if strings.HasPrefix(r.URL.Path, "/api/") || r.URL.Path == "/healthz" {
+		refusePrototype(w, *e)
 		return
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(e.Status)
 	_ = json.NewEncoder(w).Encode(e)
+}
+
+// refusePrototype answers with an error in the form of the prototypes: `error` says all, and wrong input has
+// status 400.
+func refusePrototype(w http.ResponseWriter, e api.Error) {
+	if e.Status == http.StatusUnprocessableEntity {
+		e.Status = http.StatusBadRequest
+	}
+	if e.Code == api.CodeUnauthenticated {
+		_ = e.Fix("show a client certificate of a CA that the broker accepts, with the cluster as its common name: docs/migrate.md")
+	}
+	type fields api.Error // without its methods
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(e.Status)
+	_ = json.NewEncoder(w).Encode(struct {
+		Error string `json:"error"`
+		fields
+	}{e.Error(), fields(e)})
 }

@@ -29,7 +29,7 @@ func routed(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case headerSize(r.Header) > maxHeader:
-			Refuse(w, api.Errorf(api.CodeTooLarge, "the headers take more than %d bytes", maxHeader).Fix("send fewer"))
+			Refuse(w, r, api.Errorf(api.CodeTooLarge, "the headers take more than %d bytes", maxHeader).Fix("send fewer"))
 		case path.Clean("/"+r.URL.Path) != r.URL.Path:
 			noRoute(w, r)
 		default:
@@ -42,7 +42,7 @@ func routed(mux *http.ServeMux) http.Handler {
 }
 
 func noRoute(w http.ResponseWriter, r *http.Request) {
-	Refuse(w, api.Errorf(api.CodeNotFound, "there is no %.20s %.120q here", r.Method, r.URL.Path).Fix("what there is: /openapi.yaml"))
+	Refuse(w, r, api.Errorf(api.CodeNotFound, "there is no %.20s %.120q here", r.Method, r.URL.Path).Fix("what there is: /openapi.yaml"))
 }
 
 func headerSize(h http.Header) int {

@@ -98,7 +98,7 @@ func (a *API) listenLoopback(next http.Handler) (http.Handler, net.Listener, err
 	want := []byte("Bearer " + strings.TrimSpace(string(token)))
 	guarded := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), want) != 1 {
-			server.Refuse(w, api.Errorf(api.CodeUnauthenticated, "the call has no valid token").Fix("send what is in %s as a bearer token", a.TokenFile))
+			server.Refuse(w, r, api.Errorf(api.CodeUnauthenticated, "the call has no valid token").Fix("send what is in %s as a bearer token", a.TokenFile))
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"mime"
 	"net/http"
 	"strings"
 	"time"
@@ -59,7 +58,7 @@ func Broker(ctx context.Context, next http.Handler, o BrokerOptions) http.Handle
 		mux.HandleFunc(route, func(w http.ResponseWriter, r *http.Request) {
 			payload, err := handle(w, r, b.member(r))
 			if err != nil {
-				refuse(w, err)
+				refuse(w, r, err)
 				return
 			}
 			answerJSON(w, http.StatusOK, payload)
@@ -74,14 +73,14 @@ type bounded struct {
 	*http.ServeMux
 	server *server.Server
 	caller func(*http.Request) (server.Caller, error)
-	refuse func(http.ResponseWriter, error)
+	refuse func(http.ResponseWriter, *http.Request, error)
 }
 
 func (b bounded) HandleFunc(route string, handle http.HandlerFunc) {
 	b.Handle(route, b.server.Bounded(b.caller, b.refuse, handle))
 }
 
-func refuse(w http.ResponseWriter, err error) {
+func refuse(w http.ResponseWriter, _ *http.Request, err error) {
 	why, status := failed(err)
 	answerJSON(w, status, why)
 }
@@ -151,7 +150,7 @@ func (b *broker) authenticate(w http.ResponseWriter, r *http.Request, m *member)
 	}
 	var body map[string]json.RawMessage
 	if r.ContentLength != 0 {
-		if err := readJSON(w, r, &body); err != nil {
+		if err := readBody(w, r, &body); err != nil {
 			return nil, err
 		}
 		for _, key := range []string{"clusterID", "clusterName", "token", "endpoint"} {
@@ -171,14 +170,6 @@ func (b *broker) authenticate(w http.ResponseWriter, r *http.Request, m *member)
 	b.Log.Info("a client of the Distributed Catalog authenticated", "cluster", m.cluster, "from", r.RemoteAddr)
 	http.SetCookie(w, &http.Cookie{Name: cookieName, Value: text, Path: "/subscribe", MaxAge: int(sessionEnds / time.Second), Secure: true, HttpOnly: true, SameSite: http.SameSiteStrictMode})
 	return map[string]string{"status": "OK", "brokerID": brokerID(b.URL), "token": text}, nil
-}
-
-// readJSON reads a body that says that it is JSON: a page in a browser cannot send such to another site unasked.
-func readJSON(w http.ResponseWriter, r *http.Request, into any) error {
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return api.Invalid("Content-Type", "%.60q is not application/json", r.Header.Get("Content-Type")).Fix("send JSON, and say so")
-	}
-	return readBody(w, r, into)
 }
 
 // admitted says why the caller may not trade, or nil.
@@ -239,7 +230,7 @@ var done = map[string]string{"status": "OK"}
 
 func (b *broker) putOffer(w http.ResponseWriter, r *http.Request, m *member) (any, error) {
 	var offer Offer
-	if err := readJSON(w, r, &offer); err != nil {
+	if err := readBody(w, r, &offer); err != nil {
 		return nil, err
 	}
 	if id := r.PathValue("id"); offer.OfferID == "" {
@@ -252,7 +243,7 @@ func (b *broker) putOffer(w http.ResponseWriter, r *http.Request, m *member) (an
 
 func (b *broker) putOffers(w http.ResponseWriter, r *http.Request, m *member) (any, error) {
 	var offers []Offer
-	if err := readJSON(w, r, &offers); err != nil {
+	if err := readBody(w, r, &offers); err != nil {
 		return nil, err
 	}
 	if offers == nil {
@@ -386,7 +377,7 @@ func (b *broker) subscribe(w http.ResponseWriter, r *http.Request) {
 		read: func() (first []Catalog, away, ok bool) {
 			first, err := b.others(r.Context(), m)
 			if err != nil {
-				refuse(w, err)
+				refuse(w, r, err)
 			}
 			return first, false, err == nil
 		},

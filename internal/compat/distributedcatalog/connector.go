@@ -90,7 +90,7 @@ func Connector(ctx context.Context, next http.Handler, o ConnectorOptions) http.
 			r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 			payload, err := handle(w, r)
 			if err != nil {
-				refuseInText(w, err)
+				refuseInText(w, r, err)
 				return
 			}
 			answerJSON(w, http.StatusOK, payload)
@@ -101,7 +101,7 @@ func Connector(ctx context.Context, next http.Handler, o ConnectorOptions) http.
 }
 
 // refuseInText answers an error as the prototype's connector does.
-func refuseInText(w http.ResponseWriter, err error) {
+func refuseInText(w http.ResponseWriter, _ *http.Request, err error) {
 	why, status := failed(err)
 	answerJSON(w, status, inText(why))
 }
@@ -270,7 +270,7 @@ func (c *connector) subscribe(w http.ResponseWriter, r *http.Request) {
 		read: func() (first []Catalog, away, ok bool) {
 			first, err := c.heard(r.Context())
 			if err != nil && api.CodeOf(err) != api.CodeUnavailable {
-				refuseInText(w, err)
+				refuseInText(w, r, err)
 				return nil, false, false
 			}
 			return first, err != nil, true

@@ -185,8 +185,10 @@ func (b *liqoBroker) toggle(r *http.Request) (compat.Answer, error) {
 		}
 		return compat.Answer{Status: http.StatusOK, Body: out}, nil
 	}
-	if from := r.Header.Get("Sec-Fetch-Site"); from == "cross-site" || from == "same-site" {
-		return compat.Answer{}, api.Errorf(api.CodeForbidden, "a page of another site may not choose for %s", l.Cluster).Fix("open the address itself")
+	change := *r
+	change.Method = http.MethodPost // a GET, too, changes something here
+	if err := server.CheckOrigin(&change); err != nil {
+		return compat.Answer{}, err
 	}
 	command := market.Enable{Consumer: l.Cluster, Provider: query.Get("id"), Enabled: query.Get("enable") == "true"}
 	if err := market.ValidCluster("id", command.Provider); err != nil {

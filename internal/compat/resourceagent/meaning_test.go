@@ -13,6 +13,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/compat/resourceagent"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
+	"github.com/bourse-dev/bourse/internal/server/servertest"
 	"github.com/bourse-dev/bourse/internal/transport"
 )
 
@@ -164,6 +165,7 @@ func TestIdempotencyKey(t *testing.T) {
 	for range 3 {
 		request := must(http.NewRequest("POST", w.URL+"/api/v1/reservations", strings.NewReader(`{"requestedResources":{"cpu":"1"}}`)))(t)
 		request.Header.Set("Idempotency-Key", "mine")
+		request.Header.Set("Content-Type", "application/json")
 		answer := must(w.agent("cluster-1").Do(request))(t)
 		var made struct{ ID string }
 		if err := json.NewDecoder(answer.Body).Decode(&made); err != nil {
@@ -214,6 +216,35 @@ func TestOtherSitesDoNotChoose(t *testing.T) {
 		_ = answer.Body.Close()
 		if answer.StatusCode != want {
 			t.Errorf("from %s: %d", from, answer.StatusCode)
+		}
+	}
+}
+
+// An agent of a prototype reads `error`, whatever was wrong.
+func TestErrorsOfThePrototypes(t *testing.T) {
+	w := newTown(t)
+	w.approved("cluster-1")
+	other := w.showing(servertest.NewSubjectCA(t).Issue(t, "cluster-1"))
+	for _, c := range []struct {
+		by                 *http.Client
+		method, path, body string
+		status             int
+		says               string
+	}{
+		{w.agent("nobody"), "GET", "/api/v1/instructions", "", http.StatusUnauthorized, "docs/migrate.md"},
+		{w.agent("cluster-1"), "GET", "/api/v1/nothing", "", http.StatusNotFound, "there is no"},
+		{w.agent("cluster-1"), "POST", "/healthz", "", http.StatusNotFound, "there is no"},
+		{w.agent("cluster-1"), "POST", "/api/v1/evaluations", `{"requestedResources":{"cpu":"x"}}`, http.StatusBadRequest, "quantity"},
+	} {
+		status, answer := w.call(c.by, c.method, c.path, c.body)
+		if status != c.status || !strings.Contains(answer, c.says) || !strings.Contains(answer, `"error":`) || strings.Contains(answer, "--join") {
+			t.Errorf("%s %s: %d %s", c.method, c.path, status, answer)
+		}
+	}
+	if answer, err := other.Get(w.URL + "/api/v1/instructions"); err == nil { // or the handshake fails
+		defer func() { _ = answer.Body.Close() }()
+		if answer.StatusCode != http.StatusUnauthorized {
+			t.Errorf("a certificate of an unknown CA: %d", answer.StatusCode)
 		}
 	}
 }

@@ -93,8 +93,8 @@ func AdmitCommonNames(authority *tlsid.Authority, file string) error {
 
 // ByObjectsOnly refuses the routes of agents to HTTP callers. Agents that come through objects use them from within.
 func ByObjectsOnly(s *server.Server, next http.Handler) http.Handler {
-	refused := s.Bounded(s.ByCertificate, server.Refuse, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		server.Refuse(w, api.Errorf(api.CodeNotFound, "agents of the prototypes are not served by HTTP here").
+	refused := s.Bounded(s.ByCertificate, server.Refuse, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		server.Refuse(w, r, api.Errorf(api.CodeNotFound, "agents of the prototypes are not served by HTTP here").
 			Fix("ask the operator for --broker-interface both"))
 	}))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

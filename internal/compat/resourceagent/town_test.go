@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"encoding/pem"
 	"io"
 	"net/http"
@@ -99,15 +100,27 @@ func (w *town) agent(name string) *http.Client {
 func (w *town) call(c *http.Client, method, path, body string) (int, string) {
 	w.t.Helper()
 	request := must(http.NewRequest(method, w.URL+path, strings.NewReader(body)))(w.t)
+	if body != "" {
+		request.Header.Set("Content-Type", "application/json")
+	}
 	response, err := c.Do(request)
 	if err != nil {
 		w.t.Fatalf("%s %s: %v", method, path, err)
 	}
 	defer response.Body.Close()
-	if kind := response.Header.Get("Content-Type"); path != "/healthz" && response.ContentLength != 0 && kind != "application/json" && kind != "application/problem+json" {
+	answer := string(must(io.ReadAll(response.Body))(w.t))
+	failed := response.StatusCode >= http.StatusBadRequest
+	if kind := response.Header.Get("Content-Type"); kind != "application/json" && answer != "" && strings.HasPrefix(path, "/api/") {
 		w.t.Errorf("%s %s answers with %q", method, path, kind)
 	}
-	return response.StatusCode, string(must(io.ReadAll(response.Body))(w.t))
+	var is struct {
+		Error  string
+		Status int
+	}
+	if failed && strings.HasPrefix(path, "/api/") && (json.Unmarshal([]byte(answer), &is) != nil || is.Error == "" || is.Status != response.StatusCode) {
+		w.t.Errorf("%s %s: %d without an error that says so: %s", method, path, response.StatusCode, answer)
+	}
+	return response.StatusCode, answer
 }
 
 // approved makes agents members: they advertise, and the operator approves.

@@ -327,6 +327,7 @@ func TestAPrototypeByHTTPAcceptsByItself(t *testing.T) {
 		})
 		answer := httptest.NewRecorder()
 		r := httptest.NewRequest(method, path, bytes.NewReader(must(json.Marshal(body))(t)))
+		r.Header.Set("Content-Type", "application/json")
 		rest.ServeHTTP(answer, r)
 		return answer
 	}

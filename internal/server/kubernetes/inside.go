@@ -31,6 +31,7 @@ func (m *memberSession) own(ctx context.Context, method, path, key, body string)
 		return err
 	}
 	r.Header.Set("Idempotency-Key", key)
+	r.Header.Set("Content-Type", "application/json")
 	answer, err := inside{m, tlsid.RoleLegacy}.RoundTrip(r)
 	if err != nil {
 		return err

@@ -205,7 +205,7 @@ func (m *memberSession) startCall(ctx context.Context, c kubernetes.Call) *job {
 	j := &job{newStream(m.wake), cancel}
 	r, err := m.request(ctx, c)
 	if err != nil {
-		server.Refuse(j.stream, err)
+		server.Refuse(j.stream, &http.Request{URL: &url.URL{Path: api.Prefix}}, err)
 		j.stream.end()
 		return j
 	}
