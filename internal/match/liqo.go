@@ -8,8 +8,8 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// Liqo promises nothing between minor versions: clusters whose Liqo differ in it do not peer. Who has no Liqo, or does not
-// say so, may reserve anywhere: nothing is peered for it.
+// Liqo promises nothing between minor versions: agents do not peer clusters whose versions differ in it. A consumer
+// that names no Liqo can reserve anywhere: nothing is peered for it. With a legacy provider admins peer by hand.
 
 // minor is a version's major and minor in one number, 0 where it has none.
 func minor(card *api.Card) int32 {
@@ -26,7 +26,7 @@ func minor(card *api.Card) int32 {
 func noLiqo(q *question) bool { return q.liqo == 0 }
 
 func sameLiqo(q *question, c *candidate) reason {
-	if c.liqo != q.liqo {
+	if c.liqo != q.liqo && !c.card.Legacy {
 		return otherLiqo
 	}
 	return passes

@@ -15,6 +15,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/server/servertest"
 	"github.com/bourse-dev/bourse/internal/transport"
+	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
 // impatient answers a reservation at once.
@@ -246,5 +247,20 @@ func TestErrorsOfThePrototypes(t *testing.T) {
 		if answer.StatusCode != http.StatusUnauthorized {
 			t.Errorf("a certificate of an unknown CA: %d", answer.StatusCode)
 		}
+	}
+}
+
+// A member with Liqo can borrow from a cluster of a prototype. Its admin peers the two by hand, so the broker does not
+// compare their versions of Liqo.
+func TestAMemberWithLiqoBorrowsFromAPrototype(t *testing.T) {
+	w := newTown(t)
+	w.approved("cluster-1")
+	rome := w.member("rome", "1", api.TrustLegacy)
+	rome.ShowCard(api.Properties{Liqo: "1.2.0"})
+	request := transporttest.Request("4")
+	request.Target = "cluster-1"
+	r, err := rome.Reserve(t.Context(), "", request)
+	if err != nil || r.Payload.State != api.Held || r.Payload.Provider != "cluster-1" {
+		t.Errorf("%+v, %v", r.Payload, err)
 	}
 }

@@ -62,6 +62,7 @@ type instruction struct {
 
 func (p *prototype) call(ctx context.Context, method, path, body string, into any) (int, string) {
 	request := must(http.NewRequestWithContext(ctx, method, p.url+path, strings.NewReader(body)))(p.t)
+	request.Header.Set("Content-Type", "application/json")
 	response, err := p.http.Do(request)
 	if err != nil {
 		return 0, err.Error()
