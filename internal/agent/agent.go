@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -33,6 +32,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/handshake"
 	"github.com/bourse-dev/bourse/internal/agent/ledger"
 	"github.com/bourse-dev/bourse/internal/agent/localapi"
+	"github.com/bourse-dev/bourse/internal/agent/monitoring"
 	"github.com/bourse-dev/bourse/internal/agent/peeraddress"
 	"github.com/bourse-dev/bourse/internal/agent/peering"
 	"github.com/bourse-dev/bourse/internal/agent/peers"
@@ -179,7 +179,7 @@ func run(ctx context.Context, o Options) error {
 		return err
 	}
 	a := &agent{Options: o, peerRanges: ranges, mgr: mgr, gateway: gateway}
-	if err := a.probe(); err != nil {
+	if err := monitoring.Listen(mgr, o.HealthAddress, o.MetricsAddress); err != nil {
 		return err
 	}
 	if err := mgr.Add(manager.RunnableFunc(a.lead)); err != nil {
@@ -192,7 +192,7 @@ func newManager(o Options) (manager.Manager, error) {
 	skip := true
 	return ctrl.NewManager(o.Kubernetes, ctrl.Options{
 		Scheme: scheme.New(), Logger: logr.FromSlogHandler(o.Log.Handler()),
-		Metrics:                       metricsserver.Options{BindAddress: "0"}, // see probe
+		Metrics:                       metricsserver.Options{BindAddress: "0"}, // see monitoring.Listen
 		HealthProbeBindAddress:        "0",
 		LeaderElection:                o.LeaderElect,
 		LeaderElectionID:              "bourse-agent",
@@ -221,8 +221,6 @@ type agent struct {
 	mgr        manager.Manager
 	gateway    network.Gateway
 	peerRanges []netip.Prefix
-	doctor     atomic.Pointer[doctor]
-	usage      atomic.Pointer[usage.Usage] // nil without Liqo
 }
 
 // lead is what the leader does.
@@ -254,11 +252,6 @@ func (a *agent) lead(ctx context.Context) error {
 		return err
 	}
 	main := brokersession.New(brokersession.Options{Cluster: cluster, Key: m.Key(), Broker: transport.NewHTTP(cluster, m.Client()), Lends: true, Switch: m.Switch()})
-	unregister, err := a.register(cluster, main.Connection(), books.Market())
-	if err != nil {
-		return err
-	}
-	defer unregister()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return books.Run(ctx) })
 	group.Go(func() error { return m.Run(ctx) })
@@ -359,6 +352,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 		Client: a.mgr.GetClient(), Market: ledger, Cluster: cluster, Events: a.mgr.GetEventRecorder("bourse-agent"), Forgotten: open.IsForgotten, Changed: &requestsChanged, Passing: debounce.Passing,
 	}
 	var used *usage.Usage
+	var overstaying func() int // nil without Liqo
 	var ensurePeering func(context.Context, *market.Reservation) error
 	if here != nil {
 		group.Go(func() error { return here.Run(ctx) })
@@ -366,7 +360,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 		if used, peerings, err = a.useLiqo(cluster, addresses, policy, messenger, relay, ledger, known, inv, &peeringsChanged, log); err != nil {
 			return err
 		}
-		a.usage.Store(used)
+		overstaying = used.Overstaying
 		gateOptions.Freed, ensurePeering = used.Freed, peerings.Follow
 		borrowerOptions.Reach, borrowerOptions.Fit, borrowerOptions.Joins = here.CheckReach, here.CheckBorrow, a.gateway.Joins()
 		requestOptions.Volumes = a.mgr.GetAPIReader()
@@ -415,6 +409,12 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 			}
 		},
 	})
+	finds := a.newDoctor(m, ledgers, relay, open, more, catalog, policy, here, advertiser.ShowHealth)
+	if err := a.showMetrics(ctx, group, monitoring.Options{
+		Cluster: cluster, Ledger: ledger, Ledgers: ledgers, Main: main.Connection(), Problems: finds.Last, Overstaying: overstaying,
+	}); err != nil {
+		return err
+	}
 	if err := a.control(policy, known, &peersChanged, controller, offers, &gate.Approvals{Client: a.mgr.GetClient(), Gate: lends}, more, &requestsChanged); err != nil {
 		return err
 	}
@@ -434,8 +434,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	if err := advertiser.Begin(ctx); err != nil {
 		return err
 	}
-	d := a.newDoctor(cluster, m, ledgers, relay, main, open, more, catalog, policy, here)
-	group.Go(func() error { return d.run(ctx, advertiser.ShowHealth) })
+	group.Go(func() error { return finds.Run(ctx) })
 	group.Go(func() error { return advertiser.Run(ctx) })
 	if used != nil {
 		group.Go(func() error { return used.Run(ctx) })
@@ -450,7 +449,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 			Gate: lends, Requests: struct {
 				*requests.Borrower
 				*requests.Controller
-			}{borrows, controller}, Brokers: more, Doctor: d,
+			}{borrows, controller}, Brokers: more, Doctor: finds,
 		}),
 		Brokers: localapi.Brokers{Relay: relay, Connectors: direct, Copy: catalog},
 		Socket:  a.Socket, Listen: a.Listen, TokenFile: a.TokenFile, Extend: a.distributedCatalog(here != nil, log), Log: log,

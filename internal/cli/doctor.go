@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent"
+	"github.com/bourse-dev/bourse/internal/agent/doctor"
 	"github.com/bourse-dev/bourse/internal/health"
 )
 
@@ -30,7 +30,7 @@ func (sh *shell) doctorCommand() *cobra.Command {
 					if err != nil {
 						return api.Diagnosis{}, err
 					}
-					return agent.Preflight(ctx, config, liqoNamespace)
+					return doctor.Preflight(ctx, config, liqoNamespace)
 				}
 			} else if cmd.Flags().Changed("kubeconfig") {
 				return api.Invalid("--kubeconfig", "needs --preflight").Fix("add --preflight, or use --server for the agent's listener")

@@ -37,7 +37,8 @@ var rooms = map[string][]string{
 	"sellers":       {"brokersession", "peeraddress", "route"},
 	"brokers":       {"enrollment", "brokersession", "route"},
 	"reservations":  {"brokersession", "gate", "requests"},
-	"doctor":        {"route"},
+	"doctor":        {"brokersession", "peeraddress", "scheme", "sharing"},
+	"monitoring":    {"brokersession", "catalogcache", "usage"},
 	"localapi":      {"catalogcache", "brokersession", "requests"},
 }
 

@@ -15,7 +15,7 @@ import (
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent"
+	"github.com/bourse-dev/bourse/internal/agent/doctor"
 	"github.com/bourse-dev/bourse/internal/health"
 	"github.com/bourse-dev/bourse/test/e2e/federation"
 	"github.com/bourse-dev/bourse/test/lab"
@@ -57,7 +57,7 @@ func TestDoctor(t *testing.T) {
 			t.Errorf("%s has %+v, %v", m.Name, own.Problems, err)
 		}
 		w.finds(t, m, health.APIServerLocal, m.Cluster.Config().Host) // as it is here
-		before, err := agent.Preflight(t.Context(), m.Cluster.Config(), lab.LiqoNamespace)
+		before, err := doctor.Preflight(t.Context(), m.Cluster.Config(), lab.LiqoNamespace)
 		if err != nil || health.Worst(before.Problems) == api.SeverityError {
 			t.Errorf("before: %s has %+v, %v", m.Name, before.Problems, err)
 		}

@@ -25,7 +25,7 @@ import (
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent"
+	"github.com/bourse-dev/bourse/internal/agent/doctor"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/health"
 	"github.com/bourse-dev/bourse/internal/liqo/grant"
@@ -325,7 +325,7 @@ func TestNoNamespaceIsCaptured(t *testing.T) {
 		return err
 	})
 	w.finds(t, w.rome, health.WouldOffloadOthers, "namespace bystander")
-	before, err := agent.Preflight(t.Context(), w.rome.Cluster.Config(), lab.LiqoNamespace)
+	before, err := doctor.Preflight(t.Context(), w.rome.Cluster.Config(), lab.LiqoNamespace)
 	if err != nil || !slices.ContainsFunc(before.Problems, is(health.WouldOffloadOthers, "namespace bystander")) {
 		t.Errorf("preflight finds %+v, %v", before.Problems, err)
 	}

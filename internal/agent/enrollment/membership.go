@@ -155,6 +155,12 @@ func (m *Membership) Client() *client.Client { return m.client }
 // Switch returns the switch of all calls to the broker.
 func (m *Membership) Switch() *brokerswitch.Switch { return m.calls }
 
+// IsDisabled reports whether an admin disabled the broker.
+func (m *Membership) IsDisabled() bool { return m.calls.IsOff() }
+
+// Skew returns how far the broker's clock is ahead of this one.
+func (m *Membership) Skew() time.Duration { return m.client.Skew() }
+
 // Certificate returns the certificate that the broker sees. There is none where TokenEnds reports a token.
 func (m *Membership) Certificate() (*x509.Certificate, error) { return m.tls.Certificate() }
 

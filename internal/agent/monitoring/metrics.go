@@ -1,9 +1,11 @@
-package agent
+// Package monitoring shows how an agent is: its metrics, and whether it is alive and ready.
+//
+// [Register] adds the metrics. [Listen] serves /livez, /readyz and /metrics.
+package monitoring
 
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -31,27 +33,33 @@ var (
 	overcommit       = prometheus.NewDesc("bourse_agent_overcommitted", "Whether more is reserved of this cluster than it has.", nil, nil)
 )
 
-// metrics are read from the Ledger's market at each scrape.
-type metrics struct {
-	cluster string
-	market  *exchange.Exchange
-	main    *brokersession.Connection
-	doctor  *atomic.Pointer[doctor]
-	usage   *atomic.Pointer[usage.Usage] // nil without Liqo
+// Options say what the metrics are read from at each scrape.
+type Options struct {
+	Cluster string
+	// Ledgers has the Ledger of this cluster, whose reservations are counted, and the sizes of all, by name.
+	Ledger  *exchange.Exchange
+	Ledgers map[string]*exchange.Exchange
+	// Main is the connection to the main broker.
+	Main *brokersession.Connection
+	// Problems returns what the doctor found last.
+	Problems func() []api.Problem
+	// Overstaying returns how many reservations overstay. Nil: there is no Liqo.
+	Overstaying func() int
 }
 
-// register shows the agent's metrics where the process shows its own, until unregister.
-func (a *agent) register(cluster string, main *brokersession.Connection, x *exchange.Exchange) (unregister func(), err error) {
-	if a.MetricsAddress == "" {
-		return func() {}, nil
-	}
+// metrics implements prometheus.Collector.
+type metrics struct{ Options }
+
+// Register adds the agent's metrics to those of the process, until unregister is called. Of several agents in
+// one process, the first is shown.
+func Register(o Options) (unregister func(), err error) {
 	for _, one := range server.Metrics() {
-		_ = ctrlmetrics.Registry.Register(one) // there already, where the agent starts again
+		_ = ctrlmetrics.Registry.Register(one) // it is there already where the agent starts again
 	}
 	for _, cause := range []string{"overuse", "overstay"} {
-		usage.TakenBack.WithLabelValues(cause) // 0 is shown, too: the first one counts
+		usage.TakenBack.WithLabelValues(cause) // 0 is shown too, so that the first one counts
 	}
-	own := &metrics{cluster, x, main, &a.doctor, &a.usage}
+	own := &metrics{o}
 	err = ctrlmetrics.Registry.Register(own)
 	if _, again := errors.AsType[prometheus.AlreadyRegisteredError](err); again {
 		return func() {}, nil
@@ -74,17 +82,17 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	state := m.main.State()
+	state := m.Main.State()
 	gauge(connected, number(state.Connected))
 	if !state.Last.IsZero() {
 		gauge(lastHeard, float64(state.Last.Unix()))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	_ = m.market.Read(ctx, func(s *market.State) {
+	_ = m.Ledger.Read(ctx, func(s *market.State) {
 		count := map[string]map[api.State]int{"consumer": {}, "provider": {}}
 		for _, r := range s.All() {
-			if r.Provider == m.cluster {
+			if r.Provider == m.Cluster {
 				count["provider"][r.State]++
 			} else {
 				count["consumer"][r.State]++
@@ -97,30 +105,28 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 		}
 		gauge(imbalance, float64(s.Imbalance()))
 	})
-	if d := m.doctor.Load(); d != nil {
-		for name, x := range d.ledgers {
-			size := x.Size()
-			gauge(ledgerUse, size.Use(), name)
-			out <- prometheus.MustNewConstMetric(ledgerWaits, prometheus.CounterValue, float64(size.Waits), name)
-		}
-		count := map[health.Kind]int{}
-		for _, p := range d.known() {
-			count[health.Kind{Code: p.Code, Severity: p.Severity}]++
-		}
-		for kind, n := range count {
-			gauge(problems, float64(n), kind.Code, string(kind.Severity))
-		}
+	for name, x := range m.Ledgers {
+		size := x.Size()
+		gauge(ledgerUse, size.Use(), name)
+		out <- prometheus.MustNewConstMetric(ledgerWaits, prometheus.CounterValue, float64(size.Waits), name)
+	}
+	count := map[health.Kind]int{}
+	for _, p := range m.Problems() {
+		count[health.Kind{Code: p.Code, Severity: p.Severity}]++
+	}
+	for kind, n := range count {
+		gauge(problems, float64(n), kind.Code, string(kind.Severity))
 	}
 	brokersession.Unheard.Collect(out)
 	catalogcache.Unkept.Collect(out)
 	usage.TakenBack.Collect(out)
 	late := 0
-	if used := m.usage.Load(); used != nil {
-		late = used.Overstaying()
+	if m.Overstaying != nil {
+		late = m.Overstaying()
 	}
 	gauge(overstayed, float64(late))
 	over := false
-	if l := m.market.View().Listing(m.cluster); l != nil {
+	if l := m.Ledger.View().Listing(m.Cluster); l != nil {
 		for _, p := range l.Pools {
 			over = over || p.Available.Negative()
 		}

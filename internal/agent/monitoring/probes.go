@@ -1,4 +1,4 @@
-package agent
+package monitoring
 
 import (
 	"errors"
@@ -15,11 +15,12 @@ import (
 	"github.com/bourse-dev/bourse/internal/server"
 )
 
-// probe serves /livez, /readyz and /metrics, within the bounds of our other listeners. An agent is ready without its broker: what it holds
-// stays held. Errors: Invalid with the flag.
-func (a *agent) probe() error {
+// Listen serves /livez and /readyz at one address and /metrics at another, in each replica, as long as the
+// manager runs. It has the bounds of our other listeners. Empty or "0": it does not listen. An agent is
+// ready without its broker. Errors: Invalid with the flag.
+func Listen(mgr manager.Manager, healthAddress, metricsAddress string) error {
 	caches := func(r *http.Request) error {
-		if !a.mgr.GetCache().WaitForCacheSync(r.Context()) {
+		if !mgr.GetCache().WaitForCacheSync(r.Context()) {
 			return errors.New("caches are not in sync")
 		}
 		return nil
@@ -33,16 +34,15 @@ func (a *agent) probe() error {
 	metrics := http.NewServeMux()
 	metrics.Handle("/metrics", promhttp.HandlerFor(ctrlmetrics.Registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
 	return errors.Join(
-		a.observe("--health-probe-bind-address", a.HealthAddress, health),
-		a.observe("--metrics-bind-address", a.MetricsAddress, metrics),
+		listen(mgr, "--health-probe-bind-address", healthAddress, health),
+		listen(mgr, "--metrics-bind-address", metricsAddress, metrics),
 	)
 }
 
-// probeGrace is how long those who probe are waited for at the end.
-var probeGrace = time.Second
+// shutdownGrace is how long calls are waited for at the end.
+var shutdownGrace = time.Second
 
-// observe serves at an address, if there is one, in each replica.
-func (a *agent) observe(flag, address string, h http.Handler) error {
+func listen(mgr manager.Manager, flag, address string, h http.Handler) error {
 	if address == "" || address == "0" {
 		return nil
 	}
@@ -51,5 +51,6 @@ func (a *agent) observe(flag, address string, h http.Handler) error {
 		return api.Invalid(flag, "%s", err).Fix("give a free address of this machine: HOST:PORT")
 	}
 	bounded, s := server.Bounded(l, h)
-	return a.mgr.Add(&manager.Server{Name: flag, Server: s, Listener: bounded, ShutdownTimeout: &probeGrace}) // which is served before anything else is there
+	// The manager starts servers before all else.
+	return mgr.Add(&manager.Server{Name: flag, Server: s, Listener: bounded, ShutdownTimeout: &shutdownGrace})
 }

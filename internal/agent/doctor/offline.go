@@ -1,4 +1,4 @@
-package agent
+package doctor
 
 import (
 	"context"
@@ -6,31 +6,46 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/health"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// meanwhile is what people can and cannot do while no broker is reached. Nil while one is.
-func (d *doctor) meanwhile(ctx context.Context) ([]api.Problem, error) {
-	if !d.sessions.AllLost(0) {
+// Offline says what users can and cannot do while no broker answers.
+type Offline struct {
+	Cluster  string
+	Ledger   *exchange.Exchange
+	Sessions interface{ AllLost(time.Duration) bool }
+	// Sharing is the SharingPolicy in force, nil if there is none.
+	Sharing func() *api.Sharing
+	// Copy is the copy of the catalog.
+	Copy interface{ Size() (int, time.Time) }
+	// Connector is the URL of this cluster's connector. Empty: it has none.
+	Connector string
+	Clock     clock.PassiveClock
+}
+
+// Find looks. While a broker answers there is nothing to say.
+func (c Offline) Find(ctx context.Context) ([]api.Problem, error) {
+	if !c.Sessions.AllLost(0) {
 		return nil, nil
 	}
-	reached, cut := map[string]int{}, map[string]int{} // with whom something is bound, and how often: those with a connector that is known, and the others
+	reached, cut := map[string]int{}, map[string]int{} // bound reservations by provider: with a known connector, and without
 	var sellers []string
-	err := d.market.Read(ctx, func(s *market.State) {
+	err := c.Ledger.Read(ctx, func(s *market.State) {
 		for _, m := range s.Members() {
-			if m.Connector != "" && m.Cluster != d.cluster {
+			if m.Connector != "" && m.Cluster != c.Cluster {
 				sellers = append(sellers, m.Cluster)
 			}
 		}
-		for _, r := range s.Of(d.cluster, 0) {
+		for _, r := range s.Of(c.Cluster, 0) {
 			switch {
-			case !r.Bound() || r.Consumer != d.cluster:
+			case !r.Bound() || r.Consumer != c.Cluster:
 			case slices.Contains(sellers, r.Provider):
 				reached[r.Provider]++
 			default:
@@ -53,15 +68,15 @@ func (d *doctor) meanwhile(ctx context.Context) ([]api.Problem, error) {
 	if len(reached) > 0 {
 		can = append(can, "you can extend, resize and release reservations on "+counted(reached))
 	}
-	if d.sharing.Sharing() != nil {
-		if d.connector != "" {
-			can = append(can, "clusters that know this one can buy from it at "+d.connector)
+	if c.Sharing() != nil {
+		if c.Connector != "" {
+			can = append(can, "clusters that know this one can buy from it at "+c.Connector)
 		} else {
 			cannot = append(cannot, "sell: this cluster has no connector (--connector-listen)")
 		}
 	}
-	if offers, asOf := d.catalogs.Size(); offers > 0 {
-		can = append(can, fmt.Sprintf("bourse catalog shows %d offers as they were %s", offers, ago(asOf)))
+	if offers, asOf := c.Copy.Size(); offers > 0 {
+		can = append(can, fmt.Sprintf("bourse catalog shows %d offers as they were %s", offers, ago(c.Clock, asOf)))
 	}
 	remedy := "wait for a broker, or join another: bourse brokers add"
 	return []api.Problem{
@@ -86,21 +101,4 @@ func some(names []string) string {
 		return strings.Join(names[:few], ", ") + fmt.Sprintf(" and %d more", len(names)-few)
 	}
 	return strings.Join(names, ", ")
-}
-
-// ofOthers looks at the brokers besides the main one.
-func (d *doctor) ofOthers(ctx context.Context) (found []api.Problem, err error) {
-	known, err := d.brokers.List(ctx)
-	for _, b := range known {
-		c := meta.FindStatusCondition(b.Payload.Status.Conditions, api.ConditionConnected)
-		if b.ID == api.MainBroker || c.Status == metav1.ConditionTrue || b.Payload.Spec.Disabled {
-			continue
-		}
-		remedy := "check that it runs; or leave it: bourse brokers remove " + b.ID
-		if c.Reason == "NotJoined" {
-			remedy = "ask its operator for a token: bourse brokers add " + b.ID + " --join TOKEN"
-		}
-		found = append(found, health.BrokerUnreachable.Of("broker "+b.ID+" "+b.Payload.Status.URL, remedy, "%s; last heard %s", c.Message, ago(b.Payload.LastHeard.Time)))
-	}
-	return found, err
 }

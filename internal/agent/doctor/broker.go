@@ -1,0 +1,122 @@
+package doctor
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/brokersession"
+	"github.com/bourse-dev/bourse/internal/health"
+	"github.com/bourse-dev/bourse/internal/identity/tlsid"
+)
+
+const (
+	// maxSkew is how much two clocks may differ.
+	maxSkew = 15 * time.Second
+	// renewTokenWithin is how long before its end a token for the broker's cluster should be replaced.
+	renewTokenWithin = 24 * time.Hour
+)
+
+// Membership is this cluster as a member of the main broker.
+type Membership interface {
+	URL() string
+	// IsDisabled reports whether an admin disabled the broker.
+	IsDisabled() bool
+	// Skew is how far the broker's clock is ahead of this one.
+	Skew() time.Duration
+	// TokenEnds returns when the token for the broker's cluster ends; zero: never. used is false where there is none.
+	TokenEnds() (ends time.Time, used bool)
+	Certificate() (*x509.Certificate, error)
+}
+
+// Brokers are those of this cluster.
+type Brokers interface {
+	MainState() brokersession.State
+	List(ctx context.Context) ([]api.Envelope[api.KnownBroker], error)
+}
+
+// MainBroker looks at the connection to the main broker, its clock, and what this cluster shows there.
+type MainBroker struct {
+	Cluster    string
+	Membership Membership
+	Brokers    Brokers
+	Clock      clock.PassiveClock
+}
+
+// Find looks.
+func (c MainBroker) Find(context.Context) (found []api.Problem, _ error) {
+	connection := c.Brokers.MainState()
+	cause, last := connection.Err, connection.Last
+	if cause != nil && !c.Membership.IsDisabled() {
+		remedy := "check that the broker runs at " + c.Membership.URL()
+		if e, ok := errors.AsType[*api.Error](cause); ok && e.Remedy != "" {
+			remedy = e.Remedy
+		}
+		found = append(found, health.BrokerUnreachable.Of("broker "+c.Membership.URL(), remedy, "%s; last heard %s", cause, ago(c.Clock, last)))
+	}
+	if skew := c.Membership.Skew(); skew.Abs() > maxSkew {
+		found = append(found, health.ClockSkew.Of("broker "+c.Membership.URL(), "synchronize both clocks with NTP", "its clock is %s ahead of this one", skew.Round(time.Second)))
+	}
+	if ends, used := c.Membership.TokenEnds(); used {
+		return append(found, c.findOfToken(ends)...), nil
+	}
+	certificate, err := c.Membership.Certificate()
+	switch now := c.Clock.Now(); {
+	case err != nil:
+		found = append(found, health.CertificateExpired.Of("", "", "%s", err))
+	case now.After(certificate.NotAfter):
+		found = append(found, health.CertificateExpired.Of("", "read the agent's log and check that it reaches the broker: it then renews the certificate with its cluster key; a certificate of --broker-cert-path is renewed by its issuer", "the certificate for the broker ended %s", certificate.NotAfter.Format(time.RFC3339)))
+	case now.After(tlsid.RenewAt(certificate, c.Cluster).Add(time.Hour)):
+		found = append(found, health.CertificateExpiring.Of("", "read the agent's log, and check that it reaches the broker", "the certificate for the broker ends %s", certificate.NotAfter.Format(time.RFC3339)))
+	}
+	return found, nil
+}
+
+// findOfToken looks at the token for the broker's cluster.
+func (c MainBroker) findOfToken(ends time.Time) []api.Problem {
+	remedy := "ask the broker's operator for a new kubeconfig (bourse broker kubeconfig " + c.Cluster + "), and replace the file of --broker-kubeconfig"
+	switch left := ends.Sub(c.Clock.Now()); {
+	case ends.IsZero() || left > renewTokenWithin:
+		return nil
+	case left > 0:
+		return []api.Problem{health.CertificateExpiring.Of("", remedy, "the token for the broker's cluster ends %s", ends.UTC().Format(time.RFC3339))}
+	}
+	return []api.Problem{health.CertificateExpired.Of("", remedy, "the token for the broker's cluster ended %s", ends.UTC().Format(time.RFC3339))}
+}
+
+// ago says how long ago something was.
+func ago(now clock.PassiveClock, t time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	return now.Since(t).Round(time.Second).String() + " ago"
+}
+
+// OtherBrokers looks at the brokers besides the main one.
+type OtherBrokers struct {
+	Brokers Brokers
+	Clock   clock.PassiveClock
+}
+
+// Find looks.
+func (c OtherBrokers) Find(ctx context.Context) (found []api.Problem, err error) {
+	known, err := c.Brokers.List(ctx)
+	for _, b := range known {
+		connected := meta.FindStatusCondition(b.Payload.Status.Conditions, api.ConditionConnected)
+		if b.ID == api.MainBroker || connected.Status == metav1.ConditionTrue || b.Payload.Spec.Disabled {
+			continue
+		}
+		remedy := "check that it runs; or leave it: bourse brokers remove " + b.ID
+		if connected.Reason == "NotJoined" {
+			remedy = "ask its operator for a token: bourse brokers add " + b.ID + " --join TOKEN"
+		}
+		found = append(found, health.BrokerUnreachable.Of("broker "+b.ID+" "+b.Payload.Status.URL, remedy, "%s; last heard %s", connected.Message, ago(c.Clock, b.Payload.LastHeard.Time)))
+	}
+	return found, err
+}

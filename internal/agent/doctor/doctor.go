@@ -1,0 +1,127 @@
+// Package doctor finds problems of this cluster, each with its remedy.
+//
+// A [Check] looks for problems of one kind. The wiring lists the checks; to add one, write its type beside the
+// others and add it to that list. Start at [Doctor.Diagnose], which runs all of them. [Doctor.Run] does so now
+// and then, and shows the result. What a problem is, and how bad, is in internal/health.
+package doctor
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/peeraddress"
+	"github.com/bourse-dev/bourse/internal/agent/scheme"
+	"github.com/bourse-dev/bourse/internal/health"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
+	"github.com/bourse-dev/bourse/internal/liqo"
+	"github.com/bourse-dev/bourse/internal/liqo/posture"
+)
+
+const (
+	// lookEvery is how often Run looks.
+	lookEvery = 10 * time.Minute
+	// retryEvery is how soon Run looks again when its result could not be shown.
+	retryEvery = 5 * time.Second
+)
+
+// Check looks for problems of one kind.
+type Check struct {
+	// About is what it looks at, as in "peers could not be checked".
+	About string
+	Find  func(ctx context.Context) ([]api.Problem, error)
+}
+
+// Options say what a Doctor checks.
+type Options struct {
+	Checks []Check
+	// Liqo reads what Liqo and Kubernetes let other clusters do. Nil: there is no Liqo that can be used.
+	Liqo client.Reader
+	// Show shows the result of each round.
+	Show func(ctx context.Context, found []api.Problem) error
+	// Clock is the machine's by default.
+	Clock clock.Clock
+}
+
+// Doctor runs checks.
+type Doctor struct {
+	Options
+
+	mu   sync.Mutex
+	last []api.Problem
+}
+
+// New returns a Doctor that has not looked yet.
+func New(o Options) *Doctor {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	return &Doctor{Options: o}
+}
+
+// Run looks every ten minutes and shows the result, until ctx ends. A result that could not be shown is
+// followed by another soon.
+func (d *Doctor) Run(ctx context.Context) error {
+	for {
+		wait := lookEvery
+		if err := d.Show(ctx, d.Diagnose(ctx)); err != nil {
+			wait = retryEvery
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-d.Clock.After(wait):
+		}
+	}
+}
+
+// Last returns what Diagnose found last.
+func (d *Doctor) Last() []api.Problem {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.last
+}
+
+// Diagnose runs all checks and returns the problems, worst first. A check that fails is a problem too.
+func (d *Doctor) Diagnose(ctx context.Context) (all []api.Problem) {
+	for _, c := range d.Checks {
+		found, err := c.Find(ctx)
+		if all = append(all, found...); err != nil {
+			all = append(all, health.NotChecked.Of(c.About, "", "%s", err))
+		}
+	}
+	health.Sort(all)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.last = all
+	return all
+}
+
+// Audit returns what Liqo and Kubernetes let another cluster do here. Errors: NotFound.
+func (d *Doctor) Audit(ctx context.Context, cluster string) (*api.Audit, error) {
+	if d.Liqo == nil {
+		return &api.Audit{Cluster: cluster}, nil
+	}
+	audit, err := posture.Audit(ctx, d.Liqo, cluster)
+	return audit, kubeobject.Error(err)
+}
+
+// Preflight checks a cluster through a kubeconfig, before it has an agent. Errors: Unavailable.
+func Preflight(ctx context.Context, config *rest.Config, liqoNamespace string) (api.Diagnosis, error) {
+	c, err := client.New(config, client.Options{Scheme: scheme.New()})
+	if err != nil {
+		return api.Diagnosis{}, api.Errorf(api.CodeUnavailable, "the cluster does not answer: %s", err).Fix("check that kubectl works with this kubeconfig")
+	}
+	inspection := posture.Inspection{
+		Reader: c, Lists: c, Writer: c, Before: true, Lends: true, Namespace: liqoNamespace, LiqoNamespace: liqoNamespace, Dial: peeraddress.Anywhere().DialTLS,
+		Installed: func() (bool, error) { return liqo.Installed(c.RESTMapper()) },
+	}
+	all := inspection.Problems(ctx)
+	health.Sort(all)
+	return api.Diagnosis{Problems: all}, nil
+}

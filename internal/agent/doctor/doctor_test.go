@@ -1,0 +1,170 @@
+package doctor
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	testclock "k8s.io/utils/clock/testing"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/brokersession"
+	"github.com/bourse-dev/bourse/internal/health"
+	"github.com/bourse-dev/bourse/internal/journal"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// sized is a Ledger of some size.
+type sized struct {
+	size  journal.Size
+	state *market.State
+}
+
+func (l sized) Size() journal.Size { return l.size }
+
+func (l sized) Read(_ context.Context, look func(*market.State)) error { look(l.state); return nil }
+
+// findIn runs a check that does not fail.
+func findIn(t *testing.T, find func(context.Context) ([]api.Problem, error)) []api.Problem {
+	t.Helper()
+	found, err := find(t.Context())
+	if err != nil {
+		t.Error(err)
+	}
+	return found
+}
+
+// The doctor warns of a Ledger that takes nothing new in, and names the consumer that has most in it.
+func TestDoctorSeesACrowdedLedger(t *testing.T) {
+	state := market.New("milan")
+	for i, consumer := range []string{"oslo", "rome", "paris", "rome"} {
+		r := &market.Reservation{ID: fmt.Sprint("r-", i), Consumer: consumer, Provider: "milan", Pool: api.GeneralPool, State: api.Reserved, Generation: 1}
+		state.Apply(market.Event{Time: 1, Reservation: &market.ReservationEvent{Reservation: r}})
+	}
+	for use, want := range map[int64]int{0: 0, 590: 0, 600: 1, 1000: 1} {
+		found := findIn(t, Ledger{"ledger", sized{journal.Size{Snapshot: use - use/10, Tail: use / 10, Space: 1000}, state}}.Find)
+		if len(found) != want || want > 0 && (found[0].Code != health.LedgerCrowded.Code || found[0].Subject != "ledger ledger" || found[0].Remedy == "" || !strings.Contains(found[0].Detail, "rome takes most")) {
+			t.Errorf("at %d of 1000: %+v", use, found)
+		}
+	}
+	if found := findIn(t, Ledger{"market", sized{journal.Size{Snapshot: 1 << 40}, state}}.Find); found != nil {
+		t.Errorf("without a bound: %+v", found)
+	}
+}
+
+// Problems of all checks are sorted, and a check that fails is one. Run shows them again soon where that
+// failed, and otherwise after ten minutes.
+func TestDoctor(t *testing.T) {
+	now, shown := testclock.NewFakeClock(time.Now()), make(chan []api.Problem)
+	rounds := 0
+	d := New(Options{
+		Clock: now,
+		Show: func(_ context.Context, found []api.Problem) error {
+			shown <- found
+			if rounds++; rounds == 1 {
+				return errors.New("nothing was advertised yet")
+			}
+			return nil
+		},
+		Checks: []Check{
+			{"peers", func(context.Context) ([]api.Problem, error) {
+				return []api.Problem{health.GoesOn.Of("", "", "x")}, errors.New("away")
+			}},
+			{"keys", func(context.Context) ([]api.Problem, error) {
+				return []api.Problem{health.KeyChanged.Of("cluster rome", "", "y")}, nil
+			}},
+		},
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- d.Run(ctx) }()
+	found := <-shown
+	if len(found) != 3 || found[0].Code != health.KeyChanged.Code || len(d.Last()) != 3 {
+		t.Errorf("it shows %+v", found)
+	}
+	if !slices.ContainsFunc(found, func(p api.Problem) bool { return p.Code == health.NotChecked.Code && p.Subject == "peers" }) {
+		t.Errorf("a check that fails is no problem: %+v", found)
+	}
+	for _, wait := range []time.Duration{retryEvery, lookEvery} {
+		for end := time.Now().Add(time.Minute); !now.HasWaiters(); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("it does not wait")
+			}
+		}
+		now.Step(wait)
+		<-shown
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if audit, err := d.Audit(t.Context(), "rome"); err != nil || audit.Cluster != "rome" {
+		t.Errorf("without Liqo: %+v, %v", audit, err)
+	}
+}
+
+// member is this cluster at its main broker.
+type member struct {
+	disabled bool
+	skew     time.Duration
+	ends     time.Time
+}
+
+func (m member) URL() string                             { return "https://broker" }
+func (m member) IsDisabled() bool                        { return m.disabled }
+func (m member) Skew() time.Duration                     { return m.skew }
+func (m member) TokenEnds() (time.Time, bool)            { return m.ends, true }
+func (m member) Certificate() (*x509.Certificate, error) { return nil, errors.New("there is none") }
+
+// known are the brokers of this cluster.
+type known struct{ main brokersession.State }
+
+func (k known) MainState() brokersession.State { return k.main }
+
+func (k known) List(context.Context) ([]api.Envelope[api.KnownBroker], error) {
+	broker := func(id, reason string, status metav1.ConditionStatus) api.Envelope[api.KnownBroker] {
+		b := api.Envelope[api.KnownBroker]{ID: id}
+		b.Payload.Status.Conditions = []metav1.Condition{{Type: api.ConditionConnected, Status: status, Reason: reason, Message: "m"}}
+		return b
+	}
+	return []api.Envelope[api.KnownBroker]{
+		broker(api.MainBroker, "Unavailable", metav1.ConditionFalse), broker("north", "Connected", metav1.ConditionTrue), broker("south", "NotJoined", metav1.ConditionFalse),
+	}, nil
+}
+
+func TestBrokers(t *testing.T) {
+	now := testclock.NewFakeClock(time.Now())
+	lost := brokersession.State{Err: api.Errorf(api.CodeUnavailable, "away")}
+	for name, c := range map[string]struct {
+		member member
+		main   brokersession.State
+		want   []string
+	}{
+		"all is well":                {member{}, brokersession.State{}, nil},
+		"the broker is lost":         {member{}, lost, []string{health.BrokerUnreachable.Code}},
+		"the broker is disabled":     {member{disabled: true}, lost, nil},
+		"its clock is ahead":         {member{skew: maxSkew + time.Second}, brokersession.State{}, []string{health.ClockSkew.Code}},
+		"its clock is behind":        {member{skew: -maxSkew - time.Second}, brokersession.State{}, []string{health.ClockSkew.Code}},
+		"a token that ends late":     {member{ends: now.Now().Add(renewTokenWithin + time.Minute)}, brokersession.State{}, nil},
+		"a token that ends soon":     {member{ends: now.Now().Add(time.Hour)}, brokersession.State{}, []string{health.CertificateExpiring.Code}},
+		"a token that ended already": {member{ends: now.Now().Add(-time.Hour)}, brokersession.State{}, []string{health.CertificateExpired.Code}},
+	} {
+		var got []string
+		for _, p := range findIn(t, MainBroker{Cluster: "rome", Membership: c.member, Brokers: known{c.main}, Clock: now}.Find) {
+			got = append(got, p.Code)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+	others := findIn(t, OtherBrokers{Brokers: known{}, Clock: now}.Find)
+	if len(others) != 1 || others[0].Code != health.BrokerUnreachable.Code || !strings.Contains(others[0].Subject, "south") || !strings.Contains(others[0].Remedy, "--join TOKEN") {
+		t.Errorf("others: %+v", others)
+	}
+}

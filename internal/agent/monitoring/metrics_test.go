@@ -1,0 +1,62 @@
+package monitoring
+
+import (
+	"testing"
+
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/brokersession"
+	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
+	"github.com/bourse-dev/bourse/internal/health"
+	"github.com/bourse-dev/bourse/internal/transport/transporttest"
+)
+
+// The metrics are those of the first agent of a process, until it is unregistered.
+func TestRegister(t *testing.T) {
+	options := func(overstaying int) Options {
+		main := brokersession.New(brokersession.Options{Broker: &transporttest.Broker{}}).Connection()
+		main.Record(nil)
+		ledger := exchangetest.Open(t, nil, exchange.Options{Self: "rome"})
+		return Options{
+			Cluster: "rome", Ledger: ledger, Ledgers: map[string]*exchange.Exchange{"ledger": ledger}, Main: main,
+			Problems:    func() []api.Problem { return []api.Problem{health.WithoutBroker.Of("", "", "x")} },
+			Overstaying: func() int { return overstaying },
+		}
+	}
+	gather := func() map[string]float64 {
+		t.Helper()
+		families, err := ctrlmetrics.Registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		values := map[string]float64{}
+		for _, f := range families {
+			for _, m := range f.GetMetric() {
+				values[f.GetName()] += m.GetGauge().GetValue()
+			}
+		}
+		return values
+	}
+	unregister, err := Register(options(3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := Register(options(4))
+	if err != nil {
+		t.Fatal(err)
+	}
+	second()
+	for name, want := range map[string]float64{
+		"bourse_agent_broker_connected": 1, "bourse_agent_overstaying": 3, "bourse_agent_problems": 1, "bourse_agent_ledger_imbalance": 0,
+	} {
+		if got, has := gather()[name]; !has || got != want {
+			t.Errorf("%s is %v (%v), want %v", name, got, has, want)
+		}
+	}
+	unregister()
+	if _, has := gather()["bourse_agent_overstaying"]; has {
+		t.Error("it is shown after it was unregistered")
+	}
+}
