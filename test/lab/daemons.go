@@ -137,6 +137,7 @@ var controllers = []string{
 	"node-lifecycle-controller",
 	"taint-eviction-controller",
 	"resourcequota-controller",
+	"persistentvolume-binder-controller", "persistentvolume-protection-controller",
 	"persistentvolumeclaim-protection-controller", // else a claim that was deleted stays
 	"validatingadmissionpolicy-status-controller",
 	"certificatesigningrequest-signing-controller",

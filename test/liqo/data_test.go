@@ -2,24 +2,27 @@ package liqo
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// A namespace whose volumes are at a provider gets no other one, whomever its next request prefers, unless that says that they may be
-// left behind.
+// Liqo's storage fabric makes a volume at the provider of its first pod. From then on, its pods run there, and the next request
+// of the namespace gets that provider, also if it prefers another. A request may say that the data may stay behind.
 func TestDataStays(t *testing.T) {
 	w := start(t)
+	w.lendsDisks(t, w.milan, w.rome)
 	first := w.ask(t, w.rome, w.milan, "database", amounts("1", "1Gi"))
 	first.becomes(api.Active)
-	w.hasVolume(t, "database", market.SliceName("rome", "milan", api.GeneralPool))
+	claim := first.claim("data")
+	database := first.run(1, "100m", "64Mi", mounts("data"))
+	first.running(w.milan, 1)
+	first.isBound(claim, w.milan)
 
 	next := func(name string, data api.DataPolicy) *asked {
 		t.Helper()
@@ -58,36 +61,21 @@ func TestDataStays(t *testing.T) {
 	if moves.request.Status.Provider != "paris" {
 		t.Errorf("the data may be left behind, and the request is at %s", moves.request.Status.Provider)
 	}
+	if err := w.rome.Objects.DeleteAllOf(t.Context(), &corev1.Pod{}, kube.InNamespace("database")); err != nil {
+		t.Fatal(err)
+	}
+	first.running(w.milan, 1) // not at paris, which has as much room
+	for _, o := range []kube.Object{database, claim} {
+		if err := w.rome.Objects.Delete(t.Context(), o, kube.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "Liqo deletes the volume with its claim", func(ctx context.Context) error {
+		return errors.Join(noVolume(ctx, w.rome, "database"), noVolume(ctx, w.milan, "database-rome"))
+	})
 	for _, a := range []*asked{moves, stays, first} {
 		a.release()
 	}
 	w.nothingLeft(t, w.rome, w.milan)
 	w.nothingLeft(t, w.rome, w.paris)
-}
-
-// hasVolume gives a namespace of rome a claim that is bound, as one is whose first pod went to that node.
-func (w *world) hasVolume(t *testing.T, namespace, node string) {
-	t.Helper()
-	size, class := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}, "by-hand"
-	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: namespace}, Spec: corev1.PersistentVolumeSpec{
-		Capacity: size, StorageClassName: class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-		ClaimRef:               &corev1.ObjectReference{Namespace: namespace, Name: "data"},
-		PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/data"}},
-	}}
-	claim := &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "data", Annotations: map[string]string{"volume.kubernetes.io/selected-node": node}},
-		Spec: corev1.PersistentVolumeClaimSpec{
-			StorageClassName: &class, VolumeName: namespace, AccessModes: volume.Spec.AccessModes, Resources: corev1.VolumeResourceRequirements{Requests: size},
-		},
-	}
-	for _, o := range []kube.Object{volume, claim} {
-		if err := w.rome.Objects.Create(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = w.rome.Objects.Delete(context.Background(), o) })
-	}
-	claim.Status.Phase = corev1.ClaimBound // nothing binds volumes here
-	if err := w.rome.Objects.Status().Update(t.Context(), claim); err != nil {
-		t.Fatal(err)
-	}
 }

@@ -167,9 +167,11 @@ func (w *world) stop(passed bool) error {
 // member has two nodes of 16 CPU and 64Gi, and lends all of them.
 func member(name, region string) *federation.Member {
 	m := &federation.Member{
-		ClusterOptions: lab.ClusterOptions{Name: name, Liqo: true, Flags: map[lab.Daemon][]string{}},
-		Sharing:        &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}, Network: api.NetworkWireGuard},
-		AgentFlags:     []string{"--peering-linger", "-1s", "--shrink-grace", "4s", "--excess-grace", "8s", "--peering-abandon", "30s"},
+		ClusterOptions: lab.ClusterOptions{Name: name, Liqo: true, Flags: map[lab.Daemon][]string{
+			lab.LiqoControllerManager: {"--enable-storage=true", "--virtual-storage-class-name=liqo", "--storage-namespace=liqo-storage"},
+		}},
+		Sharing:    &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}, Network: api.NetworkWireGuard},
+		AgentFlags: []string{"--peering-linger", "-1s", "--shrink-grace", "4s", "--excess-grace", "8s", "--peering-abandon", "30s"},
 	}
 	m.AgentFlags = append(m.AgentFlags, "--network-gateway", map[string]string{"rome": "LoadBalancer", "milan": "NodePort", "paris": "outbound"}[name])
 	gpu := map[string]string{"rome": "NVIDIA-T4", "milan": "NVIDIA-A100", "paris": "NVIDIA-T4"}[name]
