@@ -58,6 +58,9 @@ type ReservationChange struct {
 	Resources Resources `json:"resources,omitempty"`
 	// For is the new remaining time, counted from now. Empty: no change.
 	For *metav1.Duration `json:"for,omitempty"`
+	// Withdraw makes the request say again what its reservation is, after a provider refused a change. It goes with no other
+	// field.
+	Withdraw bool `json:"withdraw,omitempty"`
 }
 
 // Suspension is the body with which a provider's admin suspends a consumer.

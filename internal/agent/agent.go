@@ -483,6 +483,7 @@ func (a *agent) control(policy *sharing.Policy, known *peers.Peers, peersChanged
 		return err
 	}
 	return ctrl.NewControllerManagedBy(a.mgr).Named("resourcerequest").For(&api.ResourceRequest{}).
+		Owns(&api.ReservationInstruction{}). // whether its namespaces are offloaded
 		WatchesRawSource(requestsChanged).
 		Complete(controller)
 }

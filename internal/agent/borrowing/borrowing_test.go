@@ -120,3 +120,51 @@ func TestServeTwoProvidersAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// A request whose namespace cannot be offloaded keeps no other request of the account from being shown as offloaded.
+func TestAwaitNamespacesOfEachRequest(t *testing.T) {
+	kind := func(group schema.GroupVersion, kind, name string) kubeapi.Type {
+		return kubeapi.Type{GroupVersion: group, Kind: kind, Resource: name, Namespaced: true, Status: true}
+	}
+	k := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{
+		kind(api.GroupVersion, "ReservationInstruction", "reservationinstructions"),
+		kind(offv1beta1.SchemeGroupVersion, "NamespaceOffloading", "namespaceoffloadings"),
+	}})
+	c, err := client.New(k.Config(), client.Options{Scheme: scheme.New()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	var loans []loan
+	for _, name := range []string{"gone", "refused", "good"} {
+		r := &market.Reservation{ID: name, Provider: "milan", Object: &market.Object{Namespace: name, Name: name}}
+		request := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: name}}
+		request.Spec.Offload = &api.Offload{Namespaces: []string{name}}
+		loans = append(loans, loan{r, request})
+		if err := c.Create(ctx, &api.ReservationInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: name}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ready := offload.NewOffloading(offload.Use{Namespace: "good", Providers: []string{"milan"}})
+	if err := c.Create(ctx, ready); err != nil {
+		t.Fatal(err)
+	}
+	ready.Status.OffloadingPhase = offv1beta1.ReadyOffloadingPhaseType
+	if err := c.Status().Update(ctx, ready); err != nil {
+		t.Fatal(err)
+	}
+	b := New(Options{Client: c, Reader: c, Peering: &peering.Consumer{Client: c, Cluster: "rome"}})
+	waits, err := b.awaitNamespaces(ctx, loans)
+	if err != nil || waits != "namespace gone is not offloaded yet" {
+		t.Errorf("it waits for %q, %v", waits, err)
+	}
+	var i api.ReservationInstruction
+	if err := c.Get(ctx, client.ObjectKey{Namespace: "good", Name: "good"}, &i); err != nil {
+		t.Fatal(err)
+	}
+	for _, shown := range []string{api.ConditionOffloaded, api.ConditionPodsComply} {
+		if !meta.IsStatusConditionTrue(i.Status.Conditions, shown) {
+			t.Errorf("%s is not True: %+v", shown, i.Status.Conditions)
+		}
+	}
+}

@@ -1,17 +1,14 @@
 package borrowing
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/liqo/offload"
 )
 
@@ -67,7 +64,7 @@ func (b *Borrowing) uses(ctx context.Context, all []loan) (map[string]*offload.U
 			continue
 		}
 		for _, name := range o.Namespaces {
-			if err := b.checkAllowed(ctx, l, name); err != nil {
+			if err := offload.CheckAllowed(ctx, b.options.Client, name, l.request.Namespace); err != nil {
 				shown := condition(api.ConditionOffloaded, false, string(api.CodeOf(err)), err.Error())
 				if err := b.showCondition(ctx, []loan{l}, offloadPart, shown); err != nil {
 					return nil, err
@@ -87,40 +84,21 @@ func (b *Borrowing) uses(ctx context.Context, all []loan) (map[string]*offload.U
 	return uses, nil
 }
 
-// checkAllowed returns why a request may not offload a namespace: it may offload its own, and one that its admin
-// opened for it. Errors: Forbidden, NotFound.
-func (b *Borrowing) checkAllowed(ctx context.Context, l loan, namespace string) error {
-	if namespace == l.request.Namespace {
-		return nil
-	}
-	var ns corev1.Namespace
-	if err := b.options.Client.Get(ctx, client.ObjectKey{Name: namespace}, &ns); err != nil {
-		return kubeobject.Error(err)
-	}
-	if ns.Labels[api.RequestsFromLabel] != l.request.Namespace {
-		return api.Errorf(api.CodeForbidden,
-			"namespace %s may not be offloaded by requests of %s", namespace, l.request.Namespace).
-			Fix("label it: kubectl label namespace %s %s=%s", namespace, api.RequestsFromLabel, l.request.Namespace)
-	}
-	return nil
-}
-
-// awaitNamespaces shows whether the namespaces that requests name are mapped at the provider. It returns what it
-// waits for.
+// awaitNamespaces shows for each loan whether the namespaces that its request names are mapped at the provider.
+// It returns what it waits for.
 func (b *Borrowing) awaitNamespaces(ctx context.Context, loans []loan) (waits string, err error) {
 	for _, l := range loans {
 		o := l.offload()
 		if o == nil {
 			continue
 		}
-		for _, name := range o.Namespaces {
-			ready, message, err := b.namespaces.Ready(ctx, name, l.Provider)
-			if err != nil {
-				return "", err
-			}
-			if !ready {
-				return message, nil
-			}
+		unready, err := b.findUnready(ctx, l.Provider, o.Namespaces)
+		if err != nil {
+			return "", err
+		}
+		if unready != "" { // the other loans may be ready
+			waits = cmp.Or(waits, unready)
+			continue
 		}
 		shown := condition(api.ConditionOffloaded, true, "Offloaded", "offloaded: "+strings.Join(o.Namespaces, ", "))
 		if err := b.showCondition(ctx, []loan{l}, offloadPart, shown); err != nil {
@@ -128,6 +106,16 @@ func (b *Borrowing) awaitNamespaces(ctx context.Context, loans []loan) (waits st
 		}
 		if err := b.checkPods(ctx, l, o.Namespaces); err != nil {
 			return "", err
+		}
+	}
+	return waits, nil
+}
+
+// findUnready returns why the first namespace that is not mapped at a provider is not, empty if all are.
+func (b *Borrowing) findUnready(ctx context.Context, provider string, namespaces []string) (waits string, err error) {
+	for _, name := range namespaces {
+		if ready, message, err := b.namespaces.Ready(ctx, name, provider); err != nil || !ready {
+			return message, err
 		}
 	}
 	return "", nil

@@ -53,6 +53,8 @@ type Gate interface {
 type Requests interface {
 	// CheckRequest returns why this cluster cannot make a request.
 	CheckRequest(r api.Request) error
+	// CheckOffload returns why a request of a namespace cannot offload what it names.
+	CheckOffload(ctx context.Context, namespace string, o *api.Offload) error
 	// FindStickTo returns the providers that have the volumes of a request.
 	FindStickTo(ctx context.Context, object *api.ResourceRequest) ([]string, error)
 	// Disown ends a reservation that no ResourceRequest made.

@@ -33,6 +33,7 @@ func (a *agent) URL() string                                                   {
 func (a *agent) Rotate(_ context.Context, from string) (string, error)         { return "after " + from, nil }
 func (a *agent) CheckAccept(string) error                                      { return nil }
 func (a *agent) CheckRequest(api.Request) error                                { return nil }
+func (a *agent) CheckOffload(context.Context, string, *api.Offload) error      { return nil }
 func (a *agent) MainState() brokersession.State                                { return brokersession.State{Connected: true} }
 func (a *agent) List(context.Context) ([]api.Envelope[api.KnownBroker], error) { return nil, nil }
 func (a *agent) Check(string, api.BrokerSpec) error                            { return nil }

@@ -19,13 +19,14 @@ import (
 
 // MakeRequest creates a ResourceRequest. Errors: Invalid; Conflict where it exists.
 func (c *Cluster) MakeRequest(ctx context.Context, r api.RequestCreate) (api.Envelope[api.RequestStatus], error) {
-	if err := cmp.Or(c.o.Requests.CheckRequest(r.Request), r.Offload.Check(c.o.Cluster)); err != nil {
-		return api.Envelope[api.RequestStatus]{}, err
-	}
 	object := &api.ResourceRequest{Spec: api.ResourceRequestSpec{Request: r.Request, Offload: r.Offload, Broker: r.Broker}}
-	object.Namespace, object.Name = r.Namespace, r.Name
-	if object.Namespace == "" {
-		object.Namespace = "default"
+	object.Namespace, object.Name = cmp.Or(r.Namespace, metav1.NamespaceDefault), r.Name
+	err := c.o.Requests.CheckRequest(r.Request)
+	if err == nil {
+		err = c.o.Requests.CheckOffload(ctx, object.Namespace, r.Offload)
+	}
+	if err != nil {
+		return api.Envelope[api.RequestStatus]{}, err
 	}
 	if object.Name == "" {
 		object.GenerateName = "request-"
@@ -38,11 +39,11 @@ func (c *Cluster) MakeRequest(ctx context.Context, r api.RequestCreate) (api.Env
 
 // Asks returns what a ResourceRequest would ask the broker for. Errors: Invalid, Unavailable.
 func (c *Cluster) Asks(ctx context.Context, r api.RequestCreate) (_ api.Request, err error) {
-	if err := r.Offload.Check(c.o.Cluster); err != nil {
-		return r.Request, err
-	}
 	object := &api.ResourceRequest{Spec: api.ResourceRequestSpec{Request: r.Request, Offload: r.Offload}}
 	object.Namespace = cmp.Or(r.Namespace, metav1.NamespaceDefault)
+	if err := c.o.Requests.CheckOffload(ctx, object.Namespace, r.Offload); err != nil {
+		return r.Request, err
+	}
 	r.Request.StickTo, err = c.o.Requests.FindStickTo(ctx, object)
 	return r.Request, err
 }
@@ -154,7 +155,17 @@ func (c *Cluster) ChangeReservation(ctx context.Context, id string, change api.R
 
 // resize writes a change into a ResourceRequest. Errors: Invalid.
 func (c *Cluster) resize(object *api.ResourceRequest, change api.ReservationChange, ours *market.Reservation) error {
-	switch bought := object.Spec.Purchase; {
+	bought := object.Spec.Purchase
+	if change.Withdraw {
+		object.Spec.Duration = &metav1.Duration{Duration: ours.Until.Go().Sub(ours.Created.Go()).Round(time.Second)}
+		if bought != nil && ours.Sale != nil {
+			bought.Units = ours.Sale.Units
+		} else {
+			object.Spec.Resources = ours.Size.Resources()
+		}
+		return nil
+	}
+	switch {
 	case bought != nil && len(change.Resources) > 0:
 		return api.Invalid("resources", "reservation %s is of a plan", ours.ID).Fix("say how many units it is to have: bourse resize %s --units N", ours.ID)
 	case bought == nil && change.Units > 0:

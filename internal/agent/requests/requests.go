@@ -85,7 +85,7 @@ func (r *Controller) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Resul
 	}
 	anew := ours == nil || ours.State == api.Pending && len(ours.Group) == 0 && r.Forgotten != nil && r.Forgotten(ours)
 	if anew {
-		if err := object.Spec.Offload.Check(r.Cluster); err != nil {
+		if err := r.CheckOffload(ctx, object.Namespace, object.Spec.Offload); err != nil {
 			return r.showFailure(ctx, &object, err)
 		}
 		if wish.Request.StickTo, err = r.FindStickTo(ctx, &object); err != nil {
@@ -218,6 +218,10 @@ func (r *Controller) showFailure(ctx context.Context, object *api.ResourceReques
 	code := api.CodeOf(cause)
 	status := object.Status.DeepCopy()
 	status.Message = trust.Text(cause.Error())
+	final := code == api.CodeInvalid || code == api.CodeTooLarge || code == api.CodeKeyReused // only an edit can help
+	if final && status.Reservation == "" {
+		status.State = api.Rejected
+	}
 	for _, condition := range []string{api.ConditionReserved, api.ConditionReady} {
 		meta.SetStatusCondition(&status.Conditions, metav1.Condition{
 			Type: condition, Status: metav1.ConditionFalse, Reason: string(code),
@@ -227,10 +231,8 @@ func (r *Controller) showFailure(ctx context.Context, object *api.ResourceReques
 	if err := r.writeStatus(ctx, object, *status, corev1.EventTypeWarning, string(code)); err != nil {
 		return ctrl.Result{}, err
 	}
-	switch code {
-	case api.CodeInvalid, api.CodeTooLarge, api.CodeKeyReused:
-		return ctrl.Result{}, nil // only an edit of the object can help
-	default:
-		return ctrl.Result{RequeueAfter: retryAfter}, nil
+	if final {
+		return ctrl.Result{}, nil
 	}
+	return ctrl.Result{RequeueAfter: retryAfter}, nil
 }

@@ -1,6 +1,7 @@
 package requests
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
@@ -36,22 +38,34 @@ func (r *Controller) showState(
 			status.Message += "; its agent is a prototype: an admin peers the two clusters (docs/migrate.md)"
 		}
 	}
-	if until := ours.EndsAt().Meta(); !until.IsZero() && (ours.State.Counts() || ours.State == api.Released) {
-		status.Until = &until
+	if ends := endOf(ours).Meta(); !ends.IsZero() && (ours.State.Counts() || ours.State == api.Released) {
+		status.Until = &ends
 	}
-	bound := metav1.ConditionFalse
+	reason := cmp.Or(string(ours.Reason), string(ours.State))
+	bound := metav1.Condition{
+		Type: api.ConditionReserved, Status: metav1.ConditionFalse, Reason: reason, ObservedGeneration: object.Generation,
+	}
+	kind := corev1.EventTypeNormal
+	if ours.State.Over() && ours.State != api.Released || endedByOthers(ours) {
+		kind = corev1.EventTypeWarning
+	}
+	ready := bound
+	ready.Type = api.ConditionReady
 	if ours.State == api.Reserved || ours.State == api.Active {
-		bound = metav1.ConditionTrue
+		bound.Status, ready.Status = metav1.ConditionTrue, metav1.ConditionTrue
+		unused, err := r.findUnused(ctx, object, parts)
+		if err != nil {
+			return err
+		}
+		if unused != nil {
+			kind = corev1.EventTypeWarning
+			ready.Status, ready.Reason = metav1.ConditionFalse, "NotOffloaded"
+			status.Message += "; not offloaded: " + unused.Message
+		}
 	}
-	reason := string(ours.State)
-	if ours.Reason != "" {
-		reason = string(ours.Reason)
-	}
-	for _, condition := range []string{api.ConditionReserved, api.ConditionReady} { // Ready is more once Liqo is driven
-		meta.SetStatusCondition(&status.Conditions, metav1.Condition{
-			Type: condition, Status: bound, Reason: reason, Message: status.Message, ObservedGeneration: object.Generation,
-		})
-	}
+	bound.Message, ready.Message = status.Message, status.Message
+	meta.SetStatusCondition(&status.Conditions, bound)
+	meta.SetStatusCondition(&status.Conditions, ready)
 	known := meta.FindStatusCondition(status.Conditions, api.ConditionAwaitsApproval) != nil
 	if awaits := ours.AwaitsApproval(); awaits || known {
 		c := metav1.Condition{
@@ -61,10 +75,6 @@ func (r *Controller) showState(
 			c.Status, c.Message = metav1.ConditionTrue, status.Message
 		}
 		meta.SetStatusCondition(&status.Conditions, c)
-	}
-	kind := corev1.EventTypeNormal
-	if ours.State.Over() && ours.State != api.Released {
-		kind = corev1.EventTypeWarning
 	}
 	if err := r.writeStatus(ctx, object, *status, kind, string(ours.State)); err != nil {
 		return err
@@ -132,6 +142,9 @@ func describe(r *market.Reservation) string {
 	default:
 		s = string(r.State)
 	}
+	if endedByOthers(r) {
+		s += "; " + describeEarlyEnd(r)
+	}
 	if r.Message != "" {
 		s += ": " + r.Message
 	}
@@ -139,6 +152,39 @@ func describe(r *market.Reservation) string {
 		s += "; see: bourse why " + r.ID
 	}
 	return s
+}
+
+// endOf returns when a reservation ends, or began to end.
+func endOf(r *market.Reservation) market.Time {
+	if r.Ended != 0 {
+		return min(r.Ended, r.EndsAt())
+	}
+	return r.EndsAt()
+}
+
+// endedByOthers reports whether somebody else ended a bound reservation.
+func endedByOthers(r *market.Reservation) bool {
+	switch r.Reason {
+	case api.ReasonRevokedByProvider, api.ReasonReclaimed, api.ReasonMemberRemoved:
+		return r.State == api.Releasing || r.State == api.Released
+	}
+	return false
+}
+
+// describeEarlyEnd says who ended a reservation, when, and what becomes of its pods.
+func describeEarlyEnd(r *market.Reservation) string {
+	who := r.Provider + " ended it"
+	switch r.Reason {
+	case api.ReasonReclaimed:
+		who = r.Provider + " took it back, with notice,"
+	case api.ReasonMemberRemoved:
+		who = "the broker's operator removed one of the two clusters: it ended"
+	}
+	s := who + " at " + endOf(r).Go().Format(time.RFC3339)
+	if early := r.Until.Go().Sub(endOf(r).Go()).Round(time.Second); early > 0 {
+		s += ", " + duration.HumanDuration(early) + " before its time"
+	}
+	return s + "; its pods are Pending again"
 }
 
 // writeStatus writes a status that changed, and an Event if its state or message is new.

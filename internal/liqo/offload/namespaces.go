@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/liqo"
 )
 
@@ -35,6 +36,28 @@ type Use struct {
 	// Providers are the clusters that may run its pods.
 	Providers []string
 	Strategy  api.OffloadStrategy
+}
+
+// CheckAllowed reports whether requests of one namespace may offload another: they may offload their own, and one
+// whose label names theirs. Errors: Forbidden, NotFound.
+func CheckAllowed(ctx context.Context, c client.Reader, namespace, requests string) error {
+	if namespace == requests {
+		return nil
+	}
+	var ns corev1.Namespace
+	err := c.Get(ctx, client.ObjectKey{Name: namespace}, &ns)
+	switch {
+	case apierrors.IsNotFound(err):
+		return api.Errorf(api.CodeNotFound, "there is no namespace %s to offload", namespace).
+			Fix("create it: kubectl create namespace %s", namespace)
+	case err != nil:
+		return kubeobject.Error(err)
+	case ns.Labels[api.RequestsFromLabel] != requests:
+		return api.Errorf(api.CodeForbidden, "namespace %s may not be offloaded by requests of %s", namespace, requests).
+			Fix("label it: kubectl label namespace %s %s=%s; or make the request there: --namespace %[1]s",
+				namespace, api.RequestsFromLabel, requests)
+	}
+	return nil
 }
 
 // Ensure offloads a namespace to the providers of the requests that name it. Without providers it
