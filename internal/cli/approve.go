@@ -66,7 +66,7 @@ func waitingNames(ctx context.Context, c *client.Client) ([]string, error) {
 func (sh *shell) approveCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "approve RESERVATION...", GroupID: "use", Short: "Approve waiting requests: your cluster accepts them",
-		Args: cobra.MinimumNArgs(1), ValidArgsFunction: sh.complete(waitingNames),
+		Args: cobra.MinimumNArgs(1), ValidArgsFunction: sh.complete(sh.person, waitingNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return sh.answer(cmd.Context(), args, api.Answer{Approve: true}, "is approved")
 		},
@@ -77,7 +77,7 @@ func (sh *shell) refuseCommand() *cobra.Command {
 	word := api.Answer{}
 	cmd := &cobra.Command{
 		Use: "refuse RESERVATION...", GroupID: "use", Short: "Refuse waiting requests: each moves on to another provider, or fails",
-		Args: cobra.MinimumNArgs(1), ValidArgsFunction: sh.complete(waitingNames),
+		Args: cobra.MinimumNArgs(1), ValidArgsFunction: sh.complete(sh.person, waitingNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return sh.answer(cmd.Context(), args, word, "is refused")
 		},

@@ -69,7 +69,7 @@ func (sh *shell) brokerCommand() *cobra.Command {
 	f.StringVar(&o.TLSCertDir, "tls-cert-dir", "", "folder with tls.crt, tls.key and ca.crt to use instead of the built-in CA")
 	f.StringVar(&o.Socket, "socket", brokerSocket(), "socket for operators")
 	f.StringVar(&o.MetricsAddress, "metrics-bind-address", "", "address for /metrics, /livez and /readyz, such as 127.0.0.1:8080 (default: off)")
-	f.DurationVar(&o.AuditEvery, "audit-every", broker.DefaultAuditEvery, "how often to recompute the market's sums and compare them (bourse_market_imbalance)")
+	durationVar(f, &o.AuditEvery, "audit-every", broker.DefaultAuditEvery, "how often to recompute the market's sums and compare them (bourse_market_imbalance)")
 	f.Float64Var(&o.Rate, "rate-limit", 500, "how many calls a second one member may make")
 	caps.add(f, broker.DefaultReservations, broker.DefaultPending, "one member")
 	f.Var(&maxBytes, "max-bytes", "about how much of the broker's memory the pending, held and reserved requests of one member may use")
@@ -77,30 +77,48 @@ func (sh *shell) brokerCommand() *cobra.Command {
 	log.add(f)
 	cmd.PersistentFlags().StringVar(&sh.operatorCert, "operator-cert", "", "for the subcommands: folder with an operator's tls.crt, tls.key and ca.crt, such as the folder operator in the broker's --dir")
 	cmd.AddCommand(sh.tokenCommand(), sh.membersCommand(), sh.capCommand(), sh.operatorCommand(), sh.signCSRCommand(), sh.kubeconfigCommand(), sh.journalCommand(), sh.backupCommand(), sh.restoreCommand(), sh.verifyCommand())
-	for _, step := range []struct{ name, short string }{
-		{"approve", "Admit a cluster that asked to join; compare its fingerprint first"},
-		{"suspend", "Suspend a member: other members do not see it, and it makes no new reservations"},
-		{"resume", "End a member's suspension"},
-		{"revoke", "Revoke a member for good: the broker refuses its certificate"},
-		{"remove", "Remove a member that will never come back, and end its reservations"},
-		{"end-certificates", "End a member's certificates after a theft; its agent gets a new one with its cluster key"},
+	for _, step := range []struct{ name, short, question string }{
+		{"approve", "Admit a cluster that asked to join; compare its fingerprint first", ""},
+		{"suspend", "Suspend a member: other members do not see it, and it makes no new reservations", ""},
+		{"resume", "End a member's suspension", ""},
+		{"revoke", "Revoke a member for good: the broker refuses its certificate", "Revoke %s for good? To come back, it must join again with a new token."},
+		{"remove", "Remove a member that will never come back, and end its reservations", "Remove %s for good? Its reservations end, on both sides."},
+		{"end-certificates", "End a member's certificates after a theft; its agent gets a new one with its cluster key", ""},
 	} {
-		cmd.AddCommand(sh.stepCommand(step.name, step.short))
+		cmd.AddCommand(sh.stepCommand(step.name, step.short, step.question))
 	}
 	return cmd
 }
 
-func (sh *shell) stepCommand(step, short string) *cobra.Command {
-	return &cobra.Command{
-		Use: step + " CLUSTER", Short: short, Args: cobra.ExactArgs(1),
-		RunE: sh.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
-			m, err := c.SetMember(ctx, args[0], step)
+// stepCommand changes the state of a member. It asks the question first, if there is one.
+func (sh *shell) stepCommand(step, short, question string) *cobra.Command {
+	var sure consent
+	cmd := &cobra.Command{
+		Use: step + " CLUSTER", Short: short, Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.operator, memberNames),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := sh.operator()
+			if err == nil && question != "" {
+				err = sure.ask(cmd, sh.progress, fmt.Sprintf(question, args[0]))
+			}
+			if err != nil {
+				return err
+			}
+			m, err := c.SetMember(cmd.Context(), args[0], step)
 			if err != nil {
 				return err
 			}
 			return sh.showMembers([]api.Envelope[api.Member]{m})
-		}),
+		},
 	}
+	if question != "" {
+		sure.add(cmd)
+	}
+	return cmd
+}
+
+func memberNames(ctx context.Context, c *client.Client) ([]string, error) {
+	members, err := c.Members(ctx)
+	return ids(members), err
 }
 
 func (sh *shell) membersCommand() *cobra.Command {
@@ -222,7 +240,7 @@ func (sh *shell) tokenCommand() *cobra.Command {
 		}),
 	}
 	create.Flags().StringVar(&cluster, "cluster", "", "the only cluster that may use the token; it then needs no approval")
-	create.Flags().DurationVar(&ttl, "ttl", time.Hour, "how long the token is valid")
+	durationVar(create.Flags(), &ttl, "ttl", time.Hour, "how long the token is valid")
 	list := &cobra.Command{
 		Use: "list", Short: "List the join tokens, without their secrets", Args: cobra.NoArgs,
 		RunE: sh.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {

@@ -126,7 +126,7 @@ func (sh *shell) awaitBroker(ctx context.Context, c *client.Client, b knownBroke
 
 func (sh *shell) switchBrokerCommand(verb, short string, disabled bool) *cobra.Command {
 	return &cobra.Command{
-		Use: verb + " NAME", Short: short, Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(brokerNames),
+		Use: verb + " NAME", Short: short, Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.person, brokerNames),
 		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
 			b, err := knownBrokerOf(ctx, c, args[0])
 			if err != nil {
@@ -142,15 +142,25 @@ func (sh *shell) switchBrokerCommand(verb, short string, disabled bool) *cobra.C
 }
 
 func (sh *shell) removeBrokerCommand() *cobra.Command {
-	return &cobra.Command{
+	var sure consent
+	cmd := &cobra.Command{
 		Use: "remove NAME", Short: "Leave a broker and forget this cluster's identity there; existing reservations stay to their end",
-		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(brokerNames),
-		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
-			if err := c.DeleteBroker(ctx, args[0]); err != nil {
+		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.person, brokerNames),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := sh.person()
+			if err == nil {
+				err = sure.ask(cmd, sh.progress, "Leave broker "+args[0]+"? To join it again, you need a new token.")
+			}
+			if err != nil {
+				return err
+			}
+			if err := c.DeleteBroker(cmd.Context(), args[0]); err != nil {
 				return err
 			}
 			fmt.Fprintf(sh.progress, "Broker %s is removed. Its operator still lists this cluster until they remove it.\n", args[0])
 			return nil
-		}),
+		},
 	}
+	sure.add(cmd)
+	return cmd
 }

@@ -28,7 +28,7 @@ func (sh *shell) catalogCommand() *cobra.Command {
 			"the agent shows its own copy of the catalog, with its age. WORD is searched in sellers, names, types, descriptions\n" +
 			"and labels. SELLER/OFFER shows one offer in full.",
 		Example: "  bourse catalog\n  bourse catalog --gpu a100 --for 8h --sort price\n  bourse catalog --region eu --uptime 0.999\n  bourse catalog milan/web",
-		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: sh.complete(offerNames),
+		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: sh.complete(sh.person, offerNames),
 		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) (err error) {
 			switch order := api.CatalogOrder(sort); order {
 			case "name", api.ByName:
@@ -70,7 +70,7 @@ func (sh *shell) catalogCommand() *cobra.Command {
 	f.StringVar(&most, "max-price", "", "only plans whose smallest purchase costs at most this, such as 3EUR/hour, for the time of --for")
 	f.BoolVar(&q.Available, "available", false, "only plans that are not sold out")
 	f.BoolVar(&q.Hidden, "hidden", false, "also offers of sellers that have been silent for more than a day")
-	f.DurationVar(&q.For, "for", 0, "only plans that are sold for this long, with the cost for that time (default: the cost of one hour)")
+	durationVar(f, &q.For, "for", 0, "only plans that are sold for this long, with the cost for that time (default: the cost of one hour)")
 	f.Float64Var(&uptime, "uptime", 0, "only offers of sellers with at least this uptime over the last 30 days, such as 0.999")
 	f.StringVar(&sort, "sort", "", "order: name (default), price (free plans first, then by currency), region, or uptime (highest first)")
 	return cmd
@@ -263,8 +263,8 @@ func (sh *shell) buyCommand() *cobra.Command {
 		Use: "buy SELLER/OFFER/PLAN --for DURATION", GroupID: "use", Short: "Buy units of a plan that another cluster offers",
 		Long: "Buy reads the offer, prints the cost, and creates a ResourceRequest for exactly that version of the offer. If the seller\n" +
 			"changes the offer before both clusters have signed, you buy nothing. What both signed is a Contract: bourse contracts.",
-		Example: "  bourse buy milan/web/small --for 24h --offload demo\n  bourse buy milan/gpu/a100 --units 2 --for 8h --dry-run",
-		Args:    cobra.ExactArgs(1), ValidArgsFunction: sh.complete(planNames),
+		Example: "  bourse buy milan/web/small --for 24h\n  bourse buy milan/gpu/a100 --units 2 --for 8h --dry-run",
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.person, planNames),
 		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
 			r, err := sh.purchase(ctx, c, args[0], units, w)
 			if err != nil {
@@ -274,7 +274,7 @@ func (sh *shell) buyCommand() *cobra.Command {
 		}),
 	}
 	f := cmd.Flags()
-	f.DurationVar(&w.duration, "for", 0, "how long (default "+api.DefaultDuration+")")
+	durationVar(f, &w.duration, "for", 0, "how long (default "+api.DefaultDuration+")")
 	f.Int64Var(&units, "units", 0, "how many units of the plan (default: the smallest number that it sells)")
 	f.StringVar(&w.maxPrice, "max-price", "", "maximum price of all units together, such as 3EUR/hour")
 	w.useFlags(f)

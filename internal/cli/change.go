@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
@@ -21,7 +23,7 @@ func (sh *shell) resizeCommand() *cobra.Command {
 			"name and keeps the others; 0 removes one. For a purchase, give the number of units instead. Pods that do not fit a smaller\n" +
 			"reservation are evicted: those of low priority and the youngest first.",
 		Example: "  bourse resize r-4f2a --cpu 8 --memory 16Gi\n  bourse resize r-7c1d --units 3",
-		Args:    cobra.ExactArgs(1), ValidArgsFunction: sh.complete(reservationNames),
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.person, reservationNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			change := api.ReservationChange{Resources: api.Resources{}, Units: units}
 			if err := w.into(change.Resources); err != nil {
@@ -30,37 +32,93 @@ func (sh *shell) resizeCommand() *cobra.Command {
 			if len(change.Resources) == 0 && units == 0 {
 				return api.Invalid("--cpu", "nothing is to change").Fix("name an amount: bourse resize %s --cpu 8", args[0])
 			}
-			return sh.change(cmd.Context(), args[0], change, w)
+			return sh.change(cmd.Context(), args[0], w, func(client.RequestStatus) (api.ReservationChange, error) { return change, nil })
 		},
 	}
 	w.amountFlags(cmd.Flags())
 	cmd.Flags().Int64Var(&units, "units", 0, "for a purchase: the new number of units")
-	w.waitFlags(cmd.Flags())
+	w.changeFlags(cmd.Flags())
 	return cmd
 }
 
 func (sh *shell) extendCommand() *cobra.Command {
 	w := &wish{}
+	var by time.Duration
+	end, shorten := "", false
 	cmd := &cobra.Command{
-		Use: "extend RESERVATION --for DURATION", GroupID: "use", Short: "Move the end of a reservation, if its provider agrees",
-		Long: "Extend edits the ResourceRequest behind a reservation and waits for the provider's answer. --for counts from now: with less time\n" +
-			"than the reservation has left, it ends earlier.",
-		Example: "  bourse extend r-4f2a --for 2h",
-		Args:    cobra.ExactArgs(1), ValidArgsFunction: sh.complete(reservationNames),
+		Use: "extend RESERVATION", GroupID: "use", Short: "Move the end of a reservation, if its provider agrees",
+		Long: "Extend edits the ResourceRequest behind a reservation and waits for the provider's answer. Say how much longer it lasts (--by),\n" +
+			"how long it lasts from now (--for), or when it ends (--until). An earlier end needs --shorten.",
+		Example: "  bourse extend web --by 1h\n  bourse extend r-4f2a --for 2d\n  bourse extend web --until 2026-12-24T18:00:00Z",
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.person, reservationNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if w.duration <= 0 {
-				return api.Invalid("--for", "%s is not in the future", w.duration).Fix("say how long from now: bourse extend %s --for 2h; or end it: bourse release %[1]s", args[0])
+			if (by != 0) == (w.duration != 0) && end == "" || end != "" && by+w.duration != 0 {
+				return api.Invalid("--by", "the new end is missing, or given twice").
+					Fix("say how much longer, or how long from now: bourse extend %s --by 1h, or --for 2h, or --until TIME; or end it: bourse release %[1]s", args[0])
 			}
-			return sh.change(cmd.Context(), args[0], api.ReservationChange{For: &metav1.Duration{Duration: w.duration}}, w)
+			return sh.change(cmd.Context(), args[0], w, func(r client.RequestStatus) (api.ReservationChange, error) {
+				at := time.Now().Add(w.duration)
+				if now := r.Payload.Status.Until; by != 0 && now != nil {
+					at = now.Add(by)
+				}
+				var err error
+				if end != "" {
+					if at, err = time.Parse(time.RFC3339, end); err != nil {
+						return api.ReservationChange{}, api.Invalid("--until", "%q is not a time", end).Fix("write it as %s", time.Now().UTC().Format(time.RFC3339))
+					}
+				}
+				return moveEnd(r, at, shorten)
+			})
 		},
 	}
-	cmd.Flags().DurationVar(&w.duration, "for", 0, "new remaining time, counted from now")
-	w.waitFlags(cmd.Flags())
+	f := cmd.Flags()
+	durationVar(f, &by, "by", 0, "how much longer it lasts, such as 1h or 2d")
+	durationVar(f, &w.duration, "for", 0, "how long it lasts from now")
+	f.StringVar(&end, "until", "", "when it ends, such as 2026-12-24T18:00:00Z")
+	f.BoolVar(&shorten, "shorten", false, "agree to an earlier end")
+	w.changeFlags(f)
 	return cmd
 }
 
-func (sh *shell) change(ctx context.Context, id string, change api.ReservationChange, w *wish) error {
+// moveEnd returns the change that ends a reservation at a time. Errors: Invalid if it is past, or if it is earlier than the
+// present end and the user did not agree to that.
+func moveEnd(r client.RequestStatus, at time.Time, shorten bool) (api.ReservationChange, error) {
+	left, now := time.Until(at), metav1.NewTime(at)
+	if r.Payload.Status.Until != nil {
+		now = *r.Payload.Status.Until
+	}
+	switch earlier := now.Sub(at).Round(time.Second); {
+	case left <= 0:
+		return api.ReservationChange{}, api.Invalid("--until", "%s is not in the future", at.UTC().Format(time.RFC3339)).
+			Fix("say how long from now, or end it: bourse release %s", r.Payload.Status.Reservation)
+	case earlier > time.Minute && !shorten:
+		return api.ReservationChange{}, api.Invalid("--shorten", "that would end it %s earlier: it lasts until %s", duration.HumanDuration(earlier), now.UTC().Format(time.RFC3339)).
+			Fix("for more time: --by 1h; to end it earlier: --shorten")
+	}
+	return api.ReservationChange{For: &metav1.Duration{Duration: left}}, nil
+}
+
+// changeFlags adds the flags for how a change is followed.
+func (w *wish) changeFlags(f *pflag.FlagSet) {
+	w.waitFlags(f)
+	f.BoolVar(&w.keepAsking, "keep-asking", false, "if the provider refuses, ask again every minute instead of giving up")
+}
+
+// change edits the request behind a reservation and waits for the answer. If the provider refuses, it sets the request back.
+func (sh *shell) change(ctx context.Context, name string, w *wish, make func(client.RequestStatus) (api.ReservationChange, error)) error {
 	c, err := sh.person()
+	if err != nil {
+		return err
+	}
+	r, err := findRequest(ctx, c, name)
+	if api.CodeOf(err) == api.CodeNotFound && err != nil {
+		r.Payload.Status.Reservation, err = name, nil // perhaps a part of a split request: the agent knows
+	}
+	if err != nil {
+		return err
+	}
+	id := r.Payload.Status.Reservation
+	change, err := make(r)
 	if err != nil {
 		return err
 	}
@@ -81,8 +139,14 @@ func (sh *shell) change(ctx context.Context, id string, change api.ReservationCh
 	case now.Payload.Status.State == api.Releasing || now.Payload.Status.State.Over():
 		return api.Errorf(api.CodeConflict, "reservation %s is %s", id, now.Payload.Status.State).Fix("see: bourse why %s", id)
 	case said.Status == metav1.ConditionFalse:
-		return api.Errorf(api.CodeConflict, "reservation %s stays as it was: %s", id, said.Message).
-			Fix("the agent asks again every minute; withdraw the change with another bourse resize or bourse extend")
+		e := api.Errorf(api.CodeConflict, "reservation %s stays as it was: %s", id, said.Message)
+		if w.keepAsking {
+			return e.Fix("the agent asks again every minute; withdraw the change with another bourse resize or bourse extend")
+		}
+		if _, err := c.ChangeLocally(ctx, id, api.ReservationChange{Withdraw: true}); err != nil {
+			return err
+		}
+		return e.Fix("the change is withdrawn; to ask again every minute: --keep-asking")
 	}
 	fmt.Fprintf(sh.progress, "ends in %s\n", until(*now.Payload.Status.Until))
 	return sh.showRequest(now)

@@ -19,7 +19,7 @@ func resourceName(name string) corev1.ResourceName { return corev1.ResourceName(
 func (sh *shell) clustersCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "clusters [CLUSTER]", GroupID: "use", Short: "List the clusters that your cluster may see, and their capacity",
-		Args: cobra.MaximumNArgs(1), ValidArgsFunction: sh.complete(clusterNames),
+		Args: cobra.MaximumNArgs(1), ValidArgsFunction: sh.complete(sh.person, clusterNames),
 		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
 			if len(args) == 1 {
 				one, err := c.Cluster(ctx, args[0])

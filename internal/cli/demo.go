@@ -42,7 +42,7 @@ func (sh *shell) demoCommand() *cobra.Command {
 			return sh.demo(cmd.Context(), lasts, still, logger)
 		},
 	}
-	cmd.Flags().DurationVar(&lasts, "for", 0, "how long the demo runs (default: until Ctrl-C)")
+	durationVar(cmd.Flags(), &lasts, "for", 0, "how long the demo runs (default: until Ctrl-C)")
 	cmd.Flags().BoolVar(&still, "still", false, "simulate no events; without it, pods come and go each second, and nodes fail from time to time")
 	log.add(cmd.Flags())
 	return cmd

@@ -1,13 +1,11 @@
 package cli
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -21,8 +19,11 @@ import (
 func (sh *shell) auditCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "audit CLUSTER", GroupID: "use", Short: "List everything that another cluster can do in yours, and what it runs there",
-		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(clusterNames),
+		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.person, clusterNames),
 		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
+			if err := sh.checkClusters(ctx, c, "", false, args...); err != nil {
+				return err
+			}
 			a, err := c.Audit(ctx, args[0])
 			if err != nil {
 				return err
@@ -37,12 +38,12 @@ func (sh *shell) auditCommand() *cobra.Command {
 }
 
 func (sh *shell) evictCommand() *cobra.Command {
-	yes := false
+	var sure consent
 	cmd := &cobra.Command{
 		Use: "evict CLUSTER", GroupID: "use", Short: "End all reservations of another cluster in yours",
 		Long: "Evict lists what will end, asks, and ends it. The other cluster is notified and has some time to move its pods; the rest is\n" +
 			"deleted. It works without the broker. To keep the cluster out, run bourse suspend or change the SharingPolicy as well.",
-		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(clusterNames),
+		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.person, clusterNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := sh.person()
 			if err != nil {
@@ -53,8 +54,8 @@ func (sh *shell) evictCommand() *cobra.Command {
 				return err
 			}
 			writeAudit(sh.progress, a)
-			if !yes && !agrees(cmd.InOrStdin(), sh.progress, "Evict "+args[0]+"? Its pods here will be deleted, and its volumes with them.") {
-				return api.Errorf(api.CodeInvalid, "nothing was changed").Fix("answer yes, or use --yes")
+			if err := sure.ask(cmd, sh.progress, "Evict "+args[0]+"? Its pods here will be deleted, and its volumes with them."); err != nil {
+				return err
 			}
 			e, err := c.Evict(cmd.Context(), args[0])
 			if err != nil {
@@ -63,23 +64,12 @@ func (sh *shell) evictCommand() *cobra.Command {
 			for _, id := range e.Reservations {
 				fmt.Fprintln(sh.out, id)
 			}
-			fmt.Fprintf(sh.progress, "%d reservations are ending. To follow: bourse audit %s\n", len(e.Reservations), args[0])
+			fmt.Fprintf(sh.progress, "%s will end. To follow: bourse audit %s\n", count(len(e.Reservations), "reservation"), args[0])
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	sure.add(cmd)
 	return cmd
-}
-
-// agrees asks a question. It returns true only for yes.
-func agrees(in io.Reader, out io.Writer, question string) bool {
-	fmt.Fprintf(out, "%s [y/N] ", question)
-	line, _ := bufio.NewReader(in).ReadString('\n')
-	if in == os.Stdin && line == "" {
-		fmt.Fprintln(out)
-	}
-	answer := strings.ToLower(strings.TrimSpace(line))
-	return answer == "y" || answer == "yes"
 }
 
 func writeAudit(out io.Writer, a api.Audit) {

@@ -48,14 +48,14 @@ func (sh *shell) initCommand() *cobra.Command {
 			if s.dryRun && s.yes {
 				return api.Invalid("--yes", "nothing is applied with --dry-run").Fix("leave one of them out")
 			}
-			in := bufio.NewReader(cmd.InOrStdin())
+			ctx, in := cmd.Context(), bufio.NewReader(cmd.InOrStdin())
 			if asks := terminal(cmd.InOrStdin()) && !s.yes; asks {
-				if err := s.ask(in, sh.progress, cmd.Flags()); err != nil {
+				if err := s.ask(ctx, in, sh.progress, cmd.Flags()); err != nil {
 					return err
 				}
 			}
-			return sh.start(cmd.Context(), s, func(question string) bool {
-				return terminal(cmd.InOrStdin()) && agrees(in, sh.progress, question)
+			return sh.start(ctx, s, func(question string) bool {
+				return terminal(cmd.InOrStdin()) && agrees(ctx, in, sh.progress, question)
 			})
 		},
 	}
@@ -91,7 +91,7 @@ func terminal(in io.Reader) bool {
 
 // ask asks each question that no flag answers, until the answer is valid. The end of the input is
 // an error: ask guesses nothing.
-func (s *start) ask(in *bufio.Reader, out io.Writer, given *pflag.FlagSet) error {
+func (s *start) ask(ctx context.Context, in *bufio.Reader, out io.Writer, given *pflag.FlagSet) error {
 	for _, q := range []struct {
 		flag, question string
 		moot           func() bool
@@ -112,12 +112,12 @@ func (s *start) ask(in *bufio.Reader, out io.Writer, given *pflag.FlagSet) error
 		}
 		for {
 			fmt.Fprintf(out, "%s ", q.question)
-			line, err := in.ReadString('\n')
+			line, err := readLine(ctx, in)
 			if err != nil {
 				fmt.Fprintln(out)
 				return api.Errorf(api.CodeInvalid, "--%s has no answer; nothing was changed", q.flag).Fix("answer the question, or give the flag")
 			}
-			wrong := q.answer(strings.TrimSpace(line))
+			wrong := q.answer(line)
 			if wrong == nil {
 				break
 			}

@@ -41,7 +41,7 @@ func TestInitAsks(t *testing.T) {
 			if err := flags.Parse(c.flags); err != nil {
 				t.Fatal(err)
 			}
-			if err := s.ask(bufio.NewReader(strings.NewReader(strings.Join(c.answers, "\n")+"\n")), out, flags); err != nil {
+			if err := s.ask(t.Context(), bufio.NewReader(strings.NewReader(strings.Join(c.answers, "\n")+"\n")), out, flags); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
 			if got := strings.Count(out.String(), "? "); got != c.asked {
@@ -60,7 +60,7 @@ func TestInitAsks(t *testing.T) {
 		})
 	}
 	s := &start{}
-	if err := s.ask(bufio.NewReader(strings.NewReader("y\n")), &bytes.Buffer{}, s.flags()); api.CodeOf(err) != api.CodeInvalid {
+	if err := s.ask(t.Context(), bufio.NewReader(strings.NewReader("y\n")), &bytes.Buffer{}, s.flags()); api.CodeOf(err) != api.CodeInvalid {
 		t.Errorf("an answer that never comes: %v", err)
 	}
 }

@@ -104,7 +104,7 @@ func (sh *shell) kubeconfigCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of an admin of the broker's own cluster (default: KUBECONFIG, else the pod's own service account)")
 	cmd.Flags().StringVar(&server, "api-server", "", "URL of that cluster's API server for the member (default: the one in your kubeconfig)")
-	cmd.Flags().DurationVar(&ttl, "ttl", 7*24*time.Hour, "how long the token is valid; the API server may shorten it")
+	durationVar(cmd.Flags(), &ttl, "ttl", 7*24*time.Hour, "how long the token is valid; the API server may shorten it")
 	return cmd
 }
 

@@ -142,7 +142,7 @@ func (sh *shell) offerCreateCommand() *cobra.Command {
 	f.StringVar(&spec.Description, "description", "", "description for buyers")
 	f.StringToStringVar(&spec.Labels, "label", nil, "label that buyers can search for: NAME=VALUE, may be repeated")
 	f.StringVar(&spec.Accept, "accept", "", "CEL expression over consumer and request that must be true for a sale")
-	f.DurationVar(&within, "approve-within", 0, "require your approval of each sale (bourse approve), within this time, such as 8h")
+	durationVar(f, &within, "approve-within", 0, "require your approval of each sale (bourse approve), within this time, such as 8h")
 	f.StringSliceVar(&spec.VisibleTo.Clusters, "to", nil, "the only clusters that may see the offer (default: all that may see this cluster)")
 	f.StringArrayVar(&plans, "plan", nil, "plan, such as small:cpu=2,memory=4Gi,price=0.10EUR/hour,quantity=5; may be repeated")
 	f.BoolVar(&spec.Draft, "draft", false, "do not put the offer on sale yet")
@@ -191,7 +191,7 @@ func (sh *shell) offerEditCommand() *cobra.Command {
 	file := ""
 	cmd := &cobra.Command{
 		Use: "edit NAME", Short: "Change an offer, in your editor ($EDITOR) or from a file; existing contracts keep their terms",
-		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(ownOfferNames),
+		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.person, ownOfferNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return sh.changeOffer(cmd.Context(), args[0], func(spec *api.OfferSpec) (err error) {
 				if file != "" {
@@ -255,7 +255,7 @@ func (sh *shell) changeOffer(ctx context.Context, name string, change func(*api.
 
 func (sh *shell) offerDraftCommand(use, short string, draft bool) *cobra.Command {
 	return &cobra.Command{
-		Use: use + " NAME", Short: short, Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(ownOfferNames),
+		Use: use + " NAME", Short: short, Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.person, ownOfferNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return sh.changeOffer(cmd.Context(), args[0], func(spec *api.OfferSpec) error {
 				spec.Draft = draft
@@ -266,18 +266,28 @@ func (sh *shell) offerDraftCommand(use, short string, draft bool) *cobra.Command
 }
 
 func (sh *shell) offerDeleteCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "delete NAME...", Short: "Delete offers; existing contracts stay", Args: cobra.MinimumNArgs(1), ValidArgsFunction: sh.complete(ownOfferNames),
-		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
+	var sure consent
+	cmd := &cobra.Command{
+		Use: "delete NAME...", Short: "Delete offers; existing contracts stay", Args: cobra.MinimumNArgs(1), ValidArgsFunction: sh.complete(sh.person, ownOfferNames),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := sh.person()
+			if err == nil {
+				err = sure.ask(cmd, sh.progress, "Delete "+strings.Join(args, ", ")+"? To take an offer off sale and keep it: bourse offer unpublish.")
+			}
+			if err != nil {
+				return err
+			}
 			for _, name := range args {
-				if err := c.DeleteOffer(ctx, name); err != nil {
+				if err := c.DeleteOffer(cmd.Context(), name); err != nil {
 					return err
 				}
 				fmt.Fprintln(sh.progress, "offer", name, "is deleted")
 			}
 			return nil
-		}),
+		},
 	}
+	sure.add(cmd)
+	return cmd
 }
 
 // readOffer reads an Offer, or its spec alone.
@@ -365,7 +375,7 @@ func parsePlan(text string) (api.Plan, error) {
 }
 
 func parseDuration(text string) (*metav1.Duration, error) {
-	d, err := time.ParseDuration(text)
+	d, err := parseTime(text)
 	return &metav1.Duration{Duration: d}, err
 }
 

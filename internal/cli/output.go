@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -126,4 +127,12 @@ func until(t metav1.Time) string {
 		return "over"
 	}
 	return duration.HumanDuration(d)
+}
+
+// count is "1 reservation" or "2 reservations".
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return strconv.Itoa(n) + " " + thing + "s"
 }

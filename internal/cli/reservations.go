@@ -18,20 +18,42 @@ import (
 func (sh *shell) reservationsCommand() *cobra.Command {
 	all := false
 	cmd := &cobra.Command{
-		Use: "reservations", GroupID: "use", Short: "List the reservations of your cluster, as consumer and as provider", Args: cobra.NoArgs,
-		RunE: sh.asUser(func(ctx context.Context, c *client.Client, _ []string) error {
+		Use: "reservations [RESERVATION...]", GroupID: "use", Short: "List the reservations of your cluster, as consumer and as provider",
+		Long: "Reservations lists those that have not ended, or the ones that you name: by ID, or by the name of the ResourceRequest.\n" +
+			"STATE Pending means that it waits for capacity, Held that it is not bound yet, Reserved that both clusters are bound.",
+		Args: cobra.ArbitraryArgs, ValidArgsFunction: sh.complete(sh.person, reservationNames),
+		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
 			items, err := c.Reservations(ctx)
 			if err != nil {
 				return err
 			}
-			if !all {
+			if len(args) == 0 && !all {
 				items = slices.DeleteFunc(items, func(r client.Reservation) bool { return r.Payload.State.Over() })
+			}
+			var named []client.Reservation
+			for _, name := range args {
+				id, err := reservationID(ctx, c, name)
+				if err != nil {
+					return err
+				}
+				i := slices.IndexFunc(items, func(r client.Reservation) bool { return r.ID == id })
+				if i < 0 {
+					return noReservation(name)
+				}
+				named = append(named, items[i])
+			}
+			if len(args) > 0 {
+				items = named
 			}
 			return sh.showReservations(items)
 		}),
 	}
 	cmd.Flags().BoolVarP(&all, "all", "A", false, "also reservations that have ended")
-	return cmd
+	return sh.watchable(cmd)
+}
+
+func noReservation(name string) error {
+	return api.Errorf(api.CodeNotFound, "no reservation %.80q of yours", name).Fix("see: bourse reservations -A")
 }
 
 func (sh *shell) showReservations(items []client.Reservation) error {
@@ -43,7 +65,10 @@ func (sh *shell) showReservations(items []client.Reservation) error {
 		column[api.Reservation]{"PROVIDER", false, func(r R) string { return r.Payload.Provider }},
 		column[api.Reservation]{"RESOURCES", false, func(r R) string { return sizes(r.Payload.Resources) }},
 		column[api.Reservation]{"ENDS IN", false, func(r R) string {
-			if !r.Payload.State.Counts() {
+			switch {
+			case r.Payload.State == api.Releasing:
+				return "ending"
+			case !r.Payload.State.Counts():
 				return ""
 			}
 			return until(r.Payload.Until)
@@ -84,9 +109,13 @@ func sizes(r api.Resources) string {
 func (sh *shell) whyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "why RESERVATION", GroupID: "use", Short: "Explain why a reservation got its provider, or none",
-		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(reservationNames),
+		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.person, reservationNames),
 		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
-			r, err := c.Reservation(ctx, args[0])
+			id, err := reservationID(ctx, c, args[0])
+			if err != nil {
+				return err
+			}
+			r, err := c.Reservation(ctx, id)
 			if err != nil {
 				return err
 			}
@@ -103,6 +132,9 @@ func (sh *shell) whyCommand() *cobra.Command {
 				fmt.Fprintf(sh.out, " on %s", p.Provider)
 			}
 			fmt.Fprintln(sh.out, reasonOf(p))
+			if request, err := findRequest(ctx, c, r.ID); err == nil && request.Payload.Status.Message != "" {
+				fmt.Fprintln(sh.out, request.Payload.Status.Message)
+			}
 			if w := p.Waiting; w != nil && p.State == api.Pending {
 				fmt.Fprintf(sh.out, "%s, with priority %d, at the latest until %s\n", place(p), w.Priority, w.Until.Format(time.RFC3339))
 			} else if w != nil && w.Since.Before(&p.Created) {
@@ -113,7 +145,7 @@ func (sh *shell) whyCommand() *cobra.Command {
 			}
 			explain(sh.out, *d)
 			for _, t := range p.Tried {
-				fmt.Fprintf(sh.out, "  asked %s, which did not accept: %s %s\n", t.Provider, t.Reason, t.Message)
+				fmt.Fprintf(sh.out, "  asked %s, which did not accept: %s\n", t.Provider, reasonText(string(t.Reason), t.Message))
 			}
 			return nil
 		}),
@@ -124,10 +156,16 @@ func reasonOf(p api.Reservation) string {
 	if p.Reason == "" {
 		return ""
 	}
-	if p.Message == "" {
-		return " (" + string(p.Reason) + ")"
+	return " (" + reasonText(string(p.Reason), p.Message) + ")"
+}
+
+// reasonText returns a reason and a message, each once: messages of errors begin with their code.
+func reasonText(reason, message string) string {
+	message = strings.TrimPrefix(message, reason+": ")
+	if message == "" {
+		return reason
 	}
-	return " (" + string(p.Reason) + ": " + p.Message + ")"
+	return reason + ": " + message
 }
 
 // explain writes a decision as text. The numbers add up.
@@ -135,9 +173,9 @@ func explain(out io.Writer, d api.Decision) {
 	if d.Parts > 1 {
 		fmt.Fprintf(out, "in %d equal parts, each on another cluster; for each part:\n", d.Parts)
 	}
-	fmt.Fprintf(out, "%d clusters considered, %d qualify\n", d.Considered, d.Candidates)
+	fmt.Fprintf(out, "%s considered, %d qualify\n", count(d.Considered, "cluster"), d.Candidates)
 	if d.Hidden > 0 {
-		fmt.Fprintf(out, "  %d are not visible to you\n", d.Hidden)
+		fmt.Fprintf(out, "  %s not visible to you\n", count(d.Hidden, "cluster"))
 	}
 	for _, e := range d.Eliminated {
 		fmt.Fprintf(out, "  %d eliminated by %s (%s)\n", e.Count, e.Filter, e.Reason)
@@ -162,37 +200,74 @@ func explain(out io.Writer, d api.Decision) {
 }
 
 func (sh *shell) releaseCommand() *cobra.Command {
-	return &cobra.Command{
+	var sure consent
+	all := false
+	cmd := &cobra.Command{
 		Use: "release RESERVATION...", GroupID: "use", Short: "Release reservations, and delete their ResourceRequests",
-		Args: cobra.MinimumNArgs(1), ValidArgsFunction: sh.complete(reservationNames),
-		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
-			for _, id := range args {
+		Long:    "Release ends reservations that your cluster made, named by ID or by the name of the ResourceRequest. --all ends every one.",
+		Example: "  bourse release web\n  bourse release --all",
+		Args:    cobra.ArbitraryArgs, ValidArgsFunction: sh.complete(sh.person, reservationNames),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if all != (len(args) == 0) {
+				return api.Errorf(api.CodeInvalid, "give either reservations or --all").Fix("usage: %s", cmd.UseLine())
+			}
+			ctx := cmd.Context()
+			c, self, err := sh.ownStatus(ctx)
+			if err == nil && all {
+				if args, err = ownReservations(ctx, c, self.Cluster); err == nil {
+					err = sure.ask(cmd, sh.progress, fmt.Sprintf("Release %s: %s?", count(len(args), "reservation"), strings.Join(args, ", ")))
+				}
+			}
+			if err != nil {
+				return err
+			}
+			for _, name := range args {
+				id, err := reservationID(ctx, c, name)
+				if err != nil {
+					return err
+				}
 				if err := c.ReleaseLocally(ctx, id); err != nil {
 					return err
 				}
 				fmt.Fprintln(sh.progress, id, "is being released")
 			}
 			return nil
-		}),
+		},
 	}
+	cmd.Flags().BoolVar(&all, "all", false, "release all reservations that your cluster made")
+	sure.add(cmd)
+	return cmd
+}
+
+// ownReservations returns the IDs of the reservations that this cluster made and that have not ended.
+func ownReservations(ctx context.Context, c *client.Client, self string) (own []string, err error) {
+	items, err := c.Reservations(ctx)
+	for _, r := range items {
+		if r.Payload.Consumer == self && !r.Payload.State.Over() && r.Payload.State != api.Releasing {
+			own = append(own, r.ID)
+		}
+	}
+	return own, err
 }
 
 func (sh *shell) confirmCommand() *cobra.Command {
-	namespace := ""
-	cmd := &cobra.Command{
-		Use: "confirm REQUEST", GroupID: "use", Short: "Confirm a held reservation that was made with --confirm", Args: cobra.ExactArgs(1),
+	return &cobra.Command{
+		Use: "confirm RESERVATION", GroupID: "use", Short: "Confirm a held reservation that was made with --confirm",
+		Long: "Confirm takes the ID of the reservation, or the name of its ResourceRequest.",
+		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.person, reservationNames),
 		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
-			r, err := c.ConfirmRequest(ctx, namespace, args[0])
+			r, err := findRequest(ctx, c, args[0])
 			if err != nil {
 				return err
 			}
-			r, err = sh.follow(ctx, c, r, (&wish{}).done)
-			if err != nil {
+			namespace, name, _ := strings.Cut(r.ID, "/")
+			if r, err = c.ConfirmRequest(ctx, namespace, name); err != nil {
+				return err
+			}
+			if r, err = sh.follow(ctx, c, r, (&wish{}).done); err != nil {
 				return err
 			}
 			return sh.showRequest(r)
 		}),
 	}
-	cmd.Flags().StringVarP(&namespace, "namespace", "n", "default", "namespace of the ResourceRequest")
-	return cmd
 }

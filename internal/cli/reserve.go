@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -30,6 +31,7 @@ type wish struct {
 	exclude, prefer, offload      []string
 	namespace, name, broker       string
 	confirm, dryRun, noWait       bool
+	excludeUnknown, keepAsking    bool
 	timeout, wait                 time.Duration
 	priority, split               int32
 }
@@ -53,20 +55,21 @@ func (sh *shell) reserveCommand() *cobra.Command {
 	f := cmd.Flags()
 	w.amountFlags(f)
 	f.StringToStringVar(&w.podShape, "pod-shape", nil, "largest pod that will run there, such as cpu=4,memory=16Gi; one node must have that much free")
-	f.DurationVar(&w.duration, "for", 0, "how long the reservation lasts (default "+api.DefaultDuration+")")
+	durationVar(f, &w.duration, "for", 0, "how long the reservation lasts (default "+api.DefaultDuration+")")
 	f.StringVar(&w.pool, "pool", "", "pool of the provider (default "+api.GeneralPool+")")
 	f.StringVar(&w.where, "where", "", "CEL expression over the provider's properties, such as 'region == \"eu\" && uptime >= 0.99'")
 	f.StringToStringVar(&w.properties, "property", nil, "label that the provider must have: NAME=VALUE, may be repeated")
 	f.StringVar(&w.target, "target", "", "the only provider to consider")
 	f.StringSliceVar(&w.exclude, "exclude", nil, "providers not to consider")
+	f.BoolVar(&w.excludeUnknown, "exclude-unknown", false, "accept names in --exclude that no visible cluster has")
 	f.StringSliceVar(&w.prefer, "prefer", nil, "providers to prefer, best first")
 	f.StringVar(&w.strategy, "strategy", "", "how to choose: balance (default), pack, reliable, or with --max-price cheap")
 	f.StringVar(&w.maxPrice, "max-price", "", "also consider providers that lend only by offers, up to this price for all of it, such as 3EUR/hour (default: do not buy)")
 	f.Int32Var(&w.split, "split", 0, "largest number of clusters, with equal parts; all parts are reserved or none (default: one cluster)")
 	w.useFlags(f)
-	_ = cmd.RegisterFlagCompletionFunc("target", sh.complete(clusterNames))
-	_ = cmd.RegisterFlagCompletionFunc("exclude", sh.complete(clusterNames))
-	_ = cmd.RegisterFlagCompletionFunc("prefer", sh.complete(clusterNames))
+	_ = cmd.RegisterFlagCompletionFunc("target", sh.complete(sh.person, clusterNames))
+	_ = cmd.RegisterFlagCompletionFunc("exclude", sh.complete(sh.person, clusterNames))
+	_ = cmd.RegisterFlagCompletionFunc("prefer", sh.complete(sh.person, clusterNames))
 	return cmd
 }
 
@@ -76,7 +79,7 @@ func (w *wish) useFlags(f *pflag.FlagSet) {
 	f.StringToStringVar(&w.reflect, "reflect", nil, "what Liqo copies to the provider besides pods: secrets, configMaps or services = All, AllowList or None (default secrets=AllowList, the others All)")
 	f.StringVar(&w.data, "data", "", "for offloaded namespaces with volumes at a provider: Stay (default: no other provider), or Move (the volumes stay behind)")
 	f.StringVar(&w.network, "network", "", "wireguard: pods of both clusters reach each other through Liqo's network; none (default)")
-	f.DurationVar(&w.wait, "wait", 0, "how long to wait if no cluster can serve the request now, such as 2h (default: the request is Rejected at once)")
+	durationVar(f, &w.wait, "wait", 0, "how long to wait if no cluster can serve the request now, such as 2h (default: the request is Rejected at once)")
 	f.Int32Var(&w.priority, "priority", 0, "priority among waiting requests, -100 to 100; the highest is served first")
 	f.StringVarP(&w.namespace, "namespace", "n", "default", "namespace of the ResourceRequest")
 	f.StringVar(&w.name, "name", "", "name of the ResourceRequest (default: generated)")
@@ -97,7 +100,7 @@ func (w *wish) amountFlags(f *pflag.FlagSet) {
 // waitFlags adds the flags for how long to wait for an answer.
 func (w *wish) waitFlags(f *pflag.FlagSet) {
 	f.BoolVar(&w.noWait, "no-wait", false, "return as soon as the request is created")
-	f.DurationVar(&w.timeout, "timeout", 6*time.Minute, "how long to wait until both clusters are bound, once a cluster can serve the request")
+	durationVar(f, &w.timeout, "timeout", 6*time.Minute, "how long to wait until both clusters are bound, once a cluster can serve the request")
 }
 
 // request makes a request from the flags. Errors: Invalid with the flag.
@@ -146,9 +149,9 @@ func readMaxPrice(text string) (*api.Price, error) {
 func amounts(flag string, texts map[string]string) (api.Resources, error) {
 	var out api.Resources
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
-		q, err := resource.ParseQuantity(texts[name])
-		if err != nil || q.Sign() < 0 {
-			return nil, api.Invalid(flag, "%s=%q is not an amount", name, texts[name]).Fix("write amounts as Kubernetes does: 4, 500m, 8Gi")
+		q, err := readAmount(flag, name, name+"=", texts[name])
+		if err != nil {
+			return nil, err
 		}
 		if out == nil {
 			out = api.Resources{}
@@ -158,12 +161,32 @@ func amounts(flag string, texts map[string]string) (api.Resources, error) {
 	return out, nil
 }
 
+// readAmount reads the amount of one resource. Errors: Invalid with the flag, also for less than 1Mi of memory or storage: its
+// unit is missing. label stands before the amount in the error.
+func readAmount(flag, name, label, text string) (resource.Quantity, error) {
+	q, err := resource.ParseQuantity(text)
+	if err != nil || q.Sign() < 0 {
+		e := api.Invalid(flag, "%s%q is not an amount", label, text)
+		number := strings.TrimRightFunc(text, unicode.IsLetter)
+		unit := strings.ToUpper(text[len(number):])
+		if unit = strings.TrimSuffix(strings.TrimSuffix(unit, "B"), "I"); len(unit) == 1 && strings.Contains("KMGTP", unit) {
+			return q, e.Fix("write %s%si", number, unit)
+		}
+		return q, e.Fix("write amounts as Kubernetes does: 4, 500m, 8Gi")
+	}
+	inBytes := name == "memory" || name == "ephemeral-storage" || strings.HasSuffix(name, "storage")
+	if inBytes && q.Sign() > 0 && q.Value() < 1<<20 {
+		return q, api.Invalid(flag, "%s%q is %s bytes", label, text, q.String()).Fix("did you mean %sGi?", strings.TrimRightFunc(text, unicode.IsLetter))
+	}
+	return q, nil
+}
+
 // into adds the amounts of the flags to all. Errors: Invalid with the flag.
 func (w *wish) into(all api.Resources) error {
 	for _, ask := range w.amounts() {
-		q, err := resource.ParseQuantity(ask.amount)
-		if err != nil || q.Sign() < 0 {
-			return api.Invalid(ask.flag, "%q is not an amount", ask.amount).Fix("write amounts as Kubernetes does: 4, 500m, 8Gi")
+		q, err := readAmount(ask.flag, ask.resource, "", ask.amount)
+		if err != nil {
+			return err
 		}
 		all[resourceName(ask.resource)] = q
 	}
@@ -228,6 +251,15 @@ func (sh *shell) place(ctx context.Context, c *client.Client, w *wish, r api.Req
 	if err != nil {
 		return err
 	}
+	for _, names := range []struct {
+		flag string
+		must bool
+		all  []string
+	}{{"--exclude", !w.excludeUnknown, w.exclude}, {"--prefer", false, w.prefer}, {"--target", false, []string{w.target}}} {
+		if err := sh.checkClusters(ctx, c, names.flag, names.must, names.all...); err != nil {
+			return err
+		}
+	}
 	create := api.RequestCreate{Namespace: w.namespace, Name: w.name, Request: r, Offload: offload, Broker: w.broker}
 	e, err := c.DryRun(ctx, create)
 	switch {
@@ -251,17 +283,19 @@ func (sh *shell) place(ctx context.Context, c *client.Client, w *wish, r api.Req
 		return err
 	}
 	switch s := done.Payload.Status; {
-	case s.State == api.Rejected:
+	case s.State == api.Rejected && s.Reservation != "":
 		return sh.rejected(ctx, c, s.Reservation)
 	case s.State.Over():
-		return api.Errorf(api.CodeInsufficient, "%s: %s", s.Reservation, s.Message).Fix("see: bourse why %s", s.Reservation)
+		return api.Errorf(api.CodeInsufficient, "request %s failed: %s", done.ID, s.Message).Fix("to remove it: bourse release %s", done.ID)
 	default:
 		return sh.showRequest(done)
 	}
 }
 
 // hopeless reports whether a request can never become valid.
-func hopeless(code api.Code) bool { return code == api.CodeInvalid || code == api.CodeTooLarge }
+func hopeless(code api.Code) bool {
+	return slices.Contains([]api.Code{api.CodeInvalid, api.CodeTooLarge, api.CodeNotFound, api.CodeForbidden}, code)
+}
 
 // done reports whether there is nothing more to wait for. The request is bound, or Active if it is
 // to be used, or over. Or it waits for a user here or for an admin at the provider.
@@ -283,12 +317,12 @@ func (w *wish) done(r client.RequestStatus) bool {
 // follow prints each step of a request until done.
 func (sh *shell) follow(ctx context.Context, c *client.Client, made client.RequestStatus, done func(client.RequestStatus) bool) (client.RequestStatus, error) {
 	namespace, name, _ := strings.Cut(made.ID, "/")
-	said, told := "", map[string]string{}
+	told := map[string]string{}
 	tell := func(of, now string) {
 		if now == "" || told[of] == now {
 			return
 		}
-		said, told[of] = now, now
+		told[of] = now
 		fmt.Fprintf(sh.progress, "  %s\n", now)
 	}
 	now := made
@@ -310,14 +344,24 @@ func (sh *shell) follow(ctx context.Context, c *client.Client, made client.Reque
 		select {
 		case <-time.After(100 * time.Millisecond):
 		case <-ctx.Done():
-			return now, api.Errorf(api.CodeUnavailable, "request %s is not done yet: %s", made.ID, said).
-				Fix("the agent continues; see: kubectl -n %s get resourcerequest %s", namespace, name)
+			return now, api.Errorf(api.CodeUnavailable, "request %s is not done yet: %s", made.ID, stuckAt(now)).
+				Fix("the agent continues; to follow: bourse describe %s; to end it: bourse release %[1]s", name)
 		}
 	}
 }
 
 // steps are the conditions on the way from Reserved to running pods.
 var steps = []string{api.ConditionPeered, api.ConditionGranted, api.ConditionNodeReady, api.ConditionOffloaded}
+
+// stuckAt returns the step that a request has not reached, or its state.
+func stuckAt(r client.RequestStatus) string {
+	for _, of := range steps {
+		if c := meta.FindStatusCondition(r.Payload.Steps, of); c != nil && c.Status != metav1.ConditionTrue {
+			return step(c)
+		}
+	}
+	return r.Payload.Status.Message
+}
 
 // step describes a step. It is empty if nothing is known.
 func step(c *metav1.Condition) string {
@@ -327,7 +371,7 @@ func step(c *metav1.Condition) string {
 	case c.Status == metav1.ConditionTrue:
 		return c.Type
 	}
-	return fmt.Sprintf("%s: not yet (%s): %s", c.Type, c.Reason, c.Message)
+	return fmt.Sprintf("%s: not yet: %s", c.Type, reasonText(c.Reason, c.Message))
 }
 
 func (sh *shell) showRequest(r client.RequestStatus) error {
@@ -344,7 +388,8 @@ func (sh *shell) showRequest(r client.RequestStatus) error {
 
 // rejected returns the error for a request that no cluster can serve, with the explanation.
 func (sh *shell) rejected(ctx context.Context, c *client.Client, id string) error {
-	e := api.Errorf(api.CodeNoCandidate, "no cluster can serve the request (reservation %s)", id)
+	e := api.Errorf(api.CodeNoCandidate, "no cluster can serve the request (reservation %s)", id).
+		Fix("its ResourceRequest stays; to remove it: bourse release %s", id)
 	if r, err := c.Reservation(ctx, id); err == nil {
 		e.Decision = r.Payload.Decision
 	}

@@ -22,6 +22,7 @@ import (
 func Main(args []string, out, progress io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 	root := Root(out, progress)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
@@ -64,7 +65,7 @@ func Root(out, progress io.Writer) *cobra.Command {
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(forms, cobra.ShellCompDirectiveNoFileComp))
 	root.AddGroup(&cobra.Group{ID: "use", Title: "Use resources of other clusters:"}, &cobra.Group{ID: "run", Title: "Run a federation:"})
 	root.AddCommand(
-		sh.clustersCommand(), sh.catalogCommand(), sh.buyCommand(), sh.offerCommand(), sh.contractsCommand(), sh.contractCommand(), sh.usageCommand(), sh.reserveCommand(), sh.reservationsCommand(), sh.whyCommand(), sh.confirmCommand(), sh.approvalsCommand(), sh.approveCommand(), sh.refuseCommand(), sh.reclaimCommand(), sh.resizeCommand(), sh.extendCommand(), sh.releaseCommand(), sh.statusCommand(), sh.trustCommand(), sh.brokersCommand(), sh.doctorCommand(), sh.auditCommand(), sh.evictCommand(), sh.suspendCommand(), sh.resumeCommand(),
+		sh.clustersCommand(), sh.catalogCommand(), sh.buyCommand(), sh.offerCommand(), sh.contractsCommand(), sh.contractCommand(), sh.usageCommand(), sh.reserveCommand(), sh.reservationsCommand(), sh.describeCommand(), sh.whyCommand(), sh.confirmCommand(), sh.approvalsCommand(), sh.approveCommand(), sh.refuseCommand(), sh.reclaimCommand(), sh.resizeCommand(), sh.extendCommand(), sh.releaseCommand(), sh.statusCommand(), sh.trustCommand(), sh.brokersCommand(), sh.doctorCommand(), sh.auditCommand(), sh.evictCommand(), sh.suspendCommand(), sh.resumeCommand(),
 		sh.brokerCommand(), sh.initCommand(), sh.agentCommand(), sh.demoCommand(), sh.rootCommand(), sh.uninstallCommand(), sh.versionCommand(),
 	)
 	strict(root)
@@ -98,9 +99,9 @@ func agentSocket() string  { return filepath.Join(RuntimeDir(), "agent.sock") }
 func brokerSocket() string { return filepath.Join(RuntimeDir(), "broker.sock") }
 
 // complete completes the first argument with the names that list returns.
-func (sh *shell) complete(list func(context.Context, *client.Client) ([]string, error)) cobra.CompletionFunc {
+func (sh *shell) complete(connect func() (*client.Client, error), list func(context.Context, *client.Client) ([]string, error)) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		c, err := sh.person()
+		c, err := connect()
 		if err != nil || len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -112,11 +113,6 @@ func (sh *shell) complete(list func(context.Context, *client.Client) ([]string, 
 func clusterNames(ctx context.Context, c *client.Client) ([]string, error) {
 	clusters, err := c.Clusters(ctx)
 	return ids(clusters), err
-}
-
-func reservationNames(ctx context.Context, c *client.Client) ([]string, error) {
-	reservations, err := c.Reservations(ctx)
-	return ids(reservations), err
 }
 
 func ids[T any](items []api.Envelope[T]) []string {

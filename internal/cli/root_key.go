@@ -86,7 +86,7 @@ func (sh *shell) rootEndorseCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&file, "key", "", "file with the root's private key")
-	cmd.Flags().DurationVar(&lasts, "for", 365*24*time.Hour, "how long the endorsement is valid")
+	durationVar(cmd.Flags(), &lasts, "for", 365*24*time.Hour, "how long the endorsement is valid")
 	_ = cmd.MarkFlagRequired("key")
 	return cmd
 }

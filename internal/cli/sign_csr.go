@@ -52,7 +52,7 @@ func (sh *shell) signCSRCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&cluster, "cluster", "", "ID of the cluster: the --cluster-id of its agent (required)")
-	cmd.Flags().DurationVar(&life, "duration", 8760*time.Hour, "how long the certificate is valid, at most 8760h")
+	durationVar(cmd.Flags(), &life, "duration", 8760*time.Hour, "how long the certificate is valid, at most 8760h")
 	return cmd
 }
 

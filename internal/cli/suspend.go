@@ -17,8 +17,11 @@ func (sh *shell) suspendCommand() *cobra.Command {
 			"suspension. It is stored in the Peer of that name (spec.suspend), so you can also set it with GitOps. It works without the\n" +
 			"broker. To end the reservations: bourse evict CLUSTER.",
 		Example: "  bourse suspend rome --reason 'the bill of May is open'\n  bourse resume rome",
-		Args:    cobra.ExactArgs(1), ValidArgsFunction: sh.complete(clusterNames),
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.person, clusterNames),
 		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
+			if err := sh.checkClusters(ctx, c, "", false, args...); err != nil {
+				return err
+			}
 			p, err := c.Suspend(ctx, args[0], reason)
 			if err != nil {
 				return err
@@ -33,7 +36,7 @@ func (sh *shell) suspendCommand() *cobra.Command {
 func (sh *shell) resumeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "resume CLUSTER", GroupID: "use", Short: "End the suspension of another cluster",
-		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(clusterNames),
+		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.person, clusterNames),
 		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
 			p, err := c.Resume(ctx, args[0])
 			if err != nil {

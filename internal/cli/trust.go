@@ -21,7 +21,7 @@ func (sh *shell) trustCommand() *cobra.Command {
 			"give it here. With `trust: pinned` in the SharingPolicy, only confirmed keys are trusted.",
 		Example: "  bourse trust\n  bourse trust milan SHA256:...\n  bourse trust milan --forget",
 		Args:    cobra.MaximumNArgs(2),
-		ValidArgsFunction: sh.complete(func(ctx context.Context, c *client.Client) ([]string, error) {
+		ValidArgsFunction: sh.complete(sh.person, func(ctx context.Context, c *client.Client) ([]string, error) {
 			peers, err := c.Peers(ctx)
 			return ids(peers), err
 		}),

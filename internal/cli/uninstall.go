@@ -12,7 +12,7 @@ import (
 func (sh *shell) uninstallCommand() *cobra.Command {
 	r := install.Removal{Tell: func(step string) { fmt.Fprintln(sh.out, step) }}
 	var kubeconfig string
-	yes := false
+	var sure consent
 	cmd := &cobra.Command{
 		Use: "uninstall", GroupID: "run", Short: "Remove Bourse from a member cluster", Args: cobra.NoArgs,
 		Long: "Uninstall removes the agent, its permissions, its policies and its CRDs. It needs the kubeconfig of an admin. Release\n" +
@@ -24,8 +24,10 @@ func (sh *shell) uninstallCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if !yes && !r.DryRun && !agrees(cmd.InOrStdin(), sh.progress, "Remove Bourse from the cluster at "+config.Host+"?") {
-				return api.Errorf(api.CodeInvalid, "nothing was changed").Fix("answer yes, or use --yes; --dry-run lists what would be removed")
+			if !r.DryRun {
+				if err := sure.ask(cmd, sh.progress, "Remove Bourse from the cluster at "+config.Host+"?"); err != nil {
+					return err
+				}
 			}
 			return install.Uninstall(cmd.Context(), config, r)
 		},
@@ -36,6 +38,6 @@ func (sh *shell) uninstallCommand() *cobra.Command {
 	f.StringVar(&r.LiqoNamespace, "liqo-namespace", "liqo", "namespace of Liqo")
 	f.BoolVar(&r.KeepPeerings, "keep-peerings", false, "keep what this cluster borrows, under Liqo alone")
 	f.BoolVar(&r.DryRun, "dry-run", false, "list what would be removed")
-	f.BoolVar(&yes, "yes", false, "do not ask")
+	sure.add(cmd)
 	return cmd
 }

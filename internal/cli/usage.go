@@ -67,7 +67,7 @@ func badFlag(cmd *cobra.Command, err error) error {
 func kindOf(f *pflag.Flag) string {
 	switch f.Value.Type() {
 	case "duration":
-		return "a duration such as 1h30m"
+		return "a duration such as 1h30m or 7d"
 	case "stringToString":
 		return "NAME=VALUE"
 	case "bool":

@@ -53,7 +53,7 @@ func TestOperatorActsOnLiveConnections(t *testing.T) {
 	tries("resumed", "")
 	watch.sees(all(t, b.operator))
 
-	b.operate(t, "", "revoke", "rome")
+	b.operate(t, "", "revoke", "rome", "--yes")
 	tries("revoked", api.CodeSuspended)
 	if err := rome.RenewCertificate(t.Context()); api.CodeOf(err) != api.CodeSuspended {
 		t.Errorf("a revoked member renews: %v", err)
@@ -140,7 +140,7 @@ func TestProviderGoneForEver(t *testing.T) {
 		t.Errorf("of milan %d milli-CPU are reserved (fresh: %v, %v), want 4000", got, c.Payload.Fresh, err)
 	}
 
-	if out, err := exec.Command(binary, "broker", "remove", "milan", "--server", "unix://"+h.options.Socket).CombinedOutput(); err != nil {
+	if out, err := exec.Command(binary, "broker", "remove", "milan", "--yes", "--server", "unix://"+h.options.Socket).CombinedOutput(); err != nil {
 		t.Fatalf("broker remove: %v: %s", err, out)
 	}
 	known = all(t, h.operator)

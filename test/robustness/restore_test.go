@@ -204,7 +204,7 @@ func TestRestoredTokensAreVoid(t *testing.T) {
 			if _, err := member.Join(t, "paris", tokens[0], time.Now()); err != nil {
 				t.Fatal(err)
 			}
-			b.operate(t, "", "revoke", "milan")
+			b.operate(t, "", "revoke", "milan", "--yes")
 			out := undo()
 			for _, want := range []string{"milan", "rome", "Active", "bourse broker revoke", "are void (2)", "bourse broker token create"} {
 				if !strings.Contains(out, want) {

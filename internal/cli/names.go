@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
+)
+
+// findRequest returns the ResourceRequest that a user means: by NAME, NAMESPACE/NAME or the ID of its reservation. Errors:
+// NotFound; Conflict if several namespaces have a request of that name.
+func findRequest(ctx context.Context, c *client.Client, name string) (client.RequestStatus, error) {
+	all, err := c.Requests(ctx)
+	if err != nil {
+		return client.RequestStatus{}, err
+	}
+	var found []client.RequestStatus
+	for _, r := range all {
+		switch _, short, _ := strings.Cut(r.ID, "/"); name {
+		case r.Payload.Status.Reservation, r.ID, short:
+			found = append(found, r)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return client.RequestStatus{}, api.Errorf(api.CodeNotFound, "no request %.80q of yours: neither a name nor the ID of a reservation", name).
+			Fix("see: bourse reservations -A")
+	case 1:
+		return found[0], nil
+	}
+	return client.RequestStatus{}, api.Errorf(api.CodeConflict, "%s are both named %s", strings.Join(ids(found), " and "), name).
+		Fix("give the namespace, too: NAMESPACE/%s", name)
+}
+
+// reservationID returns the ID of the reservation that a user means: by ID, or by the name of its request.
+func reservationID(ctx context.Context, c *client.Client, name string) (string, error) {
+	r, err := findRequest(ctx, c, name)
+	switch {
+	case api.CodeOf(err) == api.CodeNotFound && err != nil:
+		return name, nil // one that no request here made: of a consumer, or lost
+	case err != nil:
+		return "", err
+	case r.Payload.Status.Reservation == "":
+		return "", api.Errorf(api.CodeConflict, "request %s has no reservation: %s", r.ID, r.Payload.Status.Message).
+			Fix("to delete it: kubectl -n %s delete resourcerequest %s", strings.Split(r.ID, "/")[0], strings.Split(r.ID, "/")[1])
+	}
+	return r.Payload.Status.Reservation, nil
+}
+
+// reservationNames returns what commands accept for the reservations of requests that are not over.
+func reservationNames(ctx context.Context, c *client.Client) ([]string, error) {
+	reservations, err := c.Reservations(ctx)
+	reservations = slices.DeleteFunc(reservations, func(r client.Reservation) bool { return r.Payload.State.Over() })
+	names := ids(reservations)
+	requests, _ := c.Requests(ctx)
+	for _, r := range requests {
+		if _, short, _ := strings.Cut(r.ID, "/"); slices.Contains(names, r.Payload.Status.Reservation) {
+			names = append(names, short)
+		}
+	}
+	return names, err
+}
+
+// checkClusters warns of names that no cluster known here has. Errors: NotFound with flag, if the flag must not be ignored.
+func (sh *shell) checkClusters(ctx context.Context, c *client.Client, flag string, must bool, names ...string) error {
+	clusters, err := c.Clusters(ctx)
+	peers, otherErr := c.Peers(ctx)
+	if err != nil || otherErr != nil || len(names) == 0 {
+		return nil // which clusters there are is not known now
+	}
+	known := append(ids(clusters), ids(peers)...)
+	for _, name := range names {
+		if name == "" || slices.Contains(known, name) {
+			continue
+		}
+		text := fmt.Sprintf("no cluster %q is visible to you", name)
+		if alike := similar(name, known); len(alike) > 0 {
+			text += "; did you mean " + strings.Join(alike, " or ") + "?"
+		}
+		if must {
+			return api.Errorf(api.CodeNotFound, "%s", text).At(flag).Fix("to name a cluster that may appear later, add --%s-unknown", strings.TrimPrefix(flag, "--"))
+		}
+		fmt.Fprintf(sh.progress, "warning: %s\n", strings.TrimSpace(flag+" "+text))
+	}
+	return nil
+}
+
+// similar returns the known names that differ from name by two letters at most. Commands find their own names in the same way.
+func similar(name string, known []string) []string {
+	names := &cobra.Command{SuggestionsMinimumDistance: 2}
+	for _, one := range slices.Compact(slices.Sorted(slices.Values(known))) {
+		names.AddCommand(&cobra.Command{Use: one, Run: func(*cobra.Command, []string) {}})
+	}
+	return names.SuggestionsFor(name)
+}
