@@ -92,7 +92,7 @@ func TestTwoBrokers(t *testing.T) {
 		return must(f.Operator.Catalog(t.Context(), api.CatalogQuery{}))(t)[0].Payload.Plans["small"].Remaining == 0 &&
 			must(north.Operator.Catalog(t.Context(), api.CatalogQuery{}))(t)[0].Payload.Plans["small"].Remaining == 0
 	})
-	if s := f.buysAt(f.rome, "south", "nowhere", 1); s.State != "" || !strings.Contains(s.Message, "south") {
+	if s := f.buysAt(f.rome, "south", "nowhere", 1); s.State != api.Rejected || !strings.Contains(s.Message, "south") {
 		t.Errorf("asked at a broker that is none of its: %+v", s)
 	}
 
