@@ -35,7 +35,8 @@ func (s *Server) agreement(ctx context.Context, id, caller string, in api.Agreem
 	if err := trust.Claimed(in.Assignment, &claimed); err != nil {
 		return market.Adopt{}, under("assignment", err)
 	}
-	if claimed.Reservation != id || claimed.Consumer != caller && claimed.Provider != caller || claimed.Consumer == claimed.Provider {
+	if claimed.Reservation != id || claimed.Consumer != caller && claimed.Provider != caller ||
+		claimed.Consumer == claimed.Provider {
 		return market.Adopt{}, api.Errorf(api.CodeNotFound, "no reservation %.80q of yours", id)
 	}
 	var a api.Assignment
@@ -46,7 +47,8 @@ func (s *Server) agreement(ctx context.Context, id, caller string, in api.Agreem
 	if err := s.signedBy(ctx, claimed.Provider, caller, in, in.Acceptance, api.DocumentAcceptance, &yes); err != nil {
 		return market.Adopt{}, unsigned("acceptance", err)
 	}
-	if yes.Reservation != id || yes.Generation != a.Generation || yes.Assignment != clusterkey.Digest(in.Assignment).String() {
+	if yes.Reservation != id || yes.Generation != a.Generation ||
+		yes.Assignment != clusterkey.Digest(in.Assignment).String() {
 		return market.Adopt{}, api.Invalid("acceptance", "it is of another assignment").Fix("send both as they were signed")
 	}
 	if err := market.ValidCluster("id", id); err != nil {
@@ -73,7 +75,8 @@ func (s *Server) agreement(ctx context.Context, id, caller string, in api.Agreem
 // party vouches for it with its current key, or if this server is the party's own connector and its
 // Ledger has the document in force. A thief of a former key can sign documents with any date, so such a
 // document alone proves nothing. Errors: BadSignature.
-func (s *Server) signedBy(ctx context.Context, party, caller string, in api.Agreement, document, kind string, into any) error {
+func (s *Server) signedBy(ctx context.Context, party, caller string,
+	in api.Agreement, document, kind string, into any) error {
 	keys := s.keysOf(party)
 	key, err := trust.Verified(document, kind, into, keys...)
 	if err != nil || key == keys[0] {
@@ -87,7 +90,8 @@ func (s *Server) signedBy(ctx context.Context, party, caller string, in api.Agre
 		return nil
 	}
 	if party != caller || in.Vouch == "" {
-		return api.Errorf(api.CodeBadSignature, "%s: by a key that cluster %s has given up, and it does not vouch for it", kind, party)
+		return api.Errorf(api.CodeBadSignature,
+			"%s: by a key that cluster %s has given up, and it does not vouch for it", kind, party)
 	}
 	return trust.Vouched(in.Vouch, keys[0], party, claimed.Reservation, in.Assignment)
 }

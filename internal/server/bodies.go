@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"time"
 
@@ -19,24 +18,25 @@ import (
 const (
 	// maxLargeBody bounds a body of the operations whose bodies may be large, in bytes.
 	maxLargeBody = 8 << 20
-	// littleMemory is what a body may take once it is decoded without waiting for others, by estimate. It is the bound for the bodies of at
-	// most 64 KiB that all other operations have.
-	littleMemory = 2 << 20
-	// bodyMemory is what all bodies that are in hand may take together, by estimate, unless Options say otherwise.
+	// smallBodyMemory is the estimated memory, in bytes, that a decoded body may take without waiting. It
+	// bounds the bodies of all operations that allow at most 64 KiB.
+	smallBodyMemory = 2 << 20
+	// bodyMemory is the default of Options.BodyMemory, in bytes.
 	bodyMemory = 128 << 20
 )
 
-// large lets an operation have large bodies. Bodies are decoded without a type before they are validated, so that a few bytes can become
-// hundreds: how much memory each takes is estimated as it is read, and all callers together have one bound.
-func (s *Server) large(o *huma.Operation) {
+// allowLargeBody lets an operation have large bodies. The REST framework decodes a body without a type
+// before it validates it, so that a few bytes can become hundreds. The memory of each body is estimated as
+// it is read, and all callers together have one bound.
+func (s *Server) allowLargeBody(o *huma.Operation) {
 	o.MaxBodyBytes = maxLargeBody
 	o.Middlewares = append(o.Middlewares, func(c huma.Context, next func(huma.Context)) {
 		if r, _ := humago.Unwrap(c); r.ContentLength >= 0 && r.ContentLength <= largeBody {
-			next(c) // as one of any other operation: checkShape bounds it
+			next(c) // checkShape bounds it, as for any other operation
 			return
 		}
 		b := &meteredBody{s: s, call: c, body: c.BodyReader()}
-		defer b.let()
+		defer b.release()
 		next(withBody{c, b})
 	})
 }
@@ -44,7 +44,7 @@ func (s *Server) large(o *huma.Operation) {
 // humaContext is embedded where a field Context would hide the method.
 type humaContext = huma.Context
 
-// withBody is a call with another reader of its body.
+// withBody replaces the reader of a call's body.
 type withBody struct {
 	humaContext
 	body io.Reader
@@ -53,7 +53,7 @@ type withBody struct {
 // BodyReader implements huma.Context.
 func (c withBody) BodyReader() io.Reader { return c.body }
 
-// meteredBody estimates a body as it is read. When all of it was read, it waits until there is memory for it.
+// meteredBody estimates the memory of a body as it is read. At the end it waits until that is free.
 type meteredBody struct {
 	s     *Server
 	call  huma.Context
@@ -67,40 +67,41 @@ func (b *meteredBody) Read(into []byte) (int, error) {
 	n, err := b.body.Read(into)
 	b.meter.Read(into[:n])
 	if most := b.s.BodyMemory; b.meter.Cost > most {
-		_, _ = io.Copy(io.Discard, io.LimitReader(b.body, maxLargeBody)) // a caller that still sends hears no answer
+		_, _ = io.Copy(io.Discard, io.LimitReader(b.body, maxLargeBody)) // a caller that still sends reads no answer
 		refused("body_memory")
-		return 0, api.Errorf(api.CodeTooLarge, "the body would take more than %d bytes of memory once decoded", most).At("body").
+		return 0, api.Errorf(api.CodeTooLarge, "the body would take more than %d bytes of memory once decoded",
+			most).At("body").
 			Fix("send fewer values at once")
 	}
-	if errors.Is(err, io.EOF) && b.meter.Cost > littleMemory && b.taken == 0 {
-		if wait := b.take(); wait != nil {
+	if errors.Is(err, io.EOF) && b.meter.Cost > smallBodyMemory && b.taken == 0 {
+		if wait := b.acquire(); wait != nil {
 			return 0, wait
 		}
 	}
 	return n, err
 }
 
-// take waits for the memory that the body takes. Errors: TooManyRequests.
-func (b *meteredBody) take() error {
+// acquire waits for the memory that the body takes. Errors: TooManyRequests.
+func (b *meteredBody) acquire() error {
 	ctx, cancel := context.WithTimeout(b.call.Context(), b.s.Bounds.orDefault().Patience)
 	defer cancel()
 	if err := b.s.bodies.Acquire(ctx, b.meter.Cost); err != nil {
 		refused("body_memory")
 		b.call.SetHeader("Retry-After", "1")
-		return api.Errorf(api.CodeTooManyRequests, "large bodies of other callers take all the memory that is for them: %d bytes", b.s.BodyMemory).
-			Fix("send it again later")
+		return api.Errorf(api.CodeTooManyRequests, "large bodies of other callers use all memory for large bodies: %d bytes",
+			b.s.BodyMemory).Fix("send it again later")
 	}
 	b.taken = b.meter.Cost
 	return nil
 }
 
-// let gives the memory back.
-func (b *meteredBody) let() { b.s.bodies.Release(b.taken) }
+// release frees the memory of the body.
+func (b *meteredBody) release() { b.s.bodies.Release(b.taken) }
 
-// checkShape refuses JSON that nests deeper than maxDepth, and small bodies that would take much memory, before anything is built from it.
-// The error says which.
+// checkShape rejects JSON that nests deeper than maxDepth or contains a NUL byte, and small bodies that
+// would take much memory, before it is decoded.
 func checkShape(data []byte) error {
-	if cost, depth := decoded.AtMost(data); cost <= littleMemory && depth <= maxDepth && bytes.IndexByte(data, 0) < 0 {
+	if cost, depth := decoded.AtMost(data); cost <= smallBodyMemory && depth <= maxDepth && bytes.IndexByte(data, 0) < 0 {
 		return nil
 	}
 	var m decoded.Meter
@@ -110,18 +111,18 @@ func checkShape(data []byte) error {
 		return errDeep
 	case m.Null:
 		return errNUL
-	case len(data) <= largeBody && m.Cost > littleMemory: // what is longer was bounded as it was read
+	case len(data) <= largeBody && m.Cost > smallBodyMemory: // a longer one was bounded as it was read
 		return errRich
 	}
 	return nil
 }
 
-// flowing serves calls whose bodies come slowly as long as they come, and ends those that do not come.
-func flowing(h http.Handler, b Bounds) http.Handler {
+// endSlowBodies ends calls whose bodies stop coming. A slow body may take as long as it keeps coming.
+func endSlowBodies(h http.Handler, b Bounds) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if control, ok := w.(deadline); ok && r.ContentLength != 0 {
-			body := &flowingBody{ReadCloser: r.Body, control: control, until: time.Now().Add(b.Slow)}
-			_ = body.control.SetReadDeadline(body.until) // also of what nobody reads: net/http does
+			body := &timedBody{ReadCloser: r.Body, control: control, until: time.Now().Add(b.Stall)}
+			_ = body.control.SetReadDeadline(body.until) // also if no handler reads it: net/http does
 			with := *r
 			with.Body = body
 			r = &with
@@ -130,31 +131,31 @@ func flowing(h http.Handler, b Bounds) http.Handler {
 	})
 }
 
-// deadline is what net/http's answers have: until when to read what was sent.
+// deadline is implemented by net/http's answers.
 type deadline interface{ SetReadDeadline(time.Time) error }
 
-// flowingBody is a body that has to come.
-type flowingBody struct {
+// timedBody moves the read deadline forward as bytes come.
+type timedBody struct {
 	io.ReadCloser
 	control deadline
 	until   time.Time
 }
 
 // Read implements io.Reader.
-func (b *flowingBody) Read(into []byte) (int, error) {
+func (b *timedBody) Read(into []byte) (int, error) {
 	n, err := b.ReadCloser.Read(into)
-	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
+	if isTimeout(err) {
 		refused("slow_bodies")
 	} else if errors.Is(err, io.EOF) {
-		_ = b.control.SetReadDeadline(time.Time{}) // the connection stays, and net/http listens whether the caller goes
+		_ = b.control.SetReadDeadline(time.Time{}) // the connection stays open, and net/http waits for its end
 	} else if n > 0 {
-		b.until = b.until.Add(time.Duration(n) * time.Second / flow)
+		b.until = b.until.Add(time.Duration(n) * time.Second / pieceSize)
 		_ = b.control.SetReadDeadline(b.until)
 	}
 	return n, err
 }
 
-// ownDeadlines is a call to which the REST framework sets no deadline: those of [flowing] hold.
+// ownDeadlines keeps the REST framework from changing the deadlines of [endSlowBodies].
 type ownDeadlines struct{ humaContext }
 
 // SetReadDeadline implements huma.Context.

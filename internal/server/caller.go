@@ -55,7 +55,7 @@ func CallerOf(ctx context.Context) Caller {
 type call struct {
 	context.Context
 	caller Caller
-	hand   *inHand // nil: the call counts as its context determines
+	active *activeCall // nil: the call counts as its context determines
 }
 
 // Value implements context.Context.
@@ -63,9 +63,9 @@ func (c *call) Value(key any) any {
 	switch key.(type) {
 	case callerKey:
 		return &c.caller
-	case inHandKey:
-		if c.hand != nil {
-			return c.hand
+	case activeCallKey:
+		if c.active != nil {
+			return c.active
 		}
 	}
 	return c.Context.Value(key)
@@ -78,8 +78,8 @@ type connectionKey struct{}
 type connection struct {
 	caller  atomic.Pointer[Caller]
 	good    atomic.Pointer[market.Member] // a record under which the certificate lasts to its end
-	belongs atomic.Bool                   // it counts as the caller's
-	guest   *guest
+	counted atomic.Bool                   // it counts as the caller's
+	limited *limitedConn
 }
 
 // connectionOf returns the connection of a call; nil if its listener is not one of [Serve].
@@ -134,7 +134,8 @@ func (s *Server) checkCertificate(c *Caller, conn *connection) error {
 		return api.Errorf(api.CodeSuspended, "member %s is %s", c.Name, l.Member.State).Fix("ask the operator")
 	}
 	s.ended.Add(1)
-	return api.Errorf(api.CodeUnauthenticated, "this certificate of %s has ended: it was issued before %s became a member, or there is a newer one", c.Name, c.Name).
+	return api.Errorf(api.CodeUnauthenticated,
+		"this certificate of %s has ended: it was issued before %s became a member, or there is a newer one", c.Name, c.Name).
 		Fix("the agent renews it by itself; one of another CA must be issued again")
 }
 
@@ -151,11 +152,13 @@ func (s *Server) ByState(state *tls.ConnectionState) (Caller, error) {
 		return Caller{}, nil
 	}
 	if err != nil {
-		return Caller{}, api.Errorf(api.CodeUnauthenticated, "%s", err).Fix("join the federation again: bourse agent --join TOKEN")
+		return Caller{}, api.Errorf(api.CodeUnauthenticated, "%s", err).
+			Fix("join the federation again: bourse agent --join TOKEN")
 	}
-	c := Caller{Role: peer.Role, Name: peer.Name, Until: state.PeerCertificates[0].NotAfter, Certificate: market.Certificate{
-		Key: peer.Key.String(), Issued: market.At(peer.Issued), Ours: peer.Ours && peer.Role == tlsid.RoleCluster,
-	}}
+	c := Caller{Role: peer.Role, Name: peer.Name, Until: state.PeerCertificates[0].NotAfter,
+		Certificate: market.Certificate{
+			Key: peer.Key.String(), Issued: market.At(peer.Issued), Ours: peer.Ours && peer.Role == tlsid.RoleCluster,
+		}}
 	c.text = c.String()
 	c.Still = func() error { return s.checkCertificate(&c, nil) }
 	return c, s.checkCertificate(&c, nil)
@@ -166,7 +169,8 @@ func (s *Server) identified(who func(*http.Request) (Caller, error)) http.Handle
 	return s.Bounded(func(r *http.Request) (Caller, error) {
 		c, err := who(r)
 		if err == nil && c.Role == "" && !s.open[r.URL.Path] {
-			err = api.Errorf(api.CodeUnauthenticated, "the call has no client certificate").Fix("join the federation: bourse agent --join TOKEN")
+			err = api.Errorf(api.CodeUnauthenticated, "the call has no client certificate").
+				Fix("join the federation: bourse agent --join TOKEN")
 		}
 		return c, err
 	}, Refuse, s.handler)
@@ -176,7 +180,8 @@ func (s *Server) identified(who func(*http.Request) (Caller, error)) http.Handle
 // refuses what a page of another site sends (CheckOrigin).
 // Every handler of a listener must be behind it. Calls that next makes to the API itself, in a context of
 // [Within], count towards the caller's rate; for other bounds they are one with the call.
-func (s *Server) Bounded(who func(*http.Request) (Caller, error), refuse func(http.ResponseWriter, *http.Request, error), next http.Handler) http.Handler {
+func (s *Server) Bounded(who func(*http.Request) (Caller, error),
+	refuse func(http.ResponseWriter, *http.Request, error), next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
 			if p := recover(); p != nil && p != http.ErrAbortHandler {
@@ -184,29 +189,30 @@ func (s *Server) Bounded(who func(*http.Request) (Caller, error), refuse func(ht
 				refuse(w, r, api.Errorf(api.CodeInternal, "this is a bug; the broker's log says more"))
 			}
 		}()
-		c, hand, err := s.begin(w, r, who)
+		c, active, err := s.begin(w, r, who)
 		if err != nil {
 			refuse(w, r, err)
 			return
 		}
-		defer hand.let()
+		defer active.end()
 		if err := CheckOrigin(r); err != nil {
 			refuse(w, r, err)
 			return
 		}
 		if r.Body != nil && (r.ContentLength < 0 || r.ContentLength >= inOneCall) && !introduces(c, r) {
-			body := &counted{ReadCloser: r.Body}
+			body := &countedBody{ReadCloser: r.Body}
 			r.Body = body
 			defer func() { s.limits.charge(c, r, body.bytes) }()
 		}
-		next.ServeHTTP(w, r.WithContext(&call{r.Context(), c, hand}))
+		next.ServeHTTP(w, r.WithContext(&call{r.Context(), c, active}))
 	})
 }
 
-// begin identifies the caller and waits for the turn of the call. Let the hand go afterwards. If the call
-// is refused, begin sets headers of the answer. Errors: those of who; TooManyRequests.
-func (s *Server) begin(w http.ResponseWriter, r *http.Request, who func(*http.Request) (Caller, error)) (c Caller, hand *inHand, err error) {
-	tooMuch := func(err error) (Caller, *inHand, error) {
+// begin identifies the caller and waits for the turn of the call. End the call afterwards. If the call is
+// refused, begin sets headers of the answer. Errors: those of who; TooManyRequests.
+func (s *Server) begin(w http.ResponseWriter, r *http.Request,
+	who func(*http.Request) (Caller, error)) (c Caller, active *activeCall, err error) {
+	tooMuch := func(err error) (Caller, *activeCall, error) {
 		w.Header().Set("Retry-After", "1")
 		return Caller{}, nil, err
 	}
@@ -229,19 +235,20 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request, who func(*http.Re
 		return c, nil, nil
 	}
 	key := callerKeyOf(c, r)
-	if conn := connectionOf(r.Context()); conn != nil && conn.guest != nil && c.Role != "" && !conn.belongs.Load() {
-		if !conn.guest.belongs(key) {
+	if conn := connectionOf(r.Context()); conn != nil && conn.limited != nil && c.Role != "" && !conn.counted.Load() {
+		if !conn.limited.setCaller(key) {
 			refused("connections_of_caller")
 			w.Header().Set("Connection", "close")
-			return tooMuch(api.Errorf(api.CodeTooManyRequests, "%s has %d connections, and a call under way on each", c, s.held.bounds.OfCaller).
+			return tooMuch(api.Errorf(api.CodeTooManyRequests, "%s has %d connections with an active call each",
+				c, s.calls.bounds.PerCaller).
 				Fix("wait for answers before calling again"))
 		}
-		conn.belongs.Store(true)
+		conn.counted.Store(true)
 	}
-	if hand, err = s.held.take(r, key); err != nil {
+	if active, err = s.calls.begin(r, key); err != nil {
 		return tooMuch(err)
 	}
-	return c, hand, nil
+	return c, active, nil
 }
 
 // introduces reports that the body of a call identifies its caller. Such a call does not count towards
@@ -260,14 +267,14 @@ func callerKeyOf(c Caller, r *http.Request) string {
 	return "address " + network(r.RemoteAddr)
 }
 
-// counted counts the bytes read from a body.
-type counted struct {
+// countedBody counts the bytes read from a body.
+type countedBody struct {
 	io.ReadCloser
 	bytes int64
 }
 
 // Read implements io.Reader.
-func (b *counted) Read(into []byte) (int, error) {
+func (b *countedBody) Read(into []byte) (int, error) {
 	n, err := b.ReadCloser.Read(into)
 	b.bytes += int64(n)
 	return n, err

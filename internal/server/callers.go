@@ -15,8 +15,10 @@ import (
 
 const (
 	maxCallers = 50_000
-	watchCost  = 50   // the opening of a watch counts as this many calls: the market searches all records of the caller
-	strangers  = 0.01 // rate of an address without certificate, and of renewals by a cluster key, as a fraction of a member's rate
+	watchCost  = 50 // the opening of a watch counts as this many calls: the market searches all records of the caller
+	// rate of an address without certificate, and of renewals by a cluster key, as a fraction of a
+	// member's rate
+	strangers = 0.01
 	// inOneCall is the number of bytes of a body that cost as much as one call.
 	inOneCall = 2 << 10
 	// inOneLook is the number of records searched by the market that cost as much as one call.

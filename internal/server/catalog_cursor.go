@@ -36,12 +36,14 @@ type catalogCursor struct {
 }
 
 // openCatalog makes a watch follow the catalog: all of it, or the changes since a token.
-func (s *Server) openCatalog(ctx context.Context, cluster string, w *exchange.Watch, from string) (*catalogCursor, error) {
+func (s *Server) openCatalog(ctx context.Context, cluster string,
+	w *exchange.Watch, from string) (*catalogCursor, error) {
 	lineage, revision := "", uint64(0)
 	if from != wholeCatalog {
 		var err error
 		if lineage, revision, err = parseToken(from); err != nil {
-			return nil, api.Invalid("catalog", "%.80q is not the token of a bookmark", from).Fix("watch with catalog=%s", wholeCatalog)
+			return nil, api.Invalid("catalog", "%.80q is not the token of a bookmark", from).
+				Fix("watch with catalog=%s", wholeCatalog)
 		}
 	}
 	complete, err := w.FollowCatalog(ctx, lineage, revision)
@@ -100,7 +102,8 @@ func (c *catalogCursor) writeAll(events *events) error {
 func (c *catalogCursor) resume(view *market.View) {
 	card := c.card(view)
 	for slot := range view.Len() {
-		if l := view.At(slot); l.Measured != nil && l.Active() && (l.Cluster == c.cluster || match.Visible(l.Measured.Terms, &card)) {
+		if l := view.At(slot); l.Measured != nil && l.Active() &&
+			(l.Cluster == c.cluster || match.Visible(l.Measured.Terms, &card)) {
 			c.mark(slot, true)
 		}
 	}
@@ -174,7 +177,8 @@ func (s *sellerEvents) of(l *market.Listing, shown []*market.Offer, lease bool, 
 	s.once.Do(func() { s.known = lru.New(rememberSellers) })
 	next := &sellerEvent{listing: l, shown: shown, lease: lease, fresh: l.Fresh(now)}
 	if found, ok := s.known.Get(l.Cluster); ok {
-		if had := found.(*sellerEvent); had.listing == l && had.lease == lease && had.fresh == next.fresh && slices.Equal(had.shown, shown) {
+		if had := found.(*sellerEvent); had.listing == l && had.lease == lease &&
+			had.fresh == next.fresh && slices.Equal(had.shown, shown) {
 			return had.lines, nil
 		}
 	}

@@ -19,13 +19,15 @@ type ClusterPath struct {
 }
 
 func (s *Server) clusterRoutes() {
-	huma.Register(s.api, operation("list-clusters", http.MethodGet, "/clusters", "List the clusters that the caller may see"), s.listClusters)
+	huma.Register(s.api, operation("list-clusters", http.MethodGet,
+		"/clusters", "List the clusters that the caller may see"), s.listClusters)
 	huma.Register(s.api, operation("get-cluster", http.MethodGet, "/clusters/{cluster}", "Read a cluster"), s.getCluster)
-	huma.Register(s.api, operation("put-card", http.MethodPut, "/clusters/{cluster}/card", "Show a new signed card", noContent, withSource), s.putCard)
+	huma.Register(s.api, operation("put-card", http.MethodPut, "/clusters/{cluster}/card",
+		"Show a new signed card", noContent, withSource), s.putCard)
 	huma.Register(s.api, operation("put-advertisement", http.MethodPut, "/clusters/{cluster}/advertisement",
-		"Advertise, whole", noContent, s.large), s.putAdvertisement)
+		"Advertise, whole", noContent, s.allowLargeBody), s.putAdvertisement)
 	huma.Register(s.api, operation("patch-advertisement", http.MethodPatch, "/clusters/{cluster}/advertisement",
-		"Advertise what changed, or renew the lease", noContent, s.large, unvalidated), s.patchAdvertisement)
+		"Advertise what changed, or renew the lease", noContent, s.allowLargeBody, unvalidated), s.patchAdvertisement)
 }
 
 // listings returns the filter for the clusters that the caller sees: an operator sees all, a member those
@@ -75,7 +77,8 @@ func (s *Server) getCluster(ctx context.Context, in *ClusterPath) (*body[api.Env
 func (s *Server) own(ctx context.Context, cluster string) (*market.Listing, error) {
 	l, err := s.member(ctx)
 	if err == nil && l.Cluster != cluster {
-		err = api.Errorf(api.CodeForbidden, "cluster %s may not speak for %.80q", l.Cluster, cluster).At("cluster").Fix("speak for %s", l.Cluster)
+		err = api.Errorf(api.CodeForbidden, "cluster %s may not speak for %.80q", l.Cluster, cluster).At("cluster").
+			Fix("speak for %s", l.Cluster)
 	}
 	return l, err
 }
@@ -124,7 +127,8 @@ func (s *Server) putCard(ctx context.Context, in *struct {
 func (s *Server) enroll(ctx context.Context, cluster, signed string) error {
 	c := CallerOf(ctx)
 	l := s.Exchange.View().Listing(cluster)
-	returns := c.Until.IsZero() || c.Certificate.Key != "" && !c.Certificate.Ours // with a certificate that another CA has issued since
+	// with a certificate that another CA has issued since
+	returns := c.Until.IsZero() || c.Certificate.Key != "" && !c.Certificate.Ours
 	known := l != nil && l.Member != nil && (l.Member.State != api.MemberRemoved || !returns)
 	if c.Role != tlsid.RoleCluster || c.Name != cluster || known {
 		return nil
@@ -149,7 +153,8 @@ func (s *Server) verify(document, kind, key string, into any) error {
 		if known, ok := errors.AsType[*api.Error](err); ok && known.Remedy != "" {
 			return err
 		}
-		return api.Errorf(api.CodeBadSignature, "%s", err).At("document").Fix("sign it with the cluster key that the broker knows")
+		return api.Errorf(api.CodeBadSignature, "%s", err).At("document").
+			Fix("sign it with the cluster key that the broker knows")
 	}
 	return nil
 }
@@ -192,7 +197,8 @@ func checkTerms(t *api.Terms) error {
 	case t == nil:
 		return nil
 	case len(t.VisibleTo.Clusters) > maxAudience:
-		return api.Invalid("terms.visibleTo.clusters", "%d clusters", len(t.VisibleTo.Clusters)).Fix("name at most %d, or use labels", maxAudience)
+		return api.Invalid("terms.visibleTo.clusters", "%d clusters", len(t.VisibleTo.Clusters)).
+			Fix("name at most %d, or use labels", maxAudience)
 	case len(t.VisibleTo.Labels) > maxLabels:
 		return api.Invalid("terms.visibleTo.labels", "%d labels", len(t.VisibleTo.Labels)).Fix("name at most %d", maxLabels)
 	case t.MaxDuration != nil && t.MaxDuration.Duration <= 0:

@@ -16,20 +16,20 @@ type eventWriter struct {
 	ctx     context.Context
 	answer  http.ResponseWriter
 	control *http.ResponseController
-	slow    time.Duration
+	stall   time.Duration
 }
 
 // newEventWriter starts the answer.
-func newEventWriter(ctx context.Context, answer http.ResponseWriter, slow time.Duration) eventWriter {
+func newEventWriter(ctx context.Context, answer http.ResponseWriter, stall time.Duration) eventWriter {
 	answer.Header().Set("Content-Type", "application/x-ndjson")
 	answer.WriteHeader(http.StatusOK)
-	return eventWriter{ctx, answer, http.NewResponseController(answer), slow}
+	return eventWriter{ctx, answer, http.NewResponseController(answer), stall}
 }
 
 var buffersOfEvents = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 // mostHeld is the approximate number of bytes of events that are encoded before they are written. It
-// bounds the memory for a slow reader.
+// bounds the memory for a reader.
 const mostHeld = 64 << 10
 
 // events collects the events of one send.
@@ -88,16 +88,16 @@ func (e *events) flush() error {
 	return e.to.put(e.Bytes())
 }
 
-// put writes in pieces. The reader may take slow for each. It writes no piece after the context has ended.
+// put writes in pieces. The reader may take stall for each. It writes no piece after the context has ended.
 func (w eventWriter) put(data []byte) error {
 	for len(data) > 0 {
 		if err := w.ctx.Err(); err != nil {
 			return err
 		}
-		if err := w.control.SetWriteDeadline(time.Now().Add(w.slow)); err != nil {
+		if err := w.control.SetWriteDeadline(time.Now().Add(w.stall)); err != nil {
 			return err
 		}
-		n, err := w.answer.Write(data[:min(len(data), flow)])
+		n, err := w.answer.Write(data[:min(len(data), pieceSize)])
 		if err != nil {
 			return err
 		}

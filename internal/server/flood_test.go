@@ -46,7 +46,7 @@ func callOnce(t *testing.T, f *servertest.Federation, config *tls.Config) {
 
 // However many connections one address opens, members at other addresses do not wait, even where strangers had all the time of the world.
 func TestAFloodAtOneAddressKeepsNoOtherOut(t *testing.T) {
-	f := servertest.Start(t, servertest.Options{Bounds: server.Bounds{Connections: 60, Strangers: 8, Waiting: 60, Hurry: time.Minute}})
+	f := servertest.Start(t, servertest.Options{Bounds: server.Bounds{Connections: 60, Unidentified: 8, Waiting: 60, Introduction: time.Minute}})
 	rome := f.Join("rome")
 	config := rome.HTTP.Transport.(*http.Transport).TLSClientConfig
 	rome.HTTP.CloseIdleConnections()

@@ -16,7 +16,8 @@ func Inside(h http.Handler, call *http.Request) *http.Response {
 	w := &written{header: http.Header{}, status: http.StatusOK}
 	h.ServeHTTP(w, call)
 	return &http.Response{
-		StatusCode: w.status, Status: fmt.Sprintf("%d %s", w.status, http.StatusText(w.status)), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		StatusCode: w.status, Status: fmt.Sprintf("%d %s", w.status,
+			http.StatusText(w.status)), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: w.header, Body: io.NopCloser(&w.body), ContentLength: int64(w.body.Len()), Request: call,
 	}
 }

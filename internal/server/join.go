@@ -21,8 +21,10 @@ const (
 
 func (s *Server) joinRoutes() {
 	short := func(o *huma.Operation) { o.MaxBodyBytes = maxSignedBody }
-	huma.Register(s.api, operation("join", http.MethodPost, "/join", "Join with a token; needs no certificate", withSource, short), s.join)
-	huma.Register(s.api, operation("renew", http.MethodPost, "/renew", "Renew a member's certificate, by its cluster key; needs no certificate", short, unvalidated), s.renew)
+	huma.Register(s.api, operation("join", http.MethodPost, "/join",
+		"Join with a token; needs no certificate", withSource, short), s.join)
+	huma.Register(s.api, operation("renew", http.MethodPost, "/renew",
+		"Renew a member's certificate, by its cluster key; needs no certificate", short, unvalidated), s.renew)
 }
 
 type sourceKey struct{}
@@ -37,7 +39,8 @@ func withSource(o *huma.Operation) {
 func (s *Server) join(ctx context.Context, in *struct{ Body join.Submission }) (*body[api.Joined], error) {
 	request, who, err := in.Body.Open(s.Exchange.Now().Go())
 	if err != nil {
-		return nil, api.Errorf(api.CodeInvalid, "%s", err).At("request").Fix("start the agent again with the whole token: bourse agent --join TOKEN")
+		return nil, api.Errorf(api.CodeInvalid, "%s", err).At("request").
+			Fix("start the agent again with the whole token: bourse agent --join TOKEN")
 	}
 	if request.Protocol != api.Protocol {
 		return nil, api.OtherProtocol(api.CodeInvalid, "the request to join of "+who.Cluster, request.Protocol)
@@ -51,7 +54,8 @@ func (s *Server) join(ctx context.Context, in *struct{ Body join.Submission }) (
 		return nil, wrap(err)
 	}
 	s.Exchange.CloseWatches(ctx, who.Cluster) // the watches with certificates that end now
-	s.Log.Info("a cluster joined", "cluster", who.Cluster, "fingerprint", who.ClusterKey, "from", source, "state", out.Member.State)
+	s.Log.Info("a cluster joined", "cluster", who.Cluster, "fingerprint",
+		who.ClusterKey, "from", source, "state", out.Member.State)
 	return s.issue(request.CSR, out.Member)
 }
 
@@ -60,7 +64,8 @@ func (s *Server) issue(csr []byte, m *market.Member) (*body[api.Joined], error) 
 	if err != nil {
 		return nil, api.Errorf(api.CodeInvalid, "%s", err).At("csr")
 	}
-	return &body[api.Joined]{api.Joined{Certificate: string(certificate), CA: string(s.Authority.CAPEM()), State: m.State}}, nil
+	return &body[api.Joined]{api.Joined{Certificate: string(certificate),
+		CA: string(s.Authority.CAPEM()), State: m.State}}, nil
 }
 
 // renew answers every member that is not revoked or removed, including pending and suspended ones. The
@@ -71,7 +76,8 @@ func (s *Server) renew(ctx context.Context, in *struct{ Body join.Renewal }) (*b
 	}
 	request, tlsKey, err := in.Body.Open(s.Authority.Federation(), s.Exchange.Now().Go())
 	if err != nil {
-		return nil, api.Errorf(api.CodeInvalid, "%s", err).At("request").Fix("compare the clocks, and the versions of agent and broker")
+		return nil, api.Errorf(api.CodeInvalid, "%s", err).At("request").
+			Fix("compare the clocks, and the versions of agent and broker")
 	}
 	if _, err := s.Authority.Pin(); err != nil {
 		return nil, api.Errorf(api.CodeConflict, "%s", err)
@@ -83,7 +89,8 @@ func (s *Server) renew(ctx context.Context, in *struct{ Body join.Renewal }) (*b
 	if l := s.Exchange.View().Listing(request.Cluster); l != nil {
 		known = l.Member
 	}
-	if known != nil && trust.Leaves(request.Cluster, known.Key, in.Body.Rotations) { // anyone can sign many rotations, which take long to verify
+	// anyone can sign many rotations, which take long to verify
+	if known != nil && trust.Leaves(request.Cluster, known.Key, in.Body.Rotations) {
 		order.Former = trust.Former(request.Cluster, in.Body.Key, in.Body.Rotations)
 	}
 	if err := order.Check(known); err != nil { // anyone can sign with an unknown key: the market must not work for it
@@ -91,7 +98,8 @@ func (s *Server) renew(ctx context.Context, in *struct{ Body join.Renewal }) (*b
 	}
 	if !s.limits.allowRenewal(order.Key) {
 		refused("rate_of_renewals")
-		return nil, api.Errorf(api.CodeTooManyRequests, "cluster %s renews its certificate too often", request.Cluster).Fix("wait %s", market.RenewEvery)
+		return nil, api.Errorf(api.CodeTooManyRequests, "cluster %s renews its certificate too often", request.Cluster).
+			Fix("wait %s", market.RenewEvery)
 	}
 	out, err := s.Exchange.Do(ctx, order)
 	if err != nil {

@@ -18,7 +18,7 @@ const maxDepth = 24
 
 var (
 	errDeep = fmt.Errorf("nested deeper than %d", maxDepth)
-	errRich = fmt.Errorf("would take more than %d bytes of memory once decoded: send fewer values", littleMemory)
+	errRich = fmt.Errorf("would take more than %d bytes of memory once decoded: send fewer values", smallBodyMemory)
 	errNUL  = errors.New("contains a NUL byte")
 )
 
@@ -53,8 +53,9 @@ func jsonFormat() huma.Format {
 	}
 }
 
-// requestReader decodes requests, on any goroutine. Requests with the same text share their maps and lists, because the market keeps
-// requests for long and many are alike. The zero value is ready.
+// requestReader decodes requests. Requests with the same text share their maps and lists, because the
+// market keeps requests for long and many are alike. The zero value is ready; several goroutines may use
+// it.
 type requestReader struct {
 	mu    sync.Mutex
 	known map[string]api.ReservationCreate

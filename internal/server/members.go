@@ -29,12 +29,18 @@ const endCertificates = "end-certificates"
 
 func (s *Server) memberRoutes() {
 	huma.Register(s.api, operation("list-members", http.MethodGet, "/members", "The members (operators)"), s.listMembers)
-	huma.Register(s.api, operation("set-member", http.MethodPost, "/members/{cluster}/{step}", "Approve, suspend, resume, revoke or remove a member, or end its certificates (operators)"), s.setMember)
-	huma.Register(s.api, operation("set-caps", http.MethodPut, "/members/{cluster}/caps", "Say how much one member may have (operators)"), s.setCaps)
-	huma.Register(s.api, operation("create-certificate", http.MethodPost, "/members/{cluster}/certificate", "Make the certificate of a cluster whose agent is of the prototypes (operators)", created), s.createCertificate)
-	huma.Register(s.api, operation("create-operator", http.MethodPost, "/operators", "End all certificates of operators, and make a new one (the broker's local socket)", created), s.createOperator)
-	huma.Register(s.api, operation("list-tokens", http.MethodGet, "/tokens", "The join tokens, without their secrets (operators)"), s.listTokens)
-	huma.Register(s.api, operation("create-token", http.MethodPost, "/tokens", "Make a join token (operators)", created), s.createToken)
+	huma.Register(s.api, operation("set-member", http.MethodPost, "/members/{cluster}/{step}",
+		"Approve, suspend, resume, revoke or remove a member, or end its certificates (operators)"), s.setMember)
+	huma.Register(s.api, operation("set-caps", http.MethodPut, "/members/{cluster}/caps",
+		"Say how much one member may have (operators)"), s.setCaps)
+	huma.Register(s.api, operation("create-certificate", http.MethodPost, "/members/{cluster}/certificate",
+		"Make the certificate of a cluster whose agent is of the prototypes (operators)", created), s.createCertificate)
+	huma.Register(s.api, operation("create-operator", http.MethodPost, "/operators",
+		"End all certificates of operators, and make a new one (the broker's local socket)", created), s.createOperator)
+	huma.Register(s.api, operation("list-tokens", http.MethodGet,
+		"/tokens", "The join tokens, without their secrets (operators)"), s.listTokens)
+	huma.Register(s.api, operation("create-token", http.MethodPost,
+		"/tokens", "Make a join token (operators)", created), s.createToken)
 }
 
 func (s *Server) memberPayload(m *market.Member) api.Envelope[api.Member] {
@@ -43,7 +49,8 @@ func (s *Server) memberPayload(m *market.Member) api.Envelope[api.Member] {
 		p.Fingerprint = key.Fingerprint().String()
 	}
 	if m.Caps != nil {
-		p.Caps = &api.Caps{Reservations: m.Caps.Reservations, Pending: m.Caps.Pending, Priority: m.Caps.Priority, Resources: m.Caps.Resources.Resources()}
+		p.Caps = &api.Caps{Reservations: m.Caps.Reservations, Pending: m.Caps.Pending,
+			Priority: m.Caps.Priority, Resources: m.Caps.Resources.Resources()}
 	}
 	if l := s.Exchange.View().Listing(m.Cluster); l != nil {
 		p.Fresh = l.Fresh(s.Exchange.Now())
@@ -117,7 +124,8 @@ func (s *Server) listTokens(ctx context.Context, in *struct{ Page }) (*body[page
 	var items []api.Envelope[api.Token]
 	err := s.Exchange.Read(ctx, func(m *market.State) {
 		for _, t := range m.Tokens() {
-			items = append(items, api.Envelope[api.Token]{ID: t.ID, Payload: api.Token{Cluster: t.Cluster, Expires: t.Expires.Meta(), UsedBy: t.UsedBy}})
+			items = append(items, api.Envelope[api.Token]{ID: t.ID,
+				Payload: api.Token{Cluster: t.Cluster, Expires: t.Expires.Meta(), UsedBy: t.UsedBy}})
 		}
 	})
 	return &body[page[api.Token]]{cut(items, in.Page)}, wrap(err)
@@ -174,23 +182,31 @@ func (s *Server) createCertificate(ctx context.Context, in *struct {
 		life = tlsid.LongestLegacy
 	}
 	if life < 0 || life > tlsid.LongestLegacy {
-		return nil, api.Invalid("duration", "%s is not between 0 and %s", life, tlsid.LongestLegacy).Fix("give a duration such as 720h")
+		return nil, api.Invalid("duration", "%s is not between 0 and %s", life, tlsid.LongestLegacy).
+			Fix("give a duration such as 720h")
 	}
-	if l := s.Exchange.View().Listing(in.Cluster); l != nil && l.Member != nil && !l.Member.Legacy && l.Member.State != api.MemberRemoved {
-		return nil, api.Errorf(api.CodeConflict, "cluster %s has joined with a key of its own: a certificate without it is worth nothing", in.Cluster).
+	if l := s.Exchange.View().Listing(in.Cluster); l != nil && l.Member != nil &&
+		!l.Member.Legacy && l.Member.State != api.MemberRemoved {
+		return nil, api.Errorf(api.CodeConflict,
+			"cluster %s has joined with a key of its own: a certificate without it is worth nothing", in.Cluster).
 			Fix("make it a token instead: bourse broker token create --cluster %s", in.Cluster)
 	}
 	chain, expires, err := s.Authority.SignLegacy([]byte(in.Body.Request), in.Cluster, life)
 	switch {
 	case errors.Is(err, tlsid.ErrCannotIssue):
-		return nil, api.Errorf(api.CodeConflict, "this broker has no CA of its own (--tls-cert-dir)").Fix("have the request signed by the CA that its certificate is of: config/certmanager/member")
+		return nil, api.Errorf(api.CodeConflict, "this broker has no CA of its own (--tls-cert-dir)").
+			Fix("have the request signed by the CA that its certificate is of: config/certmanager/member")
 	case errors.Is(err, tlsid.ErrNoCommonNames):
-		return nil, api.Errorf(api.CodeConflict, "%s", err).Fix("start it with --broker-interface http, or let the cluster join: bourse broker token create --cluster %s", in.Cluster)
+		return nil, api.Errorf(api.CodeConflict, "%s",
+			err).Fix("start it with --broker-interface http, or let the cluster join: bourse broker token create --cluster %s", in.Cluster)
 	case err != nil:
-		return nil, api.Invalid("request", "%s", err).Fix("let the member make one: openssl req -new -newkey rsa:2048 -nodes -keyout tls.key -subj /CN=%s", in.Cluster)
+		return nil, api.Invalid("request", "%s", err).
+			Fix("let the member make one: openssl req -new -newkey rsa:2048 -nodes -keyout tls.key -subj /CN=%s", in.Cluster)
 	}
-	s.Log.Info("a certificate was made for an agent of the prototypes", "cluster", in.Cluster, "expires", expires, "by", CallerOf(ctx))
-	return &body[api.CertificateCreated]{api.CertificateCreated{Certificate: string(chain), CA: string(s.Authority.CAPEM()), Expires: metav1.NewTime(expires)}}, nil
+	s.Log.Info("a certificate was made for an agent of the prototypes",
+		"cluster", in.Cluster, "expires", expires, "by", CallerOf(ctx))
+	return &body[api.CertificateCreated]{api.CertificateCreated{Certificate: string(chain),
+		CA: string(s.Authority.CAPEM()), Expires: metav1.NewTime(expires)}}, nil
 }
 
 // createOperator ends all certificates of operators and issues another. It requires the socket: otherwise
@@ -203,14 +219,17 @@ func (s *Server) createOperator(ctx context.Context, in *struct {
 	}
 	c := CallerOf(ctx)
 	if c.Certificate.Key != "" {
-		return nil, api.Errorf(api.CodeForbidden, "%s calls with a certificate: it cannot make another", c).Fix("use the broker's local socket")
+		return nil, api.Errorf(api.CodeForbidden, "%s calls with a certificate: it cannot make another", c).
+			Fix("use the broker's local socket")
 	}
 	name := cmp.Or(in.Body.Name, "admin")
 	if len(in.Body.CSR) > 0 { // check before anything ends
 		if _, err := s.Authority.SignOperator(in.Body.CSR, name, s.Authority.Now()); errors.Is(err, tlsid.ErrCannotIssue) {
-			return nil, api.Errorf(api.CodeConflict, "this broker has no CA of its own (--tls-cert-dir)").Fix("end the former ones without a folder: bourse broker operator; then have that CA issue another")
+			return nil, api.Errorf(api.CodeConflict, "this broker has no CA of its own (--tls-cert-dir)").
+				Fix("end the former ones without a folder: bourse broker operator; then have that CA issue another")
 		} else if err != nil {
-			return nil, api.Invalid("csr", "%s", err).Fix("send a request for an ECDSA P-256 key, and a name that is a DNS label")
+			return nil, api.Invalid("csr", "%s", err).
+				Fix("send a request for an ECDSA P-256 key, and a name that is a DNS label")
 		}
 	}
 	out, err := s.Exchange.Do(ctx, market.EndOperators{At: market.At(s.Authority.Now())})

@@ -25,9 +25,11 @@ type OfferPath struct {
 }
 
 func (s *Server) offerRoutes() {
-	huma.Register(s.api, operation("search-catalog", http.MethodGet, "/catalog", "Search the offers that the caller may see"), s.catalog)
+	huma.Register(s.api, operation("search-catalog", http.MethodGet,
+		"/catalog", "Search the offers that the caller may see"), s.catalog)
 	huma.Register(s.api, operation("get-offer", http.MethodGet, "/catalog/{cluster}/{name}", "Read an offer"), s.getOffer)
-	huma.Register(s.api, operation("publish-offer", http.MethodPut, "/clusters/{cluster}/offers/{name}", "Put a signed offer on sale", noContent), s.publishOffer)
+	huma.Register(s.api, operation("publish-offer", http.MethodPut,
+		"/clusters/{cluster}/offers/{name}", "Put a signed offer on sale", noContent), s.publishOffer)
 	huma.Register(s.api, operation("withdraw-offer", http.MethodDelete, "/clusters/{cluster}/offers/{name}",
 		"Take an offer off sale; what was sold of it stays sold", noContent), s.withdrawOffer)
 }
@@ -61,7 +63,8 @@ func (in *CatalogSearch) query() (api.CatalogQuery, error) {
 	if in.For != "" {
 		var err error
 		if q.For, err = time.ParseDuration(in.For); err != nil || q.For <= 0 || q.For > match.LongestDuration {
-			return q, api.Invalid("for", "%.40q is not a duration", in.For).Fix("write 30m, 8h or 720h; at most %s", match.LongestDuration)
+			return q, api.Invalid("for", "%.40q is not a duration", in.For).
+				Fix("write 30m, 8h or 720h; at most %s", match.LongestDuration)
 		}
 	}
 	if in.MaxPrice != "" {
@@ -88,7 +91,8 @@ func (s *Server) catalog(ctx context.Context, in *CatalogSearch) (*body[page[api
 	from := 0
 	if in.Continue != "" {
 		if from, err = strconv.Atoi(in.Continue); err != nil || from < 0 || from > maxFrom {
-			return nil, api.Invalid("continue", "%.40q is not the continue of an answer", in.Continue).Fix("search again without it")
+			return nil, api.Invalid("continue", "%.40q is not the continue of an answer", in.Continue).
+				Fix("search again without it")
 		}
 	}
 	now := s.Exchange.Now()
@@ -114,12 +118,14 @@ func (s *Server) getOffer(ctx context.Context, in *OfferPath) (*body[api.Envelop
 		return nil, err
 	}
 	now := s.Exchange.Now()
-	for _, found := range s.Engine.Catalog(s.Exchange.View(), card, api.CatalogQuery{Seller: in.Cluster, Hidden: true}, now, api.MaxOffers) {
+	for _, found := range s.Engine.Catalog(s.Exchange.View(), card,
+		api.CatalogQuery{Seller: in.Cluster, Hidden: true}, now, api.MaxOffers) {
 		if found.Signed.Name == in.Name {
 			return &body[api.Envelope[api.Listing]]{listing(&found, now, time.Hour)}, nil
 		}
 	}
-	return nil, api.Errorf(api.CodeNotFound, "no offer %.63s/%.63s that is shown to you", in.Cluster, in.Name).Fix("see: bourse catalog")
+	return nil, api.Errorf(api.CodeNotFound, "no offer %.63s/%.63s that is shown to you", in.Cluster, in.Name).
+		Fix("see: bourse catalog")
 }
 
 // looker returns the card for which offers are shown to the caller. An operator sees the public ones.

@@ -114,7 +114,7 @@ func TestWatchesAreNotOpenedOften(t *testing.T) {
 // Whoever does not read loses its connection, whoever reads slowly gets all.
 func TestSlowReaders(t *testing.T) {
 	const slow = 300 * time.Millisecond
-	f := servertest.Start(t, servertest.Options{Bounds: server.Bounds{Slow: slow}})
+	f := servertest.Start(t, servertest.Options{Bounds: server.Bounds{Stall: slow}})
 	rome := f.Join("rome")
 	many := strings.Repeat("GET /openapi.json HTTP/1.1\r\nHost: broker\r\n\r\n", 300)
 	for range 8 {
@@ -156,7 +156,7 @@ func (s slowly) Read(into []byte) (int, error) {
 // A body has to come: one that does not, or by the byte, ends its connection, also where nobody reads it. One that comes slowly is read.
 func TestSlowBodies(t *testing.T) {
 	const slow = 300 * time.Millisecond
-	f := servertest.Start(t, servertest.Options{Bounds: server.Bounds{Slow: slow}})
+	f := servertest.Start(t, servertest.Options{Bounds: server.Bounds{Stall: slow}})
 	rome := f.Join("rome")
 	for name, path := range map[string]string{"read": prefix + "/evaluations", "not read": prefix + "/nothing"} {
 		c := f.Dial(rome.HTTP)
@@ -186,7 +186,7 @@ func TestSlowBodies(t *testing.T) {
 	}
 }
 
-// Of a member's calls and large bodies only so many are in hand; more wait for a while, and then learn to come again. Others are served.
+// Active calls and large bodies of a member are bounded. Further calls wait, and then get an error. Other members are served.
 func TestCallsInHand(t *testing.T) {
 	for name, c := range map[string]struct {
 		bounds server.Bounds
@@ -211,7 +211,7 @@ func TestCallsInHand(t *testing.T) {
 				if answer.StatusCode != http.StatusTooManyRequests {
 					return false
 				}
-				if answer.Header.Get("Retry-After") == "" || !strings.Contains(string(said), "in hand") {
+				if answer.Header.Get("Retry-After") == "" || !strings.Contains(string(said), " active calls") {
 					t.Errorf("it is refused with %v %s", answer.Header, said)
 				}
 				return true
@@ -247,7 +247,7 @@ func TestCallsInHand(t *testing.T) {
 
 // Connections that say nothing keep no member out, and neither do a hundred members that come at once from one address.
 func TestStrangersMakeWay(t *testing.T) {
-	f := servertest.Start(t, servertest.Options{Bounds: server.Bounds{Connections: 60, Strangers: 8, Waiting: 200, Hurry: time.Second}})
+	f := servertest.Start(t, servertest.Options{Bounds: server.Bounds{Connections: 60, Unidentified: 8, Waiting: 200, Introduction: time.Second}})
 	rome := f.Join("rome")
 	rome.HTTP.CloseIdleConnections()
 	var silent []net.Conn
@@ -287,7 +287,7 @@ func TestStrangersMakeWay(t *testing.T) {
 // A member has as many connections as it may: one that rests makes way, and where all are busy a call on one more is refused.
 func TestConnectionsOfOneMember(t *testing.T) {
 	const may = 4
-	f := servertest.Start(t, servertest.Options{Bounds: server.Bounds{OfCaller: may}})
+	f := servertest.Start(t, servertest.Options{Bounds: server.Bounds{PerCaller: may}})
 	rome, milan := f.Join("rome"), f.Join("milan")
 	status := func(c net.Conn) int {
 		t.Helper()

@@ -75,7 +75,8 @@ func (p page[T]) send(w io.Writer) error {
 // cut sorts items by ID and returns the Page of them.
 func cut[T any](items []api.Envelope[T], p Page) page[T] {
 	slices.SortFunc(items, func(a, b api.Envelope[T]) int { return strings.Compare(a.ID, b.ID) })
-	from, found := slices.BinarySearchFunc(items, p.Continue, func(e api.Envelope[T], id string) int { return strings.Compare(e.ID, id) })
+	from, found := slices.BinarySearchFunc(items, p.Continue,
+		func(e api.Envelope[T], id string) int { return strings.Compare(e.ID, id) })
 	if found {
 		from++
 	}

@@ -10,7 +10,8 @@ import (
 
 // reservation returns the payload of a record for a party. Only the consumer sees the decision and the
 // request.
-func (s *Server) reservation(r *market.Reservation, decision *api.Decision, caller, lineage string) api.Envelope[api.Reservation] {
+func (s *Server) reservation(r *market.Reservation, decision *api.Decision,
+	caller, lineage string) api.Envelope[api.Reservation] {
 	p := api.Reservation{
 		State: r.State, Reason: r.Reason, Message: r.Message,
 		Consumer: r.Consumer, Provider: r.Provider, Pool: r.Pool, Slice: r.Slice(),
@@ -20,7 +21,8 @@ func (s *Server) reservation(r *market.Reservation, decision *api.Decision, call
 		Assignment: r.Assignment, Acceptance: r.Acceptance, End: r.End, Reclaim: r.Reclaim,
 	}
 	if c := r.Change; c != nil {
-		p.Change = &api.Change{Generation: c.Generation, Resources: c.Size.Resources(), Until: c.Until.Meta(), HeldUntil: c.HeldUntil.Meta(),
+		p.Change = &api.Change{Generation: c.Generation, Resources: c.Size.Resources(),
+			Until: c.Until.Meta(), HeldUntil: c.HeldUntil.Meta(),
 			Assignment: c.Assignment, Reason: c.Reason, Message: c.Message}
 	}
 	if r.Sale != nil {

@@ -126,7 +126,8 @@ func (m *relay) post(at route, document string, expires time.Time) error {
 		most := m.largest()
 		if own := m.senders[at.from]; own != nil && own.bytes >= m.senders[most].bytes {
 			refused("handshake_messages")
-			return api.Errorf(api.CodeUnavailable, "cluster %s has sent more messages than this broker can keep", at.from).Fix("try again")
+			return api.Errorf(api.CodeUnavailable, "cluster %s has sent more messages than this broker can keep", at.from).
+				Fix("try again")
 		}
 		refused("handshake_messages")
 		m.drop(m.oldest(most))

@@ -42,7 +42,8 @@ func routed(mux *http.ServeMux) http.Handler {
 }
 
 func noRoute(w http.ResponseWriter, r *http.Request) {
-	Refuse(w, r, api.Errorf(api.CodeNotFound, "there is no %.20s %.120q here", r.Method, r.URL.Path).Fix("what there is: /openapi.yaml"))
+	Refuse(w, r, api.Errorf(api.CodeNotFound, "there is no %.20s %.120q here", r.Method, r.URL.Path).
+		Fix("what there is: /openapi.yaml"))
 }
 
 func headerSize(h http.Header) int {

@@ -42,12 +42,12 @@ const grace = 5 * time.Second
 // Serve serves until ctx ends, and then lets started calls end. Watches are calls: end them first. It
 // bounds the connections and calls of peers.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
-	return serve(ctx, newGate(l, Bounds{}), h, Bounds{})
+	return serve(ctx, newLimitedListener(l, Bounds{}), h, Bounds{})
 }
 
 // ServeTLS is Serve with TLS and other bounds. The listener must be without TLS.
 func ServeTLS(ctx context.Context, l net.Listener, config *tls.Config, h http.Handler, b Bounds) error {
-	return serve(ctx, tls.NewListener(newGate(l, b), config), h, b)
+	return serve(ctx, tls.NewListener(newLimitedListener(l, b), config), h, b)
 }
 
 func serve(ctx context.Context, l net.Listener, h http.Handler, b Bounds) error {
@@ -72,26 +72,28 @@ func serve(ctx context.Context, l net.Listener, h http.Handler, b Bounds) error 
 // Bounded returns a listener without TLS and a server for it, within the bounds of [Serve], for callers
 // that run the server themselves.
 func Bounded(l net.Listener, h http.Handler) (net.Listener, *http.Server) {
-	return newGate(l, Bounds{}), newServer(h, Bounds{})
+	return newLimitedListener(l, Bounds{}), newServer(h, Bounds{})
 }
 
 func newServer(h http.Handler, b Bounds) *http.Server {
 	s := &http.Server{
-		Handler: flowing(h, b.orDefault()), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: maxWire, IdleTimeout: 2 * time.Minute, ErrorLog: log.New(complaints{}, "", 0),
+		Handler: endSlowBodies(h, b.orDefault()), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: maxWire, ErrorLog: log.New(httpLog{}, "", 0),
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			return context.WithValue(ctx, connectionKey{}, &connection{guest: guestOf(c)})
+			return context.WithValue(ctx, connectionKey{}, &connection{limited: limitedConnOf(c)})
 		},
 	}
 	closeUnused(s)
-	follow(s)
+	trackIdle(s)
 	return s
 }
 
-// complaints receives net/http's log. It counts handshake errors instead: strangers could fill the log.
-type complaints struct{}
+// httpLog receives net/http's log. It only counts handshake errors, because anyone could fill the log with
+// them.
+type httpLog struct{}
 
 // Write implements io.Writer.
-func (complaints) Write(line []byte) (int, error) {
+func (httpLog) Write(line []byte) (int, error) {
 	if bytes.HasPrefix(line, []byte("http: TLS handshake error")) {
 		refused("handshakes")
 	} else {

@@ -56,7 +56,7 @@ type Options struct {
 type Server struct {
 	Options
 	limits  limits
-	held    held
+	calls   callLimiter
 	bodies  *semaphore.Weighted // bytes of memory
 	relay   relay
 	sellers sellerEvents
@@ -78,7 +78,8 @@ func New(o Options) *Server {
 		o.Log = slog.Default()
 	}
 	o.BodyMemory = cmp.Or(o.BodyMemory, bodyMemory)
-	s := &Server{Options: o, limits: limits{rate: o.Rate}, held: held{bounds: o.Bounds.orDefault()}, bodies: semaphore.NewWeighted(o.BodyMemory), lineage: o.Exchange.Lineage(), started: o.Exchange.Now()}
+	s := &Server{Options: o, limits: limits{rate: o.Rate}, calls: callLimiter{bounds: o.Bounds.orDefault()},
+		bodies: semaphore.NewWeighted(o.BodyMemory), lineage: o.Exchange.Lineage(), started: o.Exchange.Now()}
 	mux := http.NewServeMux()
 	s.mux, s.api = mux, newAPI(mux)
 	s.open = map[string]bool{joinPath: true, renewPath: true, "/openapi.json": true, "/openapi.yaml": true}
@@ -203,7 +204,8 @@ func (s *Server) member(ctx context.Context) (*market.Listing, error) {
 // operator rejects everyone but operators.
 func operator(ctx context.Context) error {
 	if c := CallerOf(ctx); c.Role != tlsid.RoleOperator {
-		return api.Errorf(api.CodeForbidden, "%s is not an operator", c).Fix("use the broker's local socket or an operator's certificate")
+		return api.Errorf(api.CodeForbidden, "%s is not an operator", c).
+			Fix("use the broker's local socket or an operator's certificate")
 	}
 	return nil
 }

@@ -17,11 +17,6 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-const (
-	// slow is the time that a reader may take for 16 KiB.
-	slow = 10 * time.Second
-)
-
 func (s *Server) watchRoutes() {
 	huma.Register(s.api, operation("watch", http.MethodGet, "/watch",
 		"Watch the caller's reservations, the membership of their other parties and, on request, the catalog: NDJSON of WatchEvent. "+
@@ -67,11 +62,12 @@ func (s *Server) watch(ctx context.Context, in *struct {
 			ctx, end = context.WithDeadline(ctx, caller.Until)
 			defer end()
 		}
-		LetGo(ctx) // watches have their own bound
-		defer context.AfterFunc(w.Cut(), func() { time.AfterFunc(lastWord, cancel) })()
-		defer s.held.watch(cluster, w.GiveWay)()
+		EndCall(ctx) // watches have their own bound
+		defer context.AfterFunc(w.Cut(), func() { time.AfterFunc(lastEventTime, cancel) })()
+		defer s.calls.addWatch(cluster, w.GiveWay)()
 		complete := revision == 0 || lineage != w.Lineage || revision > w.Revision
-		stream{s, newEventWriter(ctx, answer, s.held.bounds.Slow), caller, w.Lineage, map[string]api.MemberState{}, catalog}.run(ctx, w, complete)
+		stream{s, newEventWriter(ctx, answer, s.calls.bounds.Stall),
+			caller, w.Lineage, map[string]api.MemberState{}, catalog}.run(ctx, w, complete)
 	}}, nil
 }
 
@@ -108,7 +104,7 @@ func (t stream) run(ctx context.Context, w *exchange.Watch, complete bool) {
 		return events.add(api.WatchEvent{Type: api.WatchSnapshot, Complete: complete})
 	}
 	changed, last, checked := w.Snapshot, w.Revision, time.Now()
-	quiet := t.s.held.bounds.Quiet
+	quiet := t.s.calls.bounds.Quiet
 	w.Snapshot = nil // a watch lasts for days and must not keep old records
 	for t.tell(w, begin, changed, inbox, last) == nil {
 		next, cancel := context.WithTimeout(ctx, quiet)
@@ -147,7 +143,8 @@ func ended(err error) *api.Error {
 
 // tell writes the opening event, the changed reservations, memberships, handshake messages and catalog
 // changes, and then the bookmark.
-func (t stream) tell(w *exchange.Watch, begin func(*events) error, changed []*market.Reservation, inbox *inbox, revision uint64) error {
+func (t stream) tell(w *exchange.Watch, begin func(*events) error,
+	changed []*market.Reservation, inbox *inbox, revision uint64) error {
 	return t.send(func(events *events) error {
 		if begin != nil {
 			if err := begin(events); err != nil {
@@ -198,7 +195,8 @@ func (t stream) standings(events []api.WatchEvent, parties []string) []api.Watch
 			continue
 		}
 		t.told[party] = l.Member.State
-		events = append(events, api.WatchEvent{Type: api.WatchStanding, Standing: &api.Standing{Cluster: party, State: l.Member.State}})
+		events = append(events, api.WatchEvent{Type: api.WatchStanding,
+			Standing: &api.Standing{Cluster: party, State: l.Member.State}})
 	}
 	return events
 }

@@ -140,7 +140,7 @@ func watchesOpen(t *testing.T, n int64) {
 	}
 }
 
-// A watch is none of the calls that its member has in hand. It ends when its reader closes the connection, though nothing is sent.
+// A watch does not count as an active call of its member. It ends when its reader closes the connection, though nothing is sent.
 func TestWatchOfAReaderThatLeaves(t *testing.T) {
 	f := servertest.Start(t, servertest.Options{Bounds: server.Bounds{Calls: 1, Patience: 100 * time.Millisecond}})
 	rome := f.Join("rome")

@@ -33,7 +33,7 @@ type Brokers struct {
 	Clock clock.WithDelayedExecution
 }
 
-var _ server.Away = Brokers{}
+var _ server.BrokerAPI = Brokers{}
 
 func (b Brokers) clock() clock.WithDelayedExecution {
 	return cmp.Or[clock.WithDelayedExecution](b.Clock, clock.RealClock{})

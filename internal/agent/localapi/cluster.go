@@ -78,7 +78,7 @@ type Doctor interface {
 // Cluster is what users read and write of their own cluster.
 type Cluster struct{ o ClusterOptions }
 
-var _ server.Home = &Cluster{}
+var _ server.ClusterAPI = &Cluster{}
 
 // NewCluster returns what users read and write of this cluster.
 func NewCluster(o ClusterOptions) *Cluster { return &Cluster{o} }

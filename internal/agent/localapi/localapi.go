@@ -29,8 +29,8 @@ const maxRate = 200
 
 // Options say what is served, and where.
 type Options struct {
-	Cluster server.Home
-	Brokers server.Away
+	Cluster server.ClusterAPI
+	Brokers server.BrokerAPI
 	// Socket is the path of a unix socket. Empty: none.
 	Socket string
 	// Listen is an address on loopback. Callers there need the token in TokenFile, which is made if the file

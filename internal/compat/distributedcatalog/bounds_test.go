@@ -29,7 +29,7 @@ func catalogOf(t *testing.T, o servertest.Options) *servertest.Federation {
 
 // A member's subscription is no stranger's connection: it stays where strangers crowd.
 func TestASubscriberIsNoStranger(t *testing.T) {
-	f := catalogOf(t, servertest.Options{Bounds: server.Bounds{Connections: 60, Strangers: 8, Hurry: 50 * time.Millisecond}})
+	f := catalogOf(t, servertest.Options{Bounds: server.Bounds{Connections: 60, Unidentified: 8, Introduction: 50 * time.Millisecond}})
 	rome := f.Join("rome")
 	c, _, err := websocket.Dial(t.Context(), strings.Replace(f.URL, "https", "wss", 1)+"/subscribe", &websocket.DialOptions{HTTPClient: rome.HTTP})
 	if err != nil {
@@ -83,7 +83,7 @@ func TestCatalogsInHand(t *testing.T) {
 	}
 	for deadline := time.Now().Add(8 * time.Second); status(rome.HTTP) != http.StatusTooManyRequests; {
 		if time.Now().After(deadline) {
-			t.Fatal("a member has as many catalogs in hand as it likes")
+			t.Fatal("the catalogs that a member reads at once are not bounded")
 		}
 	}
 	if got := status(milan.HTTP); got != http.StatusOK {
@@ -116,7 +116,7 @@ func TestCatalogCallsCount(t *testing.T) {
 	}
 }
 
-// The connector's interface stands behind the bounds of the agent's listener: on calls in hand, on large bodies, and on the rate.
+// The bounds of the agent's listener hold for the connector: active calls, large bodies and the rate.
 func TestCallsOfTheConnectorCount(t *testing.T) {
 	for name, c := range map[string]struct{ held, length int }{
 		"calls":        {32, 1000},
@@ -142,7 +142,7 @@ func TestCallsOfTheConnectorCount(t *testing.T) {
 			}
 			for deadline := time.Now().Add(30 * time.Second); ; {
 				if time.Now().After(deadline) {
-					t.Fatal("any number of calls is in hand")
+					t.Fatal("the number of active calls is not bounded")
 				}
 				conn := post()
 				if _, err := io.WriteString(conn, strings.Repeat(" ", c.length)); err != nil {
@@ -154,7 +154,7 @@ func TestCallsOfTheConnectorCount(t *testing.T) {
 				}
 				said, _ := io.ReadAll(answer.Body)
 				conn.Close()
-				if answer.StatusCode == http.StatusTooManyRequests && strings.Contains(string(said), "in hand") {
+				if answer.StatusCode == http.StatusTooManyRequests && strings.Contains(string(said), " active calls") {
 					return
 				}
 			}

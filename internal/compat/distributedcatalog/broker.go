@@ -189,7 +189,7 @@ func (b *broker) catalog(_ http.ResponseWriter, r *http.Request, m *member) (any
 
 // others is what all but the caller sell.
 func (b *broker) others(ctx context.Context, m *member) ([]Catalog, error) {
-	if err := server.TakeLarge(ctx); err != nil {
+	if err := server.CountLarge(ctx); err != nil {
 		return nil, err
 	}
 	listed, err := m.Catalog(ctx, api.CatalogQuery{})
@@ -220,7 +220,7 @@ func (m *member) listed(ctx context.Context, id string) ([]api.Envelope[api.List
 			return nil, nil
 		}
 		query.Seller = seller
-	} else if err := server.TakeLarge(ctx); err != nil {
+	} else if err := server.CountLarge(ctx); err != nil {
 		return nil, err
 	}
 	return m.Catalog(ctx, query)
@@ -381,7 +381,7 @@ func (b *broker) subscribe(w http.ResponseWriter, r *http.Request) {
 			}
 			return first, false, err == nil
 		},
-		told: func() { server.LetGo(r.Context()) },
+		told: func() { server.EndCall(r.Context()) },
 		look: func(ctx context.Context, soon bool) ([]Catalog, error) {
 			now := revision()
 			if now == last && soon {

@@ -148,7 +148,7 @@ func (c *connector) others(ctx context.Context) ([]Catalog, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := server.TakeLarge(ctx); err != nil {
+	if err := server.CountLarge(ctx); err != nil {
 		return nil, err
 	}
 	listed, err := c.Catalog(ctx, api.CatalogQuery{})
@@ -275,7 +275,7 @@ func (c *connector) subscribe(w http.ResponseWriter, r *http.Request) {
 			}
 			return first, err != nil, true
 		},
-		told: func() { server.LetGo(r.Context()) },
+		told: func() { server.EndCall(r.Context()) },
 		look: func(ctx context.Context, _ bool) ([]Catalog, error) { return c.heard(ctx) },
 		write: func(payload any) any {
 			switch said := payload.(type) {

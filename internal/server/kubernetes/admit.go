@@ -79,7 +79,8 @@ func (f *service) nextClaim(ctx context.Context) bool {
 // claimed reports whether the cache has the namespace of a cluster.
 func (f *service) claimed(ctx context.Context, cluster string) bool {
 	there := &corev1.Namespace{}
-	return f.cache.Get(ctx, client.ObjectKey{Name: kubernetes.Namespace(cluster)}, there) == nil && there.Labels[kubernetes.ClusterLabel] == cluster
+	return f.cache.Get(ctx, client.ObjectKey{Name: kubernetes.Namespace(cluster)}, there) == nil &&
+		there.Labels[kubernetes.ClusterLabel] == cluster
 }
 
 // followAccounts makes the sessions check their accounts, once these are cached. If the broker lacks the
@@ -111,7 +112,8 @@ func (f *service) complain(ctx context.Context, cluster string, err error) {
 	if said, ever := f.complaints.Swap(about, err.Error()); ever && (about == "" || said == err.Error()) {
 		return
 	}
-	f.log.Warn("the broker cannot bind a member to a namespace of its cluster", "cluster", cluster, "error", err, "remedy", remedy)
+	f.log.Warn("the broker cannot bind a member to a namespace of its cluster",
+		"cluster", cluster, "error", err, "remedy", remedy)
 }
 
 // admit gives the member access, if it has none. A failure does not stop the session; the next
@@ -142,7 +144,8 @@ func (m *memberSession) expel(ctx context.Context) error {
 	if l == nil || l.Member == nil || !m.admitted && account.CreationTimestamp.After(l.Member.Changed.Go()) {
 		return nil // it has to join again
 	}
-	m.log.Info("a member's account in the broker's cluster is deleted, and with it its tokens", "namespace", m.namespace, "member", l.Member.State)
+	m.log.Info("a member's account in the broker's cluster is deleted, and with it its tokens",
+		"namespace", m.namespace, "member", l.Member.State)
 	if err := m.client.Delete(ctx, account); client.IgnoreNotFound(err) != nil {
 		return err
 	}

@@ -33,7 +33,8 @@ func Bind(ctx context.Context, c client.Client, cluster string) error {
 func claim(ctx context.Context, c client.Client, cluster string) error {
 	name := kubernetes.Namespace(cluster)
 	err := c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		Name: name, Labels: map[string]string{kubernetes.ClusterLabel: cluster, "pod-security.kubernetes.io/enforce": "restricted"},
+		Name: name, Labels: map[string]string{kubernetes.ClusterLabel: cluster,
+			"pod-security.kubernetes.io/enforce": "restricted"},
 	}})
 	if !apierrors.IsAlreadyExists(err) {
 		return err
@@ -43,7 +44,8 @@ func claim(ctx context.Context, c client.Client, cluster string) error {
 		return err
 	}
 	if whose := there.Labels[kubernetes.ClusterLabel]; whose != cluster {
-		return api.Errorf(api.CodeConflict, "namespace %s is not of cluster %s: its label %s is %q", name, cluster, kubernetes.ClusterLabel, whose).
+		return api.Errorf(api.CodeConflict, "namespace %s is not of cluster %s: its label %s is %q",
+			name, cluster, kubernetes.ClusterLabel, whose).
 			Fix("find out whose it is: if it is the cluster's, label it %s=%s, else delete it", kubernetes.ClusterLabel, cluster)
 	}
 	return nil
@@ -54,7 +56,8 @@ var role = rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name:
 
 // accountOf returns the account of a member.
 func accountOf(cluster string) rbacv1.Subject {
-	return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: kubernetes.Account, Namespace: kubernetes.Namespace(cluster)}
+	return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: kubernetes.Account,
+		Namespace: kubernetes.Namespace(cluster)}
 }
 
 // letIn makes the account of a member and its role binding. The account comes last: a token is only useful
@@ -80,5 +83,6 @@ func isIn(ctx context.Context, r client.Reader, cluster string) (bool, error) {
 	if err == nil {
 		err = r.Get(ctx, key, &corev1.ServiceAccount{})
 	}
-	return err == nil && binding.RoleRef == role && slices.Equal(binding.Subjects, []rbacv1.Subject{who}), client.IgnoreNotFound(err)
+	return err == nil && binding.RoleRef == role && slices.Equal(binding.Subjects,
+		[]rbacv1.Subject{who}), client.IgnoreNotFound(err)
 }

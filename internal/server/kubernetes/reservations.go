@@ -121,7 +121,8 @@ func (m *memberSession) writeReservations(ctx context.Context, state api.MemberS
 }
 
 // writeReservation corrects the differences of one object.
-func (m *memberSession) writeReservation(ctx context.Context, object *unstructured.Unstructured, p objects.Picture) error {
+func (m *memberSession) writeReservation(ctx context.Context,
+	object *unstructured.Unstructured, p objects.Picture) error {
 	spec, err := content(p.Spec)
 	if err != nil {
 		return err

@@ -73,7 +73,8 @@ func Run(ctx context.Context, o Options) error {
 	config := rest.CopyConfig(o.Cluster)
 	config.QPS = -1 // the API server limits fairly; a limit here would only delay members
 	f := &service{Options: o, log: o.Log.With("part", "kubernetes"), sessions: map[string]*memberSession{},
-		claims: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstTry, lastTry))}
+		claims: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstTry,
+			lastTry))}
 	f.rest = o.Server.For(func(r *http.Request) (server.Caller, error) {
 		caller, ok := r.Context().Value(callerKey{}).(server.Caller)
 		if !ok {
@@ -199,7 +200,8 @@ func (f *service) handle(i cache.Informer, do func(object client.Object, gone bo
 func (f *service) updateSession(ctx context.Context, namespace client.Object, gone bool) {
 	cluster := namespace.GetLabels()[kubernetes.ClusterLabel]
 	f.claims.Add(cluster) // if it is gone, the member may need another
-	gone = gone || cluster == "" || namespace.GetDeletionTimestamp() != nil || namespace.GetName() != kubernetes.Namespace(cluster)
+	gone = gone || cluster == "" || namespace.GetDeletionTimestamp() != nil ||
+		namespace.GetName() != kubernetes.Namespace(cluster)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m := f.sessions[namespace.GetName()]

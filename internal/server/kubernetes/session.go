@@ -47,8 +47,10 @@ type job struct {
 }
 
 func newSession(f *service, cluster, namespace string) *memberSession {
-	m := &memberSession{service: f, cluster: cluster, namespace: namespace, log: f.log.With("cluster", cluster), woken: make(chan struct{}, 1), calls: map[string]*job{}}
-	m.agent = objects.Agent{Cluster: cluster, Exchange: f.Server.Exchange, Call: m.own, Client: f.client, Go: f.all.Go, Changed: m.invalidate, Log: m.log}
+	m := &memberSession{service: f, cluster: cluster, namespace: namespace,
+		log: f.log.With("cluster", cluster), woken: make(chan struct{}, 1), calls: map[string]*job{}}
+	m.agent = objects.Agent{Cluster: cluster, Exchange: f.Server.Exchange,
+		Call: m.own, Client: f.client, Go: f.all.Go, Changed: m.invalidate, Log: m.log}
 	m.changed.Store(true)
 	return m
 }
@@ -130,11 +132,13 @@ func (m *memberSession) reconcile(ctx context.Context) error {
 	_ = kubernetes.Part(object, "status", &before) // an unreadable status is written again
 	status := kubernetes.Status{Observed: before.Observed}
 	if wrong == nil && spec.ClusterID != m.cluster {
-		wrong = api.Errorf(api.CodeForbidden, "cluster %s may not speak for %.80q", m.cluster, spec.ClusterID).At("spec.clusterID").Fix("speak for %s", m.cluster)
+		wrong = api.Errorf(api.CodeForbidden, "cluster %s may not speak for %.80q",
+			m.cluster, spec.ClusterID).At("spec.clusterID").Fix("speak for %s", m.cluster)
 	}
 	if wrong == nil && len(spec.Calls) > 4*kubernetes.MaxCalls {
 		server.CountRefused("calls")
-		wrong = api.Errorf(api.CodeTooLarge, "%d calls at a time", len(spec.Calls)).At("spec.calls").Fix("make at most %d", kubernetes.MaxCalls)
+		wrong = api.Errorf(api.CodeTooLarge, "%d calls at a time", len(spec.Calls)).At("spec.calls").
+			Fix("make at most %d", kubernetes.MaxCalls)
 	}
 	if wrong != nil {
 		spec.Calls = nil
@@ -163,7 +167,8 @@ func (m *memberSession) reconcile(ctx context.Context) error {
 }
 
 // serveCalls starts new calls, continues those whose answer the member reads, and ends removed ones.
-func (m *memberSession) serveCalls(ctx context.Context, calls map[string]kubernetes.Call, answers map[string]kubernetes.Answer) {
+func (m *memberSession) serveCalls(ctx context.Context, calls map[string]kubernetes.Call,
+	answers map[string]kubernetes.Answer) {
 	for id := range m.calls {
 		if _, still := calls[id]; !still {
 			m.endCall(id)
@@ -183,7 +188,8 @@ func (m *memberSession) serveCalls(ctx context.Context, calls map[string]kuberne
 }
 
 // answers returns the answers to write.
-func (m *memberSession) answers(before map[string]kubernetes.Answer, calls map[string]kubernetes.Call) map[string]kubernetes.Answer {
+func (m *memberSession) answers(before map[string]kubernetes.Answer,
+	calls map[string]kubernetes.Call) map[string]kubernetes.Answer {
 	out := map[string]kubernetes.Answer{}
 	for id := range calls {
 		if j := m.calls[id]; j != nil {
@@ -225,15 +231,18 @@ var apart = []string{api.Prefix + "/join", api.Prefix + "/renew"}
 // request converts a call to an HTTP request. Errors: Invalid, Forbidden, TooLarge.
 func (m *memberSession) request(ctx context.Context, c kubernetes.Call) (*http.Request, error) {
 	if len(c.Body) > kubernetes.MaxBody {
-		return nil, api.Errorf(api.CodeTooLarge, "the call has %d bytes", len(c.Body)).At("body").Fix("send at most %d", kubernetes.MaxBody)
+		return nil, api.Errorf(api.CodeTooLarge, "the call has %d bytes", len(c.Body)).At("body").
+			Fix("send at most %d", kubernetes.MaxBody)
 	}
 	at, err := url.ParseRequestURI(c.Path)
 	if err != nil || at.Host != "" || !strings.HasPrefix(at.Path, api.Prefix+"/") {
-		return nil, api.Invalid("path", "%.80q is not a path of the API", c.Path).Fix("call what is under %s: /openapi.yaml", api.Prefix)
+		return nil, api.Invalid("path", "%.80q is not a path of the API", c.Path).
+			Fix("call what is under %s: /openapi.yaml", api.Prefix)
 	}
 	for _, path := range apart {
 		if at.Path == path {
-			return nil, api.Errorf(api.CodeForbidden, "%s is not answered through objects", path).Fix("ask the broker's operator for a kubeconfig: bourse broker kubeconfig %s", m.cluster)
+			return nil, api.Errorf(api.CodeForbidden, "%s is not answered through objects", path).
+				Fix("ask the broker's operator for a kubeconfig: bourse broker kubeconfig %s", m.cluster)
 		}
 	}
 	r, err := http.NewRequestWithContext(ctx, c.Method, "http://objects"+at.RequestURI(), strings.NewReader(c.Body))

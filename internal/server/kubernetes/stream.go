@@ -156,7 +156,8 @@ func (s *stream) piece() (kubernetes.Answer, bool) {
 	if !s.done || n < len(s.rest) { // a piece must not cut a character
 		n = wholeText(s.rest[:n])
 	}
-	return kubernetes.Answer{Status: s.status, Date: s.date, From: s.base, Body: string(s.rest[:n]), Done: s.done && n == len(s.rest)}, true
+	return kubernetes.Answer{Status: s.status, Date: s.date, From: s.base,
+		Body: string(s.rest[:n]), Done: s.done && n == len(s.rest)}, true
 }
 
 // wholeText returns the number of bytes before a character that is cut at the end of a text.

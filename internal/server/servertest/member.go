@@ -68,10 +68,12 @@ func (m *Member) Renew() error {
 	return err
 }
 
-// Renewal is the member's request to renew its certificate for a TLS key. change, if any, changes it before it is signed.
+// Renewal is the member's request to renew its certificate for a TLS key. change, if any, changes
+// it before it is signed.
 func (m *Member) Renewal(tlsKey []byte, change ...func(*join.RenewalRequest)) join.Renewal {
 	m.t.Helper()
-	request := join.RenewalRequest{Protocol: api.Protocol, Federation: m.f.Authority.Federation(), Cluster: m.ID, CSR: must(tlsid.NewCSR(tlsKey))(m.t), Time: m.f.Exchange.Now().Go()}
+	request := join.RenewalRequest{Protocol: api.Protocol, Federation: m.f.Authority.Federation(),
+		Cluster: m.ID, CSR: must(tlsid.NewCSR(tlsKey))(m.t), Time: m.f.Exchange.Now().Go()}
 	for _, f := range change {
 		f(&request)
 	}

@@ -147,7 +147,8 @@ func (f *Federation) HTTP(config *tls.Config) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// Dial opens a TLS connection as a client does, with little memory for what it does not read. It is closed with the test.
+// Dial opens a TLS connection as a client does, with little memory for what it does not read. It is
+// closed with the test.
 func (f *Federation) Dial(by *http.Client) net.Conn {
 	f.t.Helper()
 	raw := must(net.Dial("tcp", strings.TrimPrefix(f.URL, "https://")))(f.t)

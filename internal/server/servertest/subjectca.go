@@ -23,7 +23,8 @@ type SubjectCA struct {
 func NewSubjectCA(t testing.TB) SubjectCA {
 	t.Helper()
 	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "liqo-broker-ca"}, IsCA: true, BasicConstraintsValid: true,
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "liqo-broker-ca"},
+		IsCA: true, BasicConstraintsValid: true,
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign}
 	der := must(x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key))(t)
 	return SubjectCA{must(x509.ParseCertificate(der))(t), key}
@@ -38,7 +39,8 @@ func (c SubjectCA) PEM() []byte {
 func (c SubjectCA) Issue(t testing.TB, name string, change ...func(*x509.Certificate)) tls.Certificate {
 	t.Helper()
 	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
-	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name, Organization: []string{"LiqoResourceBroker"}},
+	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()),
+		Subject:   pkix.Name{CommonName: name, Organization: []string{"LiqoResourceBroker"}},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 	for _, f := range change {
 		f(template)

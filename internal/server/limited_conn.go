@@ -1,0 +1,172 @@
+package server
+
+import (
+	"container/list"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+// limitedConn is one connection of a limitedListener.
+type limitedConn struct {
+	net.Conn
+	listener *limitedListener
+	address  string
+	called   atomic.Bool // it has sent the headers of a call
+	preamble int         // the number of bytes that came before that
+	// idleSince is the time since process start at which the last call ended, in nanoseconds; 0 while a
+	// call is active. So that a call need not lock the listener, a busy connection leaves its group only
+	// when the listener looks for an idle one. ungrouped reports that it has left.
+	idleSince atomic.Int64
+	ungrouped atomic.Bool
+
+	// The listener's lock guards the rest.
+	caller string // empty: unidentified
+	placed bool
+	gone   bool
+	group  *connGroup // nil while ungrouped
+	link   *list.Element
+	since  time.Time // when it joined its group
+}
+
+// setCaller records the caller of a connection. If the caller has too many connections, the one that has
+// been idle longest ends. It returns false if none is idle.
+func (n *limitedConn) setCaller(caller string) bool {
+	g := n.listener
+	g.mu.Lock()
+	defer g.unlock()
+	if n.gone || n.caller == caller {
+		return true
+	}
+	if g.callers[caller] >= g.bounds.PerCaller {
+		idle := g.longestIdleOf(g.idle.byOwner[caller])
+		if idle == nil {
+			return false
+		}
+		g.refuse(idle, "idle_connections")
+	}
+	g.uncount(n)
+	n.caller = caller
+	g.callers[caller]++
+	g.idle.add(caller, n)
+	g.placeWaiting(n.address)
+	return true
+}
+
+var processStart = time.Now()
+
+// setIdle records whether no call is active.
+func (n *limitedConn) setIdle(idle bool) {
+	if !idle {
+		n.idleSince.Store(0)
+		return
+	}
+	n.idleSince.Store(int64(time.Since(processStart)))
+	if !n.ungrouped.Load() {
+		return
+	}
+	g := n.listener
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if n.ungrouped.Store(false); !n.gone && n.group == nil {
+		g.idle.add(n.caller, n)
+	}
+}
+
+// Close implements net.Conn.
+func (n *limitedConn) Close() error {
+	n.listener.mu.Lock()
+	n.listener.forget(n)
+	n.listener.placeWaiting(n.address)
+	n.listener.unlock()
+	return n.Conn.Close()
+}
+
+// maxPreamble bounds the bytes before the headers of the first call, because crypto/tls keeps a
+// handshake in memory.
+const maxPreamble = 32 << 10
+
+// Read implements net.Conn.
+func (n *limitedConn) Read(into []byte) (int, error) {
+	if n.called.Load() {
+		return n.Conn.Read(into)
+	}
+	return n.readPreamble(into)
+}
+
+func (n *limitedConn) readPreamble(into []byte) (int, error) {
+	if n.preamble > maxPreamble {
+		refused("long_preambles")
+		return 0, errLongPreamble
+	}
+	count, err := n.Conn.Read(into)
+	n.preamble += count
+	if isTimeout(err) {
+		refused("slow_preambles")
+	}
+	return count, err
+}
+
+var errLongPreamble = fmt.Errorf("more than %d bytes came before the headers of a call ended", maxPreamble)
+
+// Write implements net.Conn. A peer that keeps reading has no time limit; a peer that stops reading loses
+// its connection.
+func (n *limitedConn) Write(data []byte) (written int, err error) {
+	for len(data) > 0 && err == nil {
+		piece := data[:min(len(data), pieceSize)]
+		if err = n.SetWriteDeadline(time.Now().Add(n.listener.bounds.Stall)); err != nil {
+			break
+		}
+		var m int
+		m, err = n.Conn.Write(piece)
+		written, data = written+m, data[m:]
+	}
+	if isTimeout(err) {
+		refused("slow_readers")
+	}
+	return written, err
+}
+
+func isTimeout(err error) bool {
+	timeout, ok := errors.AsType[net.Error](err)
+	return ok && timeout.Timeout()
+}
+
+// addressOf returns the key for counting the peer of a connection, as [network] does.
+func addressOf(c net.Conn) string {
+	if address := network(c.RemoteAddr().String()); address != "" {
+		return address
+	}
+	return c.RemoteAddr().Network()
+}
+
+// limitedConnOf returns the limitedConn below a connection; nil if there is none.
+func limitedConnOf(c net.Conn) *limitedConn {
+	if over, ok := c.(interface{ NetConn() net.Conn }); ok {
+		c = over.NetConn()
+	}
+	n, _ := c.(*limitedConn)
+	return n
+}
+
+// trackIdle makes a server record which connections are idle.
+func trackIdle(s *http.Server) {
+	before := s.ConnState
+	s.ConnState = func(c net.Conn, state http.ConnState) {
+		if n := limitedConnOf(c); n != nil {
+			switch state {
+			case http.StateActive, http.StateHijacked:
+				n.called.Store(true)
+				n.setIdle(false)
+			case http.StateIdle:
+				n.setIdle(true)
+			}
+		}
+		if before != nil {
+			before(c, state)
+		}
+	}
+}

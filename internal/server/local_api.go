@@ -1,0 +1,79 @@
+package server
+
+import (
+	"context"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// BrokerAPI is the part of the broker's API that an agent passes on to the users of its cluster.
+type BrokerAPI interface {
+	Clusters(ctx context.Context) ([]api.Envelope[api.Cluster], error)
+	Cluster(ctx context.Context, id string) (api.Envelope[api.Cluster], error)
+	Catalog(ctx context.Context, q api.CatalogQuery) ([]api.Envelope[api.Listing], error)
+	Offer(ctx context.Context, seller, name string) (api.Envelope[api.Listing], error)
+	Evaluate(ctx context.Context, r api.Request) (api.Evaluation, error)
+	Reservations(ctx context.Context) ([]api.Envelope[api.Reservation], error)
+	Reservation(ctx context.Context, id string) (api.Envelope[api.Reservation], error)
+}
+
+// ClusterAPI is what users do to the objects of their cluster through its agent. Methods that read one
+// object return NotFound if it does not exist.
+type ClusterAPI interface {
+	// Status returns the cluster's identity and the state of its brokers.
+	Status(ctx context.Context) (api.AgentStatus, error)
+	// MakeRequest creates a ResourceRequest. Errors: Invalid; Conflict if it exists.
+	MakeRequest(ctx context.Context, r api.RequestCreate) (api.Envelope[api.RequestStatus], error)
+	// Asks returns what such a ResourceRequest would ask a broker for, including to stay where its volumes
+	// are. Errors: Unavailable.
+	Asks(ctx context.Context, r api.RequestCreate) (api.Request, error)
+	Request(ctx context.Context, namespace, name string) (api.Envelope[api.RequestStatus], error)
+	Requests(ctx context.Context) ([]api.Envelope[api.RequestStatus], error)
+	// ConfirmRequest confirms a held request. Errors: NotFound.
+	ConfirmRequest(ctx context.Context, namespace, name string) (api.Envelope[api.RequestStatus], error)
+	// ChangeReservation edits the request behind a reservation. Errors: Invalid, NotFound, Conflict if it is
+	// not bound.
+	ChangeReservation(ctx context.Context, id string,
+		change api.ReservationChange) (api.Envelope[api.RequestStatus], error)
+	// ReleaseReservation deletes the request behind a reservation. Errors: NotFound.
+	ReleaseReservation(ctx context.Context, id string) error
+	// Offers returns the offers of this cluster.
+	Offers(ctx context.Context) ([]api.Envelope[api.OwnOffer], error)
+	// PutOffer creates or changes an Offer. Errors: Invalid.
+	PutOffer(ctx context.Context, name string, spec api.OfferSpec) (api.Envelope[api.OwnOffer], error)
+	// DeleteOffer deletes an Offer. Errors: NotFound.
+	DeleteOffer(ctx context.Context, name string) error
+	// Deals returns the contracts of this cluster, as buyer and as seller.
+	Deals(ctx context.Context) ([]api.Envelope[api.Deal], error)
+	// Reclaim takes back a contract that this cluster sold, with its notice. Errors: NotFound, Forbidden,
+	// Conflict.
+	Reclaim(ctx context.Context, id string) (api.Reclaimed, error)
+	// Approvals returns the requests that wait for approval, the longest wait first.
+	Approvals(ctx context.Context) ([]api.Envelope[api.Approval], error)
+	// Answer approves or refuses a request. It may be repeated. Errors: NotFound; Conflict if the request does
+	// not wait, or differs from what the caller saw.
+	Answer(ctx context.Context, id string, word api.Answer) error
+	// Diagnose returns the problems of this cluster, the worst first.
+	Diagnose(ctx context.Context) api.Diagnosis
+	// Audit lists what another cluster can do in this one. Errors: NotFound if it can do nothing.
+	Audit(ctx context.Context, cluster string) (*api.Audit, error)
+	// Evict ends all reservations of another cluster here. It may be repeated.
+	Evict(ctx context.Context, cluster string) (api.Eviction, error)
+	// Peers returns the clusters that this one has met, and those whose key its admin named.
+	Peers(ctx context.Context) ([]api.Envelope[api.KnownPeer], error)
+	// Trust sets the key of a cluster. Errors: Invalid.
+	Trust(ctx context.Context, cluster string, said api.PeerSpec) (api.Envelope[api.KnownPeer], error)
+	// Suspend stops all new reservations of a cluster here. It may be repeated. Errors: Invalid.
+	Suspend(ctx context.Context, cluster string, s api.Suspension) (api.Envelope[api.KnownPeer], error)
+	// Resume undoes Suspend. It may be repeated. Errors: Invalid.
+	Resume(ctx context.Context, cluster string) (api.Envelope[api.KnownPeer], error)
+	// Brokers returns the brokers of the cluster, the main one first.
+	Brokers(ctx context.Context) ([]api.Envelope[api.KnownBroker], error)
+	// PutBroker adds or changes a broker. Errors: Invalid.
+	PutBroker(ctx context.Context, name string, spec api.BrokerSpec) (api.Envelope[api.KnownBroker], error)
+	// DeleteBroker removes a broker. Reservations made through it remain. Errors: NotFound.
+	DeleteBroker(ctx context.Context, name string) error
+	// RotateKey gives this cluster a new key, signed by its current one. It may be repeated. Errors: Conflict
+	// if the key to be replaced is neither the current nor the previous one.
+	RotateKey(ctx context.Context, r api.KeyRotation) (api.KeyRotated, error)
+}
