@@ -69,7 +69,8 @@ func DecodeBackup(data []byte) (b *Backup, state *market.State, err error) {
 	if err := json.Unmarshal(body, b); err != nil {
 		return nil, nil, err
 	}
-	state, err = exchange.Fold(func(onSnapshot func(journal.Head, []byte) error, _ func(journal.Record) error) (journal.Head, error) {
+	state, err = exchange.Fold(func(onSnapshot func(journal.Head, []byte) error,
+		_ func(journal.Record) error) (journal.Head, error) {
 		return b.Head, onSnapshot(b.Head, b.State)
 	})
 	b.market = state
@@ -101,7 +102,8 @@ func BackupStore(ctx context.Context, dir string, store Store) (*Backup, error) 
 // ReadStore verifies a store and folds it into its market. Errors: NotFound without a journal; those of
 // the store.
 func ReadStore(ctx context.Context, store Store) (state *market.State, head journal.Head, err error) {
-	state, err = exchange.Fold(func(onSnapshot func(journal.Head, []byte) error, onRecord func(journal.Record) error) (journal.Head, error) {
+	state, err = exchange.Fold(func(onSnapshot func(journal.Head, []byte) error,
+		onRecord func(journal.Record) error) (journal.Head, error) {
 		head, err = store.Read(ctx, onSnapshot, onRecord)
 		return head, err
 	})
@@ -129,7 +131,8 @@ func withCA(dir string, b *Backup) (*Backup, error) {
 func (b *Backup) Restore(ctx context.Context, dir string, store Store) (Resumed, error) {
 	for name, data := range b.CA {
 		if there, err := os.ReadFile(filepath.Join(dir, "ca", name)); err == nil && !bytes.Equal(there, data) {
-			return Resumed{}, api.Errorf(api.CodeConflict, "%s belongs to another federation", filepath.Join(dir, "ca", name)).At("--dir").Fix("name an empty folder")
+			return Resumed{}, api.Errorf(api.CodeConflict, "%s belongs to another federation",
+				filepath.Join(dir, "ca", name)).At("--dir").Fix("name an empty folder")
 		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return Resumed{}, err
 		}

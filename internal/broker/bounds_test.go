@@ -48,13 +48,15 @@ func (b *crowded) start() {
 	ready := make(chan string, 1)
 	b.stop, b.ended = cancel, make(chan error, 1)
 	go func() {
-		b.ended <- broker.Run(ctx, broker.Options{Dir: b.dir, Listen: "127.0.0.1:0", Clock: b.clock, Log: slog.New(slog.DiscardHandler), Ready: func(url string) { ready <- url }})
+		b.ended <- broker.Run(ctx, broker.Options{Dir: b.dir, Listen: "127.0.0.1:0",
+			Clock: b.clock, Log: slog.New(slog.DiscardHandler), Ready: func(url string) { ready <- url }})
 	}()
 	select {
 	case err := <-b.ended:
 		b.t.Fatalf("the broker ends: %v", err)
 	case url := <-ready:
-		b.socket = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		b.socket = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context,
+			_, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(b.dir, "broker.sock"))
 		}}}
 		b.operator = client.New("unix://"+filepath.Join(b.dir, "broker.sock"), nil)
@@ -67,8 +69,10 @@ func (b *crowded) start() {
 		key := must(tlsid.NewKey())(b.t)
 		authority := must(tlsid.Open(filepath.Join(b.dir, "ca"), []string{"127.0.0.1"}, time.Now))(b.t)
 		over := func(c *http.Transport) *http.Client { return &http.Client{Transport: c} }
-		stranger := client.New(url, over(&http.Transport{TLSClientConfig: tlsid.JoinConfig("127.0.0.1", must(authority.Pin())(b.t), time.Now)}))
-		joined := must(stranger.Join(ctx, must(join.Submit(token, b.party.Key, join.Request{Protocol: api.Protocol, Cluster: "rome", CSR: must(tlsid.NewCSR(key))(b.t), Time: b.clock.Wall()}))(b.t)))(b.t)
+		stranger := client.New(url,
+			over(&http.Transport{TLSClientConfig: tlsid.JoinConfig("127.0.0.1", must(authority.Pin())(b.t), time.Now)}))
+		joined := must(stranger.Join(ctx, must(join.Submit(token, b.party.Key, join.Request{Protocol: api.Protocol,
+			Cluster: "rome", CSR: must(tlsid.NewCSR(key))(b.t), Time: b.clock.Wall()}))(b.t)))(b.t)
 		certificate := must(tlsid.NewClient(key, []byte(joined.Certificate), []byte(joined.CA), time.Now))(b.t)
 		b.certificate = certificate.Config()
 	}
@@ -92,7 +96,8 @@ func (b *crowded) end() *market.State {
 func (b *crowded) fold() *market.State {
 	b.t.Helper()
 	j := sqlite.New(filepath.Join(b.dir, broker.JournalFile))
-	return must(exchange.Fold(func(onSnapshot func(journal.Head, []byte) error, onRecord func(journal.Record) error) (journal.Head, error) {
+	return must(exchange.Fold(func(onSnapshot func(journal.Head, []byte) error,
+		onRecord func(journal.Record) error) (journal.Head, error) {
 		return j.Read(context.Background(), onSnapshot, onRecord)
 	}))(b.t)
 }
@@ -127,7 +132,8 @@ func (b *crowded) none(state api.State) {
 func (b *crowded) append(events []market.Event) {
 	b.t.Helper()
 	j := sqlite.New(filepath.Join(b.dir, broker.JournalFile))
-	head := must(j.Load(context.Background(), func(journal.Head, []byte) error { return nil }, func(journal.Record) error { return nil }))(b.t)
+	head := must(j.Load(context.Background(), func(journal.Head, []byte) error { return nil },
+		func(journal.Record) error { return nil }))(b.t)
 	var batch [][]byte
 	size := 0
 	for i, e := range events {
@@ -152,8 +158,9 @@ func must[T any](v T, err error) func(testing.TB) T {
 	}
 }
 
-// A real broker survives what needs more than one batch of its journal: the next key of a member with 640 large holds, the removal
-// of a provider with 30,000 reservations, and the end of all holds at once. Each is carried out, whole, and a replay agrees.
+// A real broker survives what needs more than one batch of its journal: the next key of a member
+// with 640 large holds, the removal of a provider with 30,000 reservations, and the end of all
+// holds at once. Each is carried out, whole, and a replay agrees.
 func TestWhatNeedsMoreThanOneBatch(t *testing.T) {
 	raced.Skip(t)
 	const holds, bound = 640, 30_000
@@ -162,7 +169,8 @@ func TestWhatNeedsMoreThanOneBatch(t *testing.T) {
 	b.end()
 	now := market.At(b.clock.Wall())
 	document, large := strings.Repeat("d", 1500), strings.Repeat("<", 20<<10)
-	events := []market.Event{{Time: now, Member: &market.Member{Cluster: "milan", State: api.MemberActive, Key: "k-milan", Joined: now}}}
+	events := []market.Event{{Time: now, Member: &market.Member{Cluster: "milan",
+		State: api.MemberActive, Key: "k-milan", Joined: now}}}
 	put := func(r *market.Reservation) {
 		r.Pool, r.Created, r.Changed, r.Generation = api.GeneralPool, now, now, 1
 		r.Until, r.Deadline = now+1e10, now+1e10
@@ -170,11 +178,13 @@ func TestWhatNeedsMoreThanOneBatch(t *testing.T) {
 		events = append(events, market.Event{Time: now, Reservation: &market.ReservationEvent{Reservation: r}})
 	}
 	for i := range holds {
-		put(&market.Reservation{ID: fmt.Sprint("held-", i), Consumer: "rome", Provider: "turin", State: api.Held, HeldUntil: now + 240_000, Assignment: document,
+		put(&market.Reservation{ID: fmt.Sprint("held-", i), Consumer: "rome",
+			Provider: "turin", State: api.Held, HeldUntil: now + 240_000, Assignment: document,
 			Request: &api.Request{Where: large}})
 	}
 	for i := range bound {
-		put(&market.Reservation{ID: fmt.Sprint("bound-", i), Consumer: fmt.Sprint("paris-", i%8), Provider: "milan", State: api.Reserved, Assignment: document, Acceptance: document[:900]})
+		put(&market.Reservation{ID: fmt.Sprint("bound-", i), Consumer: fmt.Sprint("paris-", i%8),
+			Provider: "milan", State: api.Reserved, Assignment: document, Acceptance: document[:900]})
 	}
 	b.append(events)
 

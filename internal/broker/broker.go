@@ -140,7 +140,8 @@ func demandCA(o Options) error {
 	if _, err := os.Stat(key); o.TLSCertDir != "" || !errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	return api.Errorf(api.CodeConflict, "the market has members, but %s, which identifies their broker, does not exist", key).At("--dir").
+	return api.Errorf(api.CodeConflict, "the market has members, but %s, which identifies their broker, does not exist",
+		key).At("--dir").
 		Fix("copy the folder ca from the broker's --dir or from where it led before, restore a backup, or give --tls-cert-dir")
 }
 
@@ -152,7 +153,8 @@ func identify(o Options, address net.Addr) (*tlsid.Authority, string, error) {
 	}
 	if len(o.Hosts) == 0 {
 		if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
-			return nil, "", api.Invalid("--listen", "%s does not name a host that members can reach", o.Listen).Fix("give --host NAME")
+			return nil, "", api.Invalid("--listen", "%s does not name a host that members can reach", o.Listen).
+				Fix("give --host NAME")
 		}
 		o.Hosts = []string{host}
 	}
@@ -168,7 +170,8 @@ func identify(o Options, address net.Addr) (*tlsid.Authority, string, error) {
 	return authority, url, authority.WriteOperator(filepath.Join(o.Dir, "operator"), "admin")
 }
 
-func serve(ctx context.Context, o Options, market *exchange.Exchange, known checkpoint, authority *tlsid.Authority, url string, listener net.Listener) error {
+func serve(ctx context.Context, o Options, market *exchange.Exchange,
+	known checkpoint, authority *tlsid.Authority, url string, listener net.Listener) error {
 	group, ctx := errgroup.WithContext(ctx)
 	// The market outlives the listeners, so that calls that have started are answered.
 	marketCtx, stopMarket := context.WithCancel(context.WithoutCancel(ctx))
@@ -179,7 +182,8 @@ func serve(ctx context.Context, o Options, market *exchange.Exchange, known chec
 	}
 	engine := match.New()
 	waiting := queue.New(market, engine, o.Log)
-	s := server.New(server.Options{Exchange: market, Engine: engine, Queue: waiting, Authority: authority, URL: url, Rate: o.Rate, Caps: o.Caps, Log: o.Log})
+	s := server.New(server.Options{Exchange: market, Engine: engine,
+		Queue: waiting, Authority: authority, URL: url, Rate: o.Rate, Caps: o.Caps, Log: o.Log})
 	if err := o.Prototypes.Serve(o.Dir, s, authority); err != nil {
 		stopMarket()
 		return errors.Join(err, group.Wait())
@@ -219,7 +223,8 @@ func serve(ctx context.Context, o Options, market *exchange.Exchange, known chec
 }
 
 // serveMembers ends the watches first, so that the listener can stop.
-func serveMembers(ctx context.Context, l net.Listener, config *tls.Config, h http.Handler, market *exchange.Exchange) error {
+func serveMembers(ctx context.Context, l net.Listener, config *tls.Config,
+	h http.Handler, market *exchange.Exchange) error {
 	stop := context.AfterFunc(ctx, market.EndWatches)
 	defer stop()
 	return server.ServeTLS(ctx, l, config, h, server.Bounds{})

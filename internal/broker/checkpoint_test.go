@@ -15,8 +15,9 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// A broker that is stopped remembers what its members advertised last, however recently: the next one shows it, as of then. One whose
-// checkpoint is damaged, or of a member that it does not know, starts without.
+// A broker that is stopped remembers what its members advertised last, however recently: the next
+// one shows it, as of then. One whose checkpoint is damaged, or of a member that it does not know,
+// starts without.
 func TestCheckpointed(t *testing.T) {
 	o, kept := Options{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)}, memorytest.New()
 	runs(t, kept, func(ctx context.Context, x *exchange.Exchange) {

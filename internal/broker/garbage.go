@@ -80,5 +80,6 @@ func readHeap() heap {
 		{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/free:bytes"},
 	}
 	gauges.Read(samples)
-	return heap{samples[0].Value.Uint64(), samples[1].Value.Uint64(), samples[2].Value.Uint64() + samples[3].Value.Uint64()}
+	return heap{samples[0].Value.Uint64(), samples[1].Value.Uint64(),
+		samples[2].Value.Uint64() + samples[3].Value.Uint64()}
 }

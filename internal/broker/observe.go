@@ -37,7 +37,8 @@ func observe(ctx context.Context, l net.Listener, x *exchange.Exchange, s *serve
 	counted := &metrics{market: x}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(server.Metrics()...)
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), counted,
+	registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), counted,
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "bourse_ended_certificates_total", Help: "Calls with a certificate that had ended before its time: by a newer one, or by an operator.",
 		}, func() float64 { return float64(s.EndedCertificates()) }))
@@ -60,7 +61,8 @@ func alive(x *exchange.Exchange, most time.Duration) http.HandlerFunc {
 		case x.Ended():
 			http.Error(w, "the market has ended", http.StatusServiceUnavailable)
 		case busy > most:
-			http.Error(w, fmt.Sprintf("the market has been at one step for %s, which takes %s at most", busy.Round(time.Second), most), http.StatusServiceUnavailable)
+			http.Error(w, fmt.Sprintf("the market has been at one step for %s, which takes %s at most",
+				busy.Round(time.Second), most), http.StatusServiceUnavailable)
 		default:
 			_, _ = w.Write([]byte("ok\n"))
 		}
@@ -128,7 +130,8 @@ func (m *metrics) keepAuditing(ctx context.Context, o Options) {
 	defer ticker.Stop()
 	for {
 		if n, err := m.audit(ctx); err == nil && n > 0 {
-			o.Log.Error("the market's sums differ from the same recomputed from all reservations: this is a bug", "differences", n)
+			o.Log.Error("the market's sums differ from the same recomputed from all reservations: this is a bug",
+				"differences", n)
 		}
 		select {
 		case <-ctx.Done():
@@ -153,25 +156,36 @@ var (
 	reservations = prometheus.NewDesc("bourse_reservations", "Reservations by state.", []string{"state"}, nil)
 	members      = prometheus.NewDesc("bourse_members", "Member clusters by state.", []string{"state"}, nil)
 	waiting      = prometheus.NewDesc("bourse_queue_waiting", "Requests that wait for capacity.", nil, nil)
-	oldest       = prometheus.NewDesc("bourse_queue_oldest_seconds", "How long the one that waits longest has waited.", nil, nil)
-	fresh        = prometheus.NewDesc("bourse_clusters_fresh", "Clusters whose lease is alive.", nil, nil)
-	overcommit   = prometheus.NewDesc("bourse_clusters_overcommitted", "Clusters with more reserved than they have.", nil, nil)
-	imbalance    = prometheus.NewDesc("bourse_market_imbalance", "Pools whose reserved amount differs from the same recomputed from all reservations, at the last audit. Must be 0.", nil, nil)
-	auditsTotal  = prometheus.NewDesc("bourse_market_audits_total", "Audits of the market: one every --audit-every.", nil, nil)
-	busySeconds  = prometheus.NewDesc("bourse_market_busy_seconds", "For how long the market has been at its present step. It answers nobody until that is done.", nil, nil)
-	refused      = prometheus.NewDesc("bourse_journal_refused_total", "Batches that the journal refused, so that their orders were tried one by one.", nil, nil)
-	batches      = prometheus.NewDesc("bourse_journal_commits_total", "Commits to the journal.", nil, nil)
-	events       = prometheus.NewDesc("bourse_journal_events_total", "Events in them.", nil, nil)
-	appending    = prometheus.NewDesc("bourse_journal_commit_seconds_total", "Time spent in commits.", nil, nil)
-	remembered   = prometheus.NewDesc("bourse_rejected_remembered", "Rejected requests that are remembered in memory.", nil, nil)
-	largest      = prometheus.NewDesc("bourse_member_largest_bytes", "About how much memory the reservations of the one member take that has most; --max-bytes bounds it.", nil, nil)
-	early        = prometheus.NewDesc("bourse_reservations_forgotten_early_total", "Reservations that were over and forgotten before their time, because of their consumer more was over than is kept.", nil, nil)
-	jumps        = prometheus.NewDesc("bourse_clock_jumps_total", "Jumps of the wall clock that were not followed.", nil, nil)
+	oldest       = prometheus.NewDesc("bourse_queue_oldest_seconds",
+		"How long the one that waits longest has waited.", nil, nil)
+	fresh      = prometheus.NewDesc("bourse_clusters_fresh", "Clusters whose lease is alive.", nil, nil)
+	overcommit = prometheus.NewDesc("bourse_clusters_overcommitted",
+		"Clusters with more reserved than they have.", nil, nil)
+	imbalance = prometheus.NewDesc("bourse_market_imbalance",
+		"Pools whose reserved amount differs from the same recomputed from all reservations, at the last audit. Must be 0.", nil, nil)
+	auditsTotal = prometheus.NewDesc("bourse_market_audits_total",
+		"Audits of the market: one every --audit-every.", nil, nil)
+	busySeconds = prometheus.NewDesc("bourse_market_busy_seconds",
+		"For how long the market has been at its present step. It answers nobody until that is done.", nil, nil)
+	refused = prometheus.NewDesc("bourse_journal_refused_total",
+		"Batches that the journal refused, so that their orders were tried one by one.", nil, nil)
+	batches    = prometheus.NewDesc("bourse_journal_commits_total", "Commits to the journal.", nil, nil)
+	events     = prometheus.NewDesc("bourse_journal_events_total", "Events in them.", nil, nil)
+	appending  = prometheus.NewDesc("bourse_journal_commit_seconds_total", "Time spent in commits.", nil, nil)
+	remembered = prometheus.NewDesc("bourse_rejected_remembered",
+		"Rejected requests that are remembered in memory.", nil, nil)
+	largest = prometheus.NewDesc("bourse_member_largest_bytes",
+		"About how much memory the reservations of the one member take that has most; --max-bytes bounds it.", nil, nil)
+	early = prometheus.NewDesc("bourse_reservations_forgotten_early_total",
+		"Reservations that were over and forgotten before their time, because of their consumer more was over than is kept.", nil, nil)
+	jumps = prometheus.NewDesc("bourse_clock_jumps_total",
+		"Jumps of the wall clock that were not followed.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (*metrics) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{reservations, members, waiting, oldest, fresh, overcommit, imbalance, auditsTotal, busySeconds, refused, batches, events, appending, remembered, largest, early, jumps} {
+	for _, d := range []*prometheus.Desc{reservations, members, waiting, oldest, fresh, overcommit,
+		imbalance, auditsTotal, busySeconds, refused, batches, events, appending, remembered, largest, early, jumps} {
 		out <- d
 	}
 }

@@ -44,8 +44,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// Whoever keeps the market busy keeps neither probes nor metrics waiting: they show what was counted before. A market that does not
-// come to the end of a step, or has ended, is not alive.
+// Whoever keeps the market busy keeps neither probes nor metrics waiting: they show what was
+// counted before. A market that does not come to the end of a step, or has ended, is not alive.
 func TestProbesDoNotWaitForTheMarket(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -85,7 +85,8 @@ func TestProbesDoNotWaitForTheMarket(t *testing.T) {
 	}
 	counted.asked = time.Time{}
 	during := scrape()
-	for _, name := range []string{"bourse_reservations{", "bourse_market_imbalance 0", "bourse_market_busy_seconds 0.", "bourse_journal_commits_total"} {
+	for _, name := range []string{"bourse_reservations{", "bourse_market_imbalance 0",
+		"bourse_market_busy_seconds 0.", "bourse_journal_commits_total"} {
 		if !strings.Contains(during, name) {
 			t.Errorf("no %s in the metrics of a busy market: %s", name, during)
 		}

@@ -62,11 +62,14 @@ func manifests(t *testing.T, files ...string) map[string]manifest {
 	return out
 }
 
-// What config/certmanager makes: no CA's key where a member is, and certificates that the broker takes for what they are to be.
+// What config/certmanager makes: no CA's key where a member is, and certificates that the broker
+// takes for what they are to be.
 func TestCertManager(t *testing.T) {
-	all := manifests(t, "certmanager/ca.yaml", "certmanager/broker-certificate.yaml", "certmanager/member/certificate.yaml", "certmanager/member/request.yaml")
+	all := manifests(t, "certmanager/ca.yaml", "certmanager/broker-certificate.yaml",
+		"certmanager/member/certificate.yaml", "certmanager/member/request.yaml")
 	served, agent, request := all["Certificate broker-server"].Spec, all["Certificate agent-client-cert"].Spec, all["CertificateRequest "].Spec
-	if ca := all["Certificate liqo-broker-ca"]; !ca.Spec.IsCA || ca.Metadata.Namespace != "cert-manager" || all["ClusterIssuer liqo-broker-ca-issuer"].Spec.CA.SecretName != ca.Spec.SecretName {
+	if ca := all["Certificate liqo-broker-ca"]; !ca.Spec.IsCA || ca.Metadata.Namespace != "cert-manager" ||
+		all["ClusterIssuer liqo-broker-ca-issuer"].Spec.CA.SecretName != ca.Spec.SecretName {
 		t.Errorf("%+v", ca)
 	}
 	for name, m := range all {
@@ -74,10 +77,12 @@ func TestCertManager(t *testing.T) {
 			t.Errorf("%s: %+v", name, m.Spec)
 		}
 	}
-	if only := []string{"client auth"}; !slices.Equal(agent.Usages, only) || !slices.Equal(request.Usages, only) || request.Request == "" {
+	if only := []string{"client auth"}; !slices.Equal(agent.Usages, only) ||
+		!slices.Equal(request.Usages, only) || request.Request == "" {
 		t.Errorf("%+v\n%+v", agent, request)
 	}
-	if role := manifests(t, "catalog/rights.yaml")["ClusterRole bourse-broker-catalog"]; len(role.Rules) != 1 || !slices.Equal(role.Rules[0].Verbs, []string{"list"}) ||
+	if role := manifests(t, "catalog/rights.yaml")["ClusterRole bourse-broker-catalog"]; len(role.Rules) != 1 ||
+		!slices.Equal(role.Rules[0].Verbs, []string{"list"}) ||
 		!slices.Equal(role.Rules[0].Resources, []string{"foreignclusters"}) {
 		t.Errorf("%+v", role)
 	}
@@ -86,7 +91,8 @@ func TestCertManager(t *testing.T) {
 	ca, dir, certs := servertest.NewSubjectCA(t), t.TempDir(), t.TempDir()
 	certificate := ca.Issue(t, "", func(c *x509.Certificate) {
 		u, _ := url.Parse(served.URIs[0])
-		c.URIs, c.IPAddresses, c.ExtKeyUsage = []*url.URL{u}, []net.IP{net.IPv4(127, 0, 0, 1)}, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+		c.URIs, c.IPAddresses, c.ExtKeyUsage = []*url.URL{u}, []net.IP{net.IPv4(127,
+			0, 0, 1)}, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	})
 	key, err := x509.MarshalPKCS8PrivateKey(certificate.PrivateKey)
 	if err != nil {
@@ -104,12 +110,14 @@ func TestCertManager(t *testing.T) {
 	roots.AddCert(ca.Cert)
 	config := &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 	config.Certificates = []tls.Certificate{ca.Issue(t, agent.CommonName)}
-	o := broker.Options{Dir: dir, TLSCertDir: certs, Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler), Prototypes: prototypes.Options{Agents: true}}
+	o := broker.Options{Dir: dir, TLSCertDir: certs, Listen: "127.0.0.1:0",
+		Log: slog.New(slog.DiscardHandler), Prototypes: prototypes.Options{Agents: true}}
 	status, said := run(t, o, config, "approve")
 	if status != http.StatusOK {
 		t.Fatalf("%d %s", status, said)
 	}
-	// Started again it signs with the same key. Without it, it does not start; with another one it does not sign. Both say what to do.
+	// Started again it signs with the same key. Without it, it does not start; with another one it
+	// does not sign. Both say what to do.
 	if status, said = run(t, o, config, ""); status != http.StatusOK {
 		t.Errorf("started again: %d %s", status, said)
 	}
@@ -123,7 +131,8 @@ func TestCertManager(t *testing.T) {
 	if err := os.WriteFile(secret, bytes.Repeat([]byte{1}, 32), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if status, said = run(t, o, config, ""); status != http.StatusConflict || !strings.Contains(said, "copy the folder ca") {
+	if status, said = run(t, o, config, ""); status != http.StatusConflict ||
+		!strings.Contains(said, "copy the folder ca") {
 		t.Errorf("with another secret: %d %s", status, said)
 	}
 }
@@ -154,7 +163,8 @@ func run(t *testing.T, o broker.Options, config *tls.Config, step string) (statu
 	for i := range 2 {
 		name := fmt.Sprint("n", time.Now().UnixNano()) // one that differs makes a new card, which takes a signature
 		body := `{"clusterID":"cluster-1","clusterName":"` + name + `","resources":{"capacity":` + amounts + `,"allocatable":` + amounts + `,"allocated":{"cpu":"0","memory":"0"},"available":` + amounts + `}}`
-		answer, err := (&http.Client{Transport: transport}).Post(at+"/api/v1/advertisements", "application/json", strings.NewReader(body))
+		answer, err := (&http.Client{Transport: transport}).Post(at+"/api/v1/advertisements",
+			"application/json", strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -162,7 +172,8 @@ func run(t *testing.T, o broker.Options, config *tls.Config, step string) (statu
 		_ = answer.Body.Close()
 		status, said = answer.StatusCode, string(text)
 		if step != "" && i == 0 {
-			if _, err := client.New("unix://"+filepath.Join(o.Dir, "broker.sock"), nil).SetMember(ctx, "cluster-1", step); err != nil {
+			if _, err := client.New("unix://"+filepath.Join(o.Dir, "broker.sock"),
+				nil).SetMember(ctx, "cluster-1", step); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -21,8 +21,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
-// Where another CA issues the certificates, one is good in the membership in which it was issued: renewed ones are, and after a
-// removal only those that were issued since.
+// Where another CA issues the certificates, one is good in the membership in which it was issued:
+// renewed ones are, and after a removal only those that were issued since.
 func TestCertificatesOfAnotherCA(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ca, certs := servertest.NewSubjectCA(t), t.TempDir()
@@ -47,7 +47,8 @@ func TestCertificatesOfAnotherCA(t *testing.T) {
 		}
 	}
 	ready, ended := make(chan string, 1), make(chan error, 1)
-	o := broker.Options{Dir: t.TempDir(), TLSCertDir: certs, Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler), Ready: func(url string) { ready <- url }}
+	o := broker.Options{Dir: t.TempDir(), TLSCertDir: certs, Listen: "127.0.0.1:0",
+		Log: slog.New(slog.DiscardHandler), Ready: func(url string) { ready <- url }}
 	go func() { ended <- broker.Run(ctx, o) }()
 	defer func() {
 		stop()
@@ -60,7 +61,8 @@ func TestCertificatesOfAnotherCA(t *testing.T) {
 	as := func(path string, issued time.Time) *client.Client {
 		roots := x509.NewCertPool()
 		roots.AddCert(ca.Cert)
-		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{ca.Issue(t, "", named(path, issued))}}}
+		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots,
+			Certificates: []tls.Certificate{ca.Issue(t, "", named(path, issued))}}}
 		t.Cleanup(transport.CloseIdleConnections)
 		return client.New(at, &http.Client{Transport: transport})
 	}

@@ -108,7 +108,8 @@ func answerStandby(ctx context.Context, o Options) error {
 
 // refuseStandby answers every call: the caller should try again, here or at the leading broker.
 func refuseStandby(w http.ResponseWriter, _ *http.Request) {
-	refused := api.Errorf(api.CodeUnavailable, "this broker stands by: another one leads").Fix("call the one that leads, or repeat the call when this one does")
+	refused := api.Errorf(api.CodeUnavailable, "this broker stands by: another one leads").
+		Fix("call the one that leads, or repeat the call when this one does")
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.Header().Set("Retry-After", "1")
 	w.Header().Set("Connection", "close") // so that the next call may reach the leading broker

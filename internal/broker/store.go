@@ -23,7 +23,8 @@ const JournalFile = "market.db"
 type Store interface {
 	journal.Journal
 	// Read verifies and replays the journal like Load, and changes nothing.
-	Read(ctx context.Context, onSnapshot func(journal.Head, []byte) error, onRecord func(journal.Record) error) (journal.Head, error)
+	Read(ctx context.Context, onSnapshot func(journal.Head, []byte) error,
+		onRecord func(journal.Record) error) (journal.Head, error)
 	// Begin starts a new journal with a snapshot. Errors: ErrConflict if it is not empty.
 	Begin(ctx context.Context, at journal.Head, state []byte) error
 	// AcceptLoss: see the function.
@@ -39,11 +40,13 @@ func OpenStore(dir, url string) (Store, error) {
 	case "postgres", "postgresql":
 		store, err := postgres.New(url)
 		if err != nil {
-			return nil, api.Invalid("--store", "%s", err).Fix("write postgres://USER@HOST/DATABASE, with the password in PGPASSWORD or ~/.pgpass")
+			return nil, api.Invalid("--store", "%s", err).
+				Fix("write postgres://USER@HOST/DATABASE, with the password in PGPASSWORD or ~/.pgpass")
 		}
 		return store, nil
 	}
-	return nil, api.Invalid("--store", "it is neither a database nor a file").Fix("write postgres://USER@HOST/DATABASE, or sqlite for the file in --dir")
+	return nil, api.Invalid("--store", "it is neither a database nor a file").
+		Fix("write postgres://USER@HOST/DATABASE, or sqlite for the file in --dir")
 }
 
 // Resumed is a market that continues as a new lineage, without what was acknowledged after some time.
@@ -67,7 +70,8 @@ func AcceptLoss(ctx context.Context, store Store) (Resumed, error) {
 		return Resumed{}, missing(err)
 	}
 	var head journal.Head
-	state, err := exchange.Fold(func(onSnapshot func(journal.Head, []byte) error, onRecord func(journal.Record) error) (_ journal.Head, err error) {
+	state, err := exchange.Fold(func(onSnapshot func(journal.Head, []byte) error,
+		onRecord func(journal.Record) error) (_ journal.Head, err error) {
 		head, err = store.Load(ctx, onSnapshot, onRecord)
 		return head, err
 	})
@@ -107,7 +111,8 @@ func forgetTokens(s *market.State, ids []string) (market.Event, []byte, error) {
 // missing names the place without a journal.
 func missing(err error) error {
 	if file, ok := errors.AsType[*fs.PathError](err); ok && errors.Is(err, fs.ErrNotExist) {
-		return api.Errorf(api.CodeNotFound, "there is no journal %s", file.Path).At("--dir").Fix("name the folder that the broker is started with")
+		return api.Errorf(api.CodeNotFound, "there is no journal %s", file.Path).At("--dir").
+			Fix("name the folder that the broker is started with")
 	}
 	if errors.Is(err, postgres.ErrNone) {
 		return api.Errorf(api.CodeNotFound, "%s", err).At("--store").Fix("name the database that the broker is started with")

@@ -12,8 +12,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// Where history may have been lost, join tokens that nobody had used are dropped, whatever the market is kept in; what was used stays
-// known as used. It can be done again.
+// Where history may have been lost, join tokens that nobody had used are dropped, whatever the
+// market is kept in; what was used stays known as used. It can be done again.
 func TestLostHistoryVoidsTokens(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs a real PostgreSQL")
@@ -79,7 +79,8 @@ func TestLostHistoryVoidsTokens(t *testing.T) {
 func written(t *testing.T, store broker.Store, events ...market.Event) {
 	t.Helper()
 	defer store.Close()
-	head, err := store.Load(t.Context(), func(journal.Head, []byte) error { return nil }, func(journal.Record) error { return nil })
+	head, err := store.Load(t.Context(), func(journal.Head, []byte) error { return nil },
+		func(journal.Record) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -103,10 +103,12 @@ func Verify(c api.ContractSpec) (api.ContractTerms, error) {
 		{a.Sale != nil, "the assignment is from no plan"},
 		{a.Sale == nil || a.Sale.Offer == offer.Digest, "the assignment names another offer"},
 		{a.Provider == offer.Signed.Seller, "the assignment is for another seller"},
-		{a.ProviderKey == seller.Fingerprint().String() && a.ConsumerKey == buyer.Fingerprint().String(), "the assignment names other keys"},
+		{a.ProviderKey == seller.Fingerprint().String() && a.ConsumerKey == buyer.Fingerprint().String(),
+			"the assignment names other keys"},
 		{a.Reservation == c.Reservation && yes.Reservation == c.Reservation, "the documents are of another reservation"},
 		{yes.Assignment == clusterkey.Digest(c.Assignment).String(), "the acceptance is of another assignment"},
-		{yes.Consumer == a.Consumer && yes.Provider == a.Provider && yes.Generation == a.Generation, "the acceptance is of other parties"},
+		{yes.Consumer == a.Consumer && yes.Provider == a.Provider && yes.Generation == a.Generation,
+			"the acceptance is of other parties"},
 	} {
 		if !demand.holds {
 			return api.ContractTerms{}, api.Errorf(api.CodeBadSignature, "%s", demand.what)
@@ -127,5 +129,6 @@ func Verify(c api.ContractSpec) (api.ContractTerms, error) {
 }
 
 func wrong(document string, err error) error {
-	return api.Errorf(api.CodeBadSignature, "%s", err).At(document).Fix("check the fingerprint of who signed it: ask its admin")
+	return api.Errorf(api.CodeBadSignature, "%s", err).At(document).
+		Fix("check the fingerprint of who signed it: ask its admin")
 }

@@ -28,9 +28,11 @@ type sale struct {
 
 func newSale(t *testing.T) *sale {
 	s := &sale{rome: transporttest.NewParty(t, "rome"), milan: transporttest.NewParty(t, "milan")}
-	s.offer = api.SignedOffer{Protocol: api.Protocol, Seller: "milan", Name: "web", Version: 1, Offer: transporttest.WebOffer("0.10")}
+	s.offer = api.SignedOffer{Protocol: api.Protocol, Seller: "milan",
+		Name: "web", Version: 1, Offer: transporttest.WebOffer("0.10")}
 	document := s.milan.Sign(api.DocumentOffer, s.offer)
-	s.assignment = s.rome.Assignment(*transporttest.NewDeal(s.rome, s.milan, "r-1", "2", noon).From(document, "small", 2).Shown())
+	s.assignment = s.rome.Assignment(*transporttest.NewDeal(s.rome,
+		s.milan, "r-1", "2", noon).From(document, "small", 2).Shown())
 	return s
 }
 
@@ -48,13 +50,15 @@ func (s *sale) signed() api.ContractSpec {
 
 func (s *sale) of(offer, assignment string) api.ContractSpec {
 	return api.ContractSpec{
-		Reservation: "r-1", Offer: offer, Assignment: assignment, Acceptance: s.milan.Sign(api.DocumentAcceptance, s.acceptance(assignment)),
+		Reservation: "r-1", Offer: offer, Assignment: assignment, Acceptance: s.milan.Sign(api.DocumentAcceptance,
+			s.acceptance(assignment)),
 		SellerKey: s.milan.Key.Public().String(), BuyerKey: s.rome.Key.Public().String(),
 	}
 }
 
 func (s *sale) acceptance(assignment string) api.Acceptance {
-	return s.milan.Acceptance(transport.Reservation{ID: "r-1", Payload: api.Reservation{Generation: s.assignment.Generation, Consumer: "rome", Assignment: assignment}})
+	return s.milan.Acceptance(transport.Reservation{ID: "r-1",
+		Payload: api.Reservation{Generation: s.assignment.Generation, Consumer: "rome", Assignment: assignment}})
 }
 
 func TestVerify(t *testing.T) {
@@ -63,8 +67,10 @@ func TestVerify(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if terms.Buyer != "rome" || terms.Seller != "milan" || terms.Offer != "web" || terms.Plan != "small" || terms.Units != 2 || terms.Pool != api.GeneralPool ||
-		terms.Resources.Cpu().Value() != 2 || terms.Price.Amount != "0.10" || !terms.Begins.Time.Equal(noon) || terms.Until.Sub(noon) != time.Hour {
+	if terms.Buyer != "rome" || terms.Seller != "milan" || terms.Offer != "web" ||
+		terms.Plan != "small" || terms.Units != 2 || terms.Pool != api.GeneralPool ||
+		terms.Resources.Cpu().Value() != 2 || terms.Price.Amount != "0.10" ||
+		!terms.Begins.Time.Equal(noon) || terms.Until.Sub(noon) != time.Hour {
 		t.Errorf("it says %+v", terms)
 	}
 }
@@ -83,13 +89,17 @@ func TestVerifyRefuses(t *testing.T) {
 		"another's seller, all of it": with(good, func(c *api.ContractSpec) {
 			c.SellerKey, c.Offer, c.Acceptance = foreign.SellerKey, foreign.Offer, foreign.Acceptance
 		}),
-		"another's buyer, all of it":    with(good, func(c *api.ContractSpec) { c.BuyerKey, c.Assignment = foreign.BuyerKey, foreign.Assignment }),
-		"another reservation":           with(good, func(c *api.ContractSpec) { c.Reservation = "r-2" }),
-		"no key of the seller":          with(good, func(c *api.ContractSpec) { c.SellerKey = "" }),
-		"one key for both":              with(good, func(c *api.ContractSpec) { c.BuyerKey = c.SellerKey }),
-		"the assignment as acceptance":  with(good, func(c *api.ContractSpec) { c.Acceptance = c.Assignment }),
-		"an offer of a later version":   s.and(func(s *sale) { s.offer.Version++ }, good.Assignment),
-		"an offer at another price":     s.and(func(s *sale) { s.offer.Offer = transporttest.WebOffer("0.01") }, good.Assignment),
+		"another's buyer, all of it": with(good, func(c *api.ContractSpec) {
+			c.BuyerKey,
+				c.Assignment = foreign.BuyerKey, foreign.Assignment
+		}),
+		"another reservation":          with(good, func(c *api.ContractSpec) { c.Reservation = "r-2" }),
+		"no key of the seller":         with(good, func(c *api.ContractSpec) { c.SellerKey = "" }),
+		"one key for both":             with(good, func(c *api.ContractSpec) { c.BuyerKey = c.SellerKey }),
+		"the assignment as acceptance": with(good, func(c *api.ContractSpec) { c.Acceptance = c.Assignment }),
+		"an offer of a later version":  s.and(func(s *sale) { s.offer.Version++ }, good.Assignment),
+		"an offer at another price": s.and(func(s *sale) { s.offer.Offer = transporttest.WebOffer("0.01") },
+			good.Assignment),
 		"an offer of another seller":    s.but(func(s *sale) { s.offer.Seller = "oslo" }),
 		"an offer that is none":         s.but(func(s *sale) { s.offer.Offer.Plans = nil }),
 		"a size that is not the units'": s.but(func(s *sale) { s.assignment.Resources = transporttest.CPU("3") }),
@@ -97,18 +107,19 @@ func TestVerifyRefuses(t *testing.T) {
 			s.assignment.Sale = &api.Sale{Plan: "small", Units: 3}
 			s.assignment.Resources = transporttest.CPU("3")
 		}),
-		"a plan that is none":          s.but(func(s *sale) { s.assignment.Sale = &api.Sale{Plan: "huge", Units: 2} }),
-		"another pool":                 s.but(func(s *sale) { s.assignment.Pool = "gpu" }),
-		"no sale":                      s.but(func(s *sale) { s.assignment.Sale = nil }),
-		"nothing that is sold":         s.but(func(s *sale) { s.assignment.Resources = nil }),
-		"another provider":             s.but(func(s *sale) { s.assignment.Provider = "oslo" }),
-		"another provider's key":       s.but(func(s *sale) { s.assignment.ProviderKey = s.assignment.ConsumerKey }),
-		"another consumer's key":       s.but(func(s *sale) { s.assignment.ConsumerKey = s.assignment.ProviderKey }),
-		"another reservation's":        s.but(func(s *sale) { s.assignment.Reservation = "r-2" }),
-		"a yes to another buyer":       s.yes(good, func(a *api.Acceptance) { a.Consumer = "oslo" }),
-		"a yes of another seller":      s.yes(good, func(a *api.Acceptance) { a.Provider = "oslo" }),
-		"a yes to another generation":  s.yes(good, func(a *api.Acceptance) { a.Generation++ }),
-		"a yes to another assignment":  s.yes(good, func(a *api.Acceptance) { a.Assignment = clusterkey.Digest(foreign.Assignment).String() }),
+		"a plan that is none":         s.but(func(s *sale) { s.assignment.Sale = &api.Sale{Plan: "huge", Units: 2} }),
+		"another pool":                s.but(func(s *sale) { s.assignment.Pool = "gpu" }),
+		"no sale":                     s.but(func(s *sale) { s.assignment.Sale = nil }),
+		"nothing that is sold":        s.but(func(s *sale) { s.assignment.Resources = nil }),
+		"another provider":            s.but(func(s *sale) { s.assignment.Provider = "oslo" }),
+		"another provider's key":      s.but(func(s *sale) { s.assignment.ProviderKey = s.assignment.ConsumerKey }),
+		"another consumer's key":      s.but(func(s *sale) { s.assignment.ConsumerKey = s.assignment.ProviderKey }),
+		"another reservation's":       s.but(func(s *sale) { s.assignment.Reservation = "r-2" }),
+		"a yes to another buyer":      s.yes(good, func(a *api.Acceptance) { a.Consumer = "oslo" }),
+		"a yes of another seller":     s.yes(good, func(a *api.Acceptance) { a.Provider = "oslo" }),
+		"a yes to another generation": s.yes(good, func(a *api.Acceptance) { a.Generation++ }),
+		"a yes to another assignment": s.yes(good,
+			func(a *api.Acceptance) { a.Assignment = clusterkey.Digest(foreign.Assignment).String() }),
 		"a yes to another reservation": s.yes(good, func(a *api.Acceptance) { a.Reservation = "r-2" }),
 	} {
 		if terms, err := contract.Verify(c); err == nil {
@@ -195,7 +206,8 @@ func hour(h float64) market.Time {
 
 func TestCost(t *testing.T) {
 	grown := func() *market.Reservation {
-		return bought(t, "0.10", 6, market.Stretch{From: hour(0), Units: 2}, market.Stretch{From: hour(1), Units: 4}, market.Stretch{From: hour(3)})
+		return bought(t, "0.10", 6, market.Stretch{From: hour(0), Units: 2},
+			market.Stretch{From: hour(1), Units: 4}, market.Stretch{From: hour(3)})
 	}
 	for name, c := range map[string]struct {
 		r     *market.Reservation
@@ -214,7 +226,8 @@ func TestCost(t *testing.T) {
 		"resized twice, in the second":   {r: grown(), at: 2, want: fmt.Sprintf("%.2f EUR", .1*(2*1+4*1))},
 		"resized twice, at a seam":       {r: grown(), at: 3, want: fmt.Sprintf("%.2f EUR", .1*(2*1+4*2))},
 		"resized, and ended between":     {r: grown(), ended: 2, at: 10, want: fmt.Sprintf("%.2f EUR", .1*(2*1+4*1))},
-		"resized from before its start":  {r: bought(t, "0.10", 2, market.Stretch{From: hour(0), Units: 6}, market.Stretch{From: hour(-1)}), at: 10, want: "2.00 EUR"},
+		"resized from before its start": {r: bought(t, "0.10", 2,
+			market.Stretch{From: hour(0), Units: 6}, market.Stretch{From: hour(-1)}), at: 10, want: "2.00 EUR"},
 	} {
 		if c.ended != 0 {
 			c.r.Ended = hour(c.ended)
@@ -223,7 +236,8 @@ func TestCost(t *testing.T) {
 			t.Errorf("%s: it comes to %s, want %s", name, got, c.want)
 		}
 	}
-	if terms := contract.Terms(grown()); !terms.Begins.Time.Equal(noon) || terms.Units != 6 || terms.Resources.Cpu().Value() != 6 {
+	if terms := contract.Terms(grown()); !terms.Begins.Time.Equal(noon) ||
+		terms.Units != 6 || terms.Resources.Cpu().Value() != 6 {
 		t.Errorf("its terms are %+v", terms)
 	}
 }
@@ -235,7 +249,8 @@ func FuzzVerify(f *testing.F) {
 	}
 	f.Add(header(api.DocumentOffer)+".e30.AA", "..", "", "AA", strings.Repeat("A", 43))
 	f.Fuzz(func(t *testing.T, offer, assignment, acceptance, seller, buyer string) {
-		if terms, err := contract.Verify(api.ContractSpec{Reservation: "r-1", Offer: offer, Assignment: assignment, Acceptance: acceptance, SellerKey: seller, BuyerKey: buyer}); err == nil {
+		if terms, err := contract.Verify(api.ContractSpec{Reservation: "r-1",
+			Offer: offer, Assignment: assignment, Acceptance: acceptance, SellerKey: seller, BuyerKey: buyer}); err == nil {
 			t.Errorf("it says %+v", terms)
 		}
 	})

@@ -34,14 +34,17 @@ func (o *Objects) Show(ctx context.Context, namespace string, r *market.Reservat
 		return nil
 	}
 	spec := Spec(r)
-	spec.SellerKey, spec.BuyerKey = o.signer(ctx, r.Provider, api.DocumentAcceptance, r.Acceptance), o.signer(ctx, r.Consumer, api.DocumentAssignment, r.Assignment)
+	spec.SellerKey, spec.BuyerKey = o.signer(ctx, r.Provider, api.DocumentAcceptance,
+		r.Acceptance), o.signer(ctx, r.Consumer, api.DocumentAssignment, r.Assignment)
 	object := &api.Contract{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: r.ID}}
 	_, err := controllerutil.CreateOrPatch(ctx, o.Client, object, func() error {
 		object.Spec = spec
 		return nil
 	})
-	// Our cache may lag: the next change writes it. A namespace that is being deleted takes its records along.
-	if apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+	// Our cache may lag: the next change writes it. A namespace that is being deleted takes its
+	// records along.
+	if apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) ||
+		apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return nil
 	}
 	if err != nil {
@@ -75,14 +78,17 @@ func show(s *api.ContractStatus, r *market.Reservation, generation int64) {
 		s.Reclaimed = &at
 	}
 	if r.Breached() {
-		meta.SetStatusCondition(&s.Conditions, metav1.Condition{Type: api.ConditionBreached, Status: metav1.ConditionTrue, Reason: string(r.Reason),
-			Message: r.Provider + " ended it before its time, otherwise than the contract lets it", ObservedGeneration: generation})
+		meta.SetStatusCondition(&s.Conditions, metav1.Condition{Type: api.ConditionBreached,
+			Status: metav1.ConditionTrue, Reason: string(r.Reason),
+			Message: r.Provider +
+				" ended it before its time, otherwise than the contract lets it", ObservedGeneration: generation})
 	}
 	if s.Ended = nil; r.Ended != 0 {
 		ended := r.Ended.Meta()
 		s.Ended = &ended
 	}
-	c := metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionFalse, Reason: string(r.State), ObservedGeneration: generation, Message: "it is over"}
+	c := metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionFalse,
+		Reason: string(r.State), ObservedGeneration: generation, Message: "it is over"}
 	switch {
 	case r.Bound():
 		c.Status, c.Message = metav1.ConditionTrue, "both sides are bound"

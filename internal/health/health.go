@@ -1,6 +1,6 @@
-// Package health lists every problem that a user can see, as data: its code, severity, meaning, effect and fix. The doctor, the
-// conditions, the metrics and the documentation all read this one list. The code that finds a problem names the subject and the
-// exact fix.
+// Package health lists every problem that a user can see, as data: its code, severity, meaning,
+// effect and fix. The doctor, the conditions, the metrics and the documentation all read this one
+// list. The code that finds a problem names the subject and the exact fix.
 package health
 
 import (
@@ -16,13 +16,15 @@ import (
 type Kind struct {
 	Code     string
 	Severity api.Severity
-	// Meaning says what is wrong, Effect what follows from it, Fix what to do in general. Each is one or more whole sentences.
+	// Meaning says what is wrong, Effect what follows from it, Fix what to do in general. Each is
+	// one or more whole sentences.
 	Meaning, Effect, Fix string
 }
 
 // Of makes a problem of this kind. subject is the cluster or object that has it, remedy the exact fix.
 func (k Kind) Of(subject, remedy, detail string, args ...any) api.Problem {
-	return api.Problem{Code: k.Code, Severity: k.Severity, Subject: subject, Detail: fmt.Sprintf(detail, args...), Remedy: remedy}
+	return api.Problem{Code: k.Code, Severity: k.Severity, Subject: subject,
+		Detail: fmt.Sprintf(detail, args...), Remedy: remedy}
 }
 
 // Sort sorts problems: the worst first.

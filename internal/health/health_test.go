@@ -13,7 +13,8 @@ import (
 
 var update = flag.Bool("update", false, "write the reference of problems")
 
-// Each kind has its own code, and whole sentences for meaning, effect and fix. The reference lists all of them.
+// Each kind has its own code, and whole sentences for meaning, effect and fix. The reference lists
+// all of them.
 func TestReference(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# Problems\n\n`bourse doctor` lists the problems of a cluster. The condition `Healthy` of the Advertisement `cluster` and the\n" +
@@ -75,7 +76,8 @@ func wrap(text string) string {
 }
 
 func TestSort(t *testing.T) {
-	all := []api.Problem{health.MixedPeering.Of("b", "", ""), health.ClockSkew.Of("", "", ""), health.LiqoWebhookDown.Of("", "", ""), health.MixedPeering.Of("a", "", "")}
+	all := []api.Problem{health.MixedPeering.Of("b", "", ""), health.ClockSkew.Of("", "", ""),
+		health.LiqoWebhookDown.Of("", "", ""), health.MixedPeering.Of("a", "", "")}
 	health.Sort(all)
 	got := ""
 	for _, p := range all {

@@ -27,9 +27,11 @@ func ParseFingerprint(text string) (Fingerprint, error) {
 		return f, fmt.Errorf("fingerprint %.64q does not start with %q", text, fingerprintPrefix)
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(encoded)
-	// The decoder skips line breaks and ignores spare bits: only the one text that we would write is accepted.
+	// The decoder skips line breaks and ignores spare bits: only the one text that we would write
+	// is accepted.
 	if err != nil || len(raw) != len(f) || base64.RawURLEncoding.EncodeToString(raw) != encoded {
-		return f, fmt.Errorf("fingerprint %.64q is not %q and 43 characters of base64url: copy it whole", text, fingerprintPrefix)
+		return f, fmt.Errorf("fingerprint %.64q is not %q and 43 characters of base64url: copy it whole",
+			text, fingerprintPrefix)
 	}
 	return Fingerprint(raw), nil
 }

@@ -22,7 +22,8 @@ type (
 // follow keeps store equal to what the API server has, until ctx ends. It uses one watch, which
 // brings the present state too; where the server cannot do that, one list in pages precedes it.
 // Nothing is listed again unless the server has forgotten where we were.
-func follow[T any, L runtime.Object](ctx context.Context, client any, store *kept[T], list lister[L], open opener, fields string) {
+func follow[T any, L runtime.Object](ctx context.Context, client any,
+	store *kept[T], list lister[L], open opener, fields string) {
 	source := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			options.FieldSelector = fields

@@ -67,7 +67,8 @@ func TestRunFollowsACluster(t *testing.T) {
 	<-i.Synced()
 
 	eventually(t, i, func(m Measured) bool {
-		return amountIs(allocated, "cpu", "1")(m) && m.Properties.Kubernetes == "v1.35.4" && len(m.Properties.StorageClasses) == 1
+		return amountIs(allocated, "cpu", "1")(m) && m.Properties.Kubernetes == "v1.35.4" &&
+			len(m.Properties.StorageClasses) == 1
 	})
 	_, err := client.CoreV1().Nodes().Create(ctx, aNode("b", "cpu", "8"), metav1.CreateOptions{})
 	must(t, err)
@@ -157,7 +158,8 @@ func TestFollowListsInPagesWhereItMust(t *testing.T) {
 		}, nil
 	}
 	opened := make(chan metav1.ListOptions, 1)
-	i := streaming(t, cannotStream{}, list, func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	i := streaming(t, cannotStream{}, list, func(ctx context.Context,
+		options metav1.ListOptions) (watch.Interface, error) {
 		opened <- options
 		return watch.NewFake(), nil
 	})

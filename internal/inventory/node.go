@@ -85,5 +85,6 @@ func (i *Inventory) nodeMoved(name string, from, to *node) {
 	if to == nil || len(to.disbelieved) == 0 || from != nil && slices.Equal(from.disbelieved, to.disbelieved) {
 		return
 	}
-	i.options.Logger.Warn("a node's status says what cannot be true; it counts as nothing", "node", name, "fields", to.disbelieved)
+	i.options.Logger.Warn("a node's status says what cannot be true; it counts as nothing",
+		"node", name, "fields", to.disbelieved)
 }

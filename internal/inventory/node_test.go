@@ -44,8 +44,10 @@ func TestWhichNodesCount(t *testing.T) {
 		"tainted, prefer no schedule": {taint("gpu", corev1.TaintEffectPreferNoSchedule), api.PoolPolicy{}, true},
 		"tainted, tolerated":          {taint("gpu", corev1.TaintEffectNoSchedule), tolerating, true},
 		"tainted, another tolerated":  {taint("other", corev1.TaintEffectNoSchedule), tolerating, false},
-		"selected":                    {label("disk", "ssd"), api.PoolPolicy{NodeSelector: map[string]string{"disk": "ssd"}}, true},
-		"not selected":                {label("disk", "hdd"), api.PoolPolicy{NodeSelector: map[string]string{"disk": "ssd"}}, false},
+		"selected": {label("disk", "ssd"),
+			api.PoolPolicy{NodeSelector: map[string]string{"disk": "ssd"}}, true},
+		"not selected": {label("disk", "hdd"),
+			api.PoolPolicy{NodeSelector: map[string]string{"disk": "ssd"}}, false},
 		"not ready, with its taint tolerated": {func(n *corev1.Node) {
 			readiness(corev1.ConditionFalse)(n)
 			taint(corev1.TaintNodeNotReady, corev1.TaintEffectNoExecute)(n)
@@ -90,10 +92,12 @@ func TestWhatANodeCannotHaveCountsAsNothing(t *testing.T) {
 	must(t, i.nodes.Add(bloated))
 
 	pool := i.Measure([]api.PoolPolicy{general}).Pools[api.GeneralPool]
-	if diff := cmp.Diff(map[string]string{"cpu": "4", "memory": "8Gi", "nvidia.com/gpu": "2"}, plain(pool.Capacity)); diff != "" {
+	if diff := cmp.Diff(map[string]string{"cpu": "4", "memory": "8Gi", "nvidia.com/gpu": "2"},
+		plain(pool.Capacity)); diff != "" {
 		t.Errorf("capacity (-want +got):\n%s", diff)
 	}
-	for _, said := range []string{"node=hostile", "capacity: cpu", "allocatable: memory", "node=bloated", "capacity: 1001 resources"} {
+	for _, said := range []string{"node=hostile", "capacity: cpu",
+		"allocatable: memory", "node=bloated", "capacity: 1001 resources"} {
 		if !strings.Contains(log.String(), said) {
 			t.Errorf("the log does not say %q:\n%s", said, log.String())
 		}

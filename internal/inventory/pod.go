@@ -62,7 +62,8 @@ func (i *Inventory) podMoved(key string, from, to *pod) {
 		i.usage[node].of(to.owner.Value()).add(to.requests)
 		i.owners.of(to.owner.Value()).add(to.requests)
 		if slices.ContainsFunc(to.requests, func(a market.Amount) bool { return a.Value >= absurd }) {
-			i.options.Logger.Warn("a pod requests more than any node has; it counts as the most there is", "pod", key, "node", node)
+			i.options.Logger.Warn("a pod requests more than any node has; it counts as the most there is",
+				"pod", key, "node", node)
 		}
 	}
 	if from != nil && from.owner.Value() != "" || to != nil && to.owner.Value() != "" {

@@ -76,7 +76,8 @@ type world struct {
 
 // selects says whether a node is one that a pool would have.
 func selects(policy api.PoolPolicy, n *corev1.Node) bool {
-	return !n.Spec.Unschedulable && n.Status.Conditions[0].Status == corev1.ConditionTrue && n.Labels["liqo.io/type"] == "" &&
+	return !n.Spec.Unschedulable && n.Status.Conditions[0].Status == corev1.ConditionTrue &&
+		n.Labels["liqo.io/type"] == "" &&
 		(policy.NodeSelector == nil || n.Labels["disk"] == "ssd") &&
 		(len(n.Spec.Taints) == 0 || slices.Contains(policy.TolerateTaints, n.Spec.Taints[0].Key))
 }
@@ -238,12 +239,15 @@ func drawNode(t *rapid.T) *corev1.Node {
 }
 
 func drawPod(t *rapid.T) *corev1.Pod {
-	p := aPod(fmt.Sprint("p", rapid.IntRange(1, 8).Draw(t, "pod")), rapid.SampledFrom([]string{"", "n1", "n2", "n3", "n4"}).Draw(t, "on"))
+	p := aPod(fmt.Sprint("p", rapid.IntRange(1, 8).Draw(t, "pod")),
+		rapid.SampledFrom([]string{"", "n1", "n2", "n3", "n4"}).Draw(t, "on"))
 	p.Labels = map[string]string{"owner": rapid.SampledFrom([]string{"", "a", "b", "c", "stranger"}).Draw(t, "owner")}
-	p.Status.Phase = rapid.SampledFrom([]corev1.PodPhase{corev1.PodRunning, corev1.PodRunning, corev1.PodSucceeded, corev1.PodFailed}).Draw(t, "phase")
+	p.Status.Phase = rapid.SampledFrom([]corev1.PodPhase{corev1.PodRunning,
+		corev1.PodRunning, corev1.PodSucceeded, corev1.PodFailed}).Draw(t, "phase")
 	p.Spec.Containers = nil
 	for n := range rapid.IntRange(1, 2).Draw(t, "containers") {
-		requests := rapid.SampledFrom([][]string{nil, {"memory", "0"}, {"memory", "3", "gpu", "1"}, {"memory", "3Ei"}}).Draw(t, "requests")
+		requests := rapid.SampledFrom([][]string{nil, {"memory", "0"},
+			{"memory", "3", "gpu", "1"}, {"memory", "3Ei"}}).Draw(t, "requests")
 		p.Spec.Containers = append(p.Spec.Containers, aContainer(fmt.Sprint(n), requests...))
 	}
 	return p

@@ -27,7 +27,8 @@ func aRealPod(n int) *corev1.Pod {
 func many(t fataler) *Inventory {
 	i := byHand(t, Options{Owner: func(p *metav1.ObjectMeta) string { return p.Labels["owner"] }})
 	for n := range manyNodes {
-		node := aNode(fmt.Sprintf("node-%d", n), "cpu", "64", "memory", "256Gi", "ephemeral-storage", "1Ti", "pods", "110", "hugepages-2Mi", "0")
+		node := aNode(fmt.Sprintf("node-%d", n), "cpu", "64", "memory",
+			"256Gi", "ephemeral-storage", "1Ti", "pods", "110", "hugepages-2Mi", "0")
 		for k := range 20 {
 			node.Labels[fmt.Sprintf("node.example.com/label-%d", k)] = fmt.Sprintf("some value %d", n)
 		}
@@ -71,7 +72,8 @@ func BenchmarkPodEvent(b *testing.B) {
 	}
 	for n := 0; b.Loop(); n++ {
 		p := events[n%len(events)]
-		p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(int64(n+1), resource.DecimalSI)
+		p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(int64(n+1),
+			resource.DecimalSI)
 		must(b, i.pods.Update(p))
 	}
 }

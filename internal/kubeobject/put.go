@@ -26,14 +26,15 @@ func Put(ctx context.Context, c client.Client, object client.Object, change func
 	})
 }
 
-// Edit calls write, which reads an object from a cache and writes it under the version that it read. It calls
-// write again, for some seconds, while the API server has a newer version than the cache: the edit before this
-// one may not be in the cache yet. Errors: those of Error.
+// Edit calls write, which reads an object from a cache and writes it under the version that it
+// read. It calls write again, for some seconds, while the API server has a newer version than the
+// cache: the edit before this one may not be in the cache yet. Errors: those of Error.
 func Edit(ctx context.Context, write func() error) error {
 	var err error
-	ended := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, 5*time.Second, true, func(context.Context) (bool, error) {
-		err = write()
-		return !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err), nil
-	})
+	ended := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond,
+		5*time.Second, true, func(context.Context) (bool, error) {
+			err = write()
+			return !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err), nil
+		})
 	return Error(cmp.Or(err, ended))
 }

@@ -35,7 +35,8 @@ func (s Status) Apply(ctx context.Context, o client.Object) error {
 		return err
 	}
 	wanted := stored.Object["status"]
-	err = s.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(stored), client.FieldOwner(s.Manager), client.ForceOwnership)
+	err = s.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(stored),
+		client.FieldOwner(s.Manager), client.ForceOwnership)
 	if err != nil || !s.Sole || equality.Semantic.DeepEqual(stored.Object["status"], wanted) {
 		return client.IgnoreNotFound(err)
 	}

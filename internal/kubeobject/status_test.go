@@ -14,7 +14,8 @@ import (
 // At the simulated API server. test/e2e has the same at a real one.
 func TestStatus(t *testing.T) {
 	k := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{
-		{GroupVersion: api.GroupVersion, Kind: "ReservationInstruction", Resource: "reservationinstructions", Namespaced: true, Status: true},
+		{GroupVersion: api.GroupVersion, Kind: "ReservationInstruction",
+			Resource: "reservationinstructions", Namespaced: true, Status: true},
 	}})
 	kinds := runtime.NewScheme()
 	if err := api.AddToScheme(kinds); err != nil {

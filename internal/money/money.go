@@ -37,13 +37,16 @@ func Parse(field string, p *api.Price) (Price, error) {
 	out := Price{Currency: p.Currency, Period: p.Period}
 	var ok bool
 	if out.Nano, ok = parseNano(p.Amount); !ok {
-		return Price{}, api.Invalid(field+".amount", "%.40q is not an amount", p.Amount).Fix("write a decimal number such as 2 or 0.35, with at most nine digits on each side of the point")
+		return Price{}, api.Invalid(field+".amount", "%.40q is not an amount", p.Amount).
+			Fix("write a decimal number such as 2 or 0.35, with at most nine digits on each side of the point")
 	}
 	if unit, err := currency.ParseISO(p.Currency); err != nil || unit.String() != p.Currency {
-		return Price{}, api.Invalid(field+".currency", "%.40q is not a currency", p.Currency).Fix("use an ISO 4217 code such as EUR")
+		return Price{}, api.Invalid(field+".currency", "%.40q is not a currency", p.Currency).
+			Fix("use an ISO 4217 code such as EUR")
 	}
 	if _, known := seconds[p.Period]; !known && p.Period != api.PeriodMonth && p.Period != api.PeriodYear {
-		return Price{}, api.Invalid(field+".period", "%.40q is not a period", string(p.Period)).Fix("use minute, hour, day, week, month or year")
+		return Price{}, api.Invalid(field+".period", "%.40q is not a period", string(p.Period)).
+			Fix("use minute, hour, day, week, month or year")
 	}
 	if out.Free() { // in any currency
 		return Price{}, nil
@@ -52,7 +55,8 @@ func Parse(field string, p *api.Price) (Price, error) {
 }
 
 // seconds gives the lengths of the periods with a fixed length.
-var seconds = map[api.Period]int64{api.PeriodMinute: 60, api.PeriodHour: 3600, api.PeriodDay: 86_400, api.PeriodWeek: 604_800}
+var seconds = map[api.Period]int64{api.PeriodMinute: 60, api.PeriodHour: 3600,
+	api.PeriodDay: 86_400, api.PeriodWeek: 604_800}
 
 func parseNano(amount string) (v int64, ok bool) {
 	whole, part, pointed := strings.Cut(amount, ".")
@@ -101,7 +105,8 @@ type rate struct{ numerator, denominator uint64 }
 // RatesFor returns the rates of a duration from a time on.
 func RatesFor(from time.Time, d time.Duration) Rates {
 	out := Rates{}
-	for _, p := range []api.Period{api.PeriodMinute, api.PeriodHour, api.PeriodDay, api.PeriodWeek, api.PeriodMonth, api.PeriodYear} {
+	for _, p := range []api.Period{api.PeriodMinute, api.PeriodHour,
+		api.PeriodDay, api.PeriodWeek, api.PeriodMonth, api.PeriodYear} {
 		n := periods(p, from.UTC(), d)
 		out[p] = rate{n.Num().Uint64(), n.Denom().Uint64()}
 	}
@@ -225,7 +230,8 @@ func periods(p api.Period, from time.Time, d time.Duration) *big.Rat {
 // anniversary returns the time a number of months later: on the same day, or on the last day of a
 // shorter month.
 func anniversary(t time.Time, months int) time.Time {
-	first := time.Date(t.Year(), t.Month()+time.Month(months), 1, t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), time.UTC)
+	first := time.Date(t.Year(), t.Month()+time.Month(months), 1,
+		t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), time.UTC)
 	last := first.AddDate(0, 1, -1).Day()
 	return first.AddDate(0, 0, min(t.Day(), last)-1)
 }
@@ -240,7 +246,8 @@ func Text(amount *big.Rat, code string) string {
 }
 
 // shortPeriods lists abbreviations of periods.
-var shortPeriods = map[string]api.Period{"m": api.PeriodMinute, "min": api.PeriodMinute, "h": api.PeriodHour, "d": api.PeriodDay, "w": api.PeriodWeek, "y": api.PeriodYear}
+var shortPeriods = map[string]api.Period{"m": api.PeriodMinute,
+	"min": api.PeriodMinute, "h": api.PeriodHour, "d": api.PeriodDay, "w": api.PeriodWeek, "y": api.PeriodYear}
 
 // Read reads a price as users write it: "0.35EUR/hour", "3 EUR/h". Errors: Invalid at field.
 func Read(field, text string) (*api.Price, error) {

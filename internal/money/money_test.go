@@ -46,7 +46,8 @@ func TestCost(t *testing.T) {
 		{"30", "EUR", api.PeriodMonth, 1, "2026-01-31T00:00:00Z", "2026-02-28T00:00:00Z", "30.00"},
 		{"30", "EUR", api.PeriodMonth, 1, "2026-01-31T00:00:00Z", "2026-03-31T00:00:00Z", "60.00"},
 		{"365", "EUR", api.PeriodYear, 1, "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z", "1.00"},
-		{"366", "EUR", api.PeriodYear, 1, "2027-03-01T00:00:00Z", "2027-03-02T00:00:00Z", "1.00"}, // until 2028-03-01: with a 29th of February
+		// until 2028-03-01: with a 29th of February
+		{"366", "EUR", api.PeriodYear, 1, "2027-03-01T00:00:00Z", "2027-03-02T00:00:00Z", "1.00"},
 		{"100", "JPY", api.PeriodHour, 1, "2026-11-21T10:00:00Z", "2026-11-21T10:20:00Z", "33"},
 		{"1", "KWD", api.PeriodHour, 1, "2026-11-21T10:00:00Z", "2026-11-21T10:20:00Z", "0.333"},
 		{"0.000000001", "EUR", api.PeriodYear, 1, "2026-01-01T00:00:00Z", "2027-01-01T00:00:00Z", "0.00"},
@@ -61,10 +62,14 @@ func TestCost(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	for _, p := range []api.Price{
-		{Amount: "", Currency: "EUR", Period: "hour"}, {Amount: "-1", Currency: "EUR", Period: "hour"}, {Amount: "1e3", Currency: "EUR", Period: "hour"},
-		{Amount: "01", Currency: "EUR", Period: "hour"}, {Amount: "1.", Currency: "EUR", Period: "hour"}, {Amount: ".5", Currency: "EUR", Period: "hour"},
-		{Amount: "1.0000000001", Currency: "EUR", Period: "hour"}, {Amount: "1000000000", Currency: "EUR", Period: "hour"}, {Amount: "1,5", Currency: "EUR", Period: "hour"},
-		{Amount: "1", Currency: "eur", Period: "hour"}, {Amount: "1", Currency: "EURO", Period: "hour"}, {Amount: "1", Currency: "", Period: "hour"}, {Amount: "1", Currency: "QQQ", Period: "hour"},
+		{Amount: "", Currency: "EUR", Period: "hour"}, {Amount: "-1",
+			Currency: "EUR", Period: "hour"}, {Amount: "1e3", Currency: "EUR", Period: "hour"},
+		{Amount: "01", Currency: "EUR", Period: "hour"}, {Amount: "1.",
+			Currency: "EUR", Period: "hour"}, {Amount: ".5", Currency: "EUR", Period: "hour"},
+		{Amount: "1.0000000001", Currency: "EUR", Period: "hour"}, {Amount: "1000000000",
+			Currency: "EUR", Period: "hour"}, {Amount: "1,5", Currency: "EUR", Period: "hour"},
+		{Amount: "1", Currency: "eur", Period: "hour"}, {Amount: "1", Currency: "EURO",
+			Period: "hour"}, {Amount: "1", Currency: "", Period: "hour"}, {Amount: "1", Currency: "QQQ", Period: "hour"},
 		{Amount: "1", Currency: "EUR", Period: "fortnight"}, {Amount: "1", Currency: "EUR"},
 	} {
 		if got, err := money.Parse("price", &p); api.CodeOf(err) != api.CodeInvalid {
@@ -77,12 +82,14 @@ func TestParseRefuses(t *testing.T) {
 }
 
 func TestText(t *testing.T) {
-	for amount, want := range map[string]string{"0.3": "0.30 EUR/hour", "2": "2.00 EUR/hour", "0.125": "0.125 EUR/hour", "0": "free"} {
+	for amount, want := range map[string]string{"0.3": "0.30 EUR/hour",
+		"2": "2.00 EUR/hour", "0.125": "0.125 EUR/hour", "0": "free"} {
 		if got := price(t, amount, "EUR", api.PeriodHour).Text(); got != want {
 			t.Errorf("%s is written %s, want %s", amount, got, want)
 		}
 	}
-	for amount, want := range map[string]string{"3": "3 JPY/day", "1500": "1500 JPY/day", "0.5": "0.5 JPY/day"} { // which has no minor unit
+	// which has no minor unit
+	for amount, want := range map[string]string{"3": "3 JPY/day", "1500": "1500 JPY/day", "0.5": "0.5 JPY/day"} {
 		if got := price(t, amount, "JPY", api.PeriodDay).Text(); got != want {
 			t.Errorf("%s is written %s, want %s", amount, got, want)
 		}
@@ -91,12 +98,13 @@ func TestText(t *testing.T) {
 
 func arbitrary(t *rapid.T) money.Price {
 	nano := rapid.Int64Range(0, 999_999_999_999_999_999).Draw(t, "nano")
-	period := rapid.SampledFrom([]api.Period{api.PeriodMinute, api.PeriodHour, api.PeriodDay, api.PeriodWeek, api.PeriodMonth, api.PeriodYear}).Draw(t, "period")
+	period := rapid.SampledFrom([]api.Period{api.PeriodMinute, api.PeriodHour,
+		api.PeriodDay, api.PeriodWeek, api.PeriodMonth, api.PeriodYear}).Draw(t, "period")
 	return money.Price{Nano: nano, Currency: "EUR", Period: period}
 }
 
-// Money is exact: cut a contract into any pieces, and they come to what the whole does. It never falls as time goes on, and what
-// prices are compared by is what they are.
+// Money is exact: cut a contract into any pieces, and they come to what the whole does. It never
+// falls as time goes on, and what prices are compared by is what they are.
 func TestCostAddsUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, units := arbitrary(t), rapid.Int64Range(1, 1_000_000).Draw(t, "units")
@@ -126,7 +134,8 @@ func TestCostAddsUp(t *testing.T) {
 		}
 		nanos := new(big.Rat).SetInt64(p.Nanos(units, money.RatesFor(begun, whole)))
 		exact := new(big.Rat).Mul(cost, new(big.Rat).SetInt64(1_000_000_000))
-		if rest := new(big.Rat).Sub(exact, nanos); rest.Sign() < 0 || nanos.Num().IsInt64() && nanos.Num().Int64() < 1<<62 && rest.Cmp(new(big.Rat).SetInt64(1)) >= 0 {
+		if rest := new(big.Rat).Sub(exact, nanos); rest.Sign() < 0 ||
+			nanos.Num().IsInt64() && nanos.Num().Int64() < 1<<62 && rest.Cmp(new(big.Rat).SetInt64(1)) >= 0 {
 			t.Fatalf("it is compared by %s, and is %s", nanos, exact)
 		}
 	})
@@ -134,21 +143,25 @@ func TestCostAddsUp(t *testing.T) {
 
 func TestRead(t *testing.T) {
 	for text, want := range map[string]api.Price{
-		"3EUR/hour": {Amount: "3", Currency: "EUR", Period: api.PeriodHour}, "0.35 EUR/h": {Amount: "0.35", Currency: "EUR", Period: api.PeriodHour},
-		"0JPY/month": {Amount: "0", Currency: "JPY", Period: api.PeriodMonth}, "1CHF/d": {Amount: "1", Currency: "CHF", Period: api.PeriodDay},
+		"3EUR/hour": {Amount: "3", Currency: "EUR", Period: api.PeriodHour}, "0.35 EUR/h": {Amount: "0.35",
+			Currency: "EUR", Period: api.PeriodHour},
+		"0JPY/month": {Amount: "0", Currency: "JPY", Period: api.PeriodMonth}, "1CHF/d": {Amount: "1",
+			Currency: "CHF", Period: api.PeriodDay},
 	} {
 		if got, err := money.Read("--max-price", text); err != nil || *got != want {
 			t.Errorf("%s is read as %v, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"", "3", "3EUR", "EUR/hour", "3eur/hour", "3EUR/fortnight", "3,5EUR/hour", "-3EUR/hour", "3 EUR / hour", "1.EUR/h", "3€/hour", "9999999999EUR/hour"} {
+	for _, text := range []string{"", "3", "3EUR", "EUR/hour", "3eur/hour",
+		"3EUR/fortnight", "3,5EUR/hour", "-3EUR/hour", "3 EUR / hour", "1.EUR/h", "3€/hour", "9999999999EUR/hour"} {
 		if got, err := money.Read("--max-price", text); api.CodeOf(err) != api.CodeInvalid {
 			t.Errorf("%q is read as %v, %v", text, got, err)
 		}
 	}
 }
 
-// A limit allows what costs no more, to the last fraction, whatever the periods are; and nothing in another currency.
+// A limit allows what costs no more, to the last fraction, whatever the periods are; and nothing in
+// another currency.
 func TestLimitIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		most, p := arbitrary(t), arbitrary(t)

@@ -15,14 +15,16 @@ func more(old, l *market.Listing, now market.Time) bool {
 	if !l.Active() || !l.Fresh(now) || l.Measured == nil || l.Measured.Terms == nil {
 		return false
 	}
-	if old == nil || !old.Fresh(now) || old.Measured == nil || old.Member != l.Member || !slices.Equal(old.Offers, l.Offers) || !maps.Equal(old.Sold, l.Sold) ||
+	if old == nil || !old.Fresh(now) || old.Measured == nil || old.Member != l.Member ||
+		!slices.Equal(old.Offers, l.Offers) || !maps.Equal(old.Sold, l.Sold) ||
 		!reflect.DeepEqual(old.Measured.Terms, l.Measured.Terms) {
 		return true
 	}
 	for i := range l.Pools {
 		p := &l.Pools[i]
 		before := old.Pool(p.Name)
-		if before == nil || p.Owner != before.Owner || p.Tenants != before.Tenants || p.Tenant != before.Tenant || grew(before.Available, p.Available) {
+		if before == nil || p.Owner != before.Owner || p.Tenants != before.Tenants ||
+			p.Tenant != before.Tenant || grew(before.Available, p.Available) {
 			return true
 		}
 		if is, was := l.Measured.Pools[p.Name].Shapes, old.Measured.Pools[p.Name].Shapes; !p.Unfilled.Equal(before.Unfilled) || !reflect.DeepEqual(is, was) {

@@ -10,7 +10,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// An advertisement that says nothing new, or that less is left, wakes nobody; whatever may let a request through does.
+// An advertisement that says nothing new, or that less is left, wakes nobody; whatever may let a
+// request through does.
 func TestMore(t *testing.T) {
 	now := market.At(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
 	cpu := func(cores string) api.Pool {
@@ -23,19 +24,26 @@ func TestMore(t *testing.T) {
 		do    func(*market.State)
 		want  bool
 	}{
-		"the same":     {next: api.Measurement{Terms: &api.Terms{}, Pools: map[string]api.Pool{"general": cpu("8")}}},
-		"less":         {next: api.Measurement{Terms: &api.Terms{}, Pools: map[string]api.Pool{"general": cpu("7")}}},
-		"nothing":      {next: api.Measurement{}},
-		"more":         {next: api.Measurement{Terms: &api.Terms{}, Pools: map[string]api.Pool{"general": cpu("9")}}, want: true},
-		"another pool": {next: api.Measurement{Terms: &api.Terms{}, Pools: map[string]api.Pool{"general": cpu("8"), "gpu": cpu("1")}}, want: true},
-		"other terms":  {next: api.Measurement{Terms: &api.Terms{OnlyOffers: true}, Pools: map[string]api.Pool{"general": cpu("8")}}, want: true},
-		"back":         {next: api.Measurement{Terms: &api.Terms{}, Pools: map[string]api.Pool{"general": cpu("8")}}, after: 2 * market.Lease, want: true},
-		"another standing": {next: api.Measurement{Terms: &api.Terms{}, Pools: map[string]api.Pool{"general": cpu("8")}}, want: true, do: func(s *market.State) {
-			s.Apply(market.Event{Time: now, Member: &market.Member{Cluster: "milan", State: api.MemberActive, Key: "k", Card: &api.Card{Cluster: "milan"}}})
-		}},
-		"no member any more": {next: api.Measurement{Terms: &api.Terms{}, Pools: map[string]api.Pool{"general": cpu("9")}}, do: func(s *market.State) {
-			s.Apply(market.Event{Time: now, Member: &market.Member{Cluster: "milan", State: api.MemberSuspended, Key: "k"}})
-		}},
+		"the same": {next: api.Measurement{Terms: &api.Terms{}, Pools: map[string]api.Pool{"general": cpu("8")}}},
+		"less":     {next: api.Measurement{Terms: &api.Terms{}, Pools: map[string]api.Pool{"general": cpu("7")}}},
+		"nothing":  {next: api.Measurement{}},
+		"more": {next: api.Measurement{Terms: &api.Terms{},
+			Pools: map[string]api.Pool{"general": cpu("9")}}, want: true},
+		"another pool": {next: api.Measurement{Terms: &api.Terms{},
+			Pools: map[string]api.Pool{"general": cpu("8"), "gpu": cpu("1")}}, want: true},
+		"other terms": {next: api.Measurement{Terms: &api.Terms{OnlyOffers: true},
+			Pools: map[string]api.Pool{"general": cpu("8")}}, want: true},
+		"back": {next: api.Measurement{Terms: &api.Terms{}, Pools: map[string]api.Pool{"general": cpu("8")}},
+			after: 2 * market.Lease, want: true},
+		"another standing": {next: api.Measurement{Terms: &api.Terms{}, Pools: map[string]api.Pool{"general": cpu("8")}},
+			want: true, do: func(s *market.State) {
+				s.Apply(market.Event{Time: now, Member: &market.Member{Cluster: "milan",
+					State: api.MemberActive, Key: "k", Card: &api.Card{Cluster: "milan"}}})
+			}},
+		"no member any more": {next: api.Measurement{Terms: &api.Terms{}, Pools: map[string]api.Pool{"general": cpu("9")}},
+			do: func(s *market.State) {
+				s.Apply(market.Event{Time: now, Member: &market.Member{Cluster: "milan", State: api.MemberSuspended, Key: "k"}})
+			}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := market.New("")

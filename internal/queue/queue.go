@@ -298,11 +298,13 @@ func (q *Queue) try(ctx context.Context, w *waiter) error {
 	if len(ranking.Providers) == 0 {
 		return q.Market.Try(ctx, w.ID, &ranking.Decision)
 	}
-	out, err := q.Market.Do(ctx, market.Serve{ID: w.ID, Candidates: ranking.Providers, Plans: ranking.Plans, Decision: &ranking.Decision})
+	out, err := q.Market.Do(ctx, market.Serve{ID: w.ID, Candidates: ranking.Providers,
+		Plans: ranking.Plans, Decision: &ranking.Decision})
 	switch {
 	case err == nil:
 		w.held = true
-		q.Log.Info("a request that waited is held", "reservation", w.ID, "provider", out.Reservation.Provider, "waited", (now.Go().Sub(w.Since().Go())).Round(time.Second))
+		q.Log.Info("a request that waited is held", "reservation",
+			w.ID, "provider", out.Reservation.Provider, "waited", (now.Go().Sub(w.Since().Go())).Round(time.Second))
 	case api.CodeOf(err) == api.CodeUnavailable:
 		return err
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/match"
 )
 
-// A long queue is gone through a piece at a time, and nobody in it is forgotten: who fits is found wherever it stands, and the look that
-// finds nothing costs no more than its budget.
+// A long queue is gone through a piece at a time, and nobody in it is forgotten: who fits is found
+// wherever it stands, and the look that finds nothing costs no more than its budget.
 func TestALongQueue(t *testing.T) {
 	const waiting, clusters = 3000, 200
 	ctx, x := t.Context(), exchangetest.Open(t, nil, exchange.Options{TickEvery: time.Millisecond})
@@ -48,12 +48,14 @@ func TestALongQueue(t *testing.T) {
 	}
 	engine := match.New()
 	pend := func(id, cpu string) {
-		r := api.Request{Resources: api.Resources{"cpu": resource.MustParse(cpu)}, Wait: &metav1.Duration{Duration: time.Hour}}
+		r := api.Request{Resources: api.Resources{"cpu": resource.MustParse(cpu)},
+			Wait: &metav1.Duration{Duration: time.Hour}}
 		ask, err := engine.Ask("c0", r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		do(&market.Hold{ID: id, Consumer: "c0", Request: &ask.Request, Pool: api.GeneralPool, Size: ask.Size, Duration: ask.Duration, Decision: &api.Decision{}})
+		do(&market.Hold{ID: id, Consumer: "c0", Request: &ask.Request,
+			Pool: api.GeneralPool, Size: ask.Size, Duration: ask.Duration, Decision: &api.Decision{}})
 	}
 	for i := range waiting {
 		pend(fmt.Sprintf("r%d", i), "100")

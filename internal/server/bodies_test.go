@@ -33,7 +33,8 @@ func advertise(t *testing.T, m *servertest.Member, method, url, body string) (st
 	return response.StatusCode, string(data)
 }
 
-// Large bodies take a broker no more memory than it allows all of them together, whatever they are filled with.
+// Large bodies take a broker no more memory than it allows all of them together, whatever they are
+// filled with.
 func TestLargeBodiesTakeLittleMemory(t *testing.T) {
 	raced.Skip(t)
 	commitments := func(size int) string {
@@ -60,8 +61,10 @@ func TestLargeBodiesTakeLittleMemory(t *testing.T) {
 		{"numbers", "PUT", `{"x":[` + fill(`0`, most) + `]}`},
 		{"as many numbers as are read", "PUT", `{"x":[` + fill(`0`, 5<<20) + `]}`},
 		{"unknown fields", "PUT", `{` + fields(7<<20) + `}`},
-		{"commitments", "PUT", `{"sequence":{"incarnation":1,"number":1},"pools":{"a":{"accounts":{"b":{"commitments":{` + commitments(7<<20) + `}}}}}}`},
-		{"as many commitments as are read", "PATCH", `{"base":{"incarnation":1,"number":1},"sequence":{"incarnation":1,"number":2},"pools":{"a":{"accounts":{"b":{"commitments":{` + commitments(3500<<10) + `}}}}}}`},
+		{"commitments", "PUT", `{"sequence":{"incarnation":1,"number":1},"pools":{"a":{"accounts":{"b":{"commitments":{` +
+			commitments(7<<20) + `}}}}}}`},
+		{"as many commitments as are read", "PATCH",
+			`{"base":{"incarnation":1,"number":1},"sequence":{"incarnation":1,"number":2},"pools":{"a":{"accounts":{"b":{"commitments":{` + commitments(3500<<10) + `}}}}}}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := servertest.Start(t, servertest.Options{})
@@ -111,7 +114,8 @@ func TestLargestAdvertisement(t *testing.T) {
 		}
 		accounts[fmt.Sprintf("cluster-%05d", i)] = a
 	}
-	m := api.Measurement{Sequence: api.Sequence{Incarnation: 1, Number: 1}, Pools: map[string]api.Pool{"general": {Accounts: accounts}}}
+	m := api.Measurement{Sequence: api.Sequence{Incarnation: 1, Number: 1},
+		Pools: map[string]api.Pool{"general": {Accounts: accounts}}}
 	data, _ := json.Marshal(m)
 	if err := milan.PutAdvertisement(context.Background(), "milan", m); err != nil {
 		t.Errorf("%d bytes: %v", len(data), err)

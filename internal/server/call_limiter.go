@@ -116,8 +116,9 @@ func (c *activeCall) countLarge(ctx context.Context) error {
 	}
 	if err := acquire(ctx, c.calls.large, c.limiter.bounds.Patience); err != nil {
 		refused("large_bodies")
-		return api.Errorf(api.CodeTooManyRequests, "%s has %d large active calls: their bodies have more than %d bytes or no "+
-			"stated length, or they list everything", c.caller, c.limiter.bounds.Large, largeBody).
+		return api.Errorf(api.CodeTooManyRequests,
+			"%s has %d large active calls: their bodies have more than %d bytes or no "+
+				"stated length, or they list everything", c.caller, c.limiter.bounds.Large, largeBody).
 			Fix("wait for their answers before calling again")
 	}
 	c.large = true

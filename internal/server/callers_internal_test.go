@@ -11,8 +11,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
 )
 
-// A flood of strangers' addresses renews nobody's limit: neither that of an address that has used it up, nor a member's, nor that of
-// those who come new. An IPv6 stranger is counted by its /64.
+// A flood of strangers' addresses renews nobody's limit: neither that of an address that has used
+// it up, nor a member's, nor that of those who come new. An IPv6 stranger is counted by its /64.
 func TestAFloodOfAddressesRenewsNoLimit(t *testing.T) {
 	l := &limits{rate: 500} // a stranger's burst is 10
 	from := func(address string) *http.Request {
@@ -45,7 +45,8 @@ func TestAFloodOfAddressesRenewsNoLimit(t *testing.T) {
 	if most := 2*maxCallers + 10 + int(5*time.Since(begin).Seconds()+1) + 100; allowed > most {
 		t.Errorf("of %d calls from %d networks %d are allowed, want %d at most", 4*maxCallers, 2*maxCallers, allowed, most)
 	}
-	for what, n := range map[string]int{"the first stranger": spend(Caller{}, "192.0.2.1"), "its IPv6 neighbour": spend(Caller{}, "[2001:db8::2:3]")} {
+	for what, n := range map[string]int{"the first stranger": spend(Caller{}, "192.0.2.1"),
+		"its IPv6 neighbour": spend(Caller{}, "[2001:db8::2:3]")} {
 		if most := int(5*time.Since(begin).Seconds()) + 1; n > most {
 			t.Errorf("%s is allowed %d calls again, want %d at most", what, n, most)
 		}

@@ -37,7 +37,8 @@ func TestCaps(t *testing.T) {
 	reserve("a", "")
 	reserve("b", "")
 	reserve("c", "may have 2 reservations")
-	if m := set(api.Caps{Reservations: 10, Resources: transporttest.Request("16").Resources}); m.Caps == nil || m.Caps.Reservations != 10 || m.Caps.Resources.Cpu().String() != "16" {
+	if m := set(api.Caps{Reservations: 10, Resources: transporttest.Request("16").Resources}); m.Caps == nil ||
+		m.Caps.Reservations != 10 || m.Caps.Resources.Cpu().String() != "16" {
 		t.Errorf("set to %+v", m.Caps)
 	}
 	reserve("c", "")

@@ -106,7 +106,8 @@ func (s *shopper) sees(want string) {
 	s.until("it is shown "+want, func() bool { return s.shown() == want })
 }
 
-// Who follows the catalog is told, as it happens, of what is shown to it and of nothing else; resuming tells what was missed.
+// Who follows the catalog is told, as it happens, of what is shown to it and of nothing else;
+// resuming tells what was missed.
 func TestCatalogIsWatched(t *testing.T) {
 	ctx := context.Background()
 	f := servertest.Start(t, servertest.Options{})

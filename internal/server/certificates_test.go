@@ -41,7 +41,8 @@ func (s thief) works() (what []string) {
 	return what
 }
 
-// renews reports whether the broker issues a certificate for a request that only the TLS connection vouches for.
+// renews reports whether the broker issues a certificate for a request that only the TLS connection
+// vouches for.
 func (s thief) renews() bool {
 	s.t.Helper()
 	body, err := json.Marshal(map[string]any{"csr": csr(s.t)})
@@ -57,7 +58,8 @@ func (s thief) renews() bool {
 	return answer.StatusCode == http.StatusOK
 }
 
-// A stolen certificate ends with the membership in which it was issued: it is not good again when the cluster is back.
+// A stolen certificate ends with the membership in which it was issued: it is not good again when
+// the cluster is back.
 func TestAStolenCertificateEndsWithTheMembership(t *testing.T) {
 	f := servertest.Start(t, servertest.Options{})
 	rome := f.Join("rome")
@@ -140,11 +142,13 @@ func pass(f *servertest.Federation, clock *transporttest.Clock, d time.Duration)
 	}
 }
 
-// Who stole a cluster key renews as often as it may, so that the agent's own certificate ends. The agent, which has given that key up,
-// gets a certificate at once; all that the stolen key got ends with that, on open watches too.
+// Who stole a cluster key renews as often as it may, so that the agent's own certificate ends. The
+// agent, which has given that key up, gets a certificate at once; all that the stolen key got ends
+// with that, on open watches too.
 func TestAThiefKeepsNoSuccessorOut(t *testing.T) {
 	ctx := t.Context()
-	f := servertest.Start(t, servertest.Options{Clock: transporttest.NewClock(), Bounds: server.Bounds{Quiet: time.Hour}}) // nothing but the renewal ends a watch
+	// nothing but the renewal ends a watch
+	f := servertest.Start(t, servertest.Options{Clock: transporttest.NewClock(), Bounds: server.Bounds{Quiet: time.Hour}})
 	milan := f.Join("milan")
 	party := *milan.Party
 	stolen := *milan
@@ -230,13 +234,16 @@ func TestHostileRenewals(t *testing.T) {
 		renewal join.Renewal
 		want    api.Code
 	}{
-		"of a former key":                {as(&before), api.CodeKeyChanged},
-		"of another cluster":             {others, api.CodeKeyChanged},
-		"signed for another cluster":     {claimed, api.CodeInvalid},
-		"signed by another key":          {unsigned, api.CodeInvalid},
-		"signed for another federation":  {as(w.oslo, func(r *join.RenewalRequest) { r.Federation = "other" }), api.CodeInvalid},
-		"signed an hour ago":             {as(w.oslo, func(r *join.RenewalRequest) { r.Time = r.Time.Add(-time.Hour) }), api.CodeInvalid},
-		"with no certificate request":    {as(w.oslo, func(r *join.RenewalRequest) { r.CSR = []byte("no") }), api.CodeInvalid},
+		"of a former key":            {as(&before), api.CodeKeyChanged},
+		"of another cluster":         {others, api.CodeKeyChanged},
+		"signed for another cluster": {claimed, api.CodeInvalid},
+		"signed by another key":      {unsigned, api.CodeInvalid},
+		"signed for another federation": {as(w.oslo, func(r *join.RenewalRequest) { r.Federation = "other" }),
+			api.CodeInvalid},
+		"signed an hour ago": {as(w.oslo, func(r *join.RenewalRequest) { r.Time = r.Time.Add(-time.Hour) }),
+			api.CodeInvalid},
+		"with no certificate request": {as(w.oslo, func(r *join.RenewalRequest) { r.CSR = []byte("no") }),
+			api.CodeInvalid},
 		"of a member that was removed":   {as(gone), api.CodeSuspended},
 		"of a cluster that nobody knows": {unknown, api.CodeSuspended},
 	} {
@@ -244,7 +251,8 @@ func TestHostileRenewals(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		calls = append(calls, call{name: name, by: w.nobody, method: "POST", path: "/renew", body: string(body), want: c.want, field: map[api.Code]string{api.CodeInvalid: "request"}[c.want]})
+		calls = append(calls, call{name: name, by: w.nobody, method: "POST",
+			path: "/renew", body: string(body), want: c.want, field: map[api.Code]string{api.CodeInvalid: "request"}[c.want]})
 	}
 	w.refused(t, calls)
 	if _, err := w.Stranger().Renew(t.Context(), as(w.milan)); err != nil {
@@ -252,10 +260,12 @@ func TestHostileRenewals(t *testing.T) {
 	}
 }
 
-// An operator ends a member's certificates, on open connections and watches too. The member stays one, and renews.
+// An operator ends a member's certificates, on open connections and watches too. The member stays
+// one, and renews.
 func TestOperatorEndsCertificates(t *testing.T) {
 	ctx := t.Context()
-	f := servertest.Start(t, servertest.Options{Bounds: server.Bounds{Quiet: time.Hour}}) // nothing but the operator's word ends the watch
+	// nothing but the operator's word ends the watch
+	f := servertest.Start(t, servertest.Options{Bounds: server.Bounds{Quiet: time.Hour}})
 	rome := f.Join("rome")
 	stolen := *rome
 	ended := make(chan error, 1)
@@ -291,7 +301,8 @@ func (s bySocket) RoundTrip(r *http.Request) (*http.Response, error) {
 	return server.Inside(s.Handler, r.Clone(r.Context())), nil
 }
 
-// A stolen certificate of an operator ends by a word on the broker's machine, on open connections too, and makes no other one.
+// A stolen certificate of an operator ends by a word on the broker's machine, on open connections
+// too, and makes no other one.
 func TestAStolenOperatorCertificate(t *testing.T) {
 	ctx := t.Context()
 	f := servertest.Start(t, servertest.Options{})

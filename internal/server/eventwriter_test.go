@@ -14,7 +14,8 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// answerTo serves one answer over HTTP/2, which write writes. The reader may take as long as slow for each piece.
+// answerTo serves one answer over HTTP/2, which write writes. The reader may take as long as slow
+// for each piece.
 func answerTo(t *testing.T, slow time.Duration, write func(eventWriter)) *http.Response {
 	t.Helper()
 	written := make(chan struct{})
@@ -51,7 +52,8 @@ func bookmarks(made *int) func(*events) error {
 	}
 }
 
-// A reader that reads gets everything, however long it is, and also after nothing was sent for longer than a reader may be slow.
+// A reader that reads gets everything, however long it is, and also after nothing was sent for
+// longer than a reader may be slow.
 func TestALongWatchIsReadWhole(t *testing.T) {
 	t.Parallel()
 	const slow = 5 * time.Second // a machine with few cores may stop a reader that reads for a second
@@ -72,8 +74,8 @@ func TestALongWatchIsReadWhole(t *testing.T) {
 	}
 }
 
-// A reader that does not read ends its watch, though its connection is well: over HTTP/2 other answers go on. No more events are made than
-// the reader and the machines between may hold.
+// A reader that does not read ends its watch, though its connection is well: over HTTP/2 other
+// answers go on. No more events are made than the reader and the machines between may hold.
 func TestAWatchThatIsNotReadEnds(t *testing.T) {
 	made, ended := 0, make(chan error, 1)
 	answerTo(t, 300*time.Millisecond, func(w eventWriter) { ended <- w.send(bookmarks(&made)) })

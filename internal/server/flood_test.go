@@ -44,9 +44,11 @@ func callOnce(t *testing.T, f *servertest.Federation, config *tls.Config) {
 	}
 }
 
-// However many connections one address opens, members at other addresses do not wait, even where strangers had all the time of the world.
+// However many connections one address opens, members at other addresses do not wait, even where
+// strangers had all the time of the world.
 func TestAFloodAtOneAddressKeepsNoOtherOut(t *testing.T) {
-	f := servertest.Start(t, servertest.Options{Bounds: server.Bounds{Connections: 60, Unidentified: 8, Waiting: 60, Introduction: time.Minute}})
+	f := servertest.Start(t, servertest.Options{Bounds: server.Bounds{Connections: 60,
+		Unidentified: 8, Waiting: 60, Introduction: time.Minute}})
 	rome := f.Join("rome")
 	config := rome.HTTP.Transport.(*http.Transport).TLSClientConfig
 	rome.HTTP.CloseIdleConnections()
@@ -79,9 +81,11 @@ func TestALongHandshakeEnds(t *testing.T) {
 	for range 15 {
 		long.Certificate = append(long.Certificate[:len(long.Certificate):len(long.Certificate)], make([]byte, 16_000))
 	}
-	peer := tls.Client(&cutOff{Conn: c, left: 200_000}, &tls.Config{InsecureSkipVerify: true, GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { //nolint:gosec // an attacker verifies nobody
-		return &long, nil
-	}})
+	//nolint:gosec // an attacker verifies nobody
+	peer := tls.Client(&cutOff{Conn: c, left: 200_000}, &tls.Config{InsecureSkipVerify: true,
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			return &long, nil
+		}})
 	_ = c.SetDeadline(time.Now().Add(5 * time.Second)) // half of the time for a handshake
 	if err = peer.Handshake(); err == nil {
 		_, err = peer.Read(make([]byte, 1))

@@ -18,8 +18,8 @@ func agreedBy(consumer, provider *transporttest.Party, id string) api.Agreement 
 	return api.Agreement{Assignment: theirs.Payload.Assignment, Acceptance: provider.Agree(*theirs)}
 }
 
-// A key that was stolen before its cluster gave it up binds nothing afterwards: not for an accomplice, and not with
-// the certificate that was stolen with it.
+// A key that was stolen before its cluster gave it up binds nothing afterwards: not for an
+// accomplice, and not with the certificate that was stolen with it.
 func TestAFormerKeyBindsNothing(t *testing.T) {
 	f := servertest.Start(t, servertest.Options{})
 	rome, milan := f.Join("rome"), f.Join("milan")
@@ -28,7 +28,8 @@ func TestAFormerKeyBindsNothing(t *testing.T) {
 	milan.ShowCard(api.Properties{})
 	rome.ShowCard(api.Properties{})
 	vouched := func(a api.Agreement, by *transporttest.Party, say func(*api.Vouch)) api.Agreement {
-		v := api.Vouch{Protocol: api.Protocol, Cluster: by.ID, Reservation: "r-new", Assignment: clusterkey.Digest(a.Assignment).String()}
+		v := api.Vouch{Protocol: api.Protocol, Cluster: by.ID, Reservation: "r-new",
+			Assignment: clusterkey.Digest(a.Assignment).String()}
 		say(&v)
 		a.Vouch = by.Sign(api.DocumentVouch, v)
 		return a
@@ -45,10 +46,14 @@ func TestAFormerKeyBindsNothing(t *testing.T) {
 		"milan's certificate shows it, vouched for by the former key": {milan, vouched(byMilan, stolenFromMilan, asIs)},
 		"an accomplice shows what rome's former key signed":           {milan, byRome},
 		"rome's certificate shows it":                                 {rome, byRome},
-		"vouched for in another cluster's name":                       {rome, vouched(byRome, rome.Party, func(v *api.Vouch) { v.Cluster = "milan" })},
-		"vouched for as another reservation":                          {rome, vouched(byRome, rome.Party, func(v *api.Vouch) { v.Reservation = "r-old" })},
-		"vouched for as another assignment":                           {rome, vouched(byRome, rome.Party, func(v *api.Vouch) { v.Assignment = "SHA256:AAAA" })},
-		"vouched for in a later protocol":                             {rome, vouched(byRome, rome.Party, func(v *api.Vouch) { v.Protocol = api.Protocol + 1 })},
+		"vouched for in another cluster's name": {rome,
+			vouched(byRome, rome.Party, func(v *api.Vouch) { v.Cluster = "milan" })},
+		"vouched for as another reservation": {rome,
+			vouched(byRome, rome.Party, func(v *api.Vouch) { v.Reservation = "r-old" })},
+		"vouched for as another assignment": {rome,
+			vouched(byRome, rome.Party, func(v *api.Vouch) { v.Assignment = "SHA256:AAAA" })},
+		"vouched for in a later protocol": {rome,
+			vouched(byRome, rome.Party, func(v *api.Vouch) { v.Protocol = api.Protocol + 1 })},
 	} {
 		if r, err := c.as.Adopt(t.Context(), "r-new", c.shown); api.CodeOf(err) != api.CodeBadSignature {
 			t.Errorf("%s: %s, %v", name, r.Payload.State, err)
@@ -59,7 +64,8 @@ func TestAFormerKeyBindsNothing(t *testing.T) {
 	}
 }
 
-// What a key agreed to before it was given up stays agreed: its cluster vouches for it by the key that it has.
+// What a key agreed to before it was given up stays agreed: its cluster vouches for it by the key
+// that it has.
 func TestAClusterVouchesForItsFormerKey(t *testing.T) {
 	for _, who := range []string{"rome", "milan"} {
 		f := servertest.Start(t, servertest.Options{})

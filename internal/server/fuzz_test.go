@@ -84,7 +84,8 @@ func FuzzBodies(f *testing.F) {
 		}
 		f.Add(uint8(i), []byte(`{"request":{"resources":{"cpu":"1","memory":"1Gi"},"duration":"1h","where":"region == 'eu'","prefer":["a"]}}`))
 		f.Add(uint8(i), []byte(`{"sequence":{"incarnation":1,"number":2},"terms":{"allow":"true"},"pools":{"general":{"shared":{"cpu":"1"},"accounts":{"rome":{"used":{"cpu":"1m"},"commitments":{"r":{"cpu":"1"}}}}}}}`))
-		f.Add(uint8(i), []byte(`{"base":{"incarnation":1,"number":2},"sequence":{"incarnation":1,"number":3},"pools":{"general":null}}`))
+		f.Add(uint8(i),
+			[]byte(`{"base":{"incarnation":1,"number":2},"sequence":{"incarnation":1,"number":3},"pools":{"general":null}}`))
 	}
 	member := federation.Server.As(server.Caller{Role: tlsid.RoleCluster, Name: "rome"})
 	operator := federation.Server.As(server.Caller{Role: tlsid.RoleOperator, Name: "admin"})
@@ -102,7 +103,8 @@ func FuzzBodies(f *testing.F) {
 			return
 		}
 		var e api.Error
-		if err := json.Unmarshal(w.Body.Bytes(), &e); err != nil || e.Code == api.CodeInternal || e.Status != w.Code || w.Code == http.StatusInternalServerError {
+		if err := json.Unmarshal(w.Body.Bytes(), &e); err != nil ||
+			e.Code == api.CodeInternal || e.Status != w.Code || w.Code == http.StatusInternalServerError {
 			t.Errorf("%s %s with %q: %d %s", method, path, body, w.Code, w.Body)
 		}
 	})

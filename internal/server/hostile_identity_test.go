@@ -61,7 +61,8 @@ func TestHostileCallersOfEveryRoute(t *testing.T) {
 			t.Errorf("route %s: say in forWhom whom it serves", route)
 		}
 		method, path, _ := strings.Cut(route, " ")
-		path = strings.NewReplacer("{cluster}", "milan", "{id}", w.signed.ID, "{name}", "web", "{step}", "approve").Replace(path)
+		path = strings.NewReplacer("{cluster}", "milan", "{id}", w.signed.ID,
+			"{name}", "web", "{step}", "approve").Replace(path)
 		for who, c := range map[string]struct {
 			by   *http.Client
 			want api.Code
@@ -77,7 +78,8 @@ func TestHostileCallersOfEveryRoute(t *testing.T) {
 			if who == "pending" && (whom == "operator" || whom == "socket") {
 				c.want = api.CodeForbidden
 			}
-			calls = append(calls, call{name: route + " as " + who, by: c.by, method: method, path: path, body: bodies[route], want: c.want})
+			calls = append(calls, call{name: route + " as " + who, by: c.by,
+				method: method, path: path, body: bodies[route], want: c.want})
 		}
 	}
 	w.refused(t, calls)
@@ -109,29 +111,41 @@ func TestHostileNeighbours(t *testing.T) {
 	oslo := w.oslo.HTTP
 	of := func(id, verb string) string { return "/reservations/" + id + "/" + verb }
 	var calls []call
-	for what, id := range map[string]string{"that is held": w.signed.ID, "that is bound": w.bound.ID, "that is not": "r-aaaaaaaaaaaaaaaa"} {
+	for what, id := range map[string]string{"that is held": w.signed.ID,
+		"that is bound": w.bound.ID, "that is not": "r-aaaaaaaaaaaaaaaa"} {
 		calls = append(calls,
 			call{name: "read one " + what, by: oslo, method: "GET", path: "/reservations/" + id, want: api.CodeNotFound},
-			call{name: "confirm one " + what, by: oslo, method: "POST", path: of(id, "confirm"), body: document(w.oslo.Assign(w.signed)), want: api.CodeNotFound},
-			call{name: "accept one " + what, by: oslo, method: "POST", path: of(id, "accept"), body: document(w.oslo.Agree(w.signed)), want: api.CodeNotFound},
+			call{name: "confirm one " + what, by: oslo, method: "POST",
+				path: of(id, "confirm"), body: document(w.oslo.Assign(w.signed)), want: api.CodeNotFound},
+			call{name: "accept one " + what, by: oslo, method: "POST",
+				path: of(id, "accept"), body: document(w.oslo.Agree(w.signed)), want: api.CodeNotFound},
 			call{name: "refuse one " + what, by: oslo, method: "POST", path: of(id, "refuse"), body: `{"generation":1,"reason":"PolicyRefuses"}`, want: api.CodeNotFound},
-			call{name: "end one " + what, by: oslo, method: "POST", path: of(id, "release"), body: document(w.oslo.End(w.bound, api.ReasonReleased)), want: api.CodeNotFound},
+			call{name: "end one " + what, by: oslo, method: "POST", path: of(id, "release"),
+				body: document(w.oslo.End(w.bound, api.ReasonReleased)), want: api.CodeNotFound},
 			call{name: "free one " + what, by: oslo, method: "POST", path: of(id, "progress"), body: `{"state":"Released"}`, want: api.CodeNotFound},
 		)
 	}
 	w.refused(t, append(calls,
-		call{name: "the provider before the consumer signed", by: w.milan.HTTP, method: "GET", path: "/reservations/" + w.unsigned.ID, want: api.CodeNotFound},
-		call{name: "a card of another", by: oslo, method: "PUT", path: "/clusters/milan/card", body: document(w.oslo.Card(api.Properties{})), want: api.CodeForbidden, field: "cluster"},
-		call{name: "an advertisement of another", by: oslo, method: "PUT", path: "/clusters/milan/advertisement", body: `{"sequence":{"incarnation":9,"number":9}}`, want: api.CodeForbidden, field: "cluster"},
-		call{name: "a cluster that nobody knows", by: oslo, method: "GET", path: "/clusters/atlantis", want: api.CodeNotFound},
-		call{name: "a member that shows itself to nobody", by: oslo, method: "GET", path: "/clusters/rome", want: api.CodeNotFound},
-		call{name: "a member that nobody knows", by: w.OperatorHTTP, method: "POST", path: "/members/atlantis/approve", want: api.CodeNotFound},
-		call{name: "the consumer accepts for the provider", by: w.rome.HTTP, method: "POST", path: of(w.signed.ID, "accept"), body: document(w.rome.Agree(w.signed)), want: api.CodeConflict, field: "document"},
+		call{name: "the provider before the consumer signed", by: w.milan.HTTP,
+			method: "GET", path: "/reservations/" + w.unsigned.ID, want: api.CodeNotFound},
+		call{name: "a card of another", by: oslo, method: "PUT", path: "/clusters/milan/card",
+			body: document(w.oslo.Card(api.Properties{})), want: api.CodeForbidden, field: "cluster"},
+		call{name: "an advertisement of another", by: oslo, method: "PUT", path: "/clusters/milan/advertisement",
+			body: `{"sequence":{"incarnation":9,"number":9}}`, want: api.CodeForbidden, field: "cluster"},
+		call{name: "a cluster that nobody knows", by: oslo, method: "GET",
+			path: "/clusters/atlantis", want: api.CodeNotFound},
+		call{name: "a member that shows itself to nobody", by: oslo,
+			method: "GET", path: "/clusters/rome", want: api.CodeNotFound},
+		call{name: "a member that nobody knows", by: w.OperatorHTTP,
+			method: "POST", path: "/members/atlantis/approve", want: api.CodeNotFound},
+		call{name: "the consumer accepts for the provider", by: w.rome.HTTP, method: "POST",
+			path: of(w.signed.ID, "accept"), body: document(w.rome.Agree(w.signed)), want: api.CodeConflict, field: "document"},
 		call{name: "the consumer refuses for the provider", by: w.rome.HTTP, method: "POST", path: of(w.signed.ID, "refuse"), body: `{"generation":1,"reason":"PolicyRefuses"}`, want: api.CodeConflict},
 		call{name: "the consumer frees what the provider holds", by: w.rome.HTTP, method: "POST", path: of(w.bound.ID, "progress"), body: `{"state":"Released"}`, want: api.CodeForbidden},
 		call{name: "the provider activates", by: w.milan.HTTP, method: "POST", path: of(w.bound.ID, "progress"), body: `{"state":"Active"}`, want: api.CodeForbidden},
 		call{name: "the provider frees what nobody ended", by: w.milan.HTTP, method: "POST", path: of(w.bound.ID, "progress"), body: `{"state":"Released"}`, want: api.CodeConflict},
-		call{name: "the provider ends what it only holds", by: w.milan.HTTP, method: "POST", path: of(w.signed.ID, "release"), body: document(w.milan.End(w.signed, api.ReasonRevokedByProvider)), want: api.CodeConflict},
+		call{name: "the provider ends what it only holds", by: w.milan.HTTP, method: "POST", path: of(w.signed.ID, "release"),
+			body: document(w.milan.End(w.signed, api.ReasonRevokedByProvider)), want: api.CodeConflict},
 	))
 }
 
@@ -156,11 +170,15 @@ func TestHostileJoins(t *testing.T) {
 	calls := []call{
 		{name: "a token that another spent", body: body(same, "vienna", spent), want: api.CodeTokenSpent},
 		{name: "a token for another", body: body(same, "vienna", w.Token("bonn")), want: api.CodeTokenSpent},
-		{name: "the name of a member with another key", body: body(same, "milan", w.Token("milan")), want: api.CodeKeyChanged},
+		{name: "the name of a member with another key", body: body(same, "milan", w.Token("milan")),
+			want: api.CodeKeyChanged},
 		{name: "a name that is none", body: body(same, "Not A Name", w.Token("")), want: api.CodeInvalid, field: "request"},
-		{name: "another secret", body: body(func(s *join.Submission) { s.Secret = "guess" }, "vienna", w.Token("")), want: api.CodeTokenSpent},
-		{name: "another token's ID", body: body(func(s *join.Submission) { s.TokenID = spent.ID }, "vienna", w.Token("")), want: api.CodeInvalid, field: "request"},
-		{name: "another's key", body: body(func(s *join.Submission) { s.Key = w.rome.Key.Public() }, "vienna", w.Token("")), want: api.CodeInvalid, field: "request"},
+		{name: "another secret", body: body(func(s *join.Submission) { s.Secret = "guess" }, "vienna", w.Token("")),
+			want: api.CodeTokenSpent},
+		{name: "another token's ID", body: body(func(s *join.Submission) { s.TokenID = spent.ID }, "vienna", w.Token("")),
+			want: api.CodeInvalid, field: "request"},
+		{name: "another's key", body: body(func(s *join.Submission) { s.Key = w.rome.Key.Public() }, "vienna", w.Token("")),
+			want: api.CodeInvalid, field: "request"},
 		{name: "a key that is none", body: `{"tokenID":"a","secret":"b","key":"c","request":"d"}`, want: api.CodeInvalid, field: "body"},
 	}
 	for i := range calls {
@@ -177,7 +195,8 @@ func TestACertificateWithOnlyACommonNameIsNobodys(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.refused(t, []call{
-		{name: "common name", by: w.HTTP(shown(t, w.Federation, ca)), method: "GET", path: "/clusters", want: api.CodeUnauthenticated, says: "URI"},
+		{name: "common name", by: w.HTTP(shown(t, w.Federation, ca)),
+			method: "GET", path: "/clusters", want: api.CodeUnauthenticated, says: "URI"},
 	})
 }
 
@@ -200,7 +219,8 @@ func shown(t *testing.T, f *servertest.Federation, ca tls.Certificate) *tls.Conf
 		t.Fatal(err)
 	}
 	config := tlsid.JoinConfig("127.0.0.1", pin, time.Now)
-	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { // whatever the server asks for
+	// whatever the server asks for
+	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 		return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
 	}
 	return config

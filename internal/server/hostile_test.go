@@ -45,7 +45,8 @@ func newTown(t *testing.T) *town {
 	t.Helper()
 	log := &countingJournal{Journal: memorytest.New(), t: t}
 	f := servertest.Start(t, servertest.Options{Journal: log})
-	w := &town{Federation: f, log: log, rome: f.Join("rome"), milan: f.Join("milan"), oslo: f.Join("oslo"), lima: f.Enter("lima", f.Token("")), nobody: f.StrangerHTTP()}
+	w := &town{Federation: f, log: log, rome: f.Join("rome"), milan: f.Join("milan"),
+		oslo: f.Join("oslo"), lima: f.Enter("lima", f.Token("")), nobody: f.StrangerHTTP()}
 	w.milan.Advertise("100")
 	w.unsigned, w.signed, w.bound = w.hold(t, "unsigned"), w.hold(t, "signed"), w.hold(t, "bound")
 	w.signed, w.bound = w.confirm(t, w.signed), w.confirm(t, w.bound)
@@ -111,7 +112,8 @@ func (w *town) refused(t *testing.T, calls []call) {
 // meaningful demands that an error can be understood by who reads it: no Go in it, and what to do.
 func meaningful(t *testing.T, e *api.Error) {
 	t.Helper()
-	for _, foreign := range []string{"json:", "Go struct", "strconv", "unexpected error", "validation failed", "reflect", "\x00", "\x1b"} {
+	for _, foreign := range []string{"json:", "Go struct", "strconv",
+		"unexpected error", "validation failed", "reflect", "\x00", "\x1b"} {
 		if strings.Contains(e.Detail+e.Remedy, foreign) {
 			t.Errorf("it says %q: %s", foreign, e)
 		}

@@ -13,7 +13,8 @@ import (
 func TestHostileValues(t *testing.T) {
 	w := newTown(t)
 	ask := func(name, request, field string) call {
-		return call{name: name, by: w.rome.HTTP, method: "POST", path: "/reservations", body: `{"request":` + request + `}`, want: api.CodeInvalid, field: field}
+		return call{name: name, by: w.rome.HTTP, method: "POST", path: "/reservations",
+			body: `{"request":` + request + `}`, want: api.CodeInvalid, field: field}
 	}
 	cpu := func(name, amount string) call {
 		return ask(name, `{"resources":{"cpu":`+amount+`}}`, "request.resources.cpu")
@@ -22,7 +23,8 @@ func TestHostileValues(t *testing.T) {
 		return ask(name, `{"resources":{"cpu":"1"},`+more+`}`, "request."+field)
 	}
 	advertise := func(name, body, field string) call {
-		return call{name: name, by: w.milan.HTTP, method: "PUT", path: "/clusters/milan/advertisement", body: body, want: api.CodeInvalid, field: field}
+		return call{name: name, by: w.milan.HTTP, method: "PUT", path: "/clusters/milan/advertisement",
+			body: body, want: api.CodeInvalid, field: field}
 	}
 	many := make([]string, 400)
 	for i := range many {
@@ -89,12 +91,16 @@ func TestHostileValues(t *testing.T) {
 		advertise("a negative capacity", `{"sequence":{"incarnation":1,"number":9},"pools":{"general":{"capacity":{"cpu":"-1"}}}}`, "pools.general.capacity.cpu"),
 		advertise("a pool that is no name", `{"sequence":{"incarnation":1,"number":9},"pools":{"a\u001b":{}}}`, "pools"),
 		advertise("endless terms", `{"sequence":{"incarnation":1,"number":9},"terms":{"allow":"`+strings.ReplaceAll(loop, "zones", "consumer.zones")+`"}}`, "terms.allow"),
-		advertise("terms for everybody by name", `{"sequence":{"incarnation":1,"number":9},"terms":{"visibleTo":{"clusters":`+crowd+`}}}`, "terms.visibleTo.clusters"),
+		advertise("terms for everybody by name",
+			`{"sequence":{"incarnation":1,"number":9},"terms":{"visibleTo":{"clusters":`+crowd+`}}}`, "terms.visibleTo.clusters"),
 		advertise("terms for no time", `{"sequence":{"incarnation":1,"number":9},"terms":{"maxDuration":"-1h"}}`, "terms.maxDuration"),
 		advertise("more than any cluster has", `{"sequence":{"incarnation":1,"number":9},"pools":{"general":{"accounts":{"rome":{"used":{"cpu":"1125899906842624"}},"oslo":{"used":{"cpu":"1125899906842624"}}}}}}`, "pools.general.accounts"),
-		{name: "the advertisement that is there", by: w.milan.HTTP, method: "PUT", path: "/clusters/milan/advertisement", body: `{"sequence":{"incarnation":1,"number":1}}`, want: api.CodeStaleAdvertisement},
-		{name: "a delta of another base", by: w.milan.HTTP, method: "PATCH", path: "/clusters/milan/advertisement", body: `{"base":{"incarnation":7,"number":1},"sequence":{"incarnation":7,"number":2}}`, want: api.CodeStaleAdvertisement, field: "base"},
-		{name: "a delta that goes back", by: w.milan.HTTP, method: "PATCH", path: "/clusters/milan/advertisement", body: `{"base":{"incarnation":1,"number":1},"sequence":{"incarnation":1,"number":1}}`, want: api.CodeStaleAdvertisement},
+		{name: "the advertisement that is there", by: w.milan.HTTP, method: "PUT", path: "/clusters/milan/advertisement",
+			body: `{"sequence":{"incarnation":1,"number":1}}`, want: api.CodeStaleAdvertisement},
+		{name: "a delta of another base", by: w.milan.HTTP, method: "PATCH", path: "/clusters/milan/advertisement",
+			body: `{"base":{"incarnation":7,"number":1},"sequence":{"incarnation":7,"number":2}}`, want: api.CodeStaleAdvertisement, field: "base"},
+		{name: "a delta that goes back", by: w.milan.HTTP, method: "PATCH", path: "/clusters/milan/advertisement",
+			body: `{"base":{"incarnation":1,"number":1},"sequence":{"incarnation":1,"number":1}}`, want: api.CodeStaleAdvertisement},
 
 		{name: "an If-Match that is none", by: w.rome.HTTP, method: "POST", path: "/reservations/" + w.bound.ID + "/progress", body: `{"state":"Active"}`, header: map[string]string{"If-Match": `W/"1"`}, want: api.CodeInvalid, field: "If-Match"},
 		{name: "an If-Match of the past", by: w.rome.HTTP, method: "POST", path: "/reservations/" + w.bound.ID + "/progress", body: `{"state":"Active"}`, header: map[string]string{"If-Match": `"1"`}, want: api.CodePrecondition, field: "If-Match"},
@@ -105,6 +111,7 @@ func TestHostileValues(t *testing.T) {
 		{name: "a token for a cluster that cannot be", by: w.OperatorHTTP, method: "POST", path: "/tokens", body: `{"cluster":"No Name"}`, want: api.CodeInvalid, field: "cluster"},
 		{name: "a token that is too old already", by: w.OperatorHTTP, method: "POST", path: "/tokens", body: `{"ttl":"-1h"}`, want: api.CodeInvalid, field: "ttl"},
 		{name: "a token for ever", by: w.OperatorHTTP, method: "POST", path: "/tokens", body: `{"ttl":"100000h"}`, want: api.CodeInvalid, field: "ttl"},
-		{name: "a step that is none", by: w.OperatorHTTP, method: "POST", path: "/members/rome/promote", want: api.CodeInvalid, field: "path.step"},
+		{name: "a step that is none", by: w.OperatorHTTP, method: "POST",
+			path: "/members/rome/promote", want: api.CodeInvalid, field: "path.step"},
 	})
 }

@@ -65,7 +65,8 @@ func TestRetryAfterALost201(t *testing.T) {
 		t.Errorf("%s, %v", r.ID, err)
 	}
 	var e *api.Error
-	if _, err := c.Reserve(ctx, "key", transporttest.Request("1")); !errors.As(err, &e) || e.Code != api.CodeKeyReused || e.Field != "Idempotency-Key" {
+	if _, err := c.Reserve(ctx, "key", transporttest.Request("1")); !errors.As(err, &e) ||
+		e.Code != api.CodeKeyReused || e.Field != "Idempotency-Key" {
 		t.Errorf("the key with another request: %v", err)
 	}
 	oslo := f.Join("oslo")
@@ -134,7 +135,8 @@ func TestIfMatch(t *testing.T) {
 		return header.Get("ETag"), r
 	}
 	activate := func(etag string) (int, http.Header) {
-		status, header, _ := w.call(t, call{by: w.rome.HTTP, method: "POST", path: "/reservations/" + w.bound.ID + "/progress",
+		status, header, _ := w.call(t, call{by: w.rome.HTTP, method: "POST",
+			path: "/reservations/" + w.bound.ID + "/progress",
 			body: `{"state":"Active"}`, header: map[string]string{"If-Match": etag}})
 		return status, header
 	}

@@ -84,7 +84,8 @@ func isClosed(k *testConn) bool {
 
 // The oldest connection of the largest address ends, not an older one of a small address.
 func TestLargestAddressLosesItsOldest(t *testing.T) {
-	for _, introduction := range []time.Duration{time.Minute, time.Nanosecond} { // no connection, or each, has had its Introduction
+	// no connection, or each, has had its Introduction
+	for _, introduction := range []time.Duration{time.Minute, time.Nanosecond} {
 		x := newLimitedTest(t, Bounds{Connections: 100, Unidentified: 6, Introduction: introduction})
 		small, _ := x.place("192.0.2.1")
 		first, _ := x.place("192.0.2.2")

@@ -103,7 +103,8 @@ var oneAfterTheOther = porcupine.Model{
 // decide is the market in twenty lines: where the deal is after a step, and the code if it was refused.
 func (b books) decide(in step) (refusal api.Code, next api.State) {
 	now := b[in.deal]
-	visible := now == signed || now == api.Reserved || b.shown(in.deal) == api.Releasing || b.shown(in.deal) == api.Released
+	visible := now == signed || now == api.Reserved || b.shown(in.deal) == api.Releasing ||
+		b.shown(in.deal) == api.Released
 	switch in.verb {
 	case "reserve":
 		switch {

@@ -50,8 +50,8 @@ type ClusterAPI interface {
 	Reclaim(ctx context.Context, id string) (api.Reclaimed, error)
 	// Approvals returns the requests that wait for approval, the longest wait first.
 	Approvals(ctx context.Context) ([]api.Envelope[api.Approval], error)
-	// Answer approves or refuses a request. It may be repeated. Errors: NotFound; Conflict if the request does
-	// not wait, or differs from what the caller saw.
+	// Answer approves or refuses a request. It may be repeated. Errors: NotFound; Conflict if the
+	// request does not wait, or differs from what the caller saw.
 	Answer(ctx context.Context, id string, word api.Answer) error
 	// Diagnose returns the problems of this cluster, the worst first.
 	Diagnose(ctx context.Context) api.Diagnosis

@@ -181,7 +181,8 @@ func TestLocal(t *testing.T) {
 		"confirm":  func() (string, error) { r, err := c.ConfirmRequest(ctx, "default", "r"); return r.ID, err },
 		"release":  func() (string, error) { return "", c.ReleaseLocally(ctx, "r-1") },
 		"change": func() (string, error) {
-			r, err := c.ChangeLocally(ctx, "r-1", api.ReservationChange{Resources: transporttest.CPU("3"), For: &metav1.Duration{Duration: time.Hour}})
+			r, err := c.ChangeLocally(ctx, "r-1", api.ReservationChange{Resources: transporttest.CPU("3"),
+				For: &metav1.Duration{Duration: time.Hour}})
 			return r.ID, err
 		},
 		"reclaim":   func() (string, error) { _, err := c.Reclaim(ctx, "r-1"); return "", err },
@@ -199,7 +200,8 @@ func TestLocal(t *testing.T) {
 		"resume":  func() (string, error) { p, err := c.Resume(ctx, "milan"); return p.ID, err },
 		"rotate":  func() (string, error) { r, err := c.RotateKey(ctx, "SHA256:k"); return r.Fingerprint, err },
 	} {
-		want := map[string]string{"status": "rome", "requests": "default/adefault/b", "release": "", "approvals": "r-1", "reclaim": "", "answer no": "", "change": "r-131h0m0s", "peers": "milan", "audit": "milan", "evict": "r-1", "diagnose": "LiqoMissing", "trust": "milanSHA256:k", "suspend": "milanbills", "resume": "milan", "rotate": "SHA256:k+1"}
+		want := map[string]string{"status": "rome", "requests": "default/adefault/b", "release": "", "approvals": "r-1",
+			"reclaim": "", "answer no": "", "change": "r-131h0m0s", "peers": "milan", "audit": "milan", "evict": "r-1", "diagnose": "LiqoMissing", "trust": "milanSHA256:k", "suspend": "milanbills", "resume": "milan", "rotate": "SHA256:k+1"}
 		got, err := call()
 		if expected, special := want[name]; err != nil || special && got != expected || !special && got != "default/r" {
 			t.Errorf("%s: %q, %v", name, got, err)
@@ -219,7 +221,8 @@ func TestLocal(t *testing.T) {
 	if _, err := c.Evaluate(ctx, transporttest.Request("1")); api.CodeOf(err) != api.CodeUnavailable {
 		t.Errorf("the broker is away: %v", err)
 	}
-	if _, err := c.DryRun(ctx, api.RequestCreate{Name: "r", Request: transporttest.Request("1")}); api.CodeOf(err) != api.CodeUnavailable || h.asked != "asks r" {
+	if _, err := c.DryRun(ctx, api.RequestCreate{Name: "r",
+		Request: transporttest.Request("1")}); api.CodeOf(err) != api.CodeUnavailable || h.asked != "asks r" {
 		t.Errorf("a dry run asks the cluster for %q, and then the broker: %v", h.asked, err)
 	}
 	for name, err := range map[string]error{

@@ -20,7 +20,8 @@ func TestAHugeIncarnationLocksNobodyOut(t *testing.T) {
 	if err := rome.PutAdvertisement(ctx, "rome", huge); api.CodeOf(err) != api.CodeInvalid {
 		t.Errorf("a whole advertisement: %v", err)
 	}
-	if err := rome.PatchAdvertisement(ctx, "rome", api.MeasurementDelta{Base: known, Sequence: huge.Sequence}); api.CodeOf(err) != api.CodeInvalid {
+	if err := rome.PatchAdvertisement(ctx, "rome",
+		api.MeasurementDelta{Base: known, Sequence: huge.Sequence}); api.CodeOf(err) != api.CodeInvalid {
 		t.Errorf("a delta: %v", err)
 	}
 	rome.Advertise("8")
@@ -41,7 +42,8 @@ func TestAHugeIncarnationLocksNobodyOut(t *testing.T) {
 	}
 }
 
-// Nor does one who has the former cluster key, by a card of the highest number: a successor counts its cards from 1.
+// Nor does one who has the former cluster key, by a card of the highest number: a successor counts
+// its cards from 1.
 func TestAHugeCardNumberLocksNoSuccessorOut(t *testing.T) {
 	ctx := t.Context()
 	f := servertest.Start(t, servertest.Options{})

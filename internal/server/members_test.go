@@ -125,8 +125,8 @@ func csr(t *testing.T) []byte {
 	return request
 }
 
-// Whoever has shown no card is told so when it asks for capacity, and not later by a provider that cannot check what it signs; nothing
-// is held. With its card the same call is answered.
+// Whoever has shown no card is told so when it asks for capacity, and not later by a provider that
+// cannot check what it signs; nothing is held. With its card the same call is answered.
 func TestAReservationNeedsACard(t *testing.T) {
 	ctx := context.Background()
 	f := servertest.Start(t, servertest.Options{})
@@ -136,7 +136,8 @@ func TestAReservationNeedsACard(t *testing.T) {
 	_, reserved := rome.Reserve(ctx, "key", transporttest.Request("2"))
 	_, evaluated := rome.Evaluate(ctx, transporttest.Request("2"))
 	for what, err := range map[string]error{"a reservation": reserved, "an evaluation": evaluated} {
-		if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeConflict || !strings.Contains(e.Detail, "rome has not shown its card") || !strings.Contains(e.Remedy, "/clusters/rome/card") {
+		if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeConflict ||
+			!strings.Contains(e.Detail, "rome has not shown its card") || !strings.Contains(e.Remedy, "/clusters/rome/card") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

@@ -153,14 +153,16 @@ func (s slowly) Read(into []byte) (int, error) {
 	return s.Conn.Read(into[:min(len(into), 8<<10)])
 }
 
-// A body has to come: one that does not, or by the byte, ends its connection, also where nobody reads it. One that comes slowly is read.
+// A body has to come: one that does not, or by the byte, ends its connection, also where nobody
+// reads it. One that comes slowly is read.
 func TestSlowBodies(t *testing.T) {
 	const slow = 300 * time.Millisecond
 	f := servertest.Start(t, servertest.Options{Bounds: server.Bounds{Stall: slow}})
 	rome := f.Join("rome")
 	for name, path := range map[string]string{"read": prefix + "/evaluations", "not read": prefix + "/nothing"} {
 		c := f.Dial(rome.HTTP)
-		ask(t, c, "POST "+path+" HTTP/1.1\r\nHost: broker\r\nContent-Type: application/json\r\nContent-Length: 60000\r\n\r\n{")
+		ask(t, c,
+			"POST "+path+" HTTP/1.1\r\nHost: broker\r\nContent-Type: application/json\r\nContent-Length: 60000\r\n\r\n{")
 		begun := time.Now()
 		ends(t, c, 10*time.Second)
 		if took := time.Since(begun); took > 5*time.Second {
@@ -169,7 +171,8 @@ func TestSlowBodies(t *testing.T) {
 	}
 	c := f.Dial(rome.HTTP)
 	body := `{` + strings.Repeat(" ", 60_000) + `"request":{"resources":{"cpu":"1"}}}`
-	ask(t, c, fmt.Sprintf("POST %s/evaluations HTTP/1.1\r\nHost: broker\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", prefix, len(body)))
+	ask(t, c,
+		fmt.Sprintf("POST %s/evaluations HTTP/1.1\r\nHost: broker\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", prefix, len(body)))
 	for rest := body; rest != ""; time.Sleep(slow / 4) {
 		n := min(len(rest), 4<<10)
 		ask(t, c, rest[:n])
@@ -186,7 +189,8 @@ func TestSlowBodies(t *testing.T) {
 	}
 }
 
-// Active calls and large bodies of a member are bounded. Further calls wait, and then get an error. Other members are served.
+// Active calls and large bodies of a member are bounded. Further calls wait, and then get an error.
+// Other members are served.
 func TestCallsInHand(t *testing.T) {
 	for name, c := range map[string]struct {
 		bounds server.Bounds
@@ -245,9 +249,11 @@ func TestCallsInHand(t *testing.T) {
 	}
 }
 
-// Connections that say nothing keep no member out, and neither do a hundred members that come at once from one address.
+// Connections that say nothing keep no member out, and neither do a hundred members that come at
+// once from one address.
 func TestStrangersMakeWay(t *testing.T) {
-	f := servertest.Start(t, servertest.Options{Bounds: server.Bounds{Connections: 60, Unidentified: 8, Waiting: 200, Introduction: time.Second}})
+	f := servertest.Start(t, servertest.Options{Bounds: server.Bounds{Connections: 60,
+		Unidentified: 8, Waiting: 200, Introduction: time.Second}})
 	rome := f.Join("rome")
 	rome.HTTP.CloseIdleConnections()
 	var silent []net.Conn
@@ -284,7 +290,8 @@ func TestStrangersMakeWay(t *testing.T) {
 	_ = silent
 }
 
-// A member has as many connections as it may: one that rests makes way, and where all are busy a call on one more is refused.
+// A member has as many connections as it may: one that rests makes way, and where all are busy a
+// call on one more is refused.
 func TestConnectionsOfOneMember(t *testing.T) {
 	const may = 4
 	f := servertest.Start(t, servertest.Options{Bounds: server.Bounds{PerCaller: may}})
@@ -312,7 +319,8 @@ func TestConnectionsOfOneMember(t *testing.T) {
 	}
 	ends(t, first, 10*time.Second)
 	for range may {
-		ask(t, f.Dial(rome.HTTP), "PUT "+prefix+"/clusters/rome/advertisement HTTP/1.1\r\nHost: broker\r\nContent-Length: 1000\r\n\r\n")
+		ask(t, f.Dial(rome.HTTP),
+			"PUT "+prefix+"/clusters/rome/advertisement HTTP/1.1\r\nHost: broker\r\nContent-Length: 1000\r\n\r\n")
 	}
 	for deadline := time.Now().Add(8 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		if status(f.Dial(rome.HTTP)) == http.StatusTooManyRequests {
@@ -327,7 +335,8 @@ func TestConnectionsOfOneMember(t *testing.T) {
 	}
 }
 
-// Each reason for which something is refused or ended is in the table of bounds of docs/broker.md, and no other.
+// Each reason for which something is refused or ended is in the table of bounds of docs/broker.md,
+// and no other.
 func TestEachBoundIsDocumented(t *testing.T) {
 	docs, err := os.ReadFile("../../docs/broker.md")
 	if err != nil {
@@ -359,6 +368,7 @@ func TestEachBoundIsDocumented(t *testing.T) {
 		}
 	}
 	if !maps.Equal(counted, documented) {
-		t.Errorf("the code counts\n  %q\nand docs/broker.md has\n  %q", slices.Sorted(maps.Keys(counted)), slices.Sorted(maps.Keys(documented)))
+		t.Errorf("the code counts\n  %q\nand docs/broker.md has\n  %q",
+			slices.Sorted(maps.Keys(counted)), slices.Sorted(maps.Keys(documented)))
 	}
 }

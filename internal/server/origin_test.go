@@ -27,23 +27,33 @@ func TestOtherSitesChangeNothing(t *testing.T) {
 		header                   map[string]string
 		want                     api.Code
 	}{
-		{"a form of another site", "POST", "/requests", `{}`, map[string]string{"Origin": "https://evil.example", "Content-Type": "text/plain"}, api.CodeForbidden},
-		{"JSON of another site", "POST", "/requests", `{}`, map[string]string{"Origin": "https://evil.example", "Content-Type": "application/json"}, api.CodeForbidden},
+		{"a form of another site", "POST", "/requests", `{}`,
+			map[string]string{"Origin": "https://evil.example", "Content-Type": "text/plain"}, api.CodeForbidden},
+		{"JSON of another site", "POST", "/requests", `{}`,
+			map[string]string{"Origin": "https://evil.example", "Content-Type": "application/json"}, api.CodeForbidden},
 		{"no body", "POST", "/peers/milan/evict", "", map[string]string{"Origin": "https://evil.example"}, api.CodeForbidden},
-		{"a page without an address", "POST", "/peers/milan/evict", "", map[string]string{"Origin": "null"}, api.CodeForbidden},
-		{"another port", "POST", "/peers/milan/evict", "", map[string]string{"Origin": "http://" + name + ":1"}, api.CodeForbidden},
-		{"what a browser calls another site", "POST", "/peers/milan/evict", "", map[string]string{"Sec-Fetch-Site": "cross-site"}, api.CodeForbidden},
-		{"what a browser calls the same site", "POST", "/peers/milan/evict", "", map[string]string{"Sec-Fetch-Site": "same-site"}, api.CodeForbidden},
+		{"a page without an address", "POST", "/peers/milan/evict",
+			"", map[string]string{"Origin": "null"}, api.CodeForbidden},
+		{"another port", "POST", "/peers/milan/evict", "", map[string]string{"Origin": "http://" + name + ":1"},
+			api.CodeForbidden},
+		{"what a browser calls another site", "POST", "/peers/milan/evict",
+			"", map[string]string{"Sec-Fetch-Site": "cross-site"}, api.CodeForbidden},
+		{"what a browser calls the same site", "POST", "/peers/milan/evict",
+			"", map[string]string{"Sec-Fetch-Site": "same-site"}, api.CodeForbidden},
 		{"a deletion", "DELETE", "/offers/web", "", map[string]string{"Origin": "https://evil.example"}, api.CodeForbidden},
 		{"text", "POST", "/requests", `{}`, map[string]string{"Content-Type": "text/plain; charset=utf-8"}, api.CodeInvalid},
-		{"a form", "POST", "/requests", `{}`, map[string]string{"Content-Type": "application/x-www-form-urlencoded"}, api.CodeInvalid},
+		{"a form", "POST", "/requests", `{}`, map[string]string{"Content-Type": "application/x-www-form-urlencoded"},
+			api.CodeInvalid},
 		{"no type", "POST", "/requests", `{}`, nil, api.CodeInvalid},
 		{"its own page", "POST", "/peers/milan/evict", "", map[string]string{"Origin": "http://" + host}, ""},
-		{"its own page, as the browser says", "POST", "/peers/milan/evict", "", map[string]string{"Sec-Fetch-Site": "same-origin", "Origin": "http://proxied"}, ""},
+		{"its own page, as the browser says", "POST", "/peers/milan/evict",
+			"", map[string]string{"Sec-Fetch-Site": "same-origin", "Origin": "http://proxied"}, ""},
 		{"a program", "POST", "/peers/milan/evict", "", nil, ""},
-		{"what another site reads, but cannot see", "GET", "/status", "", map[string]string{"Origin": "https://evil.example"}, ""},
+		{"what another site reads, but cannot see", "GET", "/status",
+			"", map[string]string{"Origin": "https://evil.example"}, ""},
 	} {
-		r, err := http.NewRequestWithContext(context.Background(), c.method, site.URL+api.Prefix+c.path, strings.NewReader(c.body))
+		r, err := http.NewRequestWithContext(context.Background(),
+			c.method, site.URL+api.Prefix+c.path, strings.NewReader(c.body))
 		if err != nil {
 			t.Fatal(err)
 		}

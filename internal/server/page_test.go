@@ -9,12 +9,14 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// A page has no more bytes than a client reads, however large its items are, and one that goes on from it gets the rest.
+// A page has no more bytes than a client reads, however large its items are, and one that goes on
+// from it gets the rest.
 func TestPagesOfLargeItems(t *testing.T) {
 	const size = 100 << 10
 	var items []api.Envelope[string]
 	for i := range 100 {
-		items = append(items, api.Envelope[string]{ID: string(rune('A'+i/10)) + string(rune('0'+i%10)), Payload: strings.Repeat("x", size)})
+		items = append(items, api.Envelope[string]{ID: string(rune('A'+i/10)) + string(rune('0'+i%10)),
+			Payload: strings.Repeat("x", size)})
 	}
 	got, pages := 0, 0
 	for next := ""; ; pages++ {

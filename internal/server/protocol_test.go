@@ -14,8 +14,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
-// A broker says to an agent of another protocol which versions the two speak, and what to upgrade. What an older agent signed counts
-// where it means the same.
+// A broker says to an agent of another protocol which versions the two speak, and what to upgrade.
+// What an older agent signed counts where it means the same.
 func TestOtherProtocols(t *testing.T) {
 	f := servertest.Start(t, servertest.Options{})
 	rome, milan := f.Join("rome"), f.Join("milan")
@@ -34,7 +34,8 @@ func TestOtherProtocols(t *testing.T) {
 	}
 	for protocol, remedy := range map[int]string{1: "upgrade the agent", 3: "the broker first"} {
 		oslo := transporttest.NewParty(t, "oslo")
-		submission, err := join.Submit(f.Token("oslo"), oslo.Key, join.Request{Protocol: protocol, Cluster: "oslo", CSR: csr(t), Time: f.Exchange.Now().Go()})
+		submission, err := join.Submit(f.Token("oslo"), oslo.Key,
+			join.Request{Protocol: protocol, Cluster: "oslo", CSR: csr(t), Time: f.Exchange.Now().Go()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,7 +56,8 @@ func TestOtherProtocols(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused("a renewal of protocol 1", &why, "the renewal is of protocol 1")
-	if _, err := f.Stranger().Renew(t.Context(), rome.Renewal(key, func(r *join.RenewalRequest) { r.Protocol = 3 })); err != nil {
+	if _, err := f.Stranger().Renew(t.Context(), rome.Renewal(key,
+		func(r *join.RenewalRequest) { r.Protocol = 3 })); err != nil {
 		t.Errorf("a renewal, which is signed in the same way, by a later protocol: %v", err)
 	}
 
@@ -69,7 +71,8 @@ func TestOtherProtocols(t *testing.T) {
 		api.Assignment
 		New string `json:"new"`
 	}{a, "field"}
-	for name, document := range map[string]string{"assignment": rome.Sign(api.DocumentAssignment, a), "assignment with a new field": rome.Sign(api.DocumentAssignment, later)} {
+	for name, document := range map[string]string{"assignment": rome.Sign(api.DocumentAssignment, a),
+		"assignment with a new field": rome.Sign(api.DocumentAssignment, later)} {
 		_, err = rome.Confirm(t.Context(), r.ID, document)
 		refused("a later "+name, err, "the assignment is of protocol 3")
 	}
@@ -85,7 +88,8 @@ func TestOtherProtocols(t *testing.T) {
 	if r, err = milan.Accept(t.Context(), r.ID, milan.Sign(api.DocumentAcceptance, acceptance)); err != nil {
 		t.Fatalf("an acceptance of protocol 1: %v", err)
 	}
-	end := api.End{Protocol: 1, Reservation: r.ID, Generation: 1, By: "rome", Consumer: "rome", Provider: "milan", Reason: api.ReasonReleased}
+	end := api.End{Protocol: 1, Reservation: r.ID, Generation: 1,
+		By: "rome", Consumer: "rome", Provider: "milan", Reason: api.ReasonReleased}
 	_, err = rome.Release(t.Context(), r.ID, rome.Sign(api.DocumentEnd, end))
 	refused("an end of protocol 1", err, "the end is of protocol 1")
 	end.Protocol, end.Assignment = 3, clusterkey.Digest(r.Payload.Assignment).String()

@@ -35,7 +35,8 @@ func becomes(t *testing.T, m *servertest.Member, id string, want api.State) (r c
 	}
 }
 
-// Whatever makes room serves who waits, in order; a repeat is a repeat; places are said, to those whom they concern; nobody fills the queue.
+// Whatever makes room serves who waits, in order; a repeat is a repeat; places are said, to those
+// whom they concern; nobody fills the queue.
 func TestQueue(t *testing.T) {
 	ctx := t.Context()
 	f := servertest.Start(t, servertest.Options{Caps: market.Caps{Pending: 3, Priority: 9}})
@@ -55,7 +56,8 @@ func TestQueue(t *testing.T) {
 	}
 	young := ask(rome, "young", "3", 0)
 	high := ask(paris, "high", "3", 9)
-	if again := ask(rome, "young", "3", 0); again.ID != young.ID || again.Payload.State != api.Pending || again.Payload.Waiting.Position != 2 || again.Payload.Decision == nil {
+	if again := ask(rome, "young", "3", 0); again.ID != young.ID ||
+		again.Payload.State != api.Pending || again.Payload.Waiting.Position != 2 || again.Payload.Decision == nil {
 		t.Errorf("a repeat: %+v", again.Payload)
 	}
 	list, err := paris.Client.Reservations(ctx)
@@ -79,7 +81,8 @@ func TestQueue(t *testing.T) {
 		t.Fatal(err)
 	}
 	held := becomes(t, paris, high.ID, api.Held)
-	if p := held.Payload; p.Provider != "milan" || p.Decision == nil || p.Decision.Chosen != "milan" || p.Waiting.Position != 0 {
+	if p := held.Payload; p.Provider != "milan" || p.Decision == nil ||
+		p.Decision.Chosen != "milan" || p.Waiting.Position != 0 {
 		t.Errorf("%+v", p)
 	}
 	becomes(t, rome, young.ID, api.Pending)
@@ -92,8 +95,8 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// Small ones that never end do not keep a large one waiting: of the only cluster that it could have nothing more is given away, and
-// what comes free is kept.
+// Small ones that never end do not keep a large one waiting: of the only cluster that it could have
+// nothing more is given away, and what comes free is kept.
 func TestNoStarvation(t *testing.T) {
 	ctx := t.Context()
 	f := servertest.Start(t, servertest.Options{})

@@ -57,7 +57,8 @@ func TestLargeBodiesCostMore(t *testing.T) {
 	body := `{"request":{"where":"` + strings.Repeat("x", large) + `"}}`
 	begin, allowed := time.Now(), 0
 	for range 100 {
-		if status, _, _ := w.call(t, call{by: rome.HTTP, method: "POST", path: "/evaluations", body: body}); status != http.StatusTooManyRequests {
+		if status, _, _ := w.call(t, call{by: rome.HTTP, method: "POST",
+			path: "/evaluations", body: body}); status != http.StatusTooManyRequests {
 			allowed++
 		}
 	}
@@ -66,8 +67,8 @@ func TestLargeBodiesCostMore(t *testing.T) {
 	}
 }
 
-// What a call has the market look through counts as further calls: a member that lists much may change it less often. A lease that is
-// renewed without news is one call.
+// What a call has the market look through counts as further calls: a member that lists much may
+// change it less often. A lease that is renewed without news is one call.
 func TestWorkCountsAsCalls(t *testing.T) {
 	const rate, listed = 500, 40_000
 	w := &town{Federation: servertest.Start(t, servertest.Options{Rate: rate})}
@@ -96,7 +97,8 @@ func TestWorkCountsAsCalls(t *testing.T) {
 	}
 	begin, changed := time.Now(), 0
 	for ; changed < rate; changed++ {
-		err := patch(map[string]*api.PoolDelta{api.GeneralPool: {Accounts: map[string]*api.AccountUse{fmt.Sprint("c", changed%2): {}}}})
+		err := patch(map[string]*api.PoolDelta{api.GeneralPool: {Accounts: map[string]*api.AccountUse{fmt.Sprint("c",
+			changed%2): {}}}})
 		if api.CodeOf(err) == api.CodeTooManyRequests {
 			break
 		}
@@ -104,7 +106,8 @@ func TestWorkCountsAsCalls(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if most := 2*rate/(listed/1000) + int(time.Since(begin).Seconds()*rate/(listed/1000)) + 2; changed < 2 || changed > most {
+	if most := 2*rate/(listed/1000) + int(time.Since(begin).Seconds()*rate/(listed/1000)) + 2; changed < 2 ||
+		changed > most {
 		t.Errorf("%d changes of %d commitments went through, want %d at most", changed, listed, most)
 	}
 }
@@ -129,7 +132,8 @@ func TestACardCountsAsCalls(t *testing.T) {
 	}
 }
 
-// A search of the catalog looks through all members, which count in the same way. A search of one seller is one call.
+// A search of the catalog looks through all members, which count in the same way. A search of one
+// seller is one call.
 func TestSearchesCountAsCalls(t *testing.T) {
 	const rate, members = 500, 10_000
 	f := servertest.Start(t, servertest.Options{Rate: rate})
@@ -158,7 +162,8 @@ func TestSearchesCountAsCalls(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if most := 2*rate/(members/1000) + int(time.Since(begin).Seconds()*rate/(members/1000)) + 2; searched < 2 || searched > most {
+	if most := 2*rate/(members/1000) + int(time.Since(begin).Seconds()*rate/(members/1000)) + 2; searched < 2 ||
+		searched > most {
 		t.Errorf("%d searches among %d members went through, want %d at most", searched, members, most)
 	}
 }

@@ -28,7 +28,8 @@ func Metrics() []prometheus.Collector {
 		refusals.WithLabelValues(reason) // shows 0 from the start
 	}
 	all := []prometheus.Collector{refusals}
-	for what, n := range map[string]*atomic.Int64{"connections": &openConnections, "calls": &openCalls, "watches": &openWatches} {
+	for what, n := range map[string]*atomic.Int64{"connections": &openConnections,
+		"calls": &openCalls, "watches": &openWatches} {
 		all = append(all, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "bourse_server_open", Help: "What peers hold open: connections, calls, watches.",
 			ConstLabels: prometheus.Labels{"what": what},

@@ -11,8 +11,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/server/servertest"
 )
 
-// Calls that are refused for who makes them count, too: one ends its connection, and an address may make a few. Who shares it with them can
-// still join, and call.
+// Calls that are refused for who makes them count, too: one ends its connection, and an address may
+// make a few. Who shares it with them can still join, and call.
 func TestRefusedCallsCount(t *testing.T) {
 	f := servertest.Start(t, servertest.Options{Rate: 200}) // strangers have 2, with a burst of 4
 	token := f.Token("oslo")

@@ -27,7 +27,8 @@ func hopeless() api.Request {
 	return r
 }
 
-// countingJournal is a journal in memory that counts what is appended, but not what the broker notices of leases by itself, as time passes.
+// countingJournal is a journal in memory that counts what is appended, but not what the broker
+// notices of leases by itself, as time passes.
 type countingJournal struct {
 	*memorytest.Journal
 	t      *testing.T
@@ -46,8 +47,9 @@ func (j *countingJournal) Append(ctx context.Context, after journal.Head, events
 	return j.Journal.Append(ctx, after, events)
 }
 
-// Rejected requests leave nothing in the journal or in the market, however many they are. The newest are remembered for a while,
-// so that a repeat gets the same answer, and `bourse why` explains them.
+// Rejected requests leave nothing in the journal or in the market, however many they are. The
+// newest are remembered for a while, so that a repeat gets the same answer, and `bourse why`
+// explains them.
 func TestRejectedRequestsAreNotKept(t *testing.T) {
 	ctx := context.Background()
 	log := &countingJournal{Journal: memorytest.New(), t: t}
@@ -74,7 +76,8 @@ func TestRejectedRequestsAreNotKept(t *testing.T) {
 	if err != nil || last.ID != ids[all-1] {
 		t.Errorf("the repeat of the last one is %s, %v, want %s", last.ID, err, ids[all-1])
 	}
-	if _, err := rome.Reserve(ctx, fmt.Sprint("key-", all-1), transporttest.Request("999")); api.CodeOf(err) != api.CodeKeyReused {
+	if _, err := rome.Reserve(ctx, fmt.Sprint("key-", all-1),
+		transporttest.Request("999")); api.CodeOf(err) != api.CodeKeyReused {
 		t.Errorf("its key with another request: %v", err)
 	}
 	kept, err := rome.Reservation(ctx, ids[all-1])
@@ -84,7 +87,8 @@ func TestRejectedRequestsAreNotKept(t *testing.T) {
 	if diff := cmp.Diff(last.Payload.Decision, kept.Payload.Decision); diff != "" || kept.Payload.Decision == nil {
 		t.Errorf("its explanation differs: %s", diff)
 	}
-	if again, err := rome.Release(ctx, last.ID, rome.End(last, api.ReasonReleased)); err != nil || again.Payload.State != api.Rejected {
+	if again, err := rome.Release(ctx, last.ID, rome.End(last, api.ReasonReleased)); err != nil ||
+		again.Payload.State != api.Rejected {
 		t.Errorf("released it is %s, %v", again.Payload.State, err)
 	}
 	for _, who := range []*servertest.Member{milan, f.Join("oslo")} {
@@ -95,7 +99,8 @@ func TestRejectedRequestsAreNotKept(t *testing.T) {
 	if _, err := rome.Reservation(ctx, ids[0]); api.CodeOf(err) != api.CodeNotFound {
 		t.Errorf("the first of %d is still remembered: %v", all, err)
 	}
-	if first, err := rome.Reserve(ctx, "key-0", hopeless()); err != nil || first.Payload.State != api.Rejected || first.ID == ids[0] {
+	if first, err := rome.Reserve(ctx, "key-0", hopeless()); err != nil ||
+		first.Payload.State != api.Rejected || first.ID == ids[0] {
 		t.Errorf("what is forgotten is not decided again: %s, %v", first.ID, err)
 	}
 	listed, err := rome.Reservations(ctx)
@@ -119,7 +124,8 @@ func TestRepeatOfARejectedRequest(t *testing.T) {
 	if diff := cmp.Diff(first, again); err != nil || diff != "" {
 		t.Errorf("the repeat differs (%v): %s", err, diff)
 	}
-	if other, err := rome.Reserve(ctx, "another", transporttest.Request("16")); err != nil || other.Payload.State != api.Held {
+	if other, err := rome.Reserve(ctx, "another", transporttest.Request("16")); err != nil ||
+		other.Payload.State != api.Held {
 		t.Errorf("another key gets %s, %v", other.Payload.State, err)
 	}
 }

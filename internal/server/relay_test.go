@@ -50,7 +50,8 @@ func hears(t *testing.T, m *servertest.Member, during func()) (document string) 
 	return document
 }
 
-// What one cluster says, the other hears: while it watches, and when it comes later. Of two messages the newer counts.
+// What one cluster says, the other hears: while it watches, and when it comes later. Of two
+// messages the newer counts.
 func TestHandshakesArePassedOn(t *testing.T) {
 	w := newTown(t)
 	first := w.letter(func(*api.Handshake) {})
@@ -74,19 +75,29 @@ func TestHandshakesArePassedOn(t *testing.T) {
 func TestHostileHandshakes(t *testing.T) {
 	w := newTown(t)
 	say := func(name, to, document string, want api.Code, field string) call {
-		return call{name: name, by: w.milan.HTTP, method: "PUT", path: "/clusters/" + to + "/handshake", body: document, want: want, field: field}
+		return call{name: name, by: w.milan.HTTP, method: "PUT", path: "/clusters/" + to + "/handshake",
+			body: document, want: want, field: field}
 	}
 	w.refused(t, []call{
 		say("not a document", "rome", document("x"), api.CodeBadSignature, "document"),
-		say("of another kind", "rome", document(w.milan.Sign(api.DocumentEnd, api.Handshake{})), api.CodeBadSignature, "document"),
-		say("signed by another", "rome", document(w.oslo.Sign(api.DocumentHandshake, api.Handshake{From: "milan"})), api.CodeBadSignature, "document"),
-		say("from another", "rome", document(w.letter(func(h *api.Handshake) { h.From = "oslo" })), api.CodeInvalid, "document"),
+		say("of another kind", "rome", document(w.milan.Sign(api.DocumentEnd, api.Handshake{})),
+			api.CodeBadSignature, "document"),
+		say("signed by another", "rome", document(w.oslo.Sign(api.DocumentHandshake, api.Handshake{From: "milan"})),
+			api.CodeBadSignature, "document"),
+		say("from another", "rome", document(w.letter(func(h *api.Handshake) { h.From = "oslo" })),
+			api.CodeInvalid, "document"),
 		say("to another", "oslo", document(w.letter(func(*api.Handshake) {})), api.CodeInvalid, "document"),
-		say("about others", "rome", document(w.letter(func(h *api.Handshake) { h.Consumer = "oslo" })), api.CodeInvalid, "document"),
-		say("expired", "rome", document(w.letter(func(h *api.Handshake) { h.Expires = transporttest.Seconds(time.Now().Add(-time.Minute)) })), api.CodeInvalid, "document.expires"),
-		say("for ever", "rome", document(w.letter(func(h *api.Handshake) { h.Expires = transporttest.Seconds(time.Now().Add(time.Hour)) })), api.CodeInvalid, "document.expires"),
-		say("too large", "rome", document(w.letter(func(h *api.Handshake) { h.Session = strings.Repeat("s", 20<<10) })), api.CodeTooLarge, "document"),
-		say("to a stranger", "oslo", document(w.letter(func(h *api.Handshake) { h.To = "oslo"; h.Consumer = "oslo" })), api.CodeNotFound, ""),
-		say("in the other direction", "rome", document(w.letter(func(h *api.Handshake) { h.Consumer = "milan" })), api.CodeNotFound, ""),
+		say("about others", "rome", document(w.letter(func(h *api.Handshake) { h.Consumer = "oslo" })),
+			api.CodeInvalid, "document"),
+		say("expired", "rome",
+			document(w.letter(func(h *api.Handshake) { h.Expires = transporttest.Seconds(time.Now().Add(-time.Minute)) })), api.CodeInvalid, "document.expires"),
+		say("for ever", "rome",
+			document(w.letter(func(h *api.Handshake) { h.Expires = transporttest.Seconds(time.Now().Add(time.Hour)) })), api.CodeInvalid, "document.expires"),
+		say("too large", "rome", document(w.letter(func(h *api.Handshake) { h.Session = strings.Repeat("s", 20<<10) })),
+			api.CodeTooLarge, "document"),
+		say("to a stranger", "oslo", document(w.letter(func(h *api.Handshake) { h.To = "oslo"; h.Consumer = "oslo" })),
+			api.CodeNotFound, ""),
+		say("in the other direction", "rome", document(w.letter(func(h *api.Handshake) { h.Consumer = "milan" })),
+			api.CodeNotFound, ""),
 	})
 }

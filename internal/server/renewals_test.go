@@ -26,7 +26,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// flood posts a body to /renew so often a second, until the test ends. It returns once a second of it has passed, by its own count.
+// flood posts a body to /renew so often a second, until the test ends. It returns once a second of
+// it has passed, by its own count.
 func flood(t *testing.T, f *servertest.Federation, each int, body string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -74,7 +75,8 @@ func renewAll(t *testing.T, f *servertest.Federation, clusters []*transporttest.
 	t.Helper()
 	var all sync.WaitGroup
 	for _, c := range clusters {
-		request := join.RenewalRequest{Protocol: api.Protocol, Federation: f.Authority.Federation(), Cluster: c.ID, CSR: csr(t), Time: f.Exchange.Now().Go()}
+		request := join.RenewalRequest{Protocol: api.Protocol, Federation: f.Authority.Federation(),
+			Cluster: c.ID, CSR: csr(t), Time: f.Exchange.Now().Go()}
 		renewal, err := join.Renew(c.Key, nil, request)
 		if err != nil {
 			t.Fatal(err)
@@ -95,8 +97,9 @@ func renewAll(t *testing.T, f *servertest.Federation, clusters []*transporttest.
 	all.Wait()
 }
 
-// A stranger at the address from which members call keeps none of them from renewing, whatever it sends: members behind one address translation, or
-// behind a load balancer that hides addresses, are as many callers as they have keys.
+// A stranger at the address from which members call keeps none of them from renewing, whatever it
+// sends: members behind one address translation, or behind a load balancer that hides addresses,
+// are as many callers as they have keys.
 func TestStrangersKeepNobodyFromRenewing(t *testing.T) {
 	for name, c := range map[string]struct {
 		each int
@@ -126,7 +129,8 @@ func TestStrangersKeepNobodyFromRenewing(t *testing.T) {
 	}
 }
 
-// signedByNobody is a renewal for milan-0 that is rightly signed, by a key that 16 rotations lead to from another one, none of which milan-0 ever had.
+// signedByNobody is a renewal for milan-0 that is rightly signed, by a key that 16 rotations lead
+// to from another one, none of which milan-0 ever had.
 func signedByNobody(t *testing.T, f *servertest.Federation) string {
 	t.Helper()
 	key, err := clusterkey.New(rand.Reader)
@@ -145,7 +149,8 @@ func signedByNobody(t *testing.T, f *servertest.Federation) string {
 		}
 		key, rotations = next, append(rotations, word)
 	}
-	renewal, err := join.Renew(key, rotations, join.RenewalRequest{Protocol: api.Protocol, Federation: f.Authority.Federation(), Cluster: "milan-0", CSR: csr(t), Time: f.Exchange.Now().Go()})
+	renewal, err := join.Renew(key, rotations, join.RenewalRequest{Protocol: api.Protocol,
+		Federation: f.Authority.Federation(), Cluster: "milan-0", CSR: csr(t), Time: f.Exchange.Now().Go()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +161,8 @@ func signedByNobody(t *testing.T, f *servertest.Federation) string {
 	return string(body)
 }
 
-// Strangers that begin calls and do not finish them keep no cluster at their address from joining or renewing.
+// Strangers that begin calls and do not finish them keep no cluster at their address from joining
+// or renewing.
 func TestUnfinishedCallsKeepNobodyOut(t *testing.T) {
 	for _, path := range []string{"/join", "/renew"} {
 		t.Run(path, func(t *testing.T) {
@@ -174,7 +180,8 @@ func TestUnfinishedCallsKeepNobodyOut(t *testing.T) {
 					t.Fatal(err)
 				}
 				t.Cleanup(func() { c.Close() })
-				if _, err := fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: broker\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{", api.Prefix+path); err != nil {
+				if _, err := fmt.Fprintf(c,
+					"POST %s HTTP/1.1\r\nHost: broker\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{", api.Prefix+path); err != nil {
 					t.Fatal(err)
 				}
 				_ = c.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
@@ -199,7 +206,8 @@ func TestAllRenewAtOnce(t *testing.T) {
 	for i := range members { // not by calls: to join they would have the rate of a stranger
 		members[i] = transporttest.NewParty(t, fmt.Sprint("milan-", i))
 		token := f.Token(members[i].ID)
-		join := market.Join{TokenID: token.ID, Hash: join.SecretHash(token.Secret()).String(), Cluster: members[i].ID, Key: members[i].Key.Public().String(), TLSKey: "lost"}
+		join := market.Join{TokenID: token.ID, Hash: join.SecretHash(token.Secret()).String(),
+			Cluster: members[i].ID, Key: members[i].Key.Public().String(), TLSKey: "lost"}
 		if _, err := f.Exchange.Do(t.Context(), join); err != nil {
 			t.Fatal(err)
 		}

@@ -28,7 +28,8 @@ func FuzzRequestReader(f *testing.F) {
 		wrong := json.Unmarshal(data, &want)
 		for range 2 {
 			var got api.ReservationCreate
-			if err := reader.read(data, &got); fmt.Sprint(err) != fmt.Sprint(wrong) || err == nil && !reflect.DeepEqual(got, want) {
+			if err := reader.read(data, &got); fmt.Sprint(err) != fmt.Sprint(wrong) ||
+				err == nil && !reflect.DeepEqual(got, want) {
 				t.Errorf("%s is read as %+v, %v; want %+v, %v", data, got, err, want, wrong)
 			}
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// Both parties get new keys while they trade: what is bound lives on and ends by the new keys, what was held is signed anew, and
-// the old keys are worth nothing any more.
+// Both parties get new keys while they trade: what is bound lives on and ends by the new keys, what
+// was held is signed anew, and the old keys are worth nothing any more.
 func TestRotation(t *testing.T) {
 	ctx := t.Context()
 	f := servertest.Start(t, servertest.Options{})
@@ -58,7 +58,8 @@ func TestRotation(t *testing.T) {
 			t.Errorf("%s: a stranger's successor: %v", m.ID, err)
 		}
 		m.ShowCard(api.Properties{Region: "eu"})
-		for what, card := range map[string]string{"an old card": before, "a new one by the old key": old.Card(api.Properties{}), "another successor": thief.Card(api.Properties{})} {
+		for what, card := range map[string]string{"an old card": before,
+			"a new one by the old key": old.Card(api.Properties{}), "another successor": thief.Card(api.Properties{})} {
 			if err := m.PutCard(ctx, m.ID, card); api.CodeOf(err) != api.CodeBadSignature {
 				t.Errorf("%s: %s: %v", m.ID, what, err)
 			}
@@ -71,11 +72,13 @@ func TestRotation(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, known := range members {
-			if known.ID == m.ID && (known.Payload.Fingerprint != m.Key.Public().Fingerprint().String() || known.Payload.State != api.MemberActive) {
+			if known.ID == m.ID && (known.Payload.Fingerprint != m.Key.Public().Fingerprint().String() ||
+				known.Payload.State != api.MemberActive) {
 				t.Errorf("the operator sees %+v", known.Payload)
 			}
 		}
-		if r, err = rome.Reservation(ctx, held); err != nil || r.Payload.State != api.Held || r.Payload.Assignment != "" || r.Payload.Provider != "milan" {
+		if r, err = rome.Reservation(ctx, held); err != nil || r.Payload.State != api.Held ||
+			r.Payload.Assignment != "" || r.Payload.Provider != "milan" {
 			t.Fatalf("what is held is %+v, %v", r.Payload, err)
 		}
 		if _, key, err := trust.Open(r.Payload.ProviderCard); err != nil || key != milan.Key.Public() {

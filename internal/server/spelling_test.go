@@ -12,8 +12,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
-// A consumer cannot make its assignment longer by writing an amount, or a time, with more digits, and cannot keep the broker busy with an
-// amount that takes long to read.
+// A consumer cannot make its assignment longer by writing an amount, or a time, with more digits,
+// and cannot keep the broker busy with an amount that takes long to read.
 func TestAnAssignmentHasOneSpelling(t *testing.T) {
 	ctx := context.Background()
 	f := servertest.Start(t, servertest.Options{})

@@ -15,8 +15,9 @@ func (w *town) set(t *testing.T, cluster, step string) {
 	}
 }
 
-// Who has a reservation with a cluster is told how far it is a member: at first, when that changes, and what was missed; though
-// the cluster shows itself to nobody. Who has none is told nothing, and nobody is told anything twice.
+// Who has a reservation with a cluster is told how far it is a member: at first, when that changes,
+// and what was missed; though the cluster shows itself to nobody. Who has none is told nothing, and
+// nobody is told anything twice.
 func TestStandings(t *testing.T) {
 	w := newTown(t)
 	if _, err := w.milan.Cluster(context.Background(), "rome"); api.CodeOf(err) != api.CodeNotFound {
@@ -63,18 +64,21 @@ func TestStandings(t *testing.T) {
 func TestStandingsBeforeASignature(t *testing.T) {
 	w := newTown(t)
 	w.oslo.Advertise("200")
-	held, err := w.rome.Reserve(context.Background(), "at-oslo", api.Request{Resources: w.unsigned.Payload.Resources, Target: "oslo"})
+	held, err := w.rome.Reserve(context.Background(), "at-oslo",
+		api.Request{Resources: w.unsigned.Payload.Resources, Target: "oslo"})
 	if err != nil || held.Payload.Provider != "oslo" {
 		t.Fatalf("%+v, %v", held.Payload, err)
 	}
 	if got := watch(t, w.oslo.Client, "", snapshot).standing; len(got) > 0 {
 		t.Errorf("the provider is told %v", got)
 	}
-	if got, want := watch(t, w.rome.Client, "", snapshot).standing, []api.Standing{{Cluster: "milan", State: api.MemberActive}}; !slices.Equal(got, want) {
+	if got, want := watch(t, w.rome.Client, "", snapshot).standing, []api.Standing{{Cluster: "milan",
+		State: api.MemberActive}}; !slices.Equal(got, want) {
 		t.Errorf("the consumer is told %v, want %v", got, want)
 	}
 	w.confirm(t, held)
-	if got, want := watch(t, w.oslo.Client, "", snapshot).standing, []api.Standing{{Cluster: "rome", State: api.MemberActive}}; !slices.Equal(got, want) {
+	if got, want := watch(t, w.oslo.Client, "", snapshot).standing, []api.Standing{{Cluster: "rome",
+		State: api.MemberActive}}; !slices.Equal(got, want) {
 		t.Errorf("the provider of what is signed is told %v, want %v", got, want)
 	}
 }

@@ -22,7 +22,8 @@ type age struct {
 func newAge(t *testing.T, providers ...string) *age {
 	t.Helper()
 	clock := transporttest.NewClock()
-	a := &age{Federation: servertest.Start(t, servertest.Options{Clock: clock}), t: t, clock: clock, providers: map[string]*servertest.Member{}}
+	a := &age{Federation: servertest.Start(t, servertest.Options{Clock: clock}),
+		t: t, clock: clock, providers: map[string]*servertest.Member{}}
 	a.rome = a.Join("rome")
 	for _, name := range providers {
 		a.providers[name] = a.Join(name)
@@ -91,10 +92,12 @@ func TestAProviderThatDoesNotAnswer(t *testing.T) {
 	}
 	a.pass(70 * time.Second)
 	moved := a.at(r.ID, api.Held, "")
-	if moved.Payload.Provider == first || moved.Payload.Generation != 2 || len(moved.Payload.Tried) != 1 || moved.Payload.Tried[0].Reason != api.ReasonNoAnswer {
+	if moved.Payload.Provider == first || moved.Payload.Generation != 2 ||
+		len(moved.Payload.Tried) != 1 || moved.Payload.Tried[0].Reason != api.ReasonNoAnswer {
 		t.Errorf("it is %+v", moved.Payload)
 	}
-	if _, err := a.providers[first].Accept(t.Context(), r.ID, a.providers[first].Agree(signed)); api.CodeOf(err) != api.CodeNotFound {
+	if _, err := a.providers[first].Accept(t.Context(), r.ID,
+		a.providers[first].Agree(signed)); api.CodeOf(err) != api.CodeNotFound {
 		t.Errorf("the first accepts too late: %v", err)
 	}
 	if _, err := a.rome.Confirm(t.Context(), r.ID, a.rome.Assign(moved)); err != nil {

@@ -25,7 +25,8 @@ type recorder struct {
 	history []porcupine.Operation
 }
 
-// call makes a call until it is answered; each try is a call of its own. It returns the state, or the error's code.
+// call makes a call until it is answered; each try is a call of its own. It returns the state, or
+// the error's code.
 func (r *recorder) call(client int, in step, do func() (client.Reservation, error)) (client.Reservation, string) {
 	for {
 		call := time.Since(r.start).Nanoseconds()
@@ -63,8 +64,10 @@ func trade(t *testing.T, seed uint64) []porcupine.Operation {
 	var all sync.WaitGroup
 	for c := range consumers {
 		rome := f.Join(fmt.Sprintf("rome-%d", c))
-		rome.Client = client.New(f.URL, &http.Client{Transport: &unreliable{rome.HTTP.Transport, rand.New(rand.NewPCG(seed, uint64(c)))}})
-		theirs := client.New(f.URL, &http.Client{Transport: &unreliable{milan.HTTP.Transport, rand.New(rand.NewPCG(seed, uint64(c+consumers)))}})
+		rome.Client = client.New(f.URL,
+			&http.Client{Transport: &unreliable{rome.HTTP.Transport, rand.New(rand.NewPCG(seed, uint64(c)))}})
+		theirs := client.New(f.URL, &http.Client{Transport: &unreliable{milan.HTTP.Transport,
+			rand.New(rand.NewPCG(seed, uint64(c+consumers)))}})
 		all.Go(func() {
 			chance := rand.New(rand.NewPCG(seed, uint64(c)+99))
 			for deal := c; deal < deals; deal += consumers {
@@ -88,7 +91,8 @@ func liveThrough(r *recorder, rome *servertest.Member, milan *provider, id, deal
 	if request.Priority = 100; waits(deal) { // nothing is kept from anybody but itself: the model knows of no such thing
 		request = patient(fmt.Sprint(size(deal)), int32(deal))
 	}
-	held, state := r.call(id, step{deal, "reserve"}, func() (client.Reservation, error) { return rome.Reserve(ctx, fmt.Sprint(deal), request) })
+	held, state := r.call(id, step{deal, "reserve"},
+		func() (client.Reservation, error) { return rome.Reserve(ctx, fmt.Sprint(deal), request) })
 	if waits(deal) {
 		held, state = r.wait(id, rome, deal, held, began)
 	}
@@ -96,7 +100,8 @@ func liveThrough(r *recorder, rome *servertest.Member, milan *provider, id, deal
 		return
 	}
 	assignment := rome.Assign(held)
-	confirmed, _ := r.call(id, step{deal, "confirm"}, func() (client.Reservation, error) { return rome.Confirm(ctx, held.ID, assignment) })
+	confirmed, _ := r.call(id, step{deal, "confirm"},
+		func() (client.Reservation, error) { return rome.Confirm(ctx, held.ID, assignment) })
 	end := func() {
 		document := rome.End(confirmed, api.ReasonReleased)
 		r.call(id, step{deal, "release"}, func() (client.Reservation, error) { return rome.Release(ctx, held.ID, document) })
@@ -104,7 +109,10 @@ func liveThrough(r *recorder, rome *servertest.Member, milan *provider, id, deal
 	var both sync.WaitGroup
 	both.Go(func() {
 		document := milan.Agree(confirmed)
-		r.call(id+10, step{deal, "accept"}, func() (client.Reservation, error) { return milan.line.Accept(ctx, held.ID, document) })
+		r.call(id+10, step{deal, "accept"}, func() (client.Reservation,
+			error) {
+			return milan.line.Accept(ctx, held.ID, document)
+		})
 	})
 	if hurry {
 		both.Go(end)
@@ -113,16 +121,23 @@ func liveThrough(r *recorder, rome *servertest.Member, milan *provider, id, deal
 	if !hurry {
 		end()
 	}
-	r.call(id+10, step{deal, "free"}, func() (client.Reservation, error) { return milan.line.Progress(ctx, held.ID, api.Released) })
+	r.call(id+10, step{deal, "free"}, func() (client.Reservation,
+		error) {
+		return milan.line.Progress(ctx, held.ID, api.Released)
+	})
 }
 
-// wait waits until a deal is held, or gives up. That the queue serves it is a call of its own, made by nobody, at some time since the
-// deal began: until it was seen, or where it was not, perhaps never.
-func (r *recorder) wait(id int, rome *servertest.Member, deal int, held client.Reservation, began int64) (client.Reservation, string) {
+// wait waits until a deal is held, or gives up. That the queue serves it is a call of its own, made
+// by nobody, at some time since the deal began: until it was seen, or where it was not, perhaps
+// never.
+func (r *recorder) wait(id int, rome *servertest.Member, deal int,
+	held client.Reservation, began int64) (client.Reservation, string) {
 	ctx := context.Background()
-	served := porcupine.Operation{ClientId: id + 20, Input: step{deal, "serve"}, Call: began, Output: lost, Return: math.MaxInt64}
+	served := porcupine.Operation{ClientId: id + 20, Input: step{deal, "serve"},
+		Call: began, Output: lost, Return: math.MaxInt64}
 	if held.Payload.State == api.Pending {
-		for until := time.Now().Add(500 * time.Millisecond); time.Now().Before(until) && held.Payload.State == api.Pending; time.Sleep(2 * time.Millisecond) {
+		for until := time.Now().Add(500 * time.Millisecond); time.Now().Before(until) &&
+			held.Payload.State == api.Pending; time.Sleep(2 * time.Millisecond) {
 			if now, err := rome.Reservation(ctx, held.ID); err == nil {
 				held = now
 			}

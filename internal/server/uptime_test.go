@@ -30,7 +30,8 @@ func TestUptimeIsShown(t *testing.T) {
 		add(market.Event{Time: 1, Member: &market.Member{Cluster: c, State: api.MemberActive, Key: "k"}})
 	}
 	add(market.Event{Time: 1, Leases: &market.Leases{Regained: []string{"rome"}}})
-	add(market.Event{Time: 1, Leases: &market.Leases{Awake: 3 * day / 2, Lost: []string{"rome"}, Regained: []string{"milan"}}})
+	add(market.Event{Time: 1, Leases: &market.Leases{Awake: 3 * day / 2,
+		Lost: []string{"rome"}, Regained: []string{"milan"}}})
 	add(market.Event{Time: 1, Leases: &market.Leases{Awake: 2 * day}})
 	if _, err := j.Append(t.Context(), head, events); err != nil {
 		t.Fatal(err)

@@ -56,7 +56,8 @@ func TestHiddenClusters(t *testing.T) {
 	if err != nil || byName.Decision.Candidates != 0 {
 		t.Errorf("%+v, %v", byName, err)
 	}
-	for what, said := range map[string]any{"evaluation": evaluation, "answer": r, "explanation": kept, "evaluation by name": byName.Clusters, "list": clusters} {
+	for what, said := range map[string]any{"evaluation": evaluation,
+		"answer": r, "explanation": kept, "evaluation by name": byName.Clusters, "list": clusters} {
 		data, _ := json.Marshal(said)
 		if strings.Contains(string(data), "secret") {
 			t.Errorf("the %s names it: %s", what, data)

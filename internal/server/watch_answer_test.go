@@ -23,7 +23,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
-// A watch is an ordinary answer: by HTTP/1.1, after whose last chunk its connection serves other calls, and by HTTP/1.0.
+// A watch is an ordinary answer: by HTTP/1.1, after whose last chunk its connection serves other
+// calls, and by HTTP/1.0.
 func TestWatchIsAnAnswer(t *testing.T) {
 	for _, protocol := range []string{"HTTP/1.1", "HTTP/1.0"} {
 		t.Run(protocol, func(t *testing.T) { testWatchIsAnAnswer(t, protocol) })
@@ -33,7 +34,8 @@ func TestWatchIsAnAnswer(t *testing.T) {
 func testWatchIsAnAnswer(t *testing.T, protocol string) {
 	f := servertest.Start(t, servertest.Options{})
 	rome := f.Join("rome")
-	conn, err := tls.Dial("tcp", strings.TrimPrefix(f.URL, "https://"), rome.HTTP.Transport.(*http.Transport).TLSClientConfig)
+	conn, err := tls.Dial("tcp", strings.TrimPrefix(f.URL, "https://"),
+		rome.HTTP.Transport.(*http.Transport).TLSClientConfig)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +43,8 @@ func testWatchIsAnAnswer(t *testing.T, protocol string) {
 	in := bufio.NewReader(conn)
 	call := func(path string) *http.Response {
 		t.Helper()
-		if _, err := fmt.Fprintf(conn, "GET /apis/bourse.dev/v1alpha1%s %s\r\nHost: broker\r\n\r\n", path, protocol); err != nil {
+		if _, err := fmt.Fprintf(conn, "GET /apis/bourse.dev/v1alpha1%s %s\r\nHost: broker\r\n\r\n",
+			path, protocol); err != nil {
 			t.Fatal(err)
 		}
 		answer, err := http.ReadResponse(in, nil)
@@ -140,7 +143,8 @@ func watchesOpen(t *testing.T, n int64) {
 	}
 }
 
-// A watch does not count as an active call of its member. It ends when its reader closes the connection, though nothing is sent.
+// A watch does not count as an active call of its member. It ends when its reader closes the
+// connection, though nothing is sent.
 func TestWatchOfAReaderThatLeaves(t *testing.T) {
 	f := servertest.Start(t, servertest.Options{Bounds: server.Bounds{Calls: 1, Patience: 100 * time.Millisecond}})
 	rome := f.Join("rome")

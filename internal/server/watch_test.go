@@ -98,7 +98,8 @@ func TestWatchResumes(t *testing.T) {
 	}
 }
 
-// The token of another life of the journal, or of a future that was lost, is worth nothing: everything is told.
+// The token of another life of the journal, or of a future that was lost, is worth nothing:
+// everything is told.
 func TestWatchAfterARestore(t *testing.T) {
 	w := newTown(t)
 	first := watch(t, w.rome.Client, "", snapshot)
@@ -127,7 +128,8 @@ func TestASuspendedReaderGetsNoRest(t *testing.T) {
 	for i := range many {
 		id := fmt.Sprint("r-", i)
 		for _, c := range []market.Command{
-			&market.Hold{ID: id, Key: id, Digest: "d", Consumer: "rome", Request: &need, Pool: api.GeneralPool, Size: size, Duration: time.Hour, Candidates: []string{"milan"}, Decision: &api.Decision{Considered: 1, Candidates: 1}},
+			&market.Hold{ID: id, Key: id, Digest: "d", Consumer: "rome", Request: &need, Pool: api.GeneralPool, Size: size,
+				Duration: time.Hour, Candidates: []string{"milan"}, Decision: &api.Decision{Considered: 1, Candidates: 1}},
 			market.Confirm{ID: id, Consumer: "rome", Generation: 1, Document: strings.Repeat("d", long)},
 		} {
 			if _, err := f.Exchange.Do(t.Context(), c); err != nil {

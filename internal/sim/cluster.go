@@ -132,7 +132,8 @@ func (c *Cluster) newNode(i int) *corev1.Node {
 		corev1.LabelTopologyRegion: c.o.Region, corev1.LabelTopologyZone: fmt.Sprintf("%s-%c", c.o.Region, 'a'+rune(i%3)),
 	}
 	capacity := corev1.ResourceList{
-		corev1.ResourceCPU: *resource.NewQuantity(c.o.CPU, resource.DecimalSI), corev1.ResourceMemory: *resource.NewQuantity(c.o.Memory<<30, resource.BinarySI),
+		corev1.ResourceCPU: *resource.NewQuantity(c.o.CPU,
+			resource.DecimalSI), corev1.ResourceMemory: *resource.NewQuantity(c.o.Memory<<30, resource.BinarySI),
 		corev1.ResourcePods: resource.MustParse("110"), corev1.ResourceEphemeralStorage: resource.MustParse("100Gi"),
 	}
 	if c.o.GPUs > 0 {
@@ -141,7 +142,8 @@ func (c *Cluster) newNode(i int) *corev1.Node {
 		capacity[gpuResource] = *resource.NewQuantity(c.o.GPUs, resource.DecimalSI)
 	}
 	allocatable := capacity.DeepCopy()
-	allocatable[corev1.ResourceMemory] = *resource.NewQuantity((c.o.Memory-1)<<30, resource.BinarySI) // the kubelet keeps some
+	// the kubelet keeps some
+	allocatable[corev1.ResourceMemory] = *resource.NewQuantity((c.o.Memory-1)<<30, resource.BinarySI)
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
 		Status: corev1.NodeStatus{

@@ -41,7 +41,8 @@ func look(ctx context.Context, c *sim.Cluster) state {
 }
 
 func TestNewCluster(t *testing.T) {
-	c := must(sim.NewCluster(t.Context(), sim.Options{Name: "milan", Region: "eu", Nodes: 4, Pods: 20, GPU: "NVIDIA-L4", GPUs: 2, Seed: 1, Clock: clock}))
+	c := must(sim.NewCluster(t.Context(), sim.Options{Name: "milan",
+		Region: "eu", Nodes: 4, Pods: 20, GPU: "NVIDIA-L4", GPUs: 2, Seed: 1, Clock: clock}))
 	s := look(t.Context(), c)
 	if len(s.Nodes) != 4 || len(s.Pods) != 20 {
 		t.Fatalf("%d nodes, %d pods", len(s.Nodes), len(s.Pods))
@@ -54,7 +55,8 @@ func TestNewCluster(t *testing.T) {
 			t.Errorf("label %s is %q, want %q", label, got, want)
 		}
 	}
-	for name, want := range map[corev1.ResourceName]string{"cpu": "16", "memory": "63Gi", "nvidia.com/gpu": "2", "pods": "110"} {
+	for name, want := range map[corev1.ResourceName]string{"cpu": "16",
+		"memory": "63Gi", "nvidia.com/gpu": "2", "pods": "110"} {
 		if got := n.Status.Allocatable[name]; got.String() != want {
 			t.Errorf("allocatable %s is %s, want %s", name, got.String(), want)
 		}
@@ -166,7 +168,8 @@ func BenchmarkCluster(b *testing.B) {
 	runtime.ReadMemStats(&before)
 	var all []*sim.Cluster
 	for b.Loop() {
-		all = append(all, must(sim.NewCluster(b.Context(), sim.Options{Name: "x", Region: "eu", Nodes: 50, Pods: 500, Seed: 1})))
+		all = append(all, must(sim.NewCluster(b.Context(),
+			sim.Options{Name: "x", Region: "eu", Nodes: 50, Pods: 500, Seed: 1})))
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)

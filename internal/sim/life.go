@@ -51,7 +51,8 @@ func (c *Cluster) startPod(ctx context.Context) error {
 	var on *node
 	for _, i := range c.random.Perm(len(c.nodes)) {
 		n := c.nodes[i]
-		if !n.cordoned && !n.notReady && n.free.milliCPU >= want.milliCPU && n.free.mebibytes >= want.mebibytes && n.free.gpus >= want.gpus {
+		if !n.cordoned && !n.notReady && n.free.milliCPU >= want.milliCPU &&
+			n.free.mebibytes >= want.mebibytes && n.free.gpus >= want.gpus {
 			on = n
 			break
 		}
@@ -99,7 +100,8 @@ func (c *Cluster) changeNode(ctx context.Context) error {
 		ready = corev1.ConditionFalse
 	}
 	nodes := c.client.CoreV1().Nodes()
-	_, err := nodes.Patch(ctx, n.name, types.MergePatchType, fmt.Appendf(nil, `{"spec":{"unschedulable":%v}}`, n.cordoned), metav1.PatchOptions{})
+	_, err := nodes.Patch(ctx, n.name, types.MergePatchType, fmt.Appendf(nil, `{"spec":{"unschedulable":%v}}`, n.cordoned),
+		metav1.PatchOptions{})
 	if err == nil {
 		condition := fmt.Appendf(nil, `{"status":{"conditions":[{"type":"Ready","status":%q}]}}`, ready)
 		_, err = nodes.Patch(ctx, n.name, types.StrategicMergePatchType, condition, metav1.PatchOptions{}, "status")

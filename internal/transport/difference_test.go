@@ -53,7 +53,8 @@ func measured(t *rapid.T, m api.Measurement) *market.Measured {
 func drawMeasurement(t *rapid.T, number int64) api.Measurement {
 	amounts := rapid.Custom(func(t *rapid.T) api.Resources {
 		out := api.Resources{}
-		for _, name := range rapid.SliceOfDistinct(rapid.SampledFrom([]corev1.ResourceName{"cpu", "memory", "nvidia.com/gpu"}), rapid.ID).Draw(t, "names") {
+		for _, name := range rapid.SliceOfDistinct(rapid.SampledFrom([]corev1.ResourceName{"cpu",
+			"memory", "nvidia.com/gpu"}), rapid.ID).Draw(t, "names") {
 			out[name] = *resource.NewQuantity(rapid.Int64Range(0, 3).Draw(t, "amount"), resource.DecimalSI)
 		}
 		return out

@@ -10,17 +10,20 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// A card that says that the broker signs is believed by those who said so, and by nobody else; nothing of it is pinned then. It never
-// takes the place of a cluster's own key, which takes its place.
+// A card that says that the broker signs is believed by those who said so, and by nobody else;
+// nothing of it is pinned then. It never takes the place of a cluster's own key, which takes its
+// place.
 func TestMeetALegacyCard(t *testing.T) {
 	x, deputy, own := books(t), transporttest.NewParty(t, "cluster-1"), transporttest.NewParty(t, "cluster-1")
-	legacy := deputy.Sign(api.DocumentCard, api.Card{Cluster: "cluster-1", Key: deputy.Key.Public().String(), Number: 1, Legacy: true})
+	legacy := deputy.Sign(api.DocumentCard, api.Card{Cluster: "cluster-1",
+		Key: deputy.Key.Public().String(), Number: 1, Legacy: true})
 	for name, d := range map[string]trust.Demand{
 		"nothing demanded": {}, "not legacy": {Legacy: func() bool { return false }}, "pinned": {Pinned: func() bool { return true }},
 	} {
 		told := error(nil)
 		d.Met = func(_ string, _ clusterkey.PublicKey, err error) { told = err }
-		if _, _, err := d.Meet(t.Context(), x, legacy, "cluster-1"); api.CodeOf(err) != api.CodeKeyUnconfirmed || told == nil {
+		if _, _, err := d.Meet(t.Context(), x, legacy, "cluster-1"); api.CodeOf(err) != api.CodeKeyUnconfirmed ||
+			told == nil {
 			t.Errorf("%s: %v, told %v", name, err, told)
 		}
 	}
@@ -31,7 +34,8 @@ func TestMeetALegacyCard(t *testing.T) {
 	if _, key, err := takes.Meet(t.Context(), x, legacy, "cluster-1"); err != nil || key != deputy.Key.Public() {
 		t.Fatal(err)
 	}
-	if _, key, err := takes.Meet(t.Context(), x, own.Card(api.Properties{}), "cluster-1"); err != nil || key != own.Key.Public() {
+	if _, key, err := takes.Meet(t.Context(), x, own.Card(api.Properties{}), "cluster-1"); err != nil ||
+		key != own.Key.Public() {
 		t.Fatalf("its own key: %v", err)
 	}
 	if _, _, err := takes.Meet(t.Context(), x, legacy, "cluster-1"); api.CodeOf(err) != api.CodeKeyChanged {

@@ -17,7 +17,8 @@ func TestOffer(t *testing.T) {
 	key, other := newKey(t), newKey(t)
 	document := sign(t, key, web)
 	o, err := trust.Offer(document, other.Public(), key.Public())
-	if err != nil || o.Key() != "milan/web" || o.Digest != clusterkey.Digest(document).String() || o.Document != document || o.OnSale || len(o.Plans) != 1 {
+	if err != nil || o.Key() != "milan/web" || o.Digest != clusterkey.Digest(document).String() ||
+		o.Document != document || o.OnSale || len(o.Plans) != 1 {
 		t.Fatalf("%+v, %v", o, err)
 	}
 	for _, text := range []string{"milan", "web", "compute", "a=b"} {
@@ -33,7 +34,8 @@ func TestOffer(t *testing.T) {
 	}
 }
 
-// Whatever a seller signs is an offer that the market can reckon with, or is refused with a clear error; it never panics.
+// Whatever a seller signs is an offer that the market can reckon with, or is refused with a clear
+// error; it never panics.
 func FuzzOffer(f *testing.F) {
 	for _, payload := range []string{web, `{}`, `{"offer":{"plans":[{}]}}`, `{"protocol":1,"seller":"milan","name":"web","version":1,"offer":{"plans":[{"name":"a","resources":{"cpu":"1e18"},"units":{"min":1,"max":1000000}}]}}`} {
 		f.Add(payload)

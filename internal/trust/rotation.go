@@ -120,7 +120,8 @@ func Sender(document string) (cluster string, err error) {
 // key. An assignment has at most [api.MaxAssignment] bytes. Errors: BadSignature.
 func Verified(document, kind string, into any, keys ...clusterkey.PublicKey) (clusterkey.PublicKey, error) {
 	if kind == api.DocumentAssignment && len(document) > api.MaxAssignment {
-		return clusterkey.PublicKey{}, api.Errorf(api.CodeBadSignature, "%s: it takes %d bytes, of at most %d", kind, len(document), api.MaxAssignment)
+		return clusterkey.PublicKey{}, api.Errorf(api.CodeBadSignature,
+			"%s: it takes %d bytes, of at most %d", kind, len(document), api.MaxAssignment)
 	}
 	header, err := clusterkey.Peek(document)
 	if err != nil {
@@ -134,7 +135,8 @@ func Verified(document, kind string, into any, keys ...clusterkey.PublicKey) (cl
 			var said struct {
 				Protocol int `json:"protocol"`
 			}
-			if errors.Is(err, clusterkey.ErrPayload) && unverified(document, &said) == nil && said.Protocol > api.Protocol { // it has fields that nobody knows here
+			// it has fields that nobody knows here
+			if errors.Is(err, clusterkey.ErrPayload) && unverified(document, &said) == nil && said.Protocol > api.Protocol {
 				return key, api.OtherProtocol(api.CodeBadSignature, "the "+kind, said.Protocol)
 			}
 			return key, api.Errorf(api.CodeBadSignature, "%s: %s", kind, err)
@@ -161,7 +163,8 @@ func Vouched(document string, key clusterkey.PublicKey, cluster, reservation, as
 	if _, err := Verified(document, api.DocumentVouch, &v, key); err != nil {
 		return err
 	}
-	if v.Protocol < 1 || v.Protocol > api.Protocol || v.Cluster != cluster || v.Reservation != reservation || v.Assignment != clusterkey.Digest(assignment).String() {
+	if v.Protocol < 1 || v.Protocol > api.Protocol || v.Cluster != cluster ||
+		v.Reservation != reservation || v.Assignment != clusterkey.Digest(assignment).String() {
 		return api.Errorf(api.CodeBadSignature, "the vouch is for another assignment or in an unsupported protocol")
 	}
 	return nil
@@ -180,7 +183,8 @@ func Seller(ctx context.Context, m *exchange.Exchange, r *market.Reservation) []
 	return partyKeys(ctx, m, r, r.Provider)
 }
 
-func partyKeys(ctx context.Context, m *exchange.Exchange, r *market.Reservation, clusters ...string) (may []clusterkey.PublicKey) {
+func partyKeys(ctx context.Context, m *exchange.Exchange, r *market.Reservation,
+	clusters ...string) (may []clusterkey.PublicKey) {
 	for _, cluster := range clusters {
 		keys, err := Keys(ctx, m, cluster)
 		if err != nil {

@@ -42,8 +42,8 @@ func member(t testing.TB, x *exchange.Exchange, cluster string) (m *market.Membe
 	return m
 }
 
-// Who has pinned a key follows its successors, one or several at once, and never goes back: a former key is worth nothing, and
-// can name no other successor.
+// Who has pinned a key follows its successors, one or several at once, and never goes back: a
+// former key is worth nothing, and can name no other successor.
 func TestASuccessorIsBelieved(t *testing.T) {
 	for name, steps := range map[string]int{"one": 1, "three": 3} {
 		t.Run(name, func(t *testing.T) {
@@ -56,7 +56,8 @@ func TestASuccessorIsBelieved(t *testing.T) {
 			for range steps {
 				before = append(before, milan.Rotate())
 			}
-			if _, key, err := meet(t.Context(), x, milan.Card(api.Properties{}), "milan"); err != nil || key != milan.Key.Public() {
+			if _, key, err := meet(t.Context(), x, milan.Card(api.Properties{}), "milan"); err != nil ||
+				key != milan.Key.Public() {
 				t.Fatalf("the successor: %v", err)
 			}
 			if _, _, err := meet(t.Context(), x, first, "milan"); api.CodeOf(err) != api.CodeKeyChanged {
@@ -64,7 +65,8 @@ func TestASuccessorIsBelieved(t *testing.T) {
 			}
 			for i, thief := range before {
 				stolen := *thief
-				for what, card := range map[string]string{"a new card": stolen.Card(api.Properties{}), "another successor": func() string { stolen.Rotate(); return stolen.Card(api.Properties{}) }()} {
+				for what, card := range map[string]string{"a new card": stolen.Card(api.Properties{}),
+					"another successor": func() string { stolen.Rotate(); return stolen.Card(api.Properties{}) }()} {
 					if _, _, err := meet(t.Context(), x, card, "milan"); api.CodeOf(err) != api.CodeKeyChanged {
 						t.Errorf("%s by former key %d: %v", what, i, err)
 					}
@@ -81,7 +83,8 @@ func TestASuccessorIsBelieved(t *testing.T) {
 // A chain that does not lead, signature by signature, from the pinned key to the one that is shown is none.
 func TestNoSuccessor(t *testing.T) {
 	a, b, c := transporttest.NewParty(t, "milan"), transporttest.NewParty(t, "milan"), transporttest.NewParty(t, "milan")
-	forged := c.Sign(api.DocumentRotation, api.Rotation{Protocol: 1, Cluster: "milan", From: a.Key.Public().String(), To: c.Key.Public().String()})
+	forged := c.Sign(api.DocumentRotation, api.Rotation{Protocol: 1,
+		Cluster: "milan", From: a.Key.Public().String(), To: c.Key.Public().String()})
 	long := []string{rotation(t, a, b, "milan")}
 	last := b
 	for range api.MaxRotations {
@@ -95,7 +98,8 @@ func TestNoSuccessor(t *testing.T) {
 		"a link with a gap":      shows(c, rotation(t, a, b, "milan")),
 		"the links in disorder":  shows(c, rotation(t, b, c, "milan"), rotation(t, a, b, "milan")),
 		"one of another cluster": shows(b, rotation(t, a, b, "oslo")),
-		"one of another kind":    shows(b, a.Sign(api.DocumentEnd, api.Rotation{Protocol: 1, Cluster: "milan", From: a.Key.Public().String(), To: b.Key.Public().String()})),
+		"one of another kind": shows(b, a.Sign(api.DocumentEnd,
+			api.Rotation{Protocol: 1, Cluster: "milan", From: a.Key.Public().String(), To: b.Key.Public().String()})),
 		"one to another key":     shows(c, rotation(t, a, b, "milan")),
 		"more than may be shown": shows(last, long...),
 	} {
@@ -117,16 +121,18 @@ func TestNoSuccessor(t *testing.T) {
 		card string
 		want api.Code
 	}{
-		{shows(a), ""}, {shows(b, ab), ""}, {shows(a, ab, ba), api.CodeKeyChanged}, {shows(b, ab, ba, ab), ""}, {shows(c, ab, ba, ab), api.CodeKeyChanged},
+		{shows(a), ""}, {shows(b, ab), ""}, {shows(a, ab, ba), api.CodeKeyChanged}, {shows(b, ab, ba, ab),
+			""}, {shows(c, ab, ba, ab), api.CodeKeyChanged},
 	} {
-		if _, _, err := meet(t.Context(), x, step.card, "milan"); err == nil && step.want != "" || err != nil && api.CodeOf(err) != step.want {
+		if _, _, err := meet(t.Context(), x, step.card, "milan"); err == nil && step.want != "" ||
+			err != nil && api.CodeOf(err) != step.want {
 			t.Errorf("%v, want %q", err, step.want)
 		}
 	}
 }
 
-// What the admin said of a key holds for its successors, whether it was met before or not; to name the old key again, after it
-// was succeeded, brings it not back.
+// What the admin said of a key holds for its successors, whether it was met before or not; to name
+// the old key again, after it was succeeded, brings it not back.
 func TestWhatAnAdminConfirmedStaysConfirmed(t *testing.T) {
 	strict := trust.Demand{Pinned: func() bool { return true }}
 	for name, met := range map[string]bool{"met before": true, "not met before": false} {
@@ -140,7 +146,8 @@ func TestWhatAnAdminConfirmedStaysConfirmed(t *testing.T) {
 			}
 			meets := func(card string, want api.Code) {
 				t.Helper()
-				if _, _, err := strict.Meet(t.Context(), x, card, "milan"); err == nil && want != "" || err != nil && api.CodeOf(err) != want {
+				if _, _, err := strict.Meet(t.Context(), x, card, "milan"); err == nil && want != "" ||
+					err != nil && api.CodeOf(err) != want {
 					t.Errorf("%v, want %q", err, want)
 				}
 			}
@@ -182,8 +189,8 @@ func TestWhatAnAdminConfirmedStaysConfirmed(t *testing.T) {
 	}
 }
 
-// A root's word holds for the successors of the key that it names; a newer word of a former key does not bring it, or what it
-// signs, back.
+// A root's word holds for the successors of the key that it names; a newer word of a former key
+// does not bring it, or what it signs, back.
 func TestWhatARootEndorsedStaysEndorsed(t *testing.T) {
 	x, root, milan := books(t), transporttest.NewParty(t, "root"), transporttest.NewParty(t, "milan")
 	strict := trust.Demand{Pinned: func() bool { return true }, Roots: []clusterkey.PublicKey{root.Key.Public()}}
@@ -195,8 +202,10 @@ func TestWhatARootEndorsedStaysEndorsed(t *testing.T) {
 	}
 	meets := func(what string, p *transporttest.Party, endorsement string, want api.Code) {
 		t.Helper()
-		card := p.Sign(api.DocumentCard, api.Card{Cluster: "milan", Key: p.Key.Public().String(), Endorsement: endorsement, Rotations: p.Rotations})
-		if _, _, err := strict.Meet(t.Context(), x, card, "milan"); err == nil && want != "" || err != nil && api.CodeOf(err) != want {
+		card := p.Sign(api.DocumentCard, api.Card{Cluster: "milan",
+			Key: p.Key.Public().String(), Endorsement: endorsement, Rotations: p.Rotations})
+		if _, _, err := strict.Meet(t.Context(), x, card, "milan"); err == nil && want != "" ||
+			err != nil && api.CodeOf(err) != want {
 			t.Errorf("%s: %v, want %q", what, err, want)
 		}
 	}
@@ -213,7 +222,8 @@ func TestWhatARootEndorsedStaysEndorsed(t *testing.T) {
 	meets("a stranger, endorsed later", &thief, endorsed(&thief, -10), "")
 }
 
-// What a card's news is needed for: a successor is met, a stranger is told of, an old card and a cluster that nobody met are not.
+// What a card's news is needed for: a successor is met, a stranger is told of, an old card and a
+// cluster that nobody met are not.
 func TestGreet(t *testing.T) {
 	x, milan := books(t), transporttest.NewParty(t, "milan")
 	told := 0
@@ -249,25 +259,28 @@ func TestParties(t *testing.T) {
 		}
 	}
 	end := func(r *market.Reservation, p *transporttest.Party) string {
-		return p.Sign(api.DocumentEnd, api.End{Protocol: 1, Reservation: "r", Assignment: clusterkey.Digest(r.Assignment).String(), Generation: 1, By: p.ID, Reason: api.ReasonReleased})
+		return p.Sign(api.DocumentEnd, api.End{Protocol: 1, Reservation: "r",
+			Assignment: clusterkey.Digest(r.Assignment).String(), Generation: 1, By: p.ID, Reason: api.ReasonReleased})
 	}
 	agreed := func(consumer, provider *transporttest.Party) *market.Reservation {
 		return &market.Reservation{ID: "r", Generation: 1, Consumer: "milan", Provider: "oslo",
-			Assignment: consumer.Sign(api.DocumentAssignment, api.Assignment{}), Acceptance: provider.Sign(api.DocumentAcceptance, api.Acceptance{})}
+			Assignment: consumer.Sign(api.DocumentAssignment,
+				api.Assignment{}), Acceptance: provider.Sign(api.DocumentAcceptance, api.Acceptance{})}
 	}
 	for name, c := range map[string]struct {
 		r    *market.Reservation
 		by   *transporttest.Party
 		want bool
 	}{
-		"the consumer's":                 {agreed(oldMilan, oldOslo), milan, true},
-		"the provider's":                 {agreed(oldMilan, oldOslo), oslo, true},
-		"the consumer's former":          {agreed(oldMilan, oslo), oldMilan, true},
-		"the provider's former":          {agreed(milan, oldOslo), oldOslo, true},
-		"the consumer's former, since":   {agreed(milan, oldOslo), oldMilan, false},
-		"the provider's former, since":   {agreed(oldMilan, oslo), oldOslo, false},
-		"a stranger's":                   {agreed(oldMilan, oldOslo), transporttest.NewParty(t, "milan"), false},
-		"a former one's of what is none": {&market.Reservation{ID: "r", Consumer: "milan", Provider: "oslo"}, oldMilan, false},
+		"the consumer's":               {agreed(oldMilan, oldOslo), milan, true},
+		"the provider's":               {agreed(oldMilan, oldOslo), oslo, true},
+		"the consumer's former":        {agreed(oldMilan, oslo), oldMilan, true},
+		"the provider's former":        {agreed(milan, oldOslo), oldOslo, true},
+		"the consumer's former, since": {agreed(milan, oldOslo), oldMilan, false},
+		"the provider's former, since": {agreed(oldMilan, oslo), oldOslo, false},
+		"a stranger's":                 {agreed(oldMilan, oldOslo), transporttest.NewParty(t, "milan"), false},
+		"a former one's of what is none": {&market.Reservation{ID: "r", Consumer: "milan", Provider: "oslo"},
+			oldMilan, false},
 	} {
 		if _, ok := trust.EndSigned(end(c.r, c.by), c.r, trust.Parties(t.Context(), x, c.r)...); ok != c.want {
 			t.Errorf("%s: %v", name, ok)
@@ -275,7 +288,8 @@ func TestParties(t *testing.T) {
 	}
 }
 
-// Whatever links are shown in whatever order, a former key is one that really signed, in steps, towards the key that is shown.
+// Whatever links are shown in whatever order, a former key is one that really signed, in steps,
+// towards the key that is shown.
 func TestFormerIsProven(t *testing.T) {
 	parties := make([]*transporttest.Party, 4)
 	links := map[[2]int]string{}
@@ -313,7 +327,8 @@ func TestFormerIsProven(t *testing.T) {
 	})
 }
 
-// That a key signed one of the rotations is found at one signature's cost, and only of the cluster that is asked for.
+// That a key signed one of the rotations is found at one signature's cost, and only of the cluster
+// that is asked for.
 func TestLeaves(t *testing.T) {
 	var keys []*clusterkey.Key
 	for range 4 {
@@ -336,7 +351,8 @@ func TestLeaves(t *testing.T) {
 			t.Errorf("key %d: %t", i, got)
 		}
 	}
-	if trust.Leaves("milan", keys[0].Public().String(), rotations) || trust.Leaves("rome", "", rotations) || trust.Leaves("rome", keys[0].Public().String(), []string{rotations[0] + "x"}) {
+	if trust.Leaves("milan", keys[0].Public().String(), rotations) ||
+		trust.Leaves("rome", "", rotations) || trust.Leaves("rome", keys[0].Public().String(), []string{rotations[0] + "x"}) {
 		t.Error("another cluster's, no key's or a changed rotation counts")
 	}
 }

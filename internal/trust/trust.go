@@ -35,7 +35,8 @@ type Demand struct {
 
 // Meet opens the card of a cluster and pins its key, or finds it pinned.
 // Errors: BadSignature for a card that is not valid or not of that cluster; KeyChanged; KeyUnconfirmed.
-func (d Demand) Meet(ctx context.Context, m *exchange.Exchange, signed, cluster string) (*api.Card, clusterkey.PublicKey, error) {
+func (d Demand) Meet(ctx context.Context, m *exchange.Exchange,
+	signed, cluster string) (*api.Card, clusterkey.PublicKey, error) {
 	card, key, err := Open(signed)
 	if err != nil {
 		return nil, key, err
@@ -44,7 +45,8 @@ func (d Demand) Meet(ctx context.Context, m *exchange.Exchange, signed, cluster 
 		return nil, key, api.Errorf(api.CodeBadSignature, "the card is of cluster %.80q, not of %s", card.Cluster, cluster)
 	}
 	if card.Legacy && (d.Legacy == nil || !d.Legacy()) {
-		err := api.Errorf(api.CodeKeyUnconfirmed, "cluster %s has no key: its agent is a prototype's, and the broker signs for it", cluster).
+		err := api.Errorf(api.CodeKeyUnconfirmed,
+			"cluster %s has no key: its agent is a prototype's, and the broker signs for it", cluster).
 			Fix("to accept what the broker signs for it, set trust: legacy in the SharingPolicy")
 		if d.Met != nil {
 			d.Met(cluster, key, err)
@@ -58,7 +60,8 @@ func (d Demand) Meet(ctx context.Context, m *exchange.Exchange, signed, cluster 
 		Legacy: card.Legacy,
 	})
 	if err == nil && d.Pinned != nil && d.Pinned() && !out.Member.Confirmed {
-		err = api.Errorf(api.CodeKeyUnconfirmed, "nobody has confirmed that cluster %s has the key %s", cluster, key.Fingerprint()).
+		err = api.Errorf(api.CodeKeyUnconfirmed, "nobody has confirmed that cluster %s has the key %s",
+			cluster, key.Fingerprint()).
 			Fix("compare it with what `bourse status` says there, then: bourse trust %s %s", cluster, key.Fingerprint())
 	}
 	if d.Met != nil {
@@ -69,7 +72,8 @@ func (d Demand) Meet(ctx context.Context, m *exchange.Exchange, signed, cluster 
 
 // endorsed returns the time at which one of the roots endorsed a card's key or, inherited, a key that
 // it succeeded; 0 if none did, or the endorsement has ended.
-func (d Demand) endorsed(card *api.Card, key clusterkey.PublicKey, former []market.Former, now market.Time) (at market.Time, inherited bool) {
+func (d Demand) endorsed(card *api.Card, key clusterkey.PublicKey,
+	former []market.Former, now market.Time) (at market.Time, inherited bool) {
 	for _, root := range d.Roots {
 		var e api.Endorsement
 		if card.Endorsement == "" || clusterkey.Verify(card.Endorsement, api.DocumentEndorsement, root, &e) != nil {
@@ -167,7 +171,8 @@ func Keys(ctx context.Context, m *exchange.Exchange, cluster string) ([]clusterk
 
 // Signer returns the cluster with the pinned key that a document names as its signer, and that key.
 // The caller must verify the document with it. Errors: BadSignature.
-func Signer(ctx context.Context, m *exchange.Exchange, document string) (cluster string, key clusterkey.PublicKey, err error) {
+func Signer(ctx context.Context, m *exchange.Exchange, document string) (cluster string,
+	key clusterkey.PublicKey, err error) {
 	header, err := clusterkey.Peek(document)
 	if err != nil {
 		return "", key, api.Errorf(api.CodeBadSignature, "%s", err)

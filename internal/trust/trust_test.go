@@ -76,12 +76,13 @@ func TestMeetWithABadCard(t *testing.T) {
 	}
 }
 
-// Where the admin demands it, a key is only believed that was confirmed; a broker that shows another key from the first
-// contact on is found out.
+// Where the admin demands it, a key is only believed that was confirmed; a broker that shows
+// another key from the first contact on is found out.
 func TestMeetWhereKeysMustBeConfirmed(t *testing.T) {
 	x, milan, impostor := books(t), transporttest.NewParty(t, "milan"), transporttest.NewParty(t, "milan")
 	var told error
-	strict := trust.Demand{Pinned: func() bool { return true }, Met: func(_ string, _ clusterkey.PublicKey, err error) { told = err }}
+	strict := trust.Demand{Pinned: func() bool { return true },
+		Met: func(_ string, _ clusterkey.PublicKey, err error) { told = err }}
 	meets := func(p *transporttest.Party, want api.Code) {
 		t.Helper()
 		_, _, err := strict.Meet(t.Context(), x, p.Card(api.Properties{}), "milan")
@@ -90,7 +91,8 @@ func TestMeetWhereKeysMustBeConfirmed(t *testing.T) {
 		}
 	}
 	meets(impostor, api.CodeKeyUnconfirmed)
-	if _, err := x.Do(t.Context(), market.Trust{Cluster: "milan", Fingerprint: milan.Key.Public().Fingerprint().String()}); err != nil {
+	if _, err := x.Do(t.Context(), market.Trust{Cluster: "milan",
+		Fingerprint: milan.Key.Public().Fingerprint().String()}); err != nil {
 		t.Fatal(err)
 	}
 	meets(impostor, api.CodeKeyChanged)
@@ -98,12 +100,13 @@ func TestMeetWhereKeysMustBeConfirmed(t *testing.T) {
 	meets(impostor, api.CodeKeyChanged)
 }
 
-// A root that the admin trusts confirms keys, for its cluster and its time; it may name another key later, and never goes
-// back to the one before.
+// A root that the admin trusts confirms keys, for its cluster and its time; it may name another key
+// later, and never goes back to the one before.
 func TestEndorsedByARoot(t *testing.T) {
 	x, root, other := books(t), transporttest.NewParty(t, "root"), transporttest.NewParty(t, "other")
 	old, next := transporttest.NewParty(t, "milan"), transporttest.NewParty(t, "milan")
-	strict := trust.Demand{Pinned: func() bool { return true }, Roots: []clusterkey.PublicKey{other.Key.Public(), root.Key.Public()}}
+	strict := trust.Demand{Pinned: func() bool { return true },
+		Roots: []clusterkey.PublicKey{other.Key.Public(), root.Key.Public()}}
 	now := time.Now().Truncate(time.Second)
 	endorsed := func(p *transporttest.Party, by *transporttest.Party, change func(*api.Endorsement)) string {
 		e := api.Endorsement{
@@ -111,11 +114,13 @@ func TestEndorsedByARoot(t *testing.T) {
 			Issued: metav1.NewTime(now.Add(-time.Hour)), Expires: metav1.NewTime(now.Add(time.Hour)),
 		}
 		change(&e)
-		return p.Sign(api.DocumentCard, api.Card{Cluster: "milan", Key: p.Key.Public().String(), Endorsement: by.Sign(api.DocumentEndorsement, e)})
+		return p.Sign(api.DocumentCard, api.Card{Cluster: "milan",
+			Key: p.Key.Public().String(), Endorsement: by.Sign(api.DocumentEndorsement, e)})
 	}
 	meets := func(what, card string, want api.Code) {
 		t.Helper()
-		if _, _, err := strict.Meet(t.Context(), x, card, "milan"); err == nil && want != "" || err != nil && api.CodeOf(err) != want {
+		if _, _, err := strict.Meet(t.Context(), x, card, "milan"); err == nil && want != "" ||
+			err != nil && api.CodeOf(err) != want {
 			t.Errorf("%s: %v, want %q", what, err, want)
 		}
 	}
@@ -123,20 +128,25 @@ func TestEndorsedByARoot(t *testing.T) {
 	meets("by a stranger", endorsed(old, transporttest.NewParty(t, "stranger"), same), api.CodeKeyUnconfirmed)
 	meets("by itself", endorsed(old, old, same), api.CodeKeyUnconfirmed)
 	meets("over", endorsed(old, root, func(e *api.Endorsement) { e.Expires = e.Issued }), api.CodeKeyUnconfirmed)
-	meets("of another cluster", endorsed(old, root, func(e *api.Endorsement) { e.Cluster = "rome" }), api.CodeKeyUnconfirmed)
-	meets("of another key", endorsed(old, root, func(e *api.Endorsement) { e.Fingerprint = next.Key.Public().Fingerprint().String() }), api.CodeKeyUnconfirmed)
+	meets("of another cluster", endorsed(old, root, func(e *api.Endorsement) { e.Cluster = "rome" }),
+		api.CodeKeyUnconfirmed)
+	meets("of another key", endorsed(old, root,
+		func(e *api.Endorsement) { e.Fingerprint = next.Key.Public().Fingerprint().String() }), api.CodeKeyUnconfirmed)
 	meets("by the root", endorsed(old, root, same), "")
 	meets("another key, endorsed no later", endorsed(next, root, same), api.CodeKeyChanged)
-	meets("another key, endorsed later", endorsed(next, root, func(e *api.Endorsement) { e.Issued = metav1.NewTime(e.Issued.Add(time.Minute)) }), "")
+	meets("another key, endorsed later", endorsed(next, root,
+		func(e *api.Endorsement) { e.Issued = metav1.NewTime(e.Issued.Add(time.Minute)) }), "")
 	meets("the old one again", endorsed(old, root, same), api.CodeKeyChanged)
 }
 
 // An end counts for the assignment that it names, if one signed it who may end that.
 func TestEndSigned(t *testing.T) {
 	milan, oslo := transporttest.NewParty(t, "milan"), transporttest.NewParty(t, "oslo")
-	r := &market.Reservation{ID: "r", Generation: 2, Assignment: "of today", Change: &market.Change{Generation: 3, Assignment: "of tomorrow"}}
+	r := &market.Reservation{ID: "r", Generation: 2, Assignment: "of today",
+		Change: &market.Change{Generation: 3, Assignment: "of tomorrow"}}
 	end := func(id, assignment string, reason api.Reason) string {
-		return milan.Sign(api.DocumentEnd, api.End{Protocol: 1, Reservation: id, Assignment: clusterkey.Digest(assignment).String(), Generation: 9, By: "milan", Reason: reason})
+		return milan.Sign(api.DocumentEnd, api.End{Protocol: 1, Reservation: id,
+			Assignment: clusterkey.Digest(assignment).String(), Generation: 9, By: "milan", Reason: reason})
 	}
 	for name, c := range map[string]struct {
 		document string
@@ -148,9 +158,10 @@ func TestEndSigned(t *testing.T) {
 		"of an earlier one":      {end("r", "of yesterday", api.ReasonReleased), false, ""},
 		"of no assignment":       {end("r", "", api.ReasonReleased), false, ""},
 		"of another reservation": {end("q", "of today", api.ReasonReleased), false, ""},
-		"as before 2026-11-23":   {milan.Sign(api.DocumentEnd, api.End{Protocol: 1, Reservation: "r", Generation: 9, By: "milan"}), false, ""},
-		"for a reason unknown":   {end("r", "of today", "Because"), true, ""},
-		"nothing":                {"", false, ""},
+		"as before 2026-11-23": {milan.Sign(api.DocumentEnd,
+			api.End{Protocol: 1, Reservation: "r", Generation: 9, By: "milan"}), false, ""},
+		"for a reason unknown": {end("r", "of today", "Because"), true, ""},
+		"nothing":              {"", false, ""},
 	} {
 		reason, signed := trust.EndSigned(c.document, r, oslo.Key.Public(), milan.Key.Public())
 		if signed != c.signed || reason != c.reason {
@@ -162,14 +173,16 @@ func TestEndSigned(t *testing.T) {
 	}
 }
 
-// What is kept of others' words is short and printable, whatever they are; words that are fit stay as they are.
+// What is kept of others' words is short and printable, whatever they are; words that are fit stay
+// as they are.
 func FuzzText(f *testing.F) {
 	for _, seed := range []string{"", "no room", "\x1b[2J", "größer", "\xff", strings.Repeat("ü", 2000)} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		kept := trust.Text(text)
-		if len(kept) > 1100 || !utf8.ValidString(kept) || strings.ContainsAny(kept, "\x1b\x00\n") || trust.Text(kept) != kept {
+		if len(kept) > 1100 || !utf8.ValidString(kept) || strings.ContainsAny(kept, "\x1b\x00\n") ||
+			trust.Text(kept) != kept {
 			t.Errorf("%q becomes %q", text, kept)
 		}
 	})

@@ -55,7 +55,8 @@ func Presentable(c *api.Card) error {
 		return err
 	}
 	p := &c.Properties
-	words := slices.Concat(p.Zones, p.Architectures, p.GPUs, p.StorageClasses, []string{p.Region, p.Kubernetes, p.Liqo, p.Connector})
+	words := slices.Concat(p.Zones, p.Architectures, p.GPUs, p.StorageClasses,
+		[]string{p.Region, p.Kubernetes, p.Liqo, p.Connector})
 	for label, value := range p.Labels {
 		words = append(words, label, value)
 	}

@@ -1,4 +1,5 @@
-// Package atomicfile writes small private files so that a crash leaves the old content or the new, never a part.
+// Package atomicfile writes small private files so that a crash leaves the old content or the new,
+// never a part.
 package atomicfile
 
 import (

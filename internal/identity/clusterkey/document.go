@@ -118,7 +118,8 @@ func canonical(payload any) ([]byte, error) {
 		return nil, err
 	}
 	if again, err := json.Marshal(restored); err != nil || !bytes.Equal(again, plain) {
-		return nil, fmt.Errorf("%w: %T does not survive canonical JSON: keep integers within 2^53 and text in UTF-8", ErrPayload, payload)
+		return nil, fmt.Errorf("%w: %T does not survive canonical JSON: keep integers within 2^53 and text in UTF-8",
+			ErrPayload, payload)
 	}
 	return body, nil
 }
@@ -163,9 +164,10 @@ func decode(payload []byte, into any) error {
 	return nil
 }
 
-// checkSpelling demands that a payload is what its value is written as: one value has one document. Quantities and times could
-// otherwise have any number of digits. So a document of an older version must be read as it was written: a new field of a signed type
-// is left out where it is empty (omitempty, omitzero).
+// checkSpelling demands that a payload is what its value is written as: one value has one document.
+// Quantities and times could otherwise have any number of digits. So a document of an older version
+// must be read as it was written: a new field of a signed type is left out where it is empty
+// (omitempty, omitzero).
 func checkSpelling(payload []byte, value any) error {
 	plain, err := json.Marshal(value)
 	if err != nil {

@@ -23,7 +23,8 @@ type order struct {
 	Extra    map[string]int64 `json:"extra,omitempty"`
 }
 
-var anOrder = order{Provider: "milan", Memory: 8 << 30, End: "2026-01-02T03:04:05Z", Extra: map[string]int64{"nvidia.com/gpu": 2, "cpu": 4000}}
+var anOrder = order{Provider: "milan", Memory: 8 << 30, End: "2026-01-02T03:04:05Z",
+	Extra: map[string]int64{"nvidia.com/gpu": 2, "cpu": 4000}}
 
 // seeded is a source of "randomness" that makes the same key each time.
 type seeded byte
@@ -114,8 +115,10 @@ func TestHostileDocuments(t *testing.T) {
 		{"four parts", good + ".", clusterkey.ErrMalformed},
 		{"no signature", parts[0] + "." + parts[1] + ".", clusterkey.ErrSignature},
 		{"JSON serialization", `{"payload":"` + parts[1] + `","protected":"` + parts[0] + `","signature":"` + parts[2] + `"}`, clusterkey.ErrMalformed},
-		{"alg none", encode(header("none", kid, "bourse/assignment+jws", "")) + "." + parts[1] + ".", clusterkey.ErrAlgorithm},
-		{"HS256 keyed with the public key", hmacSign(key, header("HS256", kid, "bourse/assignment+jws", ""), payload), clusterkey.ErrAlgorithm},
+		{"alg none", encode(header("none", kid, "bourse/assignment+jws", "")) + "." + parts[1] + ".",
+			clusterkey.ErrAlgorithm},
+		{"HS256 keyed with the public key", hmacSign(key, header("HS256", kid, "bourse/assignment+jws", ""), payload),
+			clusterkey.ErrAlgorithm},
 		{"two algs", forge(`{"alg":"none","alg":"EdDSA","kid":"`+kid+`","typ":"bourse/assignment+jws"}`, payload), clusterkey.ErrMalformed},
 		{"ALG", forge(`{"ALG":"EdDSA","kid":"`+kid+`","typ":"bourse/assignment+jws"}`, payload), clusterkey.ErrMalformed},
 		{"another kind", forge(header("EdDSA", kid, "bourse/card+jws", ""), payload), clusterkey.ErrKind},
@@ -123,13 +126,18 @@ func TestHostileDocuments(t *testing.T) {
 		{"no typ", forge(`{"alg":"EdDSA","kid":"`+kid+`"}`, payload), clusterkey.ErrMalformed},
 		{"kid of another key", forge(header("EdDSA", otherKid, "bourse/assignment+jws", ""), payload), clusterkey.ErrKey},
 		{"signed by another key under our kid", rawSign(t, 2, plain, payload), clusterkey.ErrSignature},
-		{"kid is no fingerprint", forge(header("EdDSA", "milan", "bourse/assignment+jws", ""), payload), clusterkey.ErrMalformed},
-		{"crit", forge(header("EdDSA", kid, "bourse/assignment+jws", `,"crit":["exp"],"exp":1`), payload), clusterkey.ErrMalformed},
+		{"kid is no fingerprint", forge(header("EdDSA", "milan", "bourse/assignment+jws", ""), payload),
+			clusterkey.ErrMalformed},
+		{"crit", forge(header("EdDSA", kid, "bourse/assignment+jws", `,"crit":["exp"],"exp":1`), payload),
+			clusterkey.ErrMalformed},
 		{"jwk", forge(header("EdDSA", kid, "bourse/assignment+jws", `,"jwk":{"kty":"OKP","crv":"Ed25519","x":"`+other.Public().String()+`"}`), payload), clusterkey.ErrMalformed},
-		{"b64 false", forge(header("EdDSA", kid, "bourse/assignment+jws", `,"b64":false,"crit":["b64"]`), payload), clusterkey.ErrMalformed},
+		{"b64 false", forge(header("EdDSA", kid, "bourse/assignment+jws", `,"b64":false,"crit":["b64"]`), payload),
+			clusterkey.ErrMalformed},
 		{"header with spaces", forge(strings.ReplaceAll(plain, ",", ", "), payload), clusterkey.ErrMalformed},
-		{"payload changed", parts[0] + "." + encode(strings.Replace(payload, "milan", "turin", 1)) + "." + parts[2], clusterkey.ErrSignature},
-		{"line break in the payload", parts[0] + "." + parts[1][:8] + "\n" + parts[1][8:] + "." + parts[2], clusterkey.ErrNotCanonical},
+		{"payload changed", parts[0] + "." + encode(strings.Replace(payload, "milan", "turin", 1)) + "." + parts[2],
+			clusterkey.ErrSignature},
+		{"line break in the payload", parts[0] + "." + parts[1][:8] + "\n" + parts[1][8:] + "." + parts[2],
+			clusterkey.ErrNotCanonical},
 		{"line break in the signature", good + "\n", clusterkey.ErrNotCanonical},
 		{"line break in the header", good[:8] + "\n" + good[8:], clusterkey.ErrMalformed},
 		{"payload with spaces", forge(plain, `{"memory": 1, "provider": "milan"}`), clusterkey.ErrNotCanonical},
@@ -169,7 +177,8 @@ func TestHostileDocuments(t *testing.T) {
 func TestVerifyNeedsSomewhereToDecode(t *testing.T) {
 	key := newKey(t, 1)
 	for _, into := range []any{nil, order{}, (*order)(nil)} {
-		if err := clusterkey.Verify(sign(t, key, anOrder), "assignment", key.Public(), into); !errors.Is(err, clusterkey.ErrPayload) {
+		if err := clusterkey.Verify(sign(t, key, anOrder), "assignment",
+			key.Public(), into); !errors.Is(err, clusterkey.ErrPayload) {
 			t.Errorf("into %#v: %v", into, err)
 		}
 	}

@@ -59,7 +59,8 @@ func Peek(document string) (Header, error) {
 	// One comparison refuses every header that we would not have written: crit, jwk, b64, a second alg,
 	// another order, white space.
 	if want, err := header.segment(); err != nil || want != segment {
-		return Header{}, fmt.Errorf("%w: header holds more, or something else, than alg, kid and typ in their one form", ErrMalformed)
+		return Header{}, fmt.Errorf("%w: header holds more, or something else, than alg, kid and typ in their one form",
+			ErrMalformed)
 	}
 	return header, nil
 }

@@ -78,7 +78,8 @@ func TestPublicKeyHasOneTextForm(t *testing.T) {
 	if back, err := clusterkey.ParsePublicKey(text); err != nil || back.String() != text {
 		t.Fatalf("read %s as %s, %v", text, back, err)
 	}
-	for _, bad := range []string{"", text[1:], text + "A", text + "=", text[:9] + "\n" + text[9:], strings.Repeat("!", 43)} {
+	for _, bad := range []string{"", text[1:], text + "A", text + "=",
+		text[:9] + "\n" + text[9:], strings.Repeat("!", 43)} {
 		if key, err := clusterkey.ParsePublicKey(bad); err == nil {
 			t.Errorf("%q was read as %s", bad, key)
 		}

@@ -11,14 +11,15 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// quantityPattern allows every quantity that Kubernetes writes. Kubernetes reads others, too: with any number of digits, and with
-// exponents that take minutes to read.
+// quantityPattern allows every quantity that Kubernetes writes. Kubernetes reads others, too: with
+// any number of digits, and with exponents that take minutes to read.
 var quantityPattern = regexp.MustCompile(`^[+-]?[0-9.]{1,24}([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,2})?$`)
 
 var quantityType = reflect.TypeFor[resource.Quantity]()
 
-// CheckQuantities reads a JSON payload without converting anything, and checks how it spells the quantities of the type that into
-// points to. Call it before payload is decoded into that type. Errors: [ErrPayload].
+// CheckQuantities reads a JSON payload without converting anything, and checks how it spells the
+// quantities of the type that into points to. Call it before payload is decoded into that type.
+// Errors: [ErrPayload].
 func CheckQuantities(payload []byte, into any) error {
 	t := reflect.TypeOf(into)
 	if !hasQuantities(t) {
@@ -66,8 +67,8 @@ func checkQuantities(t reflect.Type, value any) error {
 	return nil
 }
 
-// fieldOf returns the type of what a JSON object of type t holds under a name; nil if that holds no quantities. Names match without case, as
-// in encoding/json.
+// fieldOf returns the type of what a JSON object of type t holds under a name; nil if that holds no
+// quantities. Names match without case, as in encoding/json.
 func fieldOf(t reflect.Type, name string) reflect.Type {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -91,7 +92,8 @@ type field struct {
 	of   reflect.Type
 }
 
-// knownFields keeps what quantityFields has found in a type: to look for them takes longer than to read most documents.
+// knownFields keeps what quantityFields has found in a type: to look for them takes longer than to
+// read most documents.
 var knownFields sync.Map
 
 // quantityFields returns the fields of a struct type that hold quantities.

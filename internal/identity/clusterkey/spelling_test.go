@@ -32,12 +32,13 @@ func TestOneValueHasOneSpelling(t *testing.T) {
 		payload string
 		want    error
 	}{
-		"an amount":                   {quantity(`"1m"`), nil},
-		"an amount of bytes":          {quantity(`"1536Mi"`), nil},
-		"zeros behind":                {quantity(`"0.001` + zeros + `"`), clusterkey.ErrPayload},
-		"few zeros behind":            {quantity(`"0.0010"`), clusterkey.ErrNotCanonical},
-		"zeros before":                {quantity(`"` + zeros + `1"`), clusterkey.ErrPayload},
-		"digits that are rounded":     {quantity(`"0.0009999999` + strings.Repeat("9", 40_000) + `1"`), clusterkey.ErrPayload},
+		"an amount":          {quantity(`"1m"`), nil},
+		"an amount of bytes": {quantity(`"1536Mi"`), nil},
+		"zeros behind":       {quantity(`"0.001` + zeros + `"`), clusterkey.ErrPayload},
+		"few zeros behind":   {quantity(`"0.0010"`), clusterkey.ErrNotCanonical},
+		"zeros before":       {quantity(`"` + zeros + `1"`), clusterkey.ErrPayload},
+		"digits that are rounded": {quantity(`"0.0009999999` + strings.Repeat("9", 40_000) + `1"`),
+			clusterkey.ErrPayload},
 		"an exponent that takes long": {quantity(`"1e-999999999"`), clusterkey.ErrPayload},
 		"a number":                    {quantity(`1`), clusterkey.ErrPayload},
 		"a time":                      {`{"until":"2026-11-23T12:00:00Z"}`, nil},
@@ -47,7 +48,8 @@ func TestOneValueHasOneSpelling(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			begin := time.Now()
 			var into sized
-			if err := clusterkey.Verify(rawSign(t, 1, header, test.payload), "assignment", key.Public(), &into); !errors.Is(err, test.want) {
+			if err := clusterkey.Verify(rawSign(t, 1, header, test.payload),
+				"assignment", key.Public(), &into); !errors.Is(err, test.want) {
 				t.Errorf("%v, want %v", err, test.want)
 			}
 			if took := time.Since(begin); took > 10*time.Second {

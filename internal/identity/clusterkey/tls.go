@@ -15,8 +15,9 @@ import (
 // Known returns the keys by which a cluster is known, the one that it has first; none where it is not.
 type Known func(cluster string) []PublicKey
 
-// certificate is what a cluster shows in TLS to whoever has pinned its key: its name, in a certificate that its key signs itself.
-// Nobody's CA has a say, and its dates mean nothing: the key is what counts.
+// certificate is what a cluster shows in TLS to whoever has pinned its key: its name, in a
+// certificate that its key signs itself. Nobody's CA has a say, and its dates mean nothing: the key
+// is what counts.
 func (k *Key) certificate(cluster string) (tls.Certificate, error) {
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), URIs: []*url.URL{{Scheme: "bourse", Opaque: cluster}},
@@ -55,7 +56,8 @@ func (k *Key) ClientTLS(cluster, peer string, known Known) (*tls.Config, error) 
 	}, err
 }
 
-// TLSPeer is the cluster at the other end of a connection, which has proven the newest key by which it is known.
+// TLSPeer is the cluster at the other end of a connection, which has proven the newest key by which
+// it is known.
 func TLSPeer(s tls.ConnectionState, known Known) (cluster string, err error) {
 	if len(s.PeerCertificates) != 1 {
 		return "", errors.New("the peer shows no certificate of its own")

@@ -9,8 +9,9 @@ import (
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
 )
 
-// Renewal is what an agent posts to renew its certificate: a [RenewalRequest] signed by the cluster key. The certificate
-// that it has plays no part, so that a stolen one cannot renew itself, and one that has ended can be renewed.
+// Renewal is what an agent posts to renew its certificate: a [RenewalRequest] signed by the cluster
+// key. The certificate that it has plays no part, so that a stolen one cannot renew itself, and one
+// that has ended can be renewed.
 type Renewal struct {
 	Cluster string               `json:"cluster" maxLength:"63"`
 	Key     clusterkey.PublicKey `json:"key"`
@@ -41,15 +42,17 @@ func Renew(key *clusterkey.Key, rotations []string, request RenewalRequest) (Ren
 	return Renewal{Cluster: request.Cluster, Key: key.Public(), Rotations: rotations, Request: signed}, nil
 }
 
-// Open checks that the sender holds both keys, and that the request is for this federation and for now. It returns the
-// request and the fingerprint of the TLS key. Whether the cluster has that key, the market knows.
+// Open checks that the sender holds both keys, and that the request is for this federation and for
+// now. It returns the request and the fingerprint of the TLS key. Whether the cluster has that key,
+// the market knows.
 func (r Renewal) Open(federation string, now time.Time) (RenewalRequest, identity.Fingerprint, error) {
 	var request RenewalRequest
 	if err := clusterkey.Verify(r.Request, RenewalKind, r.Key, &request); err != nil {
 		return RenewalRequest{}, identity.Fingerprint{}, err
 	}
 	if request.Cluster != r.Cluster || request.Federation != federation {
-		return RenewalRequest{}, identity.Fingerprint{}, fmt.Errorf("%w: signed for cluster %.64q of federation %.64q", ErrBadRequest, request.Cluster, request.Federation)
+		return RenewalRequest{}, identity.Fingerprint{}, fmt.Errorf("%w: signed for cluster %.64q of federation %.64q",
+			ErrBadRequest, request.Cluster, request.Federation)
 	}
 	if err := checkSkew(request.Time, now); err != nil {
 		return RenewalRequest{}, identity.Fingerprint{}, err

@@ -83,7 +83,8 @@ func (s Submission) Open(now time.Time) (Request, Applicant, error) {
 		return Request{}, Applicant{}, fmt.Errorf("%w: signed for another token", ErrBadRequest)
 	}
 	if problems := validation.IsDNS1123Label(request.Cluster); len(problems) > 0 {
-		return Request{}, Applicant{}, fmt.Errorf("%w: cluster ID %.64q: %s", ErrBadRequest, request.Cluster, strings.Join(problems, "; "))
+		return Request{}, Applicant{}, fmt.Errorf("%w: cluster ID %.64q: %s",
+			ErrBadRequest, request.Cluster, strings.Join(problems, "; "))
 	}
 	if err := checkSkew(request.Time, now); err != nil {
 		return Request{}, Applicant{}, err
@@ -97,7 +98,8 @@ func (s Submission) Open(now time.Time) (Request, Applicant, error) {
 
 func checkSkew(cluster, now time.Time) error {
 	if skew := now.Sub(cluster); skew.Abs() > MaxSkew {
-		return fmt.Errorf("%w: the cluster's is %s, the broker's %s", ErrClockSkew, cluster.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+		return fmt.Errorf("%w: the cluster's is %s, the broker's %s",
+			ErrClockSkew, cluster.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 	}
 	return nil
 }

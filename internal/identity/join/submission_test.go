@@ -83,7 +83,11 @@ func TestHostileSubmissions(t *testing.T) {
 		change func(*join.Submission)
 		want   error
 	}{
-		{"signed for another token", func(s *join.Submission) { *s = submit(t, newToken(t), key, good); s.TokenID = token.ID }, join.ErrBadRequest},
+		{"signed for another token", func(s *join.Submission) {
+			*s = submit(t,
+				newToken(t), key, good)
+			s.TokenID = token.ID
+		}, join.ErrBadRequest},
 		{"another key", func(s *join.Submission) { s.Key = newKey(t).Public() }, clusterkey.ErrKey},
 		{"no key", func(s *join.Submission) { s.Key = clusterkey.PublicKey{} }, clusterkey.ErrKey},
 		{"no request", func(s *join.Submission) { s.Request = "" }, clusterkey.ErrMalformed},

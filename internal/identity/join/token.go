@@ -83,7 +83,8 @@ func ParseToken(text string) (Token, error) {
 	case pinErr != nil || len(pin) != len(identity.Fingerprint{}):
 		return Token{}, fmt.Errorf("%w: its pin", ErrBadToken)
 	}
-	token := Token{ID: parts[1], secret: [secretBytes]byte(secret), BrokerURL: string(brokerURL), Pin: identity.Fingerprint(pin)}
+	token := Token{ID: parts[1], secret: [secretBytes]byte(secret),
+		BrokerURL: string(brokerURL), Pin: identity.Fingerprint(pin)}
 	if token.Text() != text { // line breaks and spare bits, which decoders let pass
 		return Token{}, fmt.Errorf("%w: must be %s", ErrBadToken, tokenExpected)
 	}

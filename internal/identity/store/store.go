@@ -12,7 +12,8 @@ import (
 var (
 	// ErrNotFound says that nothing was saved yet.
 	ErrNotFound = errors.New("no identity is stored")
-	// ErrConflict says that the identity changed since it was loaded: load it again, and prefer what is there.
+	// ErrConflict says that the identity changed since it was loaded: load it again, and prefer
+	// what is there.
 	ErrConflict = errors.New("the stored identity was changed by another agent of this cluster")
 )
 
@@ -25,7 +26,8 @@ type Identity struct {
 	CAPEM []byte
 	// ClusterKeyPEM is what peers pin: if it is lost, every peer stops until its admin trusts a new one.
 	ClusterKeyPEM []byte
-	// Rotations are the signed documents by which the cluster's former keys named their successors, oldest first.
+	// Rotations are the signed documents by which the cluster's former keys named their successors,
+	// oldest first.
 	Rotations []string
 	BrokerURL string
 	// Brokers are the cluster's identities at brokers besides that, by the name that people gave each.
@@ -47,8 +49,9 @@ type AtBroker struct {
 type Store interface {
 	// Load returns what was saved last, or [ErrNotFound].
 	Load(ctx context.Context) (Identity, error)
-	// Save replaces what [Store.Load] returned, all of it or nothing, and lets the same value be saved
-	// again. It returns [ErrConflict] if somebody else saved in between (a directory has one user, and never does).
+	// Save replaces what [Store.Load] returned, all of it or nothing, and lets the same value be
+	// saved again. It returns [ErrConflict] if somebody else saved in between (a directory has one
+	// user, and never does).
 	Save(ctx context.Context, identity *Identity) error
 }
 

@@ -28,7 +28,8 @@ var options = cmp.Options{cmpopts.IgnoreUnexported(store.Identity{}), cmpopts.Eq
 func full() store.Identity {
 	return store.Identity{
 		TLSKeyPEM: []byte("key\n"), CertPEM: []byte("cert\n"), CAPEM: []byte("ca\n"),
-		ClusterKeyPEM: []byte("cluster\n"), Rotations: []string{"first.by.old", "second.by.first"}, BrokerURL: "https://broker.example",
+		ClusterKeyPEM: []byte("cluster\n"), Rotations: []string{"first.by.old",
+			"second.by.first"}, BrokerURL: "https://broker.example",
 	}
 }
 
@@ -45,7 +46,8 @@ func TestStores(t *testing.T) {
 			if _, err := open().Load(ctx); !errors.Is(err, store.ErrNotFound) {
 				t.Fatalf("before the first save: %v", err)
 			}
-			identity := store.Identity{TLSKeyPEM: []byte("key\n"), ClusterKeyPEM: []byte("cluster\n"), BrokerURL: "https://broker.example"}
+			identity := store.Identity{TLSKeyPEM: []byte("key\n"), ClusterKeyPEM: []byte("cluster\n"),
+				BrokerURL: "https://broker.example"}
 			save(ctx, t, open(), &identity)
 			expect(ctx, t, open(), identity)
 			identity.CertPEM, identity.CAPEM, identity.Rotations = []byte("cert\n"), []byte("ca\n"), full().Rotations
@@ -142,7 +144,8 @@ func TestSecretKeepsWhatOthersPutOnIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	save(ctx, t, s, &identity)
-	if secret, err = secrets.Get(ctx, "bourse-identity", metav1.GetOptions{}); err != nil || secret.Labels["backup"] != "yes" {
+	if secret, err = secrets.Get(ctx, "bourse-identity", metav1.GetOptions{}); err != nil ||
+		secret.Labels["backup"] != "yes" {
 		t.Errorf("labels %v, %v", secret.Labels, err)
 	}
 }

@@ -31,7 +31,8 @@ type Authority struct {
 	caPEM      []byte
 	roots      *x509.CertPool
 	now        func() time.Time
-	// clients are the CAs whose client certificates are verified: the federation's, and those of [Authority.AdmitCommonNames].
+	// clients are the CAs whose client certificates are verified: the federation's, and those of
+	// [Authority.AdmitCommonNames].
 	clients     *x509.CertPool
 	commonNames bool
 	// serving returns the certificate to show now.
@@ -71,7 +72,8 @@ func (a *Authority) ServerConfig() *tls.Config {
 	}
 }
 
-// issue signs a certificate for public, valid for life from now, but not longer than the CA. It begins now, unless the template says when.
+// issue signs a certificate for public, valid for life from now, but not longer than the CA. It
+// begins now, unless the template says when.
 func (a *Authority) issue(template *x509.Certificate, public crypto.PublicKey, life time.Duration) ([]byte, error) {
 	if a.key == nil {
 		return nil, ErrCannotIssue

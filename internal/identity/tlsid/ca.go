@@ -69,7 +69,8 @@ func openCAKey(dir string) (*ecdsa.PrivateKey, error) {
 	}
 	// A certificate without its key is a broken restore. A new key would silently be another federation.
 	if _, err := os.Stat(filepath.Join(dir, caCertFile)); err == nil {
-		return nil, fmt.Errorf("%s is there but %s is not: restore it, or remove both to found a new federation", caCertFile, caKeyFile)
+		return nil, fmt.Errorf("%s is there but %s is not: restore it, or remove both to found a new federation",
+			caCertFile, caKeyFile)
 	}
 	text, err = NewKey()
 	if err != nil {
@@ -96,7 +97,8 @@ func openCACert(path string, key *ecdsa.PrivateKey, federation string, now time.
 	case !key.PublicKey.Equal(ca.PublicKey):
 		return nil, fmt.Errorf("%s does not belong to %s: restore the pair", caCertFile, caKeyFile)
 	case now.After(ca.NotAfter):
-		return nil, fmt.Errorf("%s expired on %s: remove it, it is made again from %s", caCertFile, ca.NotAfter.Format(time.DateOnly), caKeyFile)
+		return nil, fmt.Errorf("%s expired on %s: remove it, it is made again from %s",
+			caCertFile, ca.NotAfter.Format(time.DateOnly), caKeyFile)
 	}
 	return ca, nil
 }

@@ -15,7 +15,8 @@ func TestCAIsMadeOnceAndPrivate(t *testing.T) {
 	c := newClock()
 	dir := filepath.Join(t.TempDir(), "state", "ca")
 	first, again := open(t, dir, c), open(t, dir, c)
-	if first.Federation() != again.Federation() || must(first.Pin())(t) != must(again.Pin())(t) || !bytes.Equal(first.CAPEM(), again.CAPEM()) {
+	if first.Federation() != again.Federation() || must(first.Pin())(t) != must(again.Pin())(t) ||
+		!bytes.Equal(first.CAPEM(), again.CAPEM()) {
 		t.Error("another CA after a restart")
 	}
 	if problems := validation.IsDNS1123Label(first.Federation()); len(problems) > 0 {
@@ -24,7 +25,8 @@ func TestCAIsMadeOnceAndPrivate(t *testing.T) {
 	if open(t, t.TempDir(), c).Federation() == first.Federation() {
 		t.Error("two CAs found the same federation")
 	}
-	for path, mode := range map[string]os.FileMode{dir: 0o700, filepath.Join(dir, "ca.key"): 0o600, filepath.Join(dir, "ca.crt"): 0o600} {
+	for path, mode := range map[string]os.FileMode{dir: 0o700, filepath.Join(dir, "ca.key"): 0o600,
+		filepath.Join(dir, "ca.crt"): 0o600} {
 		if info := must(os.Stat(path))(t); info.Mode().Perm() != mode {
 			t.Errorf("%s has mode %o, want %o", filepath.Base(path), info.Mode().Perm(), mode)
 		}
@@ -60,7 +62,8 @@ func TestLostCACertificateIsMadeAgain(t *testing.T) {
 		t.Error("it became another federation")
 	}
 	// The member still has the old CA certificate and one of its own by it.
-	if got, err := call(t, caller(t, milan.client(t, before, c).Config()), serve(t, after)); err != nil || got != "cluster milan" {
+	if got, err := call(t, caller(t, milan.client(t, before, c).Config()), serve(t, after)); err != nil ||
+		got != "cluster milan" {
 		t.Errorf("answered %q, %v", got, err)
 	}
 }

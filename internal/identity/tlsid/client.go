@@ -67,7 +67,8 @@ func (c *Client) Config() *tls.Config {
 	}
 }
 
-// AnonymousConfig connects like [Client.Config], but shows no certificate: to renew one, also after it has ended.
+// AnonymousConfig connects like [Client.Config], but shows no certificate: to renew one, also after
+// it has ended.
 func (c *Client) AnonymousConfig() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS13, Time: c.now, RootCAs: c.roots}
 }

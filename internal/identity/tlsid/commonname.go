@@ -10,9 +10,10 @@ import (
 	"time"
 )
 
-// AdmitCommonNames lets [Authority.Peer] believe, besides its own names, the common name of a client certificate that has no
-// URI: the cluster ID, as the agents of the prototypes have it. Who is known so has [RoleLegacy] and no other. caPEM are
-// further CAs whose certificates are believed in this way only, whatever URI they hold; it may be empty. Call it before serving.
+// AdmitCommonNames lets [Authority.Peer] believe, besides its own names, the common name of a
+// client certificate that has no URI: the cluster ID, as the agents of the prototypes have it. Who
+// is known so has [RoleLegacy] and no other. caPEM are further CAs whose certificates are believed
+// in this way only, whatever URI they hold; it may be empty. Call it before serving.
 func (a *Authority) AdmitCommonNames(caPEM []byte) error {
 	if a.clients == nil {
 		a.clients = a.roots.Clone()
@@ -39,10 +40,12 @@ func (a *Authority) issued(chains [][]*x509.Certificate) bool {
 	}
 }
 
-// parseCommonName reads the common name of a client certificate whose chain was verified. A server's certificate is none,
-// though the prototypes' broker had one for both. Errors: [ErrIdentity], [ErrExpired].
+// parseCommonName reads the common name of a client certificate whose chain was verified. A
+// server's certificate is none, though the prototypes' broker had one for both. Errors:
+// [ErrIdentity], [ErrExpired].
 func parseCommonName(cert *x509.Certificate, now time.Time) (Peer, error) {
-	if cert.IsCA || !slices.Contains(cert.ExtKeyUsage, x509.ExtKeyUsageClientAuth) || slices.Contains(cert.ExtKeyUsage, x509.ExtKeyUsageServerAuth) {
+	if cert.IsCA || !slices.Contains(cert.ExtKeyUsage, x509.ExtKeyUsageClientAuth) ||
+		slices.Contains(cert.ExtKeyUsage, x509.ExtKeyUsageServerAuth) {
 		return Peer{}, fmt.Errorf("%w: not a certificate for clients alone", ErrIdentity)
 	}
 	name := cert.Subject.CommonName
@@ -50,7 +53,8 @@ func parseCommonName(cert *x509.Certificate, now time.Time) (Peer, error) {
 		return Peer{}, fmt.Errorf("%w: %w", ErrIdentity, err)
 	}
 	if now.Before(cert.NotBefore) || now.After(cert.NotAfter) {
-		return Peer{}, fmt.Errorf("%w: %s, from %s to %s", ErrExpired, name, cert.NotBefore.Format(time.RFC3339), cert.NotAfter.Format(time.RFC3339))
+		return Peer{}, fmt.Errorf("%w: %s, from %s to %s", ErrExpired,
+			name, cert.NotBefore.Format(time.RFC3339), cert.NotAfter.Format(time.RFC3339))
 	}
 	return Peer{Role: RoleLegacy, Name: name, Key: keyOf(cert)}, nil
 }

@@ -13,19 +13,24 @@ import (
 	"time"
 )
 
-// LongestLegacy is how long a certificate of [Authority.SignLegacy] may live. It is renewed by hand, as an operator's.
+// LongestLegacy is how long a certificate of [Authority.SignLegacy] may live. It is renewed by
+// hand, as an operator's.
 const LongestLegacy = operatorLife
 
-// maxLegacyCSR is above a request for the largest key that is taken, with the names that OpenSSL asks people for.
+// maxLegacyCSR is above a request for the largest key that is taken, with the names that OpenSSL
+// asks people for.
 const maxLegacyCSR = 16 << 10
 
 // ErrNoCommonNames says that a certificate would be believed by nobody.
 var ErrNoCommonNames = errors.New("this broker serves no agents of the prototypes (--broker-interface http)")
 
-// SignLegacy issues the certificate (PEM, then that of the CA) of a cluster whose agent is of the prototypes: for clients, for the key in
-// the request (PEM), with the cluster ID as its common name and no other name, so that it is worth nothing once the cluster has joined by
-// itself. Whatever names the request asks for are ignored. Errors: [ErrBadCSR], [ErrCannotIssue], [ErrNoCommonNames], a bad cluster ID.
-func (a *Authority) SignLegacy(request []byte, clusterID string, life time.Duration) (chain []byte, expires time.Time, err error) {
+// SignLegacy issues the certificate (PEM, then that of the CA) of a cluster whose agent is of the
+// prototypes: for clients, for the key in the request (PEM), with the cluster ID as its common name
+// and no other name, so that it is worth nothing once the cluster has joined by itself. Whatever
+// names the request asks for are ignored. Errors: [ErrBadCSR], [ErrCannotIssue],
+// [ErrNoCommonNames], a bad cluster ID.
+func (a *Authority) SignLegacy(request []byte, clusterID string,
+	life time.Duration) (chain []byte, expires time.Time, err error) {
 	switch {
 	case a.key == nil:
 		return nil, expires, ErrCannotIssue
@@ -42,7 +47,8 @@ func (a *Authority) SignLegacy(request []byte, clusterID string, life time.Durat
 	if err != nil {
 		return nil, expires, err
 	}
-	template := &x509.Certificate{Subject: pkix.Name{CommonName: clusterID}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+	template := &x509.Certificate{Subject: pkix.Name{CommonName: clusterID},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 	der, err := a.issue(template, csr.PublicKey, life)
 	if err != nil {
 		return nil, expires, err

@@ -16,7 +16,8 @@ import (
 func TestSignLegacy(t *testing.T) {
 	c := newClock()
 	key := parseKey(t, must(tlsid.NewKey())(t))
-	der := must(x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "other"}}, key))(t)
+	der := must(x509.CreateCertificateRequest(rand.Reader,
+		&x509.CertificateRequest{Subject: pkix.Name{CommonName: "other"}}, key))(t)
 	request := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
 	a := must(tlsid.Open(t.TempDir(), []string{"127.0.0.1"}, c.now))(t)
 	if _, _, err := a.SignLegacy(request, "cluster-1", time.Hour); !errors.Is(err, tlsid.ErrNoCommonNames) {
@@ -31,7 +32,8 @@ func TestSignLegacy(t *testing.T) {
 	}
 	block, rest := pem.Decode(chain)
 	leaf := must(x509.ParseCertificate(block.Bytes))(t)
-	if leaf.Subject.CommonName != "cluster-1" || len(leaf.URIs) > 0 || !leaf.NotAfter.Equal(expires) || string(rest) != string(a.CAPEM()) {
+	if leaf.Subject.CommonName != "cluster-1" || len(leaf.URIs) > 0 ||
+		!leaf.NotAfter.Equal(expires) || string(rest) != string(a.CAPEM()) {
 		t.Errorf("it is of %s, %v, until %s", leaf.Subject, leaf.URIs, expires)
 	}
 	for name, try := range map[string]struct {
@@ -39,7 +41,8 @@ func TestSignLegacy(t *testing.T) {
 		cluster string
 		life    time.Duration
 	}{
-		"no name": {request, "", time.Hour}, "two labels": {request, "a.b", time.Hour}, "for ever": {request, "a", tlsid.LongestLegacy + 1},
+		"no name": {request, "", time.Hour}, "two labels": {request,
+			"a.b", time.Hour}, "for ever": {request, "a", tlsid.LongestLegacy + 1},
 		"for nothing": {request, "a", 0}, "no request": {nil, "a", time.Hour},
 	} {
 		if _, _, err := a.SignLegacy(try.request, try.cluster, try.life); err == nil {
@@ -66,7 +69,8 @@ func FuzzSignLegacy(f *testing.F) {
 			return
 		}
 		block, _ := pem.Decode(chain)
-		if leaf := must(x509.ParseCertificate(block.Bytes))(t); leaf.Subject.String() != "CN=cluster-1" || len(leaf.URIs) > 0 {
+		if leaf := must(x509.ParseCertificate(block.Bytes))(t); leaf.Subject.String() != "CN=cluster-1" ||
+			len(leaf.URIs) > 0 {
 			t.Errorf("it names %s", leaf.Subject)
 		}
 	})

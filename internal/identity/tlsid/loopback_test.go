@@ -106,9 +106,11 @@ func TestHostileClients(t *testing.T) {
 		{"of another CA", newMember(t, foreign, "milan"), ""},
 		{"expired", careless(old), ""},
 		{"for servers", careless(server), ""},
-		{"of a federation that the CA may not name", careless(clientTemplate(c, "bourse://"+foreign.Federation()+"/cluster/milan")), ""},
+		{"of a federation that the CA may not name",
+			careless(clientTemplate(c, "bourse://"+foreign.Federation()+"/cluster/milan")), ""},
 		{"the CA itself", member{read(t, dir, "ca.key"), a.CAPEM()}, tlsid.ErrIdentity.Error()},
-		{"two names", careless(clientTemplate(c, named, "bourse://"+a.Federation()+"/operator/ada")), tlsid.ErrIdentity.Error()},
+		{"two names", careless(clientTemplate(c, named, "bourse://"+a.Federation()+"/operator/ada")),
+			tlsid.ErrIdentity.Error()},
 		{"only a common name", careless(commonName), tlsid.ErrIdentity.Error()},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -37,7 +37,8 @@ func TestMemberCertificateHoldsOnlyWhatTheBrokerDecided(t *testing.T) {
 	if got, want := cert.URIs[0].String(), "bourse://"+a.Federation()+"/cluster/milan"; got != want {
 		t.Errorf("named %s, want %s", got, want)
 	}
-	if len(cert.ExtKeyUsage) != 1 || cert.ExtKeyUsage[0] != x509.ExtKeyUsageClientAuth || cert.KeyUsage != x509.KeyUsageDigitalSignature {
+	if len(cert.ExtKeyUsage) != 1 || cert.ExtKeyUsage[0] != x509.ExtKeyUsageClientAuth ||
+		cert.KeyUsage != x509.KeyUsageDigitalSignature {
 		t.Errorf("usage %v %v", cert.KeyUsage, cert.ExtKeyUsage)
 	}
 	if !cert.NotBefore.Equal(c.now().Add(-5*time.Minute)) || !cert.NotAfter.Equal(c.now().Add(30*day)) {
@@ -76,7 +77,8 @@ func TestHostileRequests(t *testing.T) {
 		"not its own key": forged,
 		"P-384":           request(p384),
 		"Ed25519":         request(ed),
-		"large":           must(x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{DNSNames: names}, ours))(t),
+		"large": must(x509.CreateCertificateRequest(rand.Reader,
+			&x509.CertificateRequest{DNSNames: names}, ours))(t),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := a.SignMember(csr, "milan"); !errors.Is(err, tlsid.ErrBadCSR) {

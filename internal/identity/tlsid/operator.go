@@ -11,8 +11,9 @@ import (
 	"github.com/bourse-dev/bourse/internal/identity/atomicfile"
 )
 
-// SignOperator issues the certificate (PEM) of an operator, valid for a year, for the key in the request, as issued at a time that may
-// be a moment ahead. Errors: [ErrBadCSR], [ErrCannotIssue], a bad name.
+// SignOperator issues the certificate (PEM) of an operator, valid for a year, for the key in the
+// request, as issued at a time that may be a moment ahead. Errors: [ErrBadCSR], [ErrCannotIssue], a
+// bad name.
 func (a *Authority) SignOperator(csr []byte, name string, issued time.Time) ([]byte, error) {
 	if err := checkLabel("operator", name); err != nil {
 		return nil, err

@@ -105,7 +105,8 @@ func (a *Authority) Peer(state *tls.ConnectionState) (Peer, error) {
 	return peer, nil
 }
 
-// Member is the cluster at the other end of such a connection, "" where there is none or its certificate is no member's.
+// Member is the cluster at the other end of such a connection, "" where there is none or its
+// certificate is no member's.
 func (a *Authority) Member(state *tls.ConnectionState) string {
 	if peer, err := a.Peer(state); err == nil && peer.Role == RoleCluster {
 		return peer.Name

@@ -26,14 +26,21 @@ func TestParsePeer(t *testing.T) {
 		want   error
 		peer   tlsid.Peer
 	}{
-		{name: "cluster", uris: []string{"bourse://fed/cluster/milan"}, peer: tlsid.Peer{Role: tlsid.RoleCluster, Name: "milan"}},
-		{name: "operator", uris: []string{"bourse://fed/operator/ada"}, peer: tlsid.Peer{Role: tlsid.RoleOperator, Name: "ada"}},
-		{name: "longest ID", uris: []string{"bourse://fed/cluster/" + strings.Repeat("a", 63)}, peer: tlsid.Peer{Role: tlsid.RoleCluster, Name: strings.Repeat("a", 63)}},
+		{name: "cluster", uris: []string{"bourse://fed/cluster/milan"},
+			peer: tlsid.Peer{Role: tlsid.RoleCluster, Name: "milan"}},
+		{name: "operator", uris: []string{"bourse://fed/operator/ada"},
+			peer: tlsid.Peer{Role: tlsid.RoleOperator, Name: "ada"}},
+		{name: "longest ID", uris: []string{"bourse://fed/cluster/" + strings.Repeat("a", 63)},
+			peer: tlsid.Peer{Role: tlsid.RoleCluster, Name: strings.Repeat("a", 63)}},
 		{name: "too long ID", uris: []string{"bourse://fed/cluster/" + strings.Repeat("a", 64)}, want: tlsid.ErrIdentity},
-		{name: "no URI, only a CN", change: func(c *x509.Certificate) { c.Subject = pkix.Name{CommonName: "milan"} }, want: tlsid.ErrIdentity},
-		{name: "no URI, only a DNS name", change: func(c *x509.Certificate) { c.DNSNames = []string{"milan"} }, want: tlsid.ErrIdentity},
-		{name: "two URIs", uris: []string{"bourse://fed/cluster/milan", "bourse://fed/cluster/turin"}, want: tlsid.ErrIdentity},
-		{name: "the same URI twice", uris: []string{"bourse://fed/cluster/milan", "bourse://fed/cluster/milan"}, want: tlsid.ErrIdentity},
+		{name: "no URI, only a CN", change: func(c *x509.Certificate) { c.Subject = pkix.Name{CommonName: "milan"} },
+			want: tlsid.ErrIdentity},
+		{name: "no URI, only a DNS name", change: func(c *x509.Certificate) { c.DNSNames = []string{"milan"} },
+			want: tlsid.ErrIdentity},
+		{name: "two URIs", uris: []string{"bourse://fed/cluster/milan", "bourse://fed/cluster/turin"},
+			want: tlsid.ErrIdentity},
+		{name: "the same URI twice", uris: []string{"bourse://fed/cluster/milan", "bourse://fed/cluster/milan"},
+			want: tlsid.ErrIdentity},
 		{name: "another federation", uris: []string{"bourse://other/cluster/milan"}, want: tlsid.ErrIdentity},
 		{name: "federation in another case", uris: []string{"bourse://FED/cluster/milan"}, want: tlsid.ErrIdentity},
 		{name: "another scheme", uris: []string{"spiffe://fed/cluster/milan"}, want: tlsid.ErrIdentity},
@@ -58,10 +65,12 @@ func TestParsePeer(t *testing.T) {
 		{name: "dots", uris: []string{"bourse://fed/cluster/../operator/ada"}, want: tlsid.ErrIdentity},
 		{name: "broker as a client", uris: []string{"bourse://fed/broker"}, want: tlsid.ErrIdentity},
 		{name: "named broker", uris: []string{"bourse://fed/broker/milan"}, want: tlsid.ErrIdentity},
-		{name: "CA as a client", uris: []string{"bourse://fed/cluster/milan"}, change: func(c *x509.Certificate) { c.IsCA = true }, want: tlsid.ErrIdentity},
+		{name: "CA as a client", uris: []string{"bourse://fed/cluster/milan"},
+			change: func(c *x509.Certificate) { c.IsCA = true }, want: tlsid.ErrIdentity},
 		{name: "server as a client", uris: []string{"bourse://fed/cluster/milan"},
 			change: func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} }, want: tlsid.ErrIdentity},
-		{name: "no usage", uris: []string{"bourse://fed/cluster/milan"}, change: func(c *x509.Certificate) { c.ExtKeyUsage = nil }, want: tlsid.ErrIdentity},
+		{name: "no usage", uris: []string{"bourse://fed/cluster/milan"},
+			change: func(c *x509.Certificate) { c.ExtKeyUsage = nil }, want: tlsid.ErrIdentity},
 		{name: "expired", uris: []string{"bourse://fed/cluster/milan"},
 			change: func(cert *x509.Certificate) { cert.NotAfter = c.now().Add(-time.Second) }, want: tlsid.ErrExpired},
 		{name: "not yet valid", uris: []string{"bourse://fed/cluster/milan"},
@@ -102,7 +111,8 @@ func FuzzParsePeer(f *testing.F) {
 			return
 		}
 		// What url.Parse itself folds (the scheme's case, an empty fragment) is the only freedom.
-		if spelled := "bourse://fed/" + string(peer.Role) + "/" + peer.Name; !strings.EqualFold(strings.TrimSuffix(name, "#"), spelled) {
+		if spelled := "bourse://fed/" + string(peer.Role) + "/" +
+			peer.Name; !strings.EqualFold(strings.TrimSuffix(name, "#"), spelled) {
 			t.Errorf("%q was read as %+v", name, peer)
 		}
 	})
@@ -130,5 +140,6 @@ func clientTemplate(c *clock, uris ...string) *x509.Certificate {
 func selfSigned(t testing.TB, template *x509.Certificate) *x509.Certificate {
 	t.Helper()
 	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
-	return must(x509.ParseCertificate(must(x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key))(t)))(t)
+	return must(x509.ParseCertificate(must(x509.CreateCertificate(rand.Reader,
+		template, template, &key.PublicKey, key))(t)))(t)
 }

@@ -55,8 +55,9 @@ func federationOfBroker(leaf *x509.Certificate) (string, error) {
 	return federation, err
 }
 
-// OpenClient opens a client certificate that somebody else renews: tls.crt, tls.key and ca.crt in dir, like
-// the folder of [Authority.WriteOperator] or a member's --tls-cert-dir. Changes are taken up as by [OpenProvided].
+// OpenClient opens a client certificate that somebody else renews: tls.crt, tls.key and ca.crt in
+// dir, like the folder of [Authority.WriteOperator] or a member's --tls-cert-dir. Changes are taken
+// up as by [OpenProvided].
 func OpenClient(dir string, now func() time.Time, log *slog.Logger) (*Client, error) {
 	files, _, roots, err := openFiles(dir, log)
 	if err != nil {

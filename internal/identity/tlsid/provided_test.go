@@ -44,7 +44,8 @@ func (co company) write(dir string, usage x509.ExtKeyUsage, uris ...string) {
 	template.ExtKeyUsage = []x509.ExtKeyUsage{usage}
 	template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
 	template.NotAfter = co.c.now().Add(90 * day)
-	der := must(x509.CreateCertificate(rand.Reader, template, parse(co.t, co.cert), &parseKey(co.t, key).PublicKey, parseKey(co.t, co.key)))(co.t)
+	der := must(x509.CreateCertificate(rand.Reader, template, parse(co.t, co.cert),
+		&parseKey(co.t, key).PublicKey, parseKey(co.t, co.key)))(co.t)
 	for name, text := range map[string][]byte{
 		"ca.crt": co.cert, "tls.key": key, "tls.crt": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
 	} {
@@ -137,9 +138,16 @@ func TestProvidedRefusesToStart(t *testing.T) {
 		{"empty CA", func(co company, dir string) { write(co.t, nil, dir, "ca.crt") }, "ca.crt"},
 		{"no key", func(_ company, dir string) { os.Remove(filepath.Join(dir, "tls.key")) }, "tls.key"},
 		{"no name", func(co company, dir string) { co.write(dir, x509.ExtKeyUsageServerAuth) }, "bourse://FEDERATION/broker"},
-		{"a member's name", func(co company, dir string) { co.write(dir, x509.ExtKeyUsageServerAuth, "bourse://fed/cluster/milan") }, "role"},
-		{"a named broker", func(co company, dir string) { co.write(dir, x509.ExtKeyUsageServerAuth, "bourse://fed/broker/x") }, "must be"},
-		{"no federation", func(co company, dir string) { co.write(dir, x509.ExtKeyUsageServerAuth, "bourse:///broker") }, "federation"},
+		{"a member's name", func(co company, dir string) {
+			co.write(dir,
+				x509.ExtKeyUsageServerAuth, "bourse://fed/cluster/milan")
+		}, "role"},
+		{"a named broker", func(co company, dir string) {
+			co.write(dir,
+				x509.ExtKeyUsageServerAuth, "bourse://fed/broker/x")
+		}, "must be"},
+		{"no federation", func(co company, dir string) { co.write(dir, x509.ExtKeyUsageServerAuth, "bourse:///broker") },
+			"federation"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := newClock()

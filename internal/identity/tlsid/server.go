@@ -39,7 +39,8 @@ func newServerCertificate(a *Authority, hosts []string) (*serverCertificate, err
 			continue
 		}
 		if problems := validation.IsDNS1123Subdomain(strings.TrimPrefix(host, "*.")); len(problems) > 0 {
-			return nil, fmt.Errorf("broker certificate: host %q: neither an IP address nor a name: %s", host, strings.Join(problems, "; "))
+			return nil, fmt.Errorf("broker certificate: host %q: neither an IP address nor a name: %s",
+				host, strings.Join(problems, "; "))
 		}
 		s.dns = append(s.dns, host)
 	}

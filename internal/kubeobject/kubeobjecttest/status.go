@@ -91,7 +91,8 @@ func testOneWriter(t *testing.T, c client.Client, namespace string) {
 	}
 	first := s.apply("one", status)
 	s.expect("written", first, "A=True", "B=False")
-	if used, has := first.Status.Used["memory"]; !has || !used.IsZero() || first.Status.SharedBy != 2 || len(first.Status.Used) != 2 {
+	if used, has := first.Status.Used["memory"]; !has || !used.IsZero() ||
+		first.Status.SharedBy != 2 || len(first.Status.Used) != 2 {
 		t.Errorf("written: %+v", first.Status)
 	}
 	if again := s.apply("one", status); again.ResourceVersion != first.ResourceVersion {

@@ -14,8 +14,9 @@ type Graces struct {
 	Excess time.Duration
 }
 
-// Covers returns what the pods of an account may use: what it is owed, and what ends within its graces. It adds
-// the pods that are granted where no reservation names a number of pods. It is nil if there is neither.
+// Covers returns what the pods of an account may use: what it is owed, and what ends within its
+// graces. It adds the pods that are granted where no reservation names a number of pods. It is nil
+// if there is neither.
 func Covers(owed, ending market.Amounts) (market.Amounts, error) {
 	both := owed.Plus(ending)
 	if len(both) == 0 {
@@ -25,6 +26,7 @@ func Covers(owed, ending market.Amounts) (market.Amounts, error) {
 	if err != nil || len(owed) == 0 || len(ending) == 0 {
 		return most, err
 	}
-	granted, err := market.ParseCapacity("granted", Grant(owed.Resources())) // what ends may name fewer pods than are granted now
+	// what ends may name fewer pods than are granted now
+	granted, err := market.ParseCapacity("granted", Grant(owed.Resources()))
 	return most.Max(granted), err
 }

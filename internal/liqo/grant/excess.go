@@ -20,7 +20,8 @@ type Excess struct {
 	User string
 	// Keep bounds the sum of the pods' requests. Resources that it does not name are unbounded.
 	Keep api.Resources
-	// Patience is the time that a deleted pod has to end, if its own grace period is longer. Then it is killed.
+	// Patience is the time that a deleted pod has to end, if its own grace period is longer. Then
+	// it is killed.
 	Patience time.Duration
 }
 
@@ -31,7 +32,8 @@ func (e Excess) TakeBack(ctx context.Context, r client.Reader, w client.Writer, 
 	var shadows offv1beta1.ShadowPodList
 	var pods corev1.PodList
 	made := client.MatchingLabels{consts.CreatorLabelKey: e.User}
-	// A ShadowPod exists before its pod. Listed in this order, a new pod is not taken for one whose ShadowPod is gone.
+	// A ShadowPod exists before its pod. Listed in this order, a new pod is not taken for one whose
+	// ShadowPod is gone.
 	err = errors.Join(r.List(ctx, &pods, made, client.MatchingLabels(liqo.FromShadowPods())), r.List(ctx, &shadows, made))
 	if err != nil {
 		return 0, err
@@ -83,7 +85,8 @@ func (e Excess) end(ctx context.Context, w client.Writer, p *corev1.Pod, now tim
 	case p.DeletionTimestamp == nil && e.Patience > 0:
 		return true, w.Delete(ctx, p, same)
 	case p.DeletionTimestamp == nil:
-	case now.Before(begun(p).Add(e.Patience)), p.DeletionGracePeriodSeconds != nil && *p.DeletionGracePeriodSeconds <= kill:
+	case now.Before(begun(p).Add(e.Patience)), p.DeletionGracePeriodSeconds != nil &&
+		*p.DeletionGracePeriodSeconds <= kill:
 		return false, nil
 	}
 	return true, w.Delete(ctx, p, same, client.GracePeriodSeconds(kill))

@@ -26,9 +26,11 @@ func TestTakeBack(t *testing.T) {
 	scheme := runtime.NewScheme()
 	_, _ = corev1.AddToScheme(scheme), offv1beta1.AddToScheme(scheme)
 	labels := map[string]string{"liqo.io/creator-user": "u", "liqo.io/managed-by": "shadowpod"}
-	spec := corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("1")}}}}}
+	spec := corev1.PodSpec{Containers: []corev1.Container{{Name: "c",
+		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("1")}}}}}
 	shadow := func(name string) client.Object {
-		return &offv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, Labels: labels}, Spec: offv1beta1.ShadowPodSpec{Pod: spec}}
+		return &offv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, Labels: labels},
+			Spec: offv1beta1.ShadowPodSpec{Pod: spec}}
 	}
 	pod := func(name string, deleted time.Duration) client.Object {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, Labels: labels}, Spec: spec}
@@ -51,7 +53,8 @@ func TestTakeBack(t *testing.T) {
 		"all of it fits":           {"5", 0, ""},
 		"what is deleted, at once": {"2", 0, "Pod deleted 1, Pod long-deleted 1, Pod orphan 1"},
 		"what has had its time":    {"2", 30 * time.Second, "Pod long-deleted 1, Pod orphan"},
-		"nothing is left":          {"0", 30 * time.Second, "Pod long-deleted 1, Pod orphan, ShadowPod stays, ShadowPod waits"},
+		"nothing is left": {"0", 30 * time.Second,
+			"Pod long-deleted 1, Pod orphan, ShadowPod stays, ShadowPod waits"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var did []string

@@ -69,7 +69,8 @@ func (g *Granter) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Res
 	if err := g.Get(ctx, request.NamespacedName, &slice); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if slice.Spec.Class != liqo.Class || slice.Labels[consts.ReplicationStatusLabel] != "true" || slice.DeletionTimestamp != nil {
+	if slice.Spec.Class != liqo.Class || slice.Labels[consts.ReplicationStatusLabel] != "true" ||
+		slice.DeletionTimestamp != nil {
 		return ctrl.Result{}, nil
 	}
 	consumer, err := g.consumer(ctx, slice.Namespace)
@@ -166,7 +167,8 @@ func (g *Granter) remind(ctx context.Context, slice *authv1beta1.ResourceSlice, 
 	return ctrl.Result{RequeueAfter: wait}, err
 }
 
-func condition(s *authv1beta1.ResourceSlice, kind authv1beta1.ResourceSliceConditionType) authv1beta1.ResourceSliceConditionStatus {
+func condition(s *authv1beta1.ResourceSlice,
+	kind authv1beta1.ResourceSliceConditionType) authv1beta1.ResourceSliceConditionStatus {
 	for _, c := range s.Status.Conditions {
 		if c.Type == kind {
 			return c.Status
@@ -217,13 +219,16 @@ func offer(status *authv1beta1.ResourceSliceStatus, pool *api.PoolPolicy) {
 	status.NodeSelector = pool.NodeSelector
 	status.StorageClasses, status.IngressClasses, status.LoadBalancerClasses = nil, nil, nil
 	for i, name := range pool.StorageClasses {
-		status.StorageClasses = append(status.StorageClasses, liqov1beta1.StorageType{StorageClassName: name, Default: i == 0})
+		status.StorageClasses = append(status.StorageClasses,
+			liqov1beta1.StorageType{StorageClassName: name, Default: i == 0})
 	}
 	for i, name := range pool.IngressClasses {
-		status.IngressClasses = append(status.IngressClasses, liqov1beta1.IngressType{IngressClassName: name, Default: i == 0})
+		status.IngressClasses = append(status.IngressClasses,
+			liqov1beta1.IngressType{IngressClassName: name, Default: i == 0})
 	}
 	for i, name := range pool.LoadBalancerClasses {
-		status.LoadBalancerClasses = append(status.LoadBalancerClasses, liqov1beta1.LoadBalancerType{LoadBalancerClassName: name, Default: i == 0})
+		status.LoadBalancerClasses = append(status.LoadBalancerClasses,
+			liqov1beta1.LoadBalancerType{LoadBalancerClassName: name, Default: i == 0})
 	}
 }
 

@@ -24,12 +24,15 @@ func TestLesser(t *testing.T) {
 	for name, c := range map[string]struct {
 		grant, want map[corev1.ResourceName]resource.Quantity
 	}{
-		"less of one":     {amounts("cpu", "2", "memory", "8Gi", "pods", "110"), amounts("cpu", "2", "memory", "8Gi", "pods", "110")},
-		"more of one":     {amounts("cpu", "6", "memory", "1Gi", "pods", "200"), amounts("cpu", "4", "memory", "1Gi", "pods", "110")},
+		"less of one": {amounts("cpu", "2", "memory", "8Gi", "pods", "110"),
+			amounts("cpu", "2", "memory", "8Gi", "pods", "110")},
+		"more of one": {amounts("cpu", "6", "memory", "1Gi", "pods", "200"),
+			amounts("cpu", "4", "memory", "1Gi", "pods", "110")},
 		"another one":     {amounts("cpu", "4", "memory", "8Gi", "pods", "110", "nvidia.com/gpu", "1"), before},
 		"nothing is left": {amounts("cpu", "0", "memory", "0", "pods", "0"), amounts("cpu", "0", "memory", "0", "pods", "0")},
 	} {
-		if got := lesser(c.grant, before); !equality.Semantic.DeepEqual(map[corev1.ResourceName]resource.Quantity(got), c.want) {
+		if got := lesser(c.grant, before); !equality.Semantic.DeepEqual(map[corev1.ResourceName]resource.Quantity(got),
+			c.want) {
 			t.Errorf("%s: granted %v, want %v", name, got, c.want)
 		}
 	}
@@ -40,12 +43,14 @@ func TestGrants(t *testing.T) {
 	for name, c := range map[string]struct {
 		owed, before, want map[corev1.ResourceName]resource.Quantity
 	}{
-		"the first":            {amounts("cpu", "4"), nil, amounts("cpu", "4", "pods", "110")},
-		"a large one":          {amounts("cpu", "64"), nil, amounts("cpu", "64", "pods", "1024")},
-		"pods were reserved":   {amounts("cpu", "4", "pods", "7"), nil, amounts("cpu", "4", "pods", "7")},
-		"less than before":     {amounts("cpu", "2"), amounts("cpu", "6", "pods", "110"), amounts("cpu", "2", "pods", "110")},
-		"a resource less":      {amounts("cpu", "2"), amounts("cpu", "2", "nvidia.com/gpu", "1"), amounts("cpu", "2", "nvidia.com/gpu", "0", "pods", "110")},
-		"nothing is left":      {nil, amounts("cpu", "2", "memory", "1Gi", "pods", "110"), amounts("cpu", "0", "memory", "0", "pods", "0")},
+		"the first":          {amounts("cpu", "4"), nil, amounts("cpu", "4", "pods", "110")},
+		"a large one":        {amounts("cpu", "64"), nil, amounts("cpu", "64", "pods", "1024")},
+		"pods were reserved": {amounts("cpu", "4", "pods", "7"), nil, amounts("cpu", "4", "pods", "7")},
+		"less than before":   {amounts("cpu", "2"), amounts("cpu", "6", "pods", "110"), amounts("cpu", "2", "pods", "110")},
+		"a resource less": {amounts("cpu", "2"), amounts("cpu", "2", "nvidia.com/gpu", "1"),
+			amounts("cpu", "2", "nvidia.com/gpu", "0", "pods", "110")},
+		"nothing is left": {nil, amounts("cpu", "2", "memory", "1Gi", "pods", "110"),
+			amounts("cpu", "0", "memory", "0", "pods", "0")},
 		"nothing there ever":   {nil, nil, amounts("pods", "0")},
 		"what a consumer made": {amounts("cpu", "1"), amounts("cpu", "1000"), amounts("cpu", "1", "pods", "110")},
 	} {

@@ -26,7 +26,8 @@ const shares = 3
 
 // shared lists the objects that are counted in all namespaces of a consumer together: those that
 // fill etcd or the address range of Services.
-var shared = []corev1.ResourceName{corev1.ResourceServices, countSecrets, countConfigMaps, countEndpointSlices, countShadowPods}
+var shared = []corev1.ResourceName{corev1.ResourceServices, countSecrets,
+	countConfigMaps, countEndpointSlices, countShadowPods}
 
 // count limits the quota of a namespace to the resources that its consumer was granted. Kubernetes
 // counts a pod until it has ended; Liqo counts it only until its deletion begins. For the shared
@@ -47,7 +48,8 @@ func (g *Guard) count(ctx context.Context, ns *corev1.Namespace, q *corev1.Resou
 			continue
 		}
 		var other corev1.ResourceQuota
-		if err := g.Get(ctx, client.ObjectKey{Namespace: all.Items[i].Name, Name: name}, &other); client.IgnoreNotFound(err) != nil {
+		if err := g.Get(ctx, client.ObjectKey{Namespace: all.Items[i].Name, Name: name},
+			&other); client.IgnoreNotFound(err) != nil {
 			return err
 		}
 		for what, amount := range other.Status.Used {

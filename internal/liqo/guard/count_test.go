@@ -15,7 +15,8 @@ import (
 
 // A quota is no more than the grant, by the names that Kubernetes has for what pods request.
 func TestQuotaIsTheGrant(t *testing.T) {
-	hard := corev1.ResourceList{corev1.ResourcePods: resource.MustParse("1000"), "requests.memory": resource.MustParse("1Gi"), corev1.ResourceRequestsStorage: resource.MustParse("5Gi")}
+	hard := corev1.ResourceList{corev1.ResourcePods: resource.MustParse("1000"),
+		"requests.memory": resource.MustParse("1Gi"), corev1.ResourceRequestsStorage: resource.MustParse("5Gi")}
 	limit(hard, api.Resources{
 		corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("8Gi"), corev1.ResourcePods: resource.MustParse("110"),
 		"nvidia.com/gpu": resource.MustParse("1"), corev1.ResourceStorage: resource.MustParse("50Gi"), corev1.ResourceEphemeralStorage: resource.MustParse("2Gi"),
@@ -32,24 +33,30 @@ func TestQuotaIsTheGrant(t *testing.T) {
 	}
 }
 
-// What is counted in all namespaces of a consumer is bounded together: who has used most of it elsewhere gets the rest.
+// What is counted in all namespaces of a consumer is bounded together: who has used most of it
+// elsewhere gets the rest.
 func TestCountsAreShared(t *testing.T) {
 	mapped := func(name, consumer string) *corev1.Namespace {
-		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"liqo.io/remote-cluster-id": consumer}}}
+		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name,
+			Labels: map[string]string{"liqo.io/remote-cluster-id": consumer}}}
 	}
 	uses := func(namespace string, what corev1.ResourceName, amount string) *corev1.ResourceQuota {
-		return &corev1.ResourceQuota{ObjectMeta: object(namespace), Status: corev1.ResourceQuotaStatus{Used: corev1.ResourceList{what: resource.MustParse(amount)}}}
+		return &corev1.ResourceQuota{ObjectMeta: object(namespace),
+			Status: corev1.ResourceQuotaStatus{Used: corev1.ResourceList{what: resource.MustParse(amount)}}}
 	}
 	own := mapped("own", "rome")
 	for name, c := range map[string]struct {
 		what           corev1.ResourceName
 		one, two, want string
 	}{
-		"there is enough": {countSecrets, "200", "150", "200"}, "the rest": {countSecrets, "200", "300", "100"}, "nothing is left": {countSecrets, "300", "301", "0"},
+		"there is enough": {countSecrets, "200", "150", "200"}, "the rest": {countSecrets,
+			"200", "300", "100"}, "nothing is left": {countSecrets, "300", "301", "0"},
 		"Services are shared, too": {corev1.ResourceServices, "100", "170", "30"},
 	} {
-		g := &Guard{Client: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(own, mapped("one", "rome"), mapped("two", "rome"), mapped("other", "paris"),
-			uses("own", c.what, "99"), uses("one", c.what, c.one), uses("two", c.what, c.two), uses("other", c.what, "999")).Build()}
+		g := &Guard{Client: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(own,
+			mapped("one", "rome"), mapped("two", "rome"), mapped("other", "paris"),
+			uses("own", c.what, "99"), uses("one", c.what, c.one), uses("two",
+				c.what, c.two), uses("other", c.what, "999")).Build()}
 		g.Granted = func(ctx context.Context, _ string) (api.Resources, error) { return nil, nil }
 		q := quota(own.Name, policyOf(nil))
 		if err := g.count(t.Context(), own, q); err != nil {

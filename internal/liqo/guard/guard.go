@@ -193,12 +193,14 @@ func object(namespace string) metav1.ObjectMeta {
 
 // quota limits the objects that no reservation counts.
 func quota(namespace string, p api.NamespacePolicy) *corev1.ResourceQuota {
-	return &corev1.ResourceQuota{ObjectMeta: object(namespace), Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList(p.Quota)}}
+	return &corev1.ResourceQuota{ObjectMeta: object(namespace),
+		Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList(p.Quota)}}
 }
 
 // limits gives default requests to containers without any, so that every container is counted.
 func limits(namespace string) *corev1.LimitRange {
-	some := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("16Mi")}
+	some := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"),
+		corev1.ResourceMemory: resource.MustParse("16Mi")}
 	return &corev1.LimitRange{ObjectMeta: object(namespace), Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{
 		{Type: corev1.LimitTypeContainer, DefaultRequest: some},
 	}}}
@@ -243,7 +245,8 @@ func isolation(ns *corev1.Namespace, p api.NamespacePolicy, reached []string) *n
 	n.Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{{From: own}}
 	n.Spec.Egress = []networkingv1.NetworkPolicyEgressRule{
 		{To: own},
-		{To: []networkingv1.NetworkPolicyPeer{dns}, Ports: []networkingv1.NetworkPolicyPort{{Protocol: &udp, Port: &port}, {Protocol: &tcp, Port: &port}}},
+		{To: []networkingv1.NetworkPolicyPeer{dns}, Ports: []networkingv1.NetworkPolicyPort{{Protocol: &udp, Port: &port},
+			{Protocol: &tcp, Port: &port}}},
 		{To: []networkingv1.NetworkPolicyPeer{
 			{IPBlock: &networkingv1.IPBlock{CIDR: "0.0.0.0/0", Except: except(private, p, netip.Addr.Is4)}},
 			{IPBlock: &networkingv1.IPBlock{CIDR: "::/0", Except: except(private6, p, netip.Addr.Is6)}},

@@ -41,7 +41,8 @@ func (g *Guard) store(ctx context.Context, ns *corev1.Namespace, q *corev1.Resou
 			sharers++
 		}
 	}
-	q.Spec.Hard[corev1.ResourceRequestsStorage] = *resource.NewQuantity(part(total, own, others, sharers), resource.BinarySI)
+	q.Spec.Hard[corev1.ResourceRequestsStorage] = *resource.NewQuantity(part(total, own, others, sharers),
+		resource.BinarySI)
 	return nil
 }
 

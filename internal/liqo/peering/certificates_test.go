@@ -22,11 +22,13 @@ import (
 func (h *handshake) signs(from, until time.Time) {
 	h.Helper()
 	var tenant authv1beta1.Tenant
-	if err := h.milan.Get(h.Context(), client.ObjectKey{Namespace: "liqo-tenant-rome", Name: "rome"}, &tenant); err != nil {
+	if err := h.milan.Get(h.Context(), client.ObjectKey{Namespace: "liqo-tenant-rome", Name: "rome"},
+		&tenant); err != nil {
 		h.Fatal(err)
 	}
 	tenant.Status.TenantNamespace = tenant.Namespace
-	tenant.Status.AuthParams = &authv1beta1.AuthParams{CA: []byte("ca"), SignedCRT: h.certificate(from, until), APIServer: "https://milan"}
+	tenant.Status.AuthParams = &authv1beta1.AuthParams{CA: []byte("ca"),
+		SignedCRT: h.certificate(from, until), APIServer: "https://milan"}
 	if err := h.milan.Status().Update(h.Context(), &tenant); err != nil {
 		h.Fatal(err)
 	}
@@ -60,8 +62,9 @@ func TestACertificateThatHasEnded(t *testing.T) {
 	}
 }
 
-// What has ended is asked for anew, and takes the place of the old one: whatever the agents have forgotten meanwhile, and neither by what
-// has ended, too, nor by what is older, nor by what was asked for in another opening.
+// What has ended is asked for anew, and takes the place of the old one: whatever the agents have
+// forgotten meanwhile, and neither by what has ended, too, nor by what is older, nor by what was
+// asked for in another opening.
 func TestACertificateThatEnds(t *testing.T) {
 	h, now := newHandshake(t), time.Now()
 	h.step()
@@ -105,7 +108,8 @@ func TestACertificateThatEnds(t *testing.T) {
 	}
 	h.toRome = h.says()
 	h.opens()
-	if is := h.identity(); bytes.Equal(is.Spec.AuthParams.SignedCRT, ended) || is.UID != old.UID || is.Spec.AuthParams.APIServer != "https://milan" {
+	if is := h.identity(); bytes.Equal(is.Spec.AuthParams.SignedCRT, ended) ||
+		is.UID != old.UID || is.Spec.AuthParams.APIServer != "https://milan" {
 		t.Errorf("the Identity is %+v", is.Spec)
 	}
 	if p := h.opens(); !p.Open || p.Say != nil {
@@ -130,9 +134,10 @@ func TestCertificates(t *testing.T) {
 	h.step()
 	h.signs(now.Add(-8*time.Hour), now.Add(2*time.Hour))
 	h.step()
-	broken := &authv1beta1.Identity{ObjectMeta: metav1.ObjectMeta{Namespace: "by-hand", Name: "broken"}, Spec: authv1beta1.IdentitySpec{
-		ClusterID: "paris", AuthParams: authv1beta1.AuthParams{SignedCRT: []byte("none")},
-	}}
+	broken := &authv1beta1.Identity{ObjectMeta: metav1.ObjectMeta{Namespace: "by-hand", Name: "broken"},
+		Spec: authv1beta1.IdentitySpec{
+			ClusterID: "paris", AuthParams: authv1beta1.AuthParams{SignedCRT: []byte("none")},
+		}}
 	if err := h.rome.Create(t.Context(), broken); err != nil {
 		t.Fatal(err)
 	}
@@ -140,17 +145,20 @@ func TestCertificates(t *testing.T) {
 		at                           client.Client
 		peer, object, remedy, cannot string
 	}{
-		{h.rome, "milan", "Identity liqo-tenant-milan/controlplane-milan", "check that liqo-controller-manager runs in milan", "Identity by-hand/broken: it is not PEM"},
+		{h.rome, "milan", "Identity liqo-tenant-milan/controlplane-milan",
+			"check that liqo-controller-manager runs in milan", "Identity by-hand/broken: it is not PEM"},
 		{h.milan, "rome", "Tenant liqo-tenant-rome/rome", "runs here", ""},
 	} {
 		all, err := peering.Certificates(t.Context(), side.at)
 		if (err == nil) != (side.cannot == "") || err != nil && !strings.Contains(err.Error(), side.cannot) {
 			t.Errorf("%s cannot be read: %v", side.peer, err)
 		}
-		if len(all) != 1 || all[0].Peer != side.peer || all[0].Object != side.object || !strings.Contains(all[0].Remedy, side.remedy) || !all[0].Until.Equal(now.Add(2*time.Hour)) {
+		if len(all) != 1 || all[0].Peer != side.peer || all[0].Object != side.object ||
+			!strings.Contains(all[0].Remedy, side.remedy) || !all[0].Until.Equal(now.Add(2*time.Hour)) {
 			t.Fatalf("found are %+v", all)
 		}
-		for at, want := range map[time.Time]bool{now.Add(-time.Minute): false, now: false, now.Add(time.Minute): true, now.Add(3 * time.Hour): true} {
+		for at, want := range map[time.Time]bool{now.Add(-time.Minute): false,
+			now: false, now.Add(time.Minute): true, now.Add(3 * time.Hour): true} {
 			if got := all[0].Overdue(at); got != want {
 				t.Errorf("overdue at %s: %v", at, got)
 			}

@@ -108,7 +108,8 @@ func (c *Consumer) identity(ctx context.Context, namespace, provider string) (*a
 	}
 	for i := range list.Items {
 		id := &list.Items[i]
-		if id.Spec.Type == authv1beta1.ControlPlaneIdentityType && string(id.Spec.ClusterID) == provider && id.DeletionTimestamp == nil {
+		if id.Spec.Type == authv1beta1.ControlPlaneIdentityType &&
+			string(id.Spec.ClusterID) == provider && id.DeletionTimestamp == nil {
 			return id, nil
 		}
 	}
@@ -178,7 +179,8 @@ func (c *Consumer) opening(ctx context.Context, namespace, provider string, nonc
 
 // proxy returns the URL of the proxy to the provider's API server, as this cluster computes it, and
 // whether the provider requires access through the network.
-func (c *Consumer) proxy(ctx context.Context, provider string, heard *api.Handshake) (url string, through bool, err error) {
+func (c *Consumer) proxy(ctx context.Context, provider string,
+	heard *api.Handshake) (url string, through bool, err error) {
 	if heard.Nonce == nil || heard.Nonce.APIServerAccess != api.APIServerNetwork || c.Proxy == nil {
 		return "", false, nil
 	}
@@ -188,14 +190,17 @@ func (c *Consumer) proxy(ctx context.Context, provider string, heard *api.Handsh
 
 // signed returns the Secret with the nonce and its signature, in Liqo's format. Each opening creates
 // a new one, so its UID is a challenge that no older message answers.
-func (c *Consumer) signed(ctx context.Context, namespace, provider string, nonce, signature []byte) (*corev1.Secret, error) {
+func (c *Consumer) signed(ctx context.Context, namespace, provider string,
+	nonce, signature []byte) (*corev1.Secret, error) {
 	seal, err := newSeal()
 	if err != nil {
 		return nil, err
 	}
 	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: signedNonceSecret, Labels: liqo.Labels(provider, consts.SignedNonceSecretLabelKey, "true")},
-		Data:       map[string][]byte{consts.NonceSecretField: nonce, consts.SignedNonceSecretField: signature, sealField: seal},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: signedNonceSecret,
+			Labels: liqo.Labels(provider, consts.SignedNonceSecretLabelKey, "true")},
+		Data: map[string][]byte{consts.NonceSecretField: nonce,
+			consts.SignedNonceSecretField: signature, sealField: seal},
 	}
 	if err = c.Create(ctx, secret); !apierrors.IsAlreadyExists(err) {
 		return secret, err
@@ -215,7 +220,8 @@ func (c *Consumer) signed(ctx context.Context, namespace, provider string, nonce
 
 // install creates the Identity with the certificate that the provider issued, if it answers our
 // request in this session.
-func (c *Consumer) install(ctx context.Context, namespace, provider string, heard *api.Handshake) (made bool, err error) {
+func (c *Consumer) install(ctx context.Context, namespace, provider string,
+	heard *api.Handshake) (made bool, err error) {
 	o, known := c.openings.of(provider)
 	if !known {
 		o.signed = &corev1.Secret{}
@@ -237,12 +243,14 @@ func (c *Consumer) install(ctx context.Context, namespace, provider string, hear
 	}
 	identity := NewIdentity(namespace, provider)
 	identity.Spec.Namespace = &given.Namespace
-	identity.Spec.AuthParams = authv1beta1.AuthParams{CA: given.CA, SignedCRT: given.Certificate, APIServer: given.APIServer}
+	identity.Spec.AuthParams = authv1beta1.AuthParams{CA: given.CA,
+		SignedCRT: given.Certificate, APIServer: given.APIServer}
 	if given.ProxyURL != "" {
 		identity.Spec.AuthParams.ProxyURL = &given.ProxyURL
 	}
 	if len(given.Sealed) > 0 {
-		if identity.Spec.AuthParams.AwsConfig, err = unseal(nonce.Data[sealField], heard.Session, given.Challenge, given.Sealed); err != nil {
+		if identity.Spec.AuthParams.AwsConfig, err = unseal(nonce.Data[sealField],
+			heard.Session, given.Challenge, given.Sealed); err != nil {
 			return false, err
 		}
 	}
@@ -256,7 +264,8 @@ func (c *Consumer) install(ctx context.Context, namespace, provider string, hear
 func NewIdentity(namespace, provider string) *authv1beta1.Identity {
 	return &authv1beta1.Identity{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "controlplane-" + provider, Labels: liqo.Labels(provider)},
-		Spec:       authv1beta1.IdentitySpec{ClusterID: liqov1beta1.ClusterID(provider), Type: authv1beta1.ControlPlaneIdentityType},
+		Spec: authv1beta1.IdentitySpec{ClusterID: liqov1beta1.ClusterID(provider),
+			Type: authv1beta1.ControlPlaneIdentityType},
 	}
 }
 

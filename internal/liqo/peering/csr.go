@@ -36,7 +36,8 @@ func parseCSR(text []byte, consumer string) (*x509.CertificateRequest, error) {
 		return nil, api.Errorf(api.CodeBadSignature, "the certificate request of %s: %s", consumer, err)
 	}
 	if _, ok := csr.PublicKey.(ed25519.PublicKey); !ok {
-		return nil, api.Errorf(api.CodeBadSignature, "the key of %s's Liqo is not Ed25519, so the size of its certificates is unbounded", consumer).
+		return nil, api.Errorf(api.CodeBadSignature,
+			"the key of %s's Liqo is not Ed25519, so the size of its certificates is unbounded", consumer).
 			Fix("install Liqo there without authentication.tlsCompatibilityMode")
 	}
 	return csr, nil

@@ -37,7 +37,8 @@ func TestCertificateRequestsInOtherNames(t *testing.T) {
 		"of an admin":        request(pkix.Name{CommonName: "rome", Organization: []string{"system:masters"}}),
 		"of an admin, too":   request(pkix.Name{CommonName: "rome", Organization: []string{"liqo.io", "system:masters"}}),
 		"of no organization": request(pkix.Name{CommonName: "rome"}),
-		"with more names":    request(pkix.Name{CommonName: "rome", Organization: []string{"liqo.io"}, OrganizationalUnit: []string{"x"}}),
+		"with more names": request(pkix.Name{CommonName: "rome",
+			Organization: []string{"liqo.io"}, OrganizationalUnit: []string{"x"}}),
 	} {
 		if err := checkCSR(&api.HandshakeTenant{CSR: csr}, "rome"); api.CodeOf(err) != api.CodeBadSignature {
 			t.Errorf("%s: %v", what, err)

@@ -23,7 +23,8 @@ func (c *Consumer) abandon(ctx context.Context, namespace, provider string) erro
 	if forgotten, err := c.forget(ctx, namespace, provider); err != nil || !forgotten {
 		return err
 	}
-	for _, list := range []client.ObjectList{&authv1beta1.ResourceSliceList{}, &offv1beta1.NamespaceMapList{}, &authv1beta1.RenewList{}} {
+	for _, list := range []client.ObjectList{&authv1beta1.ResourceSliceList{},
+		&offv1beta1.NamespaceMapList{}, &authv1beta1.RenewList{}} {
 		err := liqo.Change(ctx, c.Client, list, func(o client.Object) bool {
 			return o.GetDeletionTimestamp() != nil && controllerutil.RemoveFinalizer(o, replicator)
 		}, client.InNamespace(namespace), client.MatchingLabels{consts.ReplicationRequestedLabel: "true"})

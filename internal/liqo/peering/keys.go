@@ -30,7 +30,8 @@ func Keys(ctx context.Context, r client.Reader, liqoNamespace string) (signer cr
 	}
 	block, _ := pem.Decode(keys.Data[consts.PrivateKeyField])
 	if block == nil {
-		return nil, nil, api.Errorf(api.CodeUnavailable, "Secret %s/%s holds no key", liqoNamespace, consts.AuthKeysSecretName).Fix("wait until Liqo has made it")
+		return nil, nil, api.Errorf(api.CodeUnavailable, "Secret %s/%s holds no key",
+			liqoNamespace, consts.AuthKeysSecretName).Fix("wait until Liqo has made it")
 	}
 	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {
@@ -38,8 +39,9 @@ func Keys(ctx context.Context, r client.Reader, liqoNamespace string) (signer cr
 	}
 	ed, ok := key.(ed25519.PrivateKey)
 	if !ok {
-		return nil, nil, api.Errorf(api.CodeUnavailable, "the key of this cluster's Liqo is a %T, not Ed25519; providers reject it, "+
-			"because the size of its certificates is unbounded", key).Fix(RemedyKeys)
+		return nil, nil, api.Errorf(api.CodeUnavailable,
+			"the key of this cluster's Liqo is a %T, not Ed25519; providers reject it, "+
+				"because the size of its certificates is unbounded", key).Fix(RemedyKeys)
 	}
 	return ed, keys.Data[consts.PublicKeyField], nil
 }

@@ -28,7 +28,8 @@ func TestOneGroupMoreIsLonger(t *testing.T) {
 		t.Fatal(err)
 	}
 	request := func(key crypto.Signer, name string, groups ...string) []byte {
-		der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: name, Organization: groups}}, key)
+		der, err := x509.CreateCertificateRequest(rand.Reader,
+			&x509.CertificateRequest{Subject: pkix.Name{CommonName: name, Organization: groups}}, key)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,16 +68,19 @@ func TestOnlyEd25519(t *testing.T) {
 	}
 }
 
-// A cluster whose Liqo has an RSA key learns from itself that it cannot borrow, and how it could: it asks nobody.
+// A cluster whose Liqo has an RSA key learns from itself that it cannot borrow, and how it could:
+// it asks nobody.
 func TestKeys(t *testing.T) {
 	secret := func(key any) *corev1.Secret {
 		der, err := x509.MarshalPKCS8PrivateKey(key)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: consts.AuthKeysSecretName}, Data: map[string][]byte{
-			consts.PrivateKeyField: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), consts.PublicKeyField: []byte("public"),
-		}}
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: consts.AuthKeysSecretName},
+			Data: map[string][]byte{
+				consts.PrivateKeyField: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY",
+					Bytes: der}), consts.PublicKeyField: []byte("public"),
+			}}
 	}
 	_, ed, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -90,15 +94,18 @@ func TestKeys(t *testing.T) {
 		secret *corev1.Secret
 		code   api.Code
 	}{
-		"Ed25519":  {secret(ed), ""},
-		"RSA":      {secret(long), api.CodeUnavailable},
-		"not made": {&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: consts.AuthKeysSecretName}}, api.CodeUnavailable},
+		"Ed25519": {secret(ed), ""},
+		"RSA":     {secret(long), api.CodeUnavailable},
+		"not made": {&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: consts.AuthKeysSecretName}},
+			api.CodeUnavailable},
 	} {
 		signer, public, err := Keys(t.Context(), fake.NewClientBuilder().WithObjects(c.secret).Build(), "liqo")
-		if c.code == "" && (err != nil || signer == nil || string(public) != "public") || c.code != "" && api.CodeOf(err) != c.code {
+		if c.code == "" && (err != nil || signer == nil || string(public) != "public") ||
+			c.code != "" && api.CodeOf(err) != c.code {
 			t.Errorf("%s: %v, %v", name, signer, err)
 		}
-		if said, _ := errors.AsType[*api.Error](err); name == "RSA" && (said == nil || !strings.Contains(said.Remedy, "tlsCompatibilityMode")) {
+		if said, _ := errors.AsType[*api.Error](err); name == "RSA" &&
+			(said == nil || !strings.Contains(said.Remedy, "tlsCompatibilityMode")) {
 			t.Errorf("the remedy of %v", err)
 		}
 	}

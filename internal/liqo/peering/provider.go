@@ -74,8 +74,9 @@ func (p *Provider) Open(ctx context.Context, consumer string, heard *api.Handsha
 	challenge, to := "", []byte(nil)
 	if heard != nil && heard.Tenant != nil && heard.Session == out.Session {
 		if out.Through && heard.Tenant.ProxyURL == "" {
-			return Progress{}, api.Errorf(api.CodeNoNetwork, "%s asks to reach this API server directly, but this cluster allows "+
-				"access through the network only: the agent of %[1]s is too old", consumer).
+			return Progress{}, api.Errorf(api.CodeNoNetwork,
+				"%s asks to reach this API server directly, but this cluster allows "+
+					"access through the network only: the agent of %[1]s is too old", consumer).
 				Fix("update the agent of %s, or set apiServerAccess: direct in the SharingPolicy", consumer)
 		}
 		challenge, to = heard.Tenant.Challenge, heard.Tenant.SealTo
@@ -138,8 +139,9 @@ func (p *Provider) nonce(ctx context.Context, namespace, consumer string) ([]byt
 	random := make([]byte, nonceSize)
 	_, _ = rand.Read(random) // never fails
 	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: nonceSecret, Labels: liqo.Labels(consumer, consts.NonceSecretLabelKey, "true")},
-		Data:       map[string][]byte{consts.NonceSecretField: []byte(base64.StdEncoding.EncodeToString(random))},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: nonceSecret,
+			Labels: liqo.Labels(consumer, consts.NonceSecretLabelKey, "true")},
+		Data: map[string][]byte{consts.NonceSecretField: []byte(base64.StdEncoding.EncodeToString(random))},
 	}
 	err := p.Create(ctx, secret)
 	if apierrors.IsAlreadyExists(err) { // left by an interrupted opening
@@ -153,7 +155,8 @@ func (p *Provider) nonce(ctx context.Context, namespace, consumer string) ([]byt
 }
 
 // admit creates or updates the Tenant as the consumer asks. Our Liqo checks the signature of the nonce.
-func (p *Provider) admit(ctx context.Context, namespace, consumer string, old *authv1beta1.Tenant, asked *api.HandshakeTenant) (*authv1beta1.Tenant, error) {
+func (p *Provider) admit(ctx context.Context, namespace, consumer string,
+	old *authv1beta1.Tenant, asked *api.HandshakeTenant) (*authv1beta1.Tenant, error) {
 	if err := checkCSR(asked, consumer); err != nil {
 		return nil, err
 	}
@@ -162,7 +165,8 @@ func (p *Provider) admit(ctx context.Context, namespace, consumer string, old *a
 		fill(&t.Spec, asked)
 		return t, p.Create(ctx, t)
 	}
-	if bytes.Equal(old.Spec.PublicKey, asked.PublicKey) && bytes.Equal(old.Spec.CSR, asked.CSR) && bytes.Equal(old.Spec.Signature, asked.Signature) &&
+	if bytes.Equal(old.Spec.PublicKey, asked.PublicKey) && bytes.Equal(old.Spec.CSR, asked.CSR) &&
+		bytes.Equal(old.Spec.Signature, asked.Signature) &&
 		value(old.Spec.ProxyURL) == asked.ProxyURL {
 		return old, nil
 	}

@@ -17,7 +17,8 @@ import (
 // agents can fetch it. The request is the same as at first. The new certificate replaces the old one
 // in the Identity, as Liqo would do. Deleting the Identity would not help: Liqo would keep the old
 // kubeconfig and never make another.
-func (c *Consumer) renew(ctx context.Context, namespace, provider string, identity *authv1beta1.Identity, heard *api.Handshake) (Progress, error) {
+func (c *Consumer) renew(ctx context.Context, namespace, provider string,
+	identity *authv1beta1.Identity, heard *api.Handshake) (Progress, error) {
 	out := Progress{Open: true}
 	from, until, err := life(identity.Spec.AuthParams.SignedCRT)
 	if err != nil || time.Now().Before(until) { // a cloud with its own credentials has no certificate

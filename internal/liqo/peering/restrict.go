@@ -49,11 +49,13 @@ func (p *Provider) Restrict(ctx context.Context, consumer string, action api.Rev
 		metav1.SetMetaDataAnnotation(&t.ObjectMeta, restricted, mark)
 	}
 	// The optimistic lock keeps a change that an admin has made since we read the Tenant.
-	return client.IgnoreNotFound(p.Patch(ctx, t, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
+	return client.IgnoreNotFound(p.Patch(ctx, t, client.MergeFromWithOptions(before,
+		client.MergeFromWithOptimisticLock{})))
 }
 
 // restrict returns the condition and the mark that a Tenant must have.
-func restrict(is authv1beta1.TenantCondition, mark string, action api.RevokeAction, suspend bool) (authv1beta1.TenantCondition, string) {
+func restrict(is authv1beta1.TenantCondition, mark string, action api.RevokeAction,
+	suspend bool) (authv1beta1.TenantCondition, string) {
 	if mark == suspended && is == authv1beta1.TenantConditionCordoned { // evaluate the policy again
 		is, mark = authv1beta1.TenantConditionActive, ""
 	}
@@ -67,7 +69,8 @@ func restrict(is authv1beta1.TenantCondition, mark string, action api.RevokeActi
 }
 
 // revoke returns the condition and the mark by the policy alone.
-func revoke(is authv1beta1.TenantCondition, mark string, action api.RevokeAction) (authv1beta1.TenantCondition, string) {
+func revoke(is authv1beta1.TenantCondition, mark string,
+	action api.RevokeAction) (authv1beta1.TenantCondition, string) {
 	ours := mark != "" && mark == string(is)
 	if !ours && !active(is) {
 		return is, "" // an admin set it

@@ -33,9 +33,11 @@ func newAPI(t *testing.T) client.Client {
 		}
 	}
 	kind := func(kind, resource string) kubeapi.Type {
-		return kubeapi.Type{GroupVersion: authv1beta1.GroupVersion, Kind: kind, Resource: resource, Namespaced: true, Status: true}
+		return kubeapi.Type{GroupVersion: authv1beta1.GroupVersion,
+			Kind: kind, Resource: resource, Namespaced: true, Status: true}
 	}
-	k := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{kind(authv1beta1.TenantKind, "tenants"), kind(authv1beta1.IdentityKind, "identities")}})
+	k := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{kind(authv1beta1.TenantKind, "tenants"),
+		kind(authv1beta1.IdentityKind, "identities")}})
 	c, err := client.New(k.Config(), client.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +111,8 @@ func TestRestrict(t *testing.T) {
 	}
 }
 
-// A suspension cordons, whatever the policy says that is less; what the policy does besides is known when it ends.
+// A suspension cordons, whatever the policy says that is less; what the policy does besides is
+// known when it ends.
 func TestRestrictOneThatIsSuspended(t *testing.T) {
 	const active, cordoned, drained = authv1beta1.TenantConditionActive, authv1beta1.TenantConditionCordoned, authv1beta1.TenantConditionDrained
 	w := newTenant(t)
@@ -120,8 +123,10 @@ func TestRestrictOneThatIsSuspended(t *testing.T) {
 	}{
 		{true, api.RevokeNone, cordoned}, {false, api.RevokeNone, active},
 		{true, peering.AsItIs, cordoned}, {false, peering.AsItIs, active},
-		{true, api.RevokeCordon, cordoned}, {false, api.RevokeCordon, cordoned}, {true, api.RevokeCordon, cordoned}, {true, api.RevokeNone, cordoned},
-		{true, api.RevokeDrain, drained}, {true, peering.AsItIs, drained}, {false, peering.AsItIs, drained}, {true, api.RevokeDrain, drained},
+		{true, api.RevokeCordon, cordoned}, {false, api.RevokeCordon,
+			cordoned}, {true, api.RevokeCordon, cordoned}, {true, api.RevokeNone, cordoned},
+		{true, api.RevokeDrain, drained}, {true, peering.AsItIs, drained}, {false,
+			peering.AsItIs, drained}, {true, api.RevokeDrain, drained},
 		{true, api.RevokeNone, cordoned}, {false, api.RevokeNone, active},
 	} {
 		w.suspend = step.suspend

@@ -52,7 +52,8 @@ func bound(session, challenge string) []byte {
 func seal(to []byte, session, challenge string, secret *authv1beta1.AwsConfig) ([]byte, error) {
 	key, err := kem.NewPublicKey(to)
 	if err != nil {
-		return nil, api.Invalid("tenant.sealTo", "not a key that an AWS access key can be sealed to: %s", err).Fix("upgrade the consumer's agent")
+		return nil, api.Invalid("tenant.sealTo", "not a key that an AWS access key can be sealed to: %s", err).
+			Fix("upgrade the consumer's agent")
 	}
 	plain, err := json.Marshal(secret)
 	if err != nil {

@@ -46,9 +46,11 @@ func newHandshake(t *testing.T) *handshake {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: consts.AuthKeysSecretName}, Data: map[string][]byte{
-		consts.PrivateKeyField: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), consts.PublicKeyField: []byte("public"),
-	}}
+	keys := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: consts.AuthKeysSecretName},
+		Data: map[string][]byte{
+			consts.PrivateKeyField: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY",
+				Bytes: der}), consts.PublicKeyField: []byte("public"),
+		}}
 	if err := h.rome.Create(t.Context(), keys); err != nil {
 		t.Fatal(err)
 	}
@@ -89,22 +91,27 @@ func (h *handshake) secret(c client.Client, namespace, name string) *corev1.Secr
 	return &s
 }
 
-// The nonce and its signature are in the Secrets as Liqo would have made them: what it finds there it keeps. Both last for one opening.
+// The nonce and its signature are in the Secrets as Liqo would have made them: what it finds there
+// it keeps. Both last for one opening.
 func TestTheNonce(t *testing.T) {
 	h := newHandshake(t)
 	look := func() (nonce, challenge string) {
 		t.Helper()
 		h.step()
-		made, signed := h.secret(h.milan, "liqo-tenant-rome", "liqo-nonce"), h.secret(h.rome, "liqo-tenant-milan", "liqo-signed-nonce")
+		made, signed := h.secret(h.milan, "liqo-tenant-rome", "liqo-nonce"), h.secret(h.rome,
+			"liqo-tenant-milan", "liqo-signed-nonce")
 		given, tenant := made.Data[consts.NonceSecretField], h.toMilan.Tenant
-		if len(given) != 88 || !bytes.Equal(given, h.toRome.Nonce.Nonce) || !bytes.Equal(given, signed.Data[consts.NonceSecretField]) {
+		if len(given) != 88 || !bytes.Equal(given, h.toRome.Nonce.Nonce) ||
+			!bytes.Equal(given, signed.Data[consts.NonceSecretField]) {
 			t.Fatalf("milan's nonce is %q, rome has %q of it", given, signed.Data[consts.NonceSecretField])
 		}
-		if !ed25519.Verify(h.key.Public().(ed25519.PublicKey), given, tenant.Signature) || !bytes.Equal(tenant.Signature, signed.Data[consts.SignedNonceSecretField]) {
+		if !ed25519.Verify(h.key.Public().(ed25519.PublicKey), given, tenant.Signature) ||
+			!bytes.Equal(tenant.Signature, signed.Data[consts.SignedNonceSecretField]) {
 			t.Errorf("rome's signature is %x", tenant.Signature)
 		}
 		for _, s := range []*corev1.Secret{made, signed} {
-			if s.Labels[consts.RemoteClusterID] == "" || s.Labels[consts.NonceSecretLabelKey]+s.Labels[consts.SignedNonceSecretLabelKey] != "true" {
+			if s.Labels[consts.RemoteClusterID] == "" ||
+				s.Labels[consts.NonceSecretLabelKey]+s.Labels[consts.SignedNonceSecretLabelKey] != "true" {
 				t.Errorf("Liqo would not find %s: %v", s.Name, s.Labels)
 			}
 		}
@@ -129,16 +136,19 @@ func TestTheNonce(t *testing.T) {
 // Only nonces are signed: with the same key certificate requests are signed, and a provider could send one.
 func TestNothingElseIsSigned(t *testing.T) {
 	h := newHandshake(t)
-	for _, given := range []string{"", "short", string(make([]byte, 88)), base64.StdEncoding.EncodeToString(make([]byte, 300))} {
+	for _, given := range []string{"", "short", string(make([]byte, 88)),
+		base64.StdEncoding.EncodeToString(make([]byte, 300))} {
 		sum := sha256.Sum256([]byte(given))
-		heard := &api.Handshake{Session: hex.EncodeToString(sum[:]), HandshakeContent: api.HandshakeContent{Nonce: &api.HandshakeNonce{Nonce: []byte(given)}}}
+		heard := &api.Handshake{Session: hex.EncodeToString(sum[:]),
+			HandshakeContent: api.HandshakeContent{Nonce: &api.HandshakeNonce{Nonce: []byte(given)}}}
 		if p, err := h.consumer.Open(t.Context(), "milan", heard); api.CodeOf(err) != api.CodeBadSignature || p.Say != nil {
 			t.Errorf("%d bytes: %+v, %v", len(given), p, err)
 		}
 	}
 }
 
-var aws = authv1beta1.AwsConfig{AwsAccessKeyID: "AKIA", AwsSecretAccessKey: "very-secret", AwsRegion: "eu-south-1", AwsClusterName: "milan"}
+var aws = authv1beta1.AwsConfig{AwsAccessKeyID: "AKIA", AwsSecretAccessKey: "very-secret",
+	AwsRegion: "eu-south-1", AwsClusterName: "milan"}
 
 // issue takes the handshake to where milan's Liqo has issued an identity on EKS.
 func (h *handshake) issue() {
@@ -146,11 +156,13 @@ func (h *handshake) issue() {
 	h.step()
 	h.step()
 	var tenant authv1beta1.Tenant
-	if err := h.milan.Get(h.Context(), client.ObjectKey{Namespace: "liqo-tenant-rome", Name: "rome"}, &tenant); err != nil {
+	if err := h.milan.Get(h.Context(), client.ObjectKey{Namespace: "liqo-tenant-rome", Name: "rome"},
+		&tenant); err != nil {
 		h.Fatal(err)
 	}
 	config := aws
-	tenant.Status.TenantNamespace, tenant.Status.AuthParams = "liqo-tenant-rome", &authv1beta1.AuthParams{CA: []byte("ca"), APIServer: "https://eks", AwsConfig: &config}
+	tenant.Status.TenantNamespace, tenant.Status.AuthParams = "liqo-tenant-rome", &authv1beta1.AuthParams{CA: []byte("ca"),
+		APIServer: "https://eks", AwsConfig: &config}
 	if err := h.milan.Status().Update(h.Context(), &tenant); err != nil {
 		h.Fatal(err)
 	}
@@ -196,7 +208,8 @@ func TestAnAPIServerThatIsNotCalled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.consumer.Open(t.Context(), "milan", &api.Handshake{Session: p.Session, HandshakeContent: *p.Say}); api.CodeOf(err) != api.CodeUnreachable || len(named) == 0 {
+	if _, err := h.consumer.Open(t.Context(), "milan", &api.Handshake{Session: p.Session,
+		HandshakeContent: *p.Say}); api.CodeOf(err) != api.CodeUnreachable || len(named) == 0 {
 		t.Errorf("%v, asked of %q", err, named)
 	}
 	if id := h.identity(); id != nil {

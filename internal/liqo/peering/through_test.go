@@ -12,7 +12,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo/peering"
 )
 
-// through is a handshake with a provider whose API server is reached through the network, at *proxy once that stands.
+// through is a handshake with a provider whose API server is reached through the network, at *proxy
+// once that stands.
 func through(t *testing.T) (h *handshake, proxy *string) {
 	t.Helper()
 	h, proxy = newHandshake(t), new(string)
@@ -30,7 +31,8 @@ func (h *handshake) opens() peering.Progress {
 	return p
 }
 
-// The network comes before the Tenant, which asks for the way through it; an identity by another way is not taken.
+// The network comes before the Tenant, which asks for the way through it; an identity by another
+// way is not taken.
 func TestThroughTheNetwork(t *testing.T) {
 	h, proxy := through(t)
 	h.step()
@@ -46,7 +48,8 @@ func TestThroughTheNetwork(t *testing.T) {
 	tenant := &authv1beta1.Tenant{}
 	read := func(want string) {
 		t.Helper()
-		if err := h.milan.Get(t.Context(), client.ObjectKey{Namespace: "liqo-tenant-rome", Name: "rome"}, tenant); err != nil {
+		if err := h.milan.Get(t.Context(), client.ObjectKey{Namespace: "liqo-tenant-rome", Name: "rome"},
+			tenant); err != nil {
 			t.Fatal(err)
 		}
 		if tenant.Spec.ProxyURL == nil || *tenant.Spec.ProxyURL != want {
@@ -82,7 +85,8 @@ func TestThroughTheNetwork(t *testing.T) {
 	}
 }
 
-// A consumer that does not know of it is told, and gets no Tenant; one that is not asked says nothing of a proxy.
+// A consumer that does not know of it is told, and gets no Tenant; one that is not asked says
+// nothing of a proxy.
 func TestThroughTheNetworkOfAnOlderConsumer(t *testing.T) {
 	h, _ := through(t)
 	h.consumer.Proxy = nil

@@ -49,7 +49,8 @@ func (w *town) bound(cluster string) error {
 		return err
 	}
 	want := rbacv1.Subject{Kind: "ServiceAccount", Name: "bourse-member", Namespace: namespace.Name}
-	if r := binding.RoleRef; r.Kind != "ClusterRole" || r.Name != "bourse-member" || !slices.Equal(binding.Subjects, []rbacv1.Subject{want}) {
+	if r := binding.RoleRef; r.Kind != "ClusterRole" || r.Name != "bourse-member" ||
+		!slices.Equal(binding.Subjects, []rbacv1.Subject{want}) {
 		return fmt.Errorf("%+v binds %+v", r, binding.Subjects)
 	}
 	return w.account(cluster)
@@ -99,7 +100,8 @@ func (w *town) delete(o ctrlclient.Object, key ctrlclient.ObjectKey) {
 	}
 }
 
-// Whoever is approved is bound, however it joined and whether the broker was there; what somebody deletes or changes comes back.
+// Whoever is approved is bound, however it joined and whether the broker was there; what somebody
+// deletes or changes comes back.
 func TestAMemberIsBoundWhenItIsApproved(t *testing.T) {
 	w := newTown(t)
 	w.Join("milan")
@@ -115,7 +117,8 @@ func TestAMemberIsBoundWhenItIsApproved(t *testing.T) {
 	if err := w.kube.Get(t.Context(), accountKey("milan"), binding); err != nil {
 		t.Fatal(err)
 	}
-	w.patch(binding, map[string]any{"subjects": []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: "eve"}}}, false)
+	w.patch(binding, map[string]any{"subjects": []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: "eve"}}},
+		false)
 	w.eventually("its binding is right again", milan)
 	w.delete(&corev1.Namespace{}, ctrlclient.ObjectKey{Name: kubernetes.Namespace("milan")})
 	w.eventually("its namespace is back", milan)
@@ -143,7 +146,8 @@ func TestASuspendedMemberStaysBound(t *testing.T) {
 	w.eventually("until it is resumed", func() error { return w.bound("milan") })
 }
 
-// The account of one that was revoked is gone and stays so, whatever happens, until an admin makes it another.
+// The account of one that was revoked is gone and stays so, whatever happens, until an admin makes
+// it another.
 func TestARevokedMemberIsNotBoundAgain(t *testing.T) {
 	for _, step := range []string{"revoke", "remove"} {
 		t.Run(step, func(t *testing.T) {
@@ -165,7 +169,8 @@ func TestARevokedMemberIsNotBoundAgain(t *testing.T) {
 	}
 }
 
-// An account that the broker was about to make when the member was revoked is gone, too, though it is younger than the revocation.
+// An account that the broker was about to make when the member was revoked is gone, too, though it
+// is younger than the revocation.
 func TestRevokedWhileItIsBound(t *testing.T) {
 	w := newTown(t)
 	asked, goOn, made := make(chan struct{}), make(chan struct{}), make(chan struct{})
@@ -218,7 +223,8 @@ func (c *complaints) about(text string) (lines []string) {
 // A broker that may not bind says so, once, and serves whom an admin prepared; with the rights it goes on.
 func TestWithoutTheRights(t *testing.T) {
 	for name, forbidden := range map[string][]string{
-		"none":         {"create namespaces", "list serviceaccounts", "watch serviceaccounts", "patch serviceaccounts", "list rolebindings", "watch rolebindings", "patch rolebindings"},
+		"none": {"create namespaces", "list serviceaccounts",
+			"watch serviceaccounts", "patch serviceaccounts", "list rolebindings", "watch rolebindings", "patch rolebindings"},
 		"looks":        {"create namespaces", "patch serviceaccounts", "patch rolebindings"},
 		"binds nobody": {"patch rolebindings"},
 	} {
@@ -239,7 +245,8 @@ func TestWithoutTheRights(t *testing.T) {
 			w.serve()
 			w.Join("milan")
 			once := func() error {
-				if lines := said.about("cannot bind"); len(lines) != 1 || !strings.Contains(lines[0], "forbidden") || !strings.Contains(lines[0], "kubectl apply -k config/kubernetes") {
+				if lines := said.about("cannot bind"); len(lines) != 1 ||
+					!strings.Contains(lines[0], "forbidden") || !strings.Contains(lines[0], "kubectl apply -k config/kubernetes") {
 					return fmt.Errorf("%q", lines)
 				}
 				return w.noAccount("milan")()
@@ -248,7 +255,8 @@ func TestWithoutTheRights(t *testing.T) {
 			w.Join("oslo")
 			w.stays("once", once)
 			rome := transporttest.NewParty(t, "rome")
-			if err := w.line("rome").PutCard(t.Context(), "rome", rome.Card(api.Properties{})); api.CodeOf(err) != api.CodeNotMember {
+			if err := w.line("rome").PutCard(t.Context(), "rome",
+				rome.Card(api.Properties{})); api.CodeOf(err) != api.CodeNotMember {
 				t.Errorf("the first card of one that an admin prepared: %v", err)
 			}
 			w.step("rome", "approve")
@@ -296,7 +304,8 @@ func TestAnothersNamespaceIsNotTaken(t *testing.T) {
 			if err := w.kube.Get(t.Context(), keyOf(there), there); err != nil || there.ResourceVersion != before {
 				return fmt.Errorf("it is changed: %v, %v", there.Labels, err)
 			}
-			if lines := said.about(remedy); len(lines) != 1 || !strings.Contains(lines[0], "label it bourse.dev/cluster="+cluster) {
+			if lines := said.about(remedy); len(lines) != 1 ||
+				!strings.Contains(lines[0], "label it bourse.dev/cluster="+cluster) {
 				return fmt.Errorf("%q", lines)
 			}
 			if _, err := w.advertisement(cluster); !apierrors.IsNotFound(err) {
@@ -313,14 +322,17 @@ func TestAnothersNamespaceIsNotTaken(t *testing.T) {
 	w.delete(&corev1.Namespace{}, ctrlclient.ObjectKey{Name: kubernetes.Namespace("turin")})
 	w.eventually("turin is bound once its namespace is free", func() error { return w.bound("turin") })
 	milans := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: kubernetes.Namespace("milan")}}
-	w.patch(milans, map[string]any{"metadata": map[string]any{"labels": map[string]string{kubernetes.ClusterLabel: "milan"}}}, false)
+	w.patch(milans,
+		map[string]any{"metadata": map[string]any{"labels": map[string]string{kubernetes.ClusterLabel: "milan"}}}, false)
 	w.eventually("milan is bound once its namespace is said to be its own", func() error { return w.bound("milan") })
 }
 
-// An agent of the prototypes that comes by HTTP accepts what it fetches. That it has a namespace, too, accepts nothing for it.
+// An agent of the prototypes that comes by HTTP accepts what it fetches. That it has a namespace,
+// too, accepts nothing for it.
 func TestAPrototypeByHTTPAcceptsByItself(t *testing.T) {
 	w := newTown(t)
-	resourceagent.Serve(resourceagent.Options{Server: w.Server, Secret: bytes.Repeat([]byte{7}, 32), Wait: 20 * time.Second, Log: servertest.Silent()})
+	resourceagent.Serve(resourceagent.Options{Server: w.Server,
+		Secret: bytes.Repeat([]byte{7}, 32), Wait: 20 * time.Second, Log: servertest.Silent()})
 	call := func(cluster, method, path string, body any) *httptest.ResponseRecorder {
 		rest := w.Server.For(func(*http.Request) (server.Caller, error) {
 			return server.Caller{Role: tlsid.RoleLegacy, Name: cluster}, nil
@@ -336,7 +348,8 @@ func TestAPrototypeByHTTPAcceptsByItself(t *testing.T) {
 		advertise := func() int {
 			return call(cluster, http.MethodPost, "/api/v1/advertisements", map[string]any{
 				"clusterID": cluster, "clusterName": cluster, "timestamp": time.Now().UTC(),
-				"resources": map[string]any{"capacity": amounts, "allocatable": amounts, "allocated": map[string]any{"cpu": "0", "memory": "0"}, "available": amounts},
+				"resources": map[string]any{"capacity": amounts, "allocatable": amounts,
+					"allocated": map[string]any{"cpu": "0", "memory": "0"}, "available": amounts},
 			}).Code
 		}
 		advertise()
@@ -351,7 +364,8 @@ func TestAPrototypeByHTTPAcceptsByItself(t *testing.T) {
 	go func() {
 		defer close(answered)
 		a := call("cluster-2", http.MethodPost, "/api/v1/reservations", map[string]any{
-			"requesterID": "cluster-2", "targetClusterID": "cluster-1", "requestedResources": map[string]any{"cpu": "2", "memory": "1Gi"}, "duration": "1h0m0s",
+			"requesterID": "cluster-2", "targetClusterID": "cluster-1", "requestedResources": map[string]any{"cpu": "2",
+				"memory": "1Gi"}, "duration": "1h0m0s",
 		})
 		reserved.Store(int64(a.Code))
 	}()
@@ -368,7 +382,8 @@ func TestAPrototypeByHTTPAcceptsByItself(t *testing.T) {
 		}
 		return nil
 	})
-	if a := call("cluster-1", http.MethodGet, "/api/v1/reservations?role=provider&clusterID=cluster-1", nil); a.Code != http.StatusOK {
+	if a := call("cluster-1", http.MethodGet, "/api/v1/reservations?role=provider&clusterID=cluster-1",
+		nil); a.Code != http.StatusOK {
 		t.Fatalf("cluster-1 fetches: %d %s", a.Code, a.Body)
 	}
 	<-answered

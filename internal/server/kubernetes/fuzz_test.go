@@ -13,10 +13,13 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/kubernetes"
 )
 
-// Whatever a member writes, the call that comes of it is one of the API, here, and none of those that are kept apart.
+// Whatever a member writes, the call that comes of it is one of the API, here, and none of those
+// that are kept apart.
 func FuzzRequest(f *testing.F) {
-	for _, path := range []string{api.Prefix + "/clusters?limit=1", api.Prefix + "/renew", api.Prefix + "/rene%77", api.Prefix + "//renew", api.Prefix + "/../join",
-		"//evil.example" + api.Prefix + "/clusters", "https://evil.example/", api.Prefix + "/x#y", api.Prefix + "/\r\nHost: evil", "*"} {
+	for _, path := range []string{api.Prefix + "/clusters?limit=1",
+		api.Prefix + "/renew", api.Prefix + "/rene%77", api.Prefix + "//renew", api.Prefix + "/../join",
+		"//evil.example" + api.Prefix + "/clusters", "https://evil.example/", api.Prefix +
+			"/x#y", api.Prefix + "/\r\nHost: evil", "*"} {
 		f.Add("GET", path, "key", "{}")
 	}
 	m := &memberSession{cluster: "rome", namespace: "bourse-member-rome"}
@@ -67,7 +70,8 @@ func FuzzStream(f *testing.F) {
 				runtime.Gosched()
 				continue
 			}
-			if a.Status != http.StatusOK || a.From > int64(got.Len()) || len(a.Body) > kubernetes.MaxPiece || !utf8.ValidString(a.Body) {
+			if a.Status != http.StatusOK || a.From > int64(got.Len()) ||
+				len(a.Body) > kubernetes.MaxPiece || !utf8.ValidString(a.Body) {
 				t.Fatalf("after %d of %d bytes: %d bytes from %d, done: %t", got.Len(), len(whole), len(a.Body), a.From, a.Done)
 			}
 			if already := got.Len() - int(a.From); already < len(a.Body) {

@@ -19,7 +19,8 @@ import (
 // calls writes calls as no agent does, and returns the answers when there are so many.
 func (w *town) calls(cluster string, answers int, calls map[string]any) (got map[string]kubernetes.Answer) {
 	w.t.Helper()
-	object := kubernetes.Object(kubernetes.Advertisements, kubernetes.Namespace(cluster), kubernetes.AdvertisementName(cluster))
+	object := kubernetes.Object(kubernetes.Advertisements, kubernetes.Namespace(cluster),
+		kubernetes.AdvertisementName(cluster))
 	w.patch(object, map[string]any{"spec": map[string]any{"calls": nil}}, false)
 	w.patch(object, map[string]any{"spec": map[string]any{"calls": calls}}, false)
 	w.eventually("the answers", func() error {
@@ -47,19 +48,25 @@ func TestHostileCalls(t *testing.T) {
 	}{
 		"another's card":     {kubernetes.Call{Method: "PUT", Path: api.Prefix + "/clusters/milan/card", Body: `{"document":"x"}`}, http.StatusForbidden},
 		"an operator's call": {kubernetes.Call{Method: "GET", Path: api.Prefix + "/members"}, http.StatusForbidden},
-		"admits itself":      {kubernetes.Call{Method: "POST", Path: api.Prefix + "/members/rome/approve"}, http.StatusForbidden},
-		"a certificate":      {kubernetes.Call{Method: "POST", Path: api.Prefix + "/renew", Body: `{"csr":""}`}, http.StatusForbidden},
-		"joins":              {kubernetes.Call{Method: "POST", Path: api.Prefix + "/join", Body: `{}`}, http.StatusForbidden},
-		"by a detour":        {kubernetes.Call{Method: "POST", Path: api.Prefix + "/x/../renew", Body: `{"csr":""}`}, http.StatusNotFound},
-		"escaped":            {kubernetes.Call{Method: "POST", Path: api.Prefix + "/rene%77", Body: `{"csr":""}`}, http.StatusForbidden},
-		"a slash more":       {kubernetes.Call{Method: "POST", Path: api.Prefix + "/renew/", Body: `{"csr":""}`}, http.StatusNotFound},
-		"another interface":  {kubernetes.Call{Method: "GET", Path: "/api/v1/instructions"}, http.StatusUnprocessableEntity},
-		"another host":       {kubernetes.Call{Method: "GET", Path: "https://evil.example" + api.Prefix + "/clusters"}, http.StatusUnprocessableEntity},
-		"no path":            {kubernetes.Call{Method: "GET"}, http.StatusUnprocessableEntity},
-		"no method":          {kubernetes.Call{Method: "G T", Path: api.Prefix + "/clusters"}, http.StatusUnprocessableEntity},
-		"nonsense":           {kubernetes.Call{Method: "POST", Path: api.Prefix + "/evaluations", Body: "{"}, http.StatusUnprocessableEntity},
-		"too large":          {kubernetes.Call{Method: "POST", Path: api.Prefix + "/evaluations", Body: strings.Repeat(" ", kubernetes.MaxBody+1)}, http.StatusRequestEntityTooLarge},
-		"a header":           {kubernetes.Call{Method: "POST", Path: api.Prefix + "/evaluations", Key: "a\r\nX: y", Body: "{}"}, http.StatusUnprocessableEntity},
+		"admits itself": {kubernetes.Call{Method: "POST", Path: api.Prefix + "/members/rome/approve"},
+			http.StatusForbidden},
+		"a certificate":     {kubernetes.Call{Method: "POST", Path: api.Prefix + "/renew", Body: `{"csr":""}`}, http.StatusForbidden},
+		"joins":             {kubernetes.Call{Method: "POST", Path: api.Prefix + "/join", Body: `{}`}, http.StatusForbidden},
+		"by a detour":       {kubernetes.Call{Method: "POST", Path: api.Prefix + "/x/../renew", Body: `{"csr":""}`}, http.StatusNotFound},
+		"escaped":           {kubernetes.Call{Method: "POST", Path: api.Prefix + "/rene%77", Body: `{"csr":""}`}, http.StatusForbidden},
+		"a slash more":      {kubernetes.Call{Method: "POST", Path: api.Prefix + "/renew/", Body: `{"csr":""}`}, http.StatusNotFound},
+		"another interface": {kubernetes.Call{Method: "GET", Path: "/api/v1/instructions"}, http.StatusUnprocessableEntity},
+		"another host": {kubernetes.Call{Method: "GET", Path: "https://evil.example" + api.Prefix + "/clusters"},
+			http.StatusUnprocessableEntity},
+		"no path": {kubernetes.Call{Method: "GET"}, http.StatusUnprocessableEntity},
+		"no method": {kubernetes.Call{Method: "G T", Path: api.Prefix + "/clusters"},
+			http.StatusUnprocessableEntity},
+		"nonsense": {kubernetes.Call{Method: "POST", Path: api.Prefix + "/evaluations", Body: "{"},
+			http.StatusUnprocessableEntity},
+		"too large": {kubernetes.Call{Method: "POST", Path: api.Prefix + "/evaluations",
+			Body: strings.Repeat(" ", kubernetes.MaxBody+1)}, http.StatusRequestEntityTooLarge},
+		"a header": {kubernetes.Call{Method: "POST", Path: api.Prefix + "/evaluations",
+			Key: "a\r\nX: y", Body: "{}"}, http.StatusUnprocessableEntity},
 	} {
 		answers := w.calls("rome", 1, map[string]any{name: c.call})
 		if a := answers[name]; a.Status != c.want {
@@ -83,7 +90,8 @@ func TestAFlood(t *testing.T) {
 		}
 		return nil
 	})
-	object := kubernetes.Object(kubernetes.Advertisements, kubernetes.Namespace("rome"), kubernetes.AdvertisementName("rome"))
+	object := kubernetes.Object(kubernetes.Advertisements, kubernetes.Namespace("rome"),
+		kubernetes.AdvertisementName("rome"))
 	w.patch(object, map[string]any{"spec": map[string]any{"calls": nil}}, false)
 	w.patch(object, map[string]any{"spec": map[string]any{"clusterID": "milan", "calls": map[string]any{
 		"c": kubernetes.Call{Method: "GET", Path: api.Prefix + "/clusters"}}}}, false)
@@ -99,12 +107,14 @@ func TestAFlood(t *testing.T) {
 func TestANamespaceIsBoundByItsName(t *testing.T) {
 	w := newTown(t)
 	w.bind("rome")
-	other := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "evil", Labels: map[string]string{kubernetes.ClusterLabel: "rome"}}}
+	other := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "evil",
+		Labels: map[string]string{kubernetes.ClusterLabel: "rome"}}}
 	if err := w.kube.Create(context.Background(), other); err != nil {
 		t.Fatal(err)
 	}
 	w.bind("oslo") // comes after it
-	if _, err := w.object(kubernetes.Object(kubernetes.Advertisements, "evil", kubernetes.AdvertisementName("rome"))); err == nil {
+	if _, err := w.object(kubernetes.Object(kubernetes.Advertisements,
+		"evil", kubernetes.AdvertisementName("rome"))); err == nil {
 		t.Error("it is served")
 	}
 	long := strings.Repeat("a", 63)
@@ -126,7 +136,8 @@ func TestOneThatWasRemovedComesBack(t *testing.T) {
 	}
 	w.eventually("its account is gone", w.noAccount("rome"))
 	time.Sleep(1100 * time.Millisecond) // the account's time has whole seconds
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: kubernetes.Namespace("rome"), Name: kubernetes.Account}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: kubernetes.Namespace("rome"),
+		Name: kubernetes.Account}}
 	if err := w.kube.Create(ctx, account); err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +159,8 @@ func TestOneThatIsNoMemberAnyMore(t *testing.T) {
 	w := newTown(t)
 	ctx := context.Background()
 	_, romes, r := w.reserved()
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: kubernetes.Namespace("rome"), Name: kubernetes.Account}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: kubernetes.Namespace("rome"),
+		Name: kubernetes.Account}}
 	w.eventually("it has an account", func() error { return w.account("rome") })
 	step := func(step string) {
 		t.Helper()

@@ -18,7 +18,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/kubernetes"
 )
 
-// publish does what the prototype's agent does in its Kubernetes mode: it reads its object, and replaces it whole.
+// publish does what the prototype's agent does in its Kubernetes mode: it reads its object, and
+// replaces it whole.
 func (w *town) publish(cluster, cpu string, number int64) error {
 	u, err := w.advertisement(cluster)
 	if err != nil {
@@ -26,13 +27,16 @@ func (w *town) publish(cluster, cpu string, number int64) error {
 	}
 	amounts := func(cpu string) map[string]any { return map[string]any{"cpu": cpu, "memory": "64Gi"} }
 	u.Object["spec"] = map[string]any{
-		"clusterID": cluster, "clusterName": "cluster-advertisement", "timestamp": time.Unix(number, 0).Format("2006-01-02T15:04:05Z"),
-		"resources": map[string]any{"capacity": amounts(cpu), "allocatable": amounts(cpu), "allocated": map[string]any{"cpu": "0", "memory": "0"}, "available": amounts(cpu)},
+		"clusterID": cluster, "clusterName": "cluster-advertisement", "timestamp": time.Unix(number,
+			0).Format("2006-01-02T15:04:05Z"),
+		"resources": map[string]any{"capacity": amounts(cpu), "allocatable": amounts(cpu),
+			"allocated": map[string]any{"cpu": "0", "memory": "0"}, "available": amounts(cpu)},
 	}
 	return w.kube.Update(context.Background(), u)
 }
 
-// prototype is a cluster whose agent is of the prototypes, and is approved. It goes on publishing until the test ends.
+// prototype is a cluster whose agent is of the prototypes, and is approved. It goes on publishing
+// until the test ends.
 func (w *town) prototype(cluster, cpu string) {
 	w.t.Helper()
 	w.bind(cluster)
@@ -40,7 +44,8 @@ func (w *town) prototype(cluster, cpu string) {
 	say := func() error { return w.publish(cluster, cpu, number.Add(1)) }
 	w.eventually("it publishes", say)
 	w.eventually("it is told to wait for approval", func() error {
-		if s := w.status(cluster); s.Member != api.MemberPending || !strings.Contains(s.Message, "bourse broker approve "+cluster) {
+		if s := w.status(cluster); s.Member != api.MemberPending ||
+			!strings.Contains(s.Message, "bourse broker approve "+cluster) {
 			return fmt.Errorf("%+v", s)
 		}
 		return nil
@@ -73,15 +78,18 @@ func (w *town) phase(cluster string, of func(*unstructured.Unstructured) bool) (
 	return phase, message
 }
 
-// Two clusters whose agents are of the prototypes trade, as they did: by objects that they, and people, write and watch.
+// Two clusters whose agents are of the prototypes trade, as they did: by objects that they, and
+// people, write and watch.
 func TestPrototypes(t *testing.T) {
 	w := newTown(t)
-	resourceagent.Serve(resourceagent.Options{Server: w.Server, Secret: bytes.Repeat([]byte{7}, 32), Wait: 2 * time.Second, Log: servertest.Silent()})
+	resourceagent.Serve(resourceagent.Options{Server: w.Server,
+		Secret: bytes.Repeat([]byte{7}, 32), Wait: 2 * time.Second, Log: servertest.Silent()})
 	w.prototype("cluster-1", "8")
 	w.prototype("cluster-2", "4")
 	ask := func(name, cpu string) {
 		u := kubernetes.Object(kubernetes.Reservations, kubernetes.Namespace("cluster-2"), name)
-		u.Object["spec"] = map[string]any{"requesterID": "cluster-2", "requestedResources": map[string]any{"cpu": cpu, "memory": "1Gi"}, "duration": "1h0m0s"}
+		u.Object["spec"] = map[string]any{"requesterID": "cluster-2",
+			"requestedResources": map[string]any{"cpu": cpu, "memory": "1Gi"}, "duration": "1h0m0s"}
 		if err := w.kube.Create(context.Background(), u); err != nil {
 			t.Fatal(err)
 		}
@@ -122,11 +130,13 @@ func TestPrototypes(t *testing.T) {
 // In the name of a cluster that has a key of its own nobody speaks in the prototypes' words.
 func TestAPrototypeIsNotAMemberWithAKey(t *testing.T) {
 	w := newTown(t)
-	resourceagent.Serve(resourceagent.Options{Server: w.Server, Secret: bytes.Repeat([]byte{7}, 32), Wait: time.Second, Log: servertest.Silent()})
+	resourceagent.Serve(resourceagent.Options{Server: w.Server,
+		Secret: bytes.Repeat([]byte{7}, 32), Wait: time.Second, Log: servertest.Silent()})
 	w.join("rome")
 	w.eventually("it publishes", func() error { return w.publish("rome", "8", 1) })
 	w.eventually("it is refused", func() error {
-		if s := w.status("rome"); !strings.Contains(s.Message, "key of its own") || s.Observed == "" || s.Cluster.Pools != nil {
+		if s := w.status("rome"); !strings.Contains(s.Message, "key of its own") ||
+			s.Observed == "" || s.Cluster.Pools != nil {
 			return fmt.Errorf("%+v", s)
 		}
 		return nil

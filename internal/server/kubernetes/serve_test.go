@@ -16,7 +16,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
-// What every transport promises, through objects on both sides, and between one who comes that way and one who does not.
+// What every transport promises, through objects on both sides, and between one who comes that way
+// and one who does not.
 func TestConformance(t *testing.T) {
 	t.Run("both through objects", func(t *testing.T) {
 		transporttest.Run(t, func(t *testing.T) transporttest.Pair {
@@ -83,7 +84,8 @@ func TestPicture(t *testing.T) {
 		return nil
 	}
 	w.eventually("it is shown", right)
-	w.patch(shown, map[string]any{"status": map[string]any{"phase": "Released", "reservation": map[string]any{"state": "Released"}}}, true)
+	w.patch(shown, map[string]any{"status": map[string]any{"phase": "Released",
+		"reservation": map[string]any{"state": "Released"}}}, true)
 	w.eventually("a lie is put right", right)
 	w.patch(shown, map[string]any{"spec": map[string]any{"requesterID": "oslo"}}, false)
 	w.eventually("another's name is put right", right)
@@ -100,7 +102,8 @@ func TestPicture(t *testing.T) {
 	w.serve()
 	w.eventually("what was changed while the broker was away is put right", right)
 	w.eventually("what was invented is gone", func() error {
-		if _, err := w.object(kubernetes.Object(kubernetes.Reservations, shown.GetNamespace(), "r-invented")); ctrlclient.IgnoreNotFound(err) != nil || err == nil {
+		if _, err := w.object(kubernetes.Object(kubernetes.Reservations,
+			shown.GetNamespace(), "r-invented")); ctrlclient.IgnoreNotFound(err) != nil || err == nil {
 			return errNotYet
 		}
 		return nil
@@ -213,7 +216,8 @@ func TestNothingStaysBehind(t *testing.T) {
 		}
 		return nil
 	})
-	if err := line.PutCard(context.Background(), "rome", strings.Repeat("x", kubernetes.MaxBody)); api.CodeOf(err) != api.CodeTooLarge {
+	if err := line.PutCard(context.Background(), "rome",
+		strings.Repeat("x", kubernetes.MaxBody)); api.CodeOf(err) != api.CodeTooLarge {
 		t.Errorf("a call that is too long: %v", err)
 	}
 }
@@ -222,7 +226,8 @@ func TestNothingStaysBehind(t *testing.T) {
 func TestNobodyAnswers(t *testing.T) {
 	w := newTown(t)
 	_, err := w.line("rome").Clusters(context.Background())
-	if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeUnavailable || !strings.Contains(e.Error(), "bourse-member-rome") {
+	if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeUnavailable ||
+		!strings.Contains(e.Error(), "bourse-member-rome") {
 		t.Errorf("%v", err)
 	}
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/kubernetes"
 )
 
-// Of an answer of any length the broker holds no more than held, however much is written at once, and a member that reads gets all of it.
+// Of an answer of any length the broker holds no more than held, however much is written at once,
+// and a member that reads gets all of it.
 func TestALongAnswerIsHeldInPieces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStream(func() {})

@@ -42,8 +42,10 @@ func newTown(t testing.TB) *town {
 	t.Helper()
 	w := &town{Federation: servertest.Start(t, servertest.Options{}), t: t, log: servertest.Silent()}
 	w.cluster = kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{
-		{GroupVersion: kubernetes.GroupVersion, Kind: kubernetes.Advertisements.Kind, Resource: "clusteradvertisements", Namespaced: true, Status: true},
-		{GroupVersion: kubernetes.GroupVersion, Kind: kubernetes.Reservations.Kind, Resource: "reservations", Namespaced: true, Status: true},
+		{GroupVersion: kubernetes.GroupVersion, Kind: kubernetes.Advertisements.Kind,
+			Resource: "clusteradvertisements", Namespaced: true, Status: true},
+		{GroupVersion: kubernetes.GroupVersion, Kind: kubernetes.Reservations.Kind,
+			Resource: "reservations", Namespaced: true, Status: true},
 		{GroupVersion: rbacv1.SchemeGroupVersion, Kind: "RoleBinding", Resource: "rolebindings", Namespaced: true},
 	}})
 	w.kube = must(ctrlclient.New(w.cluster.Config(), ctrlclient.Options{}))(t)
@@ -57,7 +59,8 @@ func (w *town) serve() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- serve.Run(ctx, serve.Options{Server: w.Server, Cluster: w.cluster.Config(), Again: 300 * time.Millisecond, Log: w.log})
+		done <- serve.Run(ctx, serve.Options{Server: w.Server, Cluster: w.cluster.Config(),
+			Again: 300 * time.Millisecond, Log: w.log})
 	}()
 	w.stop = func() {
 		cancel()
@@ -68,10 +71,12 @@ func (w *town) serve() {
 	}
 }
 
-// bind makes the namespace of a cluster that is no member, as an admin does, and waits for its ClusterAdvertisement.
+// bind makes the namespace of a cluster that is no member, as an admin does, and waits for its
+// ClusterAdvertisement.
 func (w *town) bind(cluster string) {
 	w.t.Helper()
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: kubernetes.Namespace(cluster), Labels: map[string]string{kubernetes.ClusterLabel: cluster}}}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: kubernetes.Namespace(cluster),
+		Labels: map[string]string{kubernetes.ClusterLabel: cluster}}}
 	if err := w.kube.Create(context.Background(), ns); err != nil {
 		w.t.Fatal(err)
 	}
@@ -79,7 +84,8 @@ func (w *town) bind(cluster string) {
 }
 
 func (w *town) advertisement(cluster string) (*unstructured.Unstructured, error) {
-	return w.object(kubernetes.Object(kubernetes.Advertisements, kubernetes.Namespace(cluster), kubernetes.AdvertisementName(cluster)))
+	return w.object(kubernetes.Object(kubernetes.Advertisements,
+		kubernetes.Namespace(cluster), kubernetes.AdvertisementName(cluster)))
 }
 
 func (w *town) object(u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
@@ -91,7 +97,8 @@ func (w *town) line(cluster string) *client.Client {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	w.t.Cleanup(cancel)
-	l := must(kubernetes.Open(ctx, cluster, &kubernetes.Access{Config: w.cluster.Config(), Namespace: kubernetes.Namespace(cluster)}, servertest.Silent()))(w.t)
+	l := must(kubernetes.Open(ctx, cluster, &kubernetes.Access{Config: w.cluster.Config(),
+		Namespace: kubernetes.Namespace(cluster)}, servertest.Silent()))(w.t)
 	return client.New("https://broker.cluster", &http.Client{Transport: l})
 }
 

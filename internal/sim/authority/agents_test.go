@@ -51,7 +51,8 @@ func gateOf(t *testing.T, c *cast, until api.State) (*gate.Gate, *transporttest.
 	t.Helper()
 	x := ledger(t, c, "milan")
 	broker := &transporttest.Broker{}
-	g := gate.New(gate.Options{Cluster: "milan", Key: c.milan.Key, Former: []string{c.formerMilan.Key.Public().Fingerprint().String()}, Market: x, Engine: match.New(), Broker: broker, Log: silent})
+	g := gate.New(gate.Options{Cluster: "milan", Key: c.milan.Key,
+		Former: []string{c.formerMilan.Key.Public().Fingerprint().String()}, Market: x, Engine: match.New(), Broker: broker, Log: silent})
 	measured, err := market.Measure(transporttest.Measurement(1, "8"))
 	if err == nil {
 		err = x.Observe(t.Context(), "milan", measured, true)
@@ -113,7 +114,8 @@ func ours(t *testing.T, x *exchange.Exchange) (r *market.Reservation) {
 }
 
 // gated is the try of what the broker then shows to the gate.
-func gated(until api.State, show func(c *cast, d *transporttest.Deal, by *transporttest.Party, now time.Time) *transport.Reservation) func(*testing.T, *cast, int) string {
+func gated(until api.State, show func(c *cast, d *transporttest.Deal,
+	by *transporttest.Party, now time.Time) *transport.Reservation) func(*testing.T, *cast, int) string {
 	return func(t *testing.T, c *cast, by int) string {
 		g, d := gateOf(t, c, until)
 		before := see(t, g.Market)
@@ -155,7 +157,8 @@ var atTheGate = map[string]func(*testing.T, *cast, int) string{
 	"card": gated("", func(c *cast, d *transporttest.Deal, by *transporttest.Party, _ time.Time) *transport.Reservation {
 		return unmet(d, cardOf(c.rome, by))
 	}),
-	"card of a deputy": gated("", func(c *cast, d *transporttest.Deal, by *transporttest.Party, _ time.Time) *transport.Reservation {
+	"card of a deputy": gated("", func(c *cast, d *transporttest.Deal,
+		by *transporttest.Party, _ time.Time) *transport.Reservation {
 		return unmet(d, legacyOf(c.rome, by))
 	}),
 	"rotation": func(t *testing.T, c *cast, by int) string {
@@ -163,28 +166,33 @@ var atTheGate = map[string]func(*testing.T, *cast, int) string{
 			return unmet(d, successorOf(t, c.rome, by))
 		})(t, c, by)
 	},
-	"assignment": gated("", func(c *cast, d *transporttest.Deal, by *transporttest.Party, _ time.Time) *transport.Reservation {
+	"assignment": gated("", func(c *cast, d *transporttest.Deal,
+		by *transporttest.Party, _ time.Time) *transport.Reservation {
 		a := c.rome.Assignment(*d.Shown())
 		a.ConsumerKey = fingerprint(by, c.rome)
 		return d.SignedAs(sign(by, c.rome, api.DocumentAssignment, a))
 	}),
-	"change": gated(api.Reserved, func(c *cast, d *transporttest.Deal, by *transporttest.Party, now time.Time) *transport.Reservation {
+	"change": gated(api.Reserved, func(c *cast, d *transporttest.Deal,
+		by *transporttest.Party, now time.Time) *transport.Reservation {
 		_, document := newer(c, d, by, now)
 		theirs := d.Changing("2", document)
 		theirs.Payload.Change.Assignment = document
 		return theirs
 	}),
-	"acceptance, shown again": gated("", func(c *cast, d *transporttest.Deal, by *transporttest.Party, _ time.Time) *transport.Reservation {
+	"acceptance, shown again": gated("", func(c *cast, d *transporttest.Deal,
+		by *transporttest.Party, _ time.Time) *transport.Reservation {
 		d.Signed()
 		return accepted(d, sign(by, c.milan, api.DocumentAcceptance, c.milan.Acceptance(*d.Shown())))
 	}),
-	"end": gated(api.Reserved, func(c *cast, d *transporttest.Deal, by *transporttest.Party, _ time.Time) *transport.Reservation {
+	"end": gated(api.Reserved, func(c *cast, d *transporttest.Deal,
+		by *transporttest.Party, _ time.Time) *transport.Reservation {
 		t := d.Shown().Payload
 		return ending(d, c.endOf(by, c.rome, "r-1", t.Assignment, t.Generation))
 	}),
-	"end of another assignment": gated(api.Reserved, func(c *cast, d *transporttest.Deal, by *transporttest.Party, _ time.Time) *transport.Reservation {
-		return ending(d, c.endOf(by, c.rome, "r-1", "another", 9))
-	}),
+	"end of another assignment": gated(api.Reserved,
+		func(c *cast, d *transporttest.Deal, by *transporttest.Party, _ time.Time) *transport.Reservation {
+			return ending(d, c.endOf(by, c.rome, "r-1", "another", 9))
+		}),
 	"end of what the former keys agreed to": func(t *testing.T, c *cast, by int) string {
 		g, d := gateOf(t, c, api.Reserved)
 		c.rotate()
@@ -194,23 +202,27 @@ var atTheGate = map[string]func(*testing.T, *cast, int) string{
 		hears(t, g, ending(d, c.endOf(c.signer(by), c.rome, "r-1", shown.Assignment, shown.Generation)))
 		return effect(before, see(t, g.Market))
 	},
-	"reclaim": gated(api.Reserved, func(c *cast, d *transporttest.Deal, by *transporttest.Party, now time.Time) *transport.Reservation {
+	"reclaim": gated(api.Reserved, func(c *cast, d *transporttest.Deal,
+		by *transporttest.Party, now time.Time) *transport.Reservation {
 		theirs := d.Shown()
 		theirs.Payload.Reclaim = c.reclaimOf(by, "r-1", theirs.Payload.Assignment, now)
 		return theirs
 	}),
-	"reclaim of another assignment": gated(api.Reserved, func(c *cast, d *transporttest.Deal, by *transporttest.Party, now time.Time) *transport.Reservation {
-		theirs := d.Shown()
-		theirs.Payload.Reclaim = c.reclaimOf(by, "r-1", "another", now)
-		return theirs
-	}),
-	"state of what is accepted and not yet bound": gated(api.Held, func(_ *cast, d *transporttest.Deal, by *transporttest.Party, _ time.Time) *transport.Reservation {
-		if signs(by) {
-			return nil // it is the broker's own word: nobody else says it
-		}
-		return d.Over(api.Failed, api.ReasonNotAccepted)
-	}),
-	"state": gated(api.Reserved, func(_ *cast, d *transporttest.Deal, by *transporttest.Party, _ time.Time) *transport.Reservation {
+	"reclaim of another assignment": gated(api.Reserved,
+		func(c *cast, d *transporttest.Deal, by *transporttest.Party, now time.Time) *transport.Reservation {
+			theirs := d.Shown()
+			theirs.Payload.Reclaim = c.reclaimOf(by, "r-1", "another", now)
+			return theirs
+		}),
+	"state of what is accepted and not yet bound": gated(api.Held,
+		func(_ *cast, d *transporttest.Deal, by *transporttest.Party, _ time.Time) *transport.Reservation {
+			if signs(by) {
+				return nil // it is the broker's own word: nobody else says it
+			}
+			return d.Over(api.Failed, api.ReasonNotAccepted)
+		}),
+	"state": gated(api.Reserved, func(_ *cast, d *transporttest.Deal,
+		by *transporttest.Party, _ time.Time) *transport.Reservation {
 		return d.Over(api.Released, api.ReasonReleased)
 	}),
 }
@@ -223,7 +235,8 @@ func borrower(t *testing.T, c *cast, until api.State) (*requests.Borrower, *tran
 	t.Helper()
 	x := ledger(t, c, "rome")
 	broker := &transporttest.Broker{}
-	b := requests.NewBorrower(requests.BorrowerOptions{Cluster: "rome", Key: c.rome.Key, Market: x, Broker: broker, Log: silent})
+	b := requests.NewBorrower(requests.BorrowerOptions{Cluster: "rome",
+		Key: c.rome.Key, Market: x, Broker: broker, Log: silent})
 	d := c.contract(x.Now().Go())
 	broker.OnReserve = func(string, api.Request) (transport.Reservation, error) { return *d.Shown(), nil }
 	broker.OnConfirm = func(_, assignment string) (transport.Reservation, error) { return *d.SignedAs(assignment), nil }
@@ -263,7 +276,8 @@ func heeds(t *testing.T, b *requests.Borrower, theirs *transport.Reservation) {
 }
 
 // borrowed is the try of what the broker then shows to the consumer's agent.
-func borrowed(until api.State, show func(c *cast, d *transporttest.Deal, by *transporttest.Party, now time.Time) *transport.Reservation) func(*testing.T, *cast, int) string {
+func borrowed(until api.State, show func(c *cast, d *transporttest.Deal,
+	by *transporttest.Party, now time.Time) *transport.Reservation) func(*testing.T, *cast, int) string {
 	return func(t *testing.T, c *cast, by int) string {
 		b, d, broker := borrower(t, c, until)
 		before := see(t, b.Market)
@@ -275,40 +289,48 @@ func borrowed(until api.State, show func(c *cast, d *transporttest.Deal, by *tra
 }
 
 var atTheConsumer = map[string]func(*testing.T, *cast, int) string{
-	"card": borrowed("", func(c *cast, d *transporttest.Deal, by *transporttest.Party, _ time.Time) *transport.Reservation {
+	"card": borrowed("", func(c *cast, d *transporttest.Deal, by *transporttest.Party,
+		_ time.Time) *transport.Reservation {
 		return heldOn(d, cardOf(c.milan, by))
 	}),
-	"card of a deputy": borrowed("", func(c *cast, d *transporttest.Deal, by *transporttest.Party, _ time.Time) *transport.Reservation {
+	"card of a deputy": borrowed("", func(c *cast, d *transporttest.Deal,
+		by *transporttest.Party, _ time.Time) *transport.Reservation {
 		return heldOn(d, legacyOf(c.milan, by))
 	}),
 	"rotation": func(t *testing.T, c *cast, by int) string {
-		return borrowed("", func(c *cast, d *transporttest.Deal, by *transporttest.Party, _ time.Time) *transport.Reservation {
+		return borrowed("", func(c *cast, d *transporttest.Deal, by *transporttest.Party,
+			_ time.Time) *transport.Reservation {
 			return heldOn(d, successorOf(t, c.milan, by))
 		})(t, c, by)
 	},
-	"assignment, shown again": borrowed("", func(c *cast, d *transporttest.Deal, by *transporttest.Party, _ time.Time) *transport.Reservation {
+	"assignment, shown again": borrowed("", func(c *cast, d *transporttest.Deal,
+		by *transporttest.Party, _ time.Time) *transport.Reservation {
 		a := c.rome.Assignment(*d.Shown())
 		a.ConsumerKey = fingerprint(by, c.rome)
 		d.SignedAs(sign(by, c.rome, api.DocumentAssignment, a))
 		return d.Reserved("")
 	}),
-	"change": borrowed(api.Reserved, func(c *cast, d *transporttest.Deal, by *transporttest.Party, now time.Time) *transport.Reservation {
+	"change": borrowed(api.Reserved, func(c *cast, d *transporttest.Deal,
+		by *transporttest.Party, now time.Time) *transport.Reservation {
 		a, document := newer(c, d, by, now)
 		theirs := d.SignedAs(document)
 		theirs.Payload.Generation, theirs.Payload.Until = a.Generation, a.Until
 		theirs.Payload.Acceptance = c.milan.Agree(*theirs)
 		return theirs
 	}),
-	"acceptance": borrowed(api.Held, func(c *cast, d *transporttest.Deal, by *transporttest.Party, _ time.Time) *transport.Reservation {
+	"acceptance": borrowed(api.Held, func(c *cast, d *transporttest.Deal,
+		by *transporttest.Party, _ time.Time) *transport.Reservation {
 		return accepted(d, sign(by, c.milan, api.DocumentAcceptance, c.milan.Acceptance(*d.Shown())))
 	}),
-	"end": borrowed(api.Reserved, func(c *cast, d *transporttest.Deal, by *transporttest.Party, _ time.Time) *transport.Reservation {
+	"end": borrowed(api.Reserved, func(c *cast, d *transporttest.Deal,
+		by *transporttest.Party, _ time.Time) *transport.Reservation {
 		t := d.Shown().Payload
 		return ending(d, c.endOf(by, c.rome, "r-1", t.Assignment, t.Generation))
 	}),
-	"end of another assignment": borrowed(api.Reserved, func(c *cast, d *transporttest.Deal, by *transporttest.Party, _ time.Time) *transport.Reservation {
-		return ending(d, c.endOf(by, c.rome, "r-1", "another", 9))
-	}),
+	"end of another assignment": borrowed(api.Reserved,
+		func(c *cast, d *transporttest.Deal, by *transporttest.Party, _ time.Time) *transport.Reservation {
+			return ending(d, c.endOf(by, c.rome, "r-1", "another", 9))
+		}),
 	"end of what the former keys agreed to": func(t *testing.T, c *cast, by int) string {
 		b, d, _ := borrower(t, c, api.Reserved)
 		c.rotate()
@@ -318,24 +340,29 @@ var atTheConsumer = map[string]func(*testing.T, *cast, int) string{
 		heeds(t, b, ending(d, c.endOf(c.signer(by), c.rome, "r-1", shown.Assignment, shown.Generation)))
 		return effect(before, see(t, b.Market))
 	},
-	"reclaim": borrowed(api.Reserved, func(c *cast, d *transporttest.Deal, by *transporttest.Party, now time.Time) *transport.Reservation {
+	"reclaim": borrowed(api.Reserved, func(c *cast, d *transporttest.Deal,
+		by *transporttest.Party, now time.Time) *transport.Reservation {
 		theirs := d.Shown()
 		theirs.Payload.Reclaim = c.reclaimOf(by, "r-1", theirs.Payload.Assignment, now)
 		return theirs
 	}),
-	"reclaim of another assignment": borrowed(api.Reserved, func(c *cast, d *transporttest.Deal, by *transporttest.Party, now time.Time) *transport.Reservation {
-		theirs := d.Shown()
-		theirs.Payload.Reclaim = c.reclaimOf(by, "r-1", "another", now)
-		return theirs
-	}),
-	"offer": borrowed("", func(c *cast, d *transporttest.Deal, by *transporttest.Party, _ time.Time) *transport.Reservation {
-		offer := sign(by, c.milan, api.DocumentOffer, api.SignedOffer{Protocol: api.Protocol, Seller: "milan", Name: "web", Version: 1, Offer: api.OfferSpec{Type: "compute", Plans: []api.Plan{{
-			Name: "spot", Resources: transporttest.CPU("2"), Notice: &metav1.Duration{Duration: 10 * time.Minute},
-			Price: price(),
-		}}}})
+	"reclaim of another assignment": borrowed(api.Reserved,
+		func(c *cast, d *transporttest.Deal, by *transporttest.Party, now time.Time) *transport.Reservation {
+			theirs := d.Shown()
+			theirs.Payload.Reclaim = c.reclaimOf(by, "r-1", "another", now)
+			return theirs
+		}),
+	"offer": borrowed("", func(c *cast, d *transporttest.Deal, by *transporttest.Party,
+		_ time.Time) *transport.Reservation {
+		offer := sign(by, c.milan, api.DocumentOffer, api.SignedOffer{Protocol: api.Protocol,
+			Seller: "milan", Name: "web", Version: 1, Offer: api.OfferSpec{Type: "compute", Plans: []api.Plan{{
+				Name: "spot", Resources: transporttest.CPU("2"), Notice: &metav1.Duration{Duration: 10 * time.Minute},
+				Price: price(),
+			}}}})
 		return d.From(offer, "spot", 1).Shown()
 	}),
-	"state": borrowed(api.Reserved, func(_ *cast, d *transporttest.Deal, by *transporttest.Party, _ time.Time) *transport.Reservation {
+	"state": borrowed(api.Reserved, func(_ *cast, d *transporttest.Deal,
+		by *transporttest.Party, _ time.Time) *transport.Reservation {
 		return d.Over(api.Released, api.ReasonReleased)
 	}),
 }

@@ -28,7 +28,8 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // signers are the columns of the table: whose word it is.
-var signers = []string{"consumer", "its former key", "provider", "its former key", "another member", "a stranger of its name", "nobody"}
+var signers = []string{"consumer", "its former key", "provider",
+	"its former key", "another member", "a stranger of its name", "nobody"}
 
 // doors are where documents are shown, and how each signer's is tried there. A try returns what it changed.
 var doors = map[string]map[string]func(t *testing.T, c *cast, by int) string{
@@ -112,7 +113,8 @@ type cast struct {
 }
 
 func newCast(t *testing.T) *cast {
-	c := &cast{rome: transporttest.NewParty(t, "rome"), milan: transporttest.NewParty(t, "milan"), oslo: transporttest.NewParty(t, "oslo"), stranger: transporttest.NewParty(t, "rome")}
+	c := &cast{rome: transporttest.NewParty(t, "rome"), milan: transporttest.NewParty(t, "milan"),
+		oslo: transporttest.NewParty(t, "oslo"), stranger: transporttest.NewParty(t, "rome")}
 	c.formerRome, c.formerMilan = c.rome.Rotate(), c.milan.Rotate()
 	return c
 }
@@ -167,13 +169,15 @@ func (c *cast) terms() (offer string, sale *api.Sale) {
 }
 
 func (c *cast) endOf(by, honest *transporttest.Party, reservation, assignment string, generation int64) string {
-	return sign(by, honest, api.DocumentEnd, api.End{Protocol: api.Protocol, Reservation: reservation, Assignment: clusterkey.Digest(assignment).String(),
+	return sign(by, honest, api.DocumentEnd, api.End{Protocol: api.Protocol,
+		Reservation: reservation, Assignment: clusterkey.Digest(assignment).String(),
 		Generation: generation, By: id(by, honest), Consumer: "rome", Provider: "milan", Reason: api.ReasonReleased})
 }
 
 func (c *cast) reclaimOf(by *transporttest.Party, reservation, assignment string, now time.Time) string {
-	return sign(by, c.milan, api.DocumentReclaim, api.Reclaim{Protocol: api.Protocol, Reservation: reservation, Assignment: clusterkey.Digest(assignment).String(),
-		Consumer: "rome", Provider: "milan", Issued: transporttest.Seconds(now), Effective: transporttest.Seconds(now.Add(11 * time.Minute))})
+	return sign(by, c.milan, api.DocumentReclaim,
+		api.Reclaim{Protocol: api.Protocol, Reservation: reservation, Assignment: clusterkey.Digest(assignment).String(),
+			Consumer: "rome", Provider: "milan", Issued: transporttest.Seconds(now), Effective: transporttest.Seconds(now.Add(11 * time.Minute))})
 }
 
 // cardOf is a card of a cluster that shows another connector than before, by the key of its signer.
@@ -187,8 +191,10 @@ func card(cluster, by *transporttest.Party, legacy bool) string {
 	if signs(by) {
 		key = by.Key.Public()
 	}
-	return sign(by, cluster, api.DocumentCard, api.Card{Cluster: cluster.ID, Key: key.String(), Number: time.Now().UnixMicro() + 1,
-		Properties: api.Properties{Region: "eu", Connector: "https://elsewhere:1"}, Rotations: cluster.Rotations, Legacy: legacy})
+	return sign(by, cluster, api.DocumentCard, api.Card{Cluster: cluster.ID,
+		Key: key.String(), Number: time.Now().UnixMicro() + 1,
+		Properties: api.Properties{Region: "eu",
+			Connector: "https://elsewhere:1"}, Rotations: cluster.Rotations, Legacy: legacy})
 }
 
 // successorOf is a card of a new key, of which a signer says that it succeeds the cluster's.

@@ -41,14 +41,19 @@ func broker(t *testing.T, c *cast, until api.State) *books {
 	offer, _ := c.terms()
 	err := milan.PublishOffer(ctx, "milan", "web", offer)
 	request := transporttest.Request("2")
-	request.Resources, request.Purchase = nil, &api.Purchase{Seller: "milan", Offer: "web", Plan: "spot", Units: 1, MaxPrice: price()}
+	request.Resources, request.Purchase = nil, &api.Purchase{Seller: "milan",
+		Offer: "web", Plan: "spot", Units: 1, MaxPrice: price()}
 	for _, step := range []struct {
 		before []api.State
 		do     func() (client.Reservation, error)
 	}{
 		{nil, func() (client.Reservation, error) { return rome.Reserve(ctx, "key", request) }},
-		{[]api.State{"signed", api.Reserved, api.Releasing}, func() (client.Reservation, error) { return rome.Confirm(ctx, b.r.ID, rome.Assign(b.r)) }},
-		{[]api.State{api.Reserved, api.Releasing}, func() (client.Reservation, error) { return milan.Accept(ctx, b.r.ID, milan.Agree(b.r)) }},
+		{[]api.State{"signed", api.Reserved, api.Releasing},
+			func() (client.Reservation, error) { return rome.Confirm(ctx, b.r.ID, rome.Assign(b.r)) }},
+		{[]api.State{api.Reserved, api.Releasing}, func() (client.Reservation,
+			error) {
+			return milan.Accept(ctx, b.r.ID, milan.Agree(b.r))
+		}},
 		{[]api.State{api.Releasing}, func() (client.Reservation, error) {
 			return rome.Release(ctx, b.r.ID, rome.End(b.r, api.ReasonReleased))
 		}},
@@ -89,7 +94,8 @@ func (b *books) subject(by *transporttest.Party) *transporttest.Party {
 }
 
 // brokered is the try of a document by each member at a broker that has a contract so far.
-func brokered(until api.State, document func(*books, *transporttest.Party) func(context.Context, *servertest.Member)) func(*testing.T, *cast, int) string {
+func brokered(until api.State, document func(*books, *transporttest.Party) func(context.Context,
+	*servertest.Member)) func(*testing.T, *cast, int) string {
 	return func(t *testing.T, c *cast, by int) string {
 		b := broker(t, c, until)
 		return b.shown(t, document(b, c.signer(by)))
@@ -153,37 +159,46 @@ var atTheBroker = map[string]func(*testing.T, *cast, int) string{
 		document := b.endOf(by, b.rome, b.r.ID, b.r.Payload.Assignment, b.r.Payload.Generation)
 		return func(ctx context.Context, m *servertest.Member) { _, _ = m.Release(ctx, b.r.ID, document) }
 	}),
-	"end of another assignment": brokered(api.Reserved, func(b *books, by *transporttest.Party) func(context.Context, *servertest.Member) {
-		document := b.endOf(by, b.rome, b.r.ID, "another", b.r.Payload.Generation+1)
-		return func(ctx context.Context, m *servertest.Member) { _, _ = m.Release(ctx, b.r.ID, document) }
-	}),
+	"end of another assignment": brokered(api.Reserved,
+		func(b *books, by *transporttest.Party) func(context.Context, *servertest.Member) {
+			document := b.endOf(by, b.rome, b.r.ID, "another", b.r.Payload.Generation+1)
+			return func(ctx context.Context, m *servertest.Member) { _, _ = m.Release(ctx, b.r.ID, document) }
+		}),
 	"reclaim": brokered(api.Reserved, func(b *books, by *transporttest.Party) func(context.Context, *servertest.Member) {
 		document := b.reclaimOf(by, b.r.ID, b.r.Payload.Assignment, time.Now())
 		return func(ctx context.Context, m *servertest.Member) { _, _ = m.Release(ctx, b.r.ID, document) }
 	}),
-	"reclaim of another assignment": brokered(api.Reserved, func(b *books, by *transporttest.Party) func(context.Context, *servertest.Member) {
-		document := b.reclaimOf(by, b.r.ID, "another", time.Now())
-		return func(ctx context.Context, m *servertest.Member) { _, _ = m.Release(ctx, b.r.ID, document) }
-	}),
+	"reclaim of another assignment": brokered(api.Reserved,
+		func(b *books, by *transporttest.Party) func(context.Context, *servertest.Member) {
+			document := b.reclaimOf(by, b.r.ID, "another", time.Now())
+			return func(ctx context.Context, m *servertest.Member) { _, _ = m.Release(ctx, b.r.ID, document) }
+		}),
 	"offer": brokered("", func(b *books, by *transporttest.Party) func(context.Context, *servertest.Member) {
-		document := sign(by, b.milan, api.DocumentOffer, api.SignedOffer{Protocol: api.Protocol, Seller: "milan", Name: "other", Version: 1, Offer: transporttest.WebOffer("0.10")})
+		document := sign(by, b.milan, api.DocumentOffer, api.SignedOffer{Protocol: api.Protocol,
+			Seller: "milan", Name: "other", Version: 1, Offer: transporttest.WebOffer("0.10")})
 		return func(ctx context.Context, m *servertest.Member) { _ = m.PublishOffer(ctx, "milan", "other", document) }
 	}),
-	"assignment, shown again": brokered("", func(b *books, by *transporttest.Party) func(context.Context, *servertest.Member) {
+	"assignment, shown again": brokered("", func(b *books, by *transporttest.Party) func(context.Context,
+		*servertest.Member) {
 		d := transporttest.NewDeal(b.rome, b.milan, "r-lost", "2", time.Now())
 		a := b.rome.Assignment(*d.Shown())
 		a.ConsumerKey = fingerprint(by, b.rome)
 		theirs := d.SignedAs(sign(by, b.rome, api.DocumentAssignment, a))
 		return b.adopts(api.Agreement{Assignment: theirs.Payload.Assignment, Acceptance: b.milan.Agree(*theirs)})
 	}),
-	"acceptance, shown again": brokered("", func(b *books, by *transporttest.Party) func(context.Context, *servertest.Member) {
+	"acceptance, shown again": brokered("", func(b *books, by *transporttest.Party) func(context.Context,
+		*servertest.Member) {
 		theirs := transporttest.NewDeal(b.rome, b.milan, "r-lost", "2", time.Now()).Signed()
-		return b.adopts(api.Agreement{Assignment: theirs.Payload.Assignment, Acceptance: sign(by, b.milan, api.DocumentAcceptance, b.milan.Acceptance(*theirs))})
+		return b.adopts(api.Agreement{Assignment: theirs.Payload.Assignment,
+			Acceptance: sign(by, b.milan, api.DocumentAcceptance, b.milan.Acceptance(*theirs))})
 	}),
-	"vouch for an acceptance": brokered("", func(b *books, by *transporttest.Party) func(context.Context, *servertest.Member) {
+	"vouch for an acceptance": brokered("", func(b *books, by *transporttest.Party) func(context.Context,
+		*servertest.Member) {
 		theirs := transporttest.NewDeal(b.rome, b.milan, "r-lost", "2", time.Now()).Signed()
-		return b.adopts(api.Agreement{Assignment: theirs.Payload.Assignment, Acceptance: b.formerMilan.Agree(*theirs), Vouch: sign(by, b.milan, api.DocumentVouch,
-			api.Vouch{Protocol: api.Protocol, Cluster: "milan", Reservation: "r-lost", Assignment: clusterkey.Digest(theirs.Payload.Assignment).String()})})
+		return b.adopts(api.Agreement{Assignment: theirs.Payload.Assignment,
+			Acceptance: b.formerMilan.Agree(*theirs), Vouch: sign(by, b.milan, api.DocumentVouch,
+				api.Vouch{Protocol: api.Protocol, Cluster: "milan", Reservation: "r-lost",
+					Assignment: clusterkey.Digest(theirs.Payload.Assignment).String()})})
 	}),
 	"refusal": said("signed", func(b *books, m *servertest.Member) {
 		_, _ = m.Refuse(b.t.Context(), b.r.ID, api.Refusal{Generation: b.r.Payload.Generation, Reason: api.ReasonPolicy})
@@ -210,9 +225,10 @@ func (b *books) renews(by, subject *transporttest.Party) func(context.Context, *
 	if signs(by) {
 		shown = by
 	}
-	renewal := join.Renewal{Cluster: subject.ID, Key: shown.Key.Public(), Rotations: shown.Rotations, Request: sign(by, subject, join.RenewalKind, join.RenewalRequest{
-		Protocol: api.Protocol, Federation: b.Authority.Federation(), Cluster: subject.ID, CSR: csr, Time: time.Now().UTC(),
-	})}
+	renewal := join.Renewal{Cluster: subject.ID, Key: shown.Key.Public(),
+		Rotations: shown.Rotations, Request: sign(by, subject, join.RenewalKind, join.RenewalRequest{
+			Protocol: api.Protocol, Federation: b.Authority.Federation(), Cluster: subject.ID, CSR: csr, Time: time.Now().UTC(),
+		})}
 	return func(ctx context.Context, m *servertest.Member) { _, _ = m.Client.Renew(ctx, renewal) }
 }
 

@@ -29,7 +29,8 @@ func (f *fair) asks(m *federation.Member, name string, r api.Request) (s api.Res
 		return meta.IsStatusConditionTrue(s.Conditions, api.ConditionAwaitsApproval)
 	})
 	f.until(name+" is shown to milan", func() bool {
-		return f.milan.Objects.Get(f.t.Context(), kube.ObjectKey{Namespace: api.Namespace, Name: s.Reservation}, &api.ProviderInstruction{}) == nil
+		return f.milan.Objects.Get(f.t.Context(), kube.ObjectKey{Namespace: api.Namespace, Name: s.Reservation},
+			&api.ProviderInstruction{}) == nil
 	})
 	return s
 }
@@ -71,15 +72,18 @@ func TestApproval(t *testing.T) {
 	})
 	digest := must(f.rome.People.Offer(t.Context(), "milan", "web"))(t).Payload.Digest
 	buy := func(units int64) api.Request {
-		return api.Request{Purchase: &api.Purchase{Seller: "milan", Offer: "web", Plan: "small", Units: units, Digest: digest}}
+		return api.Request{Purchase: &api.Purchase{Seller: "milan",
+			Offer: "web", Plan: "small", Units: units, Digest: digest}}
 	}
 
 	bought := f.asks(f.rome, "bought", buy(2))
-	if left := time.Until(waitsUntil(t, bought.Message)); bought.State != api.Held || left < 7*time.Hour || left > 8*time.Hour {
+	if left := time.Until(waitsUntil(t, bought.Message)); bought.State != api.Held ||
+		left < 7*time.Hour || left > 8*time.Hour {
 		t.Errorf("%+v", bought)
 	}
 	waiting := must(f.milan.People.Approvals(t.Context()))(t)
-	if len(waiting) != 1 || waiting[0].ID != bought.Reservation || waiting[0].Payload.Plan != "small" || waiting[0].Payload.Units != 2 || waiting[0].Payload.Consumer != "rome" {
+	if len(waiting) != 1 || waiting[0].ID != bought.Reservation ||
+		waiting[0].Payload.Plan != "small" || waiting[0].Payload.Units != 2 || waiting[0].Payload.Consumer != "rome" {
 		t.Errorf("%+v", waiting)
 	}
 	if left := must(f.rome.People.Offer(t.Context(), "milan", "web"))(t).Payload.Plans["small"].Remaining; left != 1 {
@@ -94,7 +98,8 @@ func TestApproval(t *testing.T) {
 		return s.State == api.Reserved && meta.IsStatusConditionFalse(s.Conditions, api.ConditionAwaitsApproval)
 	})
 	f.until("both have the contract", func() bool {
-		return f.contractsOf(f.rome)[bought.Reservation].Spec.Acceptance != "" && f.contractsOf(f.milan)[bought.Reservation].Spec.Acceptance != ""
+		return f.contractsOf(f.rome)[bought.Reservation].Spec.Acceptance != "" &&
+			f.contractsOf(f.milan)[bought.Reservation].Spec.Acceptance != ""
 	})
 
 	plain := f.asks(f.oslo, "plain", api.Request{Resources: api.Resources{"cpu": resource.MustParse("1")}})
@@ -114,7 +119,8 @@ func TestApproval(t *testing.T) {
 	})
 
 	f.asks(f.rome, "cancelled", buy(1))
-	if err := f.rome.Objects.Delete(t.Context(), &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "cancelled"}}); err != nil {
+	if err := f.rome.Objects.Delete(t.Context(),
+		&api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "cancelled"}}); err != nil {
 		t.Fatal(err)
 	}
 	f.until("nothing waits any more, and its unit is free", func() bool {

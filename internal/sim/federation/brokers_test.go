@@ -42,7 +42,8 @@ func (f *fair) brokerState(m *federation.Member, name string) string {
 func (f *fair) buysAt(m *federation.Member, broker, name string, units int64) api.ResourceRequestStatus {
 	f.t.Helper()
 	_, err := m.People.MakeRequest(f.t.Context(), api.RequestCreate{Name: name, Broker: broker, Request: api.Request{
-		Purchase: &api.Purchase{Seller: "milan", Offer: "web", Plan: "small", Units: units, MaxPrice: webOffer("0.10").Plans[0].Price}, Duration: &metav1.Duration{Duration: 10 * time.Hour},
+		Purchase: &api.Purchase{Seller: "milan", Offer: "web", Plan: "small",
+			Units: units, MaxPrice: webOffer("0.10").Plans[0].Price}, Duration: &metav1.Duration{Duration: 10 * time.Hour},
 	}})
 	if err != nil {
 		f.t.Fatal(err)
@@ -68,9 +69,11 @@ func TestTwoBrokers(t *testing.T) {
 	f.until("milan's offer is on sale at both", func() bool {
 		here, err := f.Operator.Catalog(t.Context(), api.CatalogQuery{})
 		there, err2 := north.Operator.Catalog(t.Context(), api.CatalogQuery{})
-		return err == nil && err2 == nil && len(here) == 1 && len(there) == 1 && there[0].Payload.Plans["small"].Remaining == 3 && here[0].Payload.Digest == there[0].Payload.Digest
+		return err == nil && err2 == nil && len(here) == 1 && len(there) == 1 &&
+			there[0].Payload.Plans["small"].Remaining == 3 && here[0].Payload.Digest == there[0].Payload.Digest
 	})
-	if found := must(f.rome.People.Catalog(t.Context(), api.CatalogQuery{}))(t); len(found) != 1 || found[0].Payload.AsOf != nil {
+	if found := must(f.rome.People.Catalog(t.Context(), api.CatalogQuery{}))(t); len(found) != 1 ||
+		found[0].Payload.AsOf != nil {
 		t.Errorf("rome finds %d offers, of one", len(found))
 	}
 
@@ -99,7 +102,8 @@ func TestTwoBrokers(t *testing.T) {
 	// Without the main broker the other goes on; then without both.
 	f.StopBroker()
 	f.until("rome sees that", func() bool { return f.brokerState(f.rome, "main") == string(api.CodeUnavailable) })
-	if found := must(f.rome.People.Catalog(t.Context(), api.CatalogQuery{}))(t); len(found) != 1 || found[0].Payload.AsOf != nil {
+	if found := must(f.rome.People.Catalog(t.Context(), api.CatalogQuery{}))(t); len(found) != 1 ||
+		found[0].Payload.AsOf != nil {
 		t.Errorf("with one of two brokers: %+v", found)
 	}
 	if err := f.rome.People.ReleaseLocally(t.Context(), at.Reservation); err != nil {
@@ -170,7 +174,8 @@ func TestBrokersThatCannotBe(t *testing.T) {
 		"not TLS":          {"main2", api.BrokerSpec{URL: "http://north:1"}, "url"},
 	} {
 		_, err := f.rome.People.PutBroker(t.Context(), c.name, c.spec)
-		if e, ok := err.(*api.Error); !ok || e.Code != api.CodeInvalid || !strings.Contains(e.Field, c.field) || e.Remedy == "" {
+		if e, ok := err.(*api.Error); !ok || e.Code != api.CodeInvalid ||
+			!strings.Contains(e.Field, c.field) || e.Remedy == "" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

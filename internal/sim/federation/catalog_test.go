@@ -26,7 +26,8 @@ func TestCatalogIsCopied(t *testing.T) {
 	}
 	var l api.Envelope[api.Listing]
 	f.until("oslo, which milan does not know, has its copy", func() (ok bool) { l, ok = copied(); return ok })
-	if got := l.Payload; price(got) != "0.30" || got.Fresh || got.Fading != api.Stale || got.Plans["small"].Cost != "3.00" || time.Since(got.AsOf.Time) > time.Minute {
+	if got := l.Payload; price(got) != "0.30" || got.Fresh || got.Fading != api.Stale ||
+		got.Plans["small"].Cost != "3.00" || time.Since(got.AsOf.Time) > time.Minute {
 		t.Errorf("the copy shows %+v", got)
 	}
 	asOf := l.Payload.AsOf.Time
@@ -46,7 +47,8 @@ func TestCatalogIsCopied(t *testing.T) {
 	for _, p := range d.Problems {
 		codes[p.Code] = p.Detail
 	}
-	if !strings.Contains(codes["WithoutBroker"], "bourse reserve") || !strings.Contains(codes["GoesOn"], "shows 1 offers") {
+	if !strings.Contains(codes["WithoutBroker"], "bourse reserve") ||
+		!strings.Contains(codes["GoesOn"], "shows 1 offers") {
 		t.Errorf("the doctor says %v", codes)
 	}
 	f.StopMember("milan")
@@ -62,6 +64,7 @@ func TestCatalogIsCopied(t *testing.T) {
 	f.StartMember("milan")
 	f.until("what the broker shows is not the copy", func() bool {
 		found, err := f.oslo.People.Catalog(t.Context(), api.CatalogQuery{})
-		return err == nil && len(found) == 1 && found[0].Payload.AsOf == nil && found[0].Payload.Fresh && found[0].Payload.Fading == ""
+		return err == nil && len(found) == 1 && found[0].Payload.AsOf == nil &&
+			found[0].Payload.Fresh && found[0].Payload.Fading == ""
 	})
 }

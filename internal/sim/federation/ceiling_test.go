@@ -17,7 +17,8 @@ func TestACeilingMakesAContract(t *testing.T) {
 	f := newFair(t)
 	f.lendsByOffersOnly()
 	ask := func(name, most string) (s api.ResourceRequestStatus) {
-		r := api.Request{Resources: api.Resources{"cpu": resource.MustParse("3")}, Duration: &metav1.Duration{Duration: 10 * time.Hour}}
+		r := api.Request{Resources: api.Resources{"cpu": resource.MustParse("3")},
+			Duration: &metav1.Duration{Duration: 10 * time.Hour}}
 		if most != "" {
 			r.MaxPrice = &api.Price{Amount: most, Currency: "EUR", Period: api.PeriodDay}
 		}
@@ -49,9 +50,12 @@ func TestACeilingMakesAContract(t *testing.T) {
 	}
 	f.until("both have the contract", func() bool {
 		bought, sold := f.contractsOf(f.rome)[got.Reservation], f.contractsOf(f.milan)[got.Reservation]
-		return bought.Spec.Assignment != "" && bought.Spec == sold.Spec && bought.Status.Terms.Units == 2 && bought.Status.Cost == "2.00 EUR"
+		return bought.Spec.Assignment != "" && bought.Spec == sold.Spec &&
+			bought.Status.Terms.Units == 2 && bought.Status.Cost == "2.00 EUR"
 	})
-	if why := must(f.rome.People.Reservation(t.Context(), got.Reservation))(t).Payload.Decision; why.Top[0].Bought == nil || *why.Top[0].Bought != (api.Bought{Plan: "milan/web/small", Units: 2, Cost: "2.00 EUR"}) {
+	if why := must(f.rome.People.Reservation(t.Context(),
+		got.Reservation))(t).Payload.Decision; why.Top[0].Bought == nil ||
+		*why.Top[0].Bought != (api.Bought{Plan: "milan/web/small", Units: 2, Cost: "2.00 EUR"}) {
 		t.Errorf("explained by %+v", why.Top)
 	}
 }
@@ -78,9 +82,11 @@ func TestACeilingWaits(t *testing.T) {
 	f := newFair(t)
 	f.lendsByOffersOnly()
 	r := cores("3", 0) // two units
-	r.Duration, r.MaxPrice = &metav1.Duration{Duration: 10 * time.Hour}, &api.Price{Amount: "0.15", Currency: "EUR", Period: api.PeriodHour}
+	r.Duration, r.MaxPrice = &metav1.Duration{Duration: 10 * time.Hour}, &api.Price{Amount: "0.15",
+		Currency: "EUR", Period: api.PeriodHour}
 	waits := f.makes(f.rome, "waits", r, api.Pending)
-	if d := waits.Payload.Decision; d == nil || d.NearestMiss == nil || d.NearestMiss.Filter != "price" || waits.Payload.Sale != nil {
+	if d := waits.Payload.Decision; d == nil || d.NearestMiss == nil ||
+		d.NearestMiss.Filter != "price" || waits.Payload.Sale != nil {
 		t.Errorf("%+v, because %+v", waits.Payload, waits.Payload.Decision)
 	}
 	put := func(name, price string) {
@@ -101,11 +107,13 @@ func TestACeilingWaits(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 	}
 	put("sale", "0.075")
-	if got := f.is(f.rome, "waits", api.Reserved); got.ID != waits.ID || got.Payload.Provider != "milan" || got.Payload.Sale == nil {
+	if got := f.is(f.rome, "waits", api.Reserved); got.ID != waits.ID ||
+		got.Payload.Provider != "milan" || got.Payload.Sale == nil {
 		t.Fatalf("%+v", got)
 	}
 	f.until("both have the contract", func() bool {
 		bought, sold := f.contractsOf(f.rome)[waits.ID], f.contractsOf(f.milan)[waits.ID]
-		return bought.Spec.Assignment != "" && bought.Spec == sold.Spec && bought.Status.Terms.Units == 2 && bought.Status.Cost == "1.50 EUR"
+		return bought.Spec.Assignment != "" && bought.Spec == sold.Spec &&
+			bought.Status.Terms.Units == 2 && bought.Status.Cost == "1.50 EUR"
 	})
 }

@@ -29,7 +29,8 @@ func TestDedicated(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	asks := func(name string) (s api.ResourceRequestStatus) {
-		r := api.Request{Resources: api.Resources{"cpu": resource.MustParse("1")}, Duration: &metav1.Duration{Duration: time.Hour}}
+		r := api.Request{Resources: api.Resources{"cpu": resource.MustParse("1")},
+			Duration: &metav1.Duration{Duration: time.Hour}}
 		if _, err := f.oslo.People.MakeRequest(t.Context(), api.RequestCreate{Name: name, Request: r}); err != nil {
 			t.Fatal(err)
 		}
@@ -39,7 +40,8 @@ func TestDedicated(t *testing.T) {
 		})
 		return s
 	}
-	if s := asks("beside"); s.State != api.Rejected || !strings.Contains(s.Message, "by dedicated: has sold pool \"general\" to another, for it alone") {
+	if s := asks("beside"); s.State != api.Rejected ||
+		!strings.Contains(s.Message, "by dedicated: has sold pool \"general\" to another, for it alone") {
 		t.Errorf("%+v", s)
 	}
 	if err := f.rome.People.ReleaseLocally(t.Context(), got.Reservation); err != nil {

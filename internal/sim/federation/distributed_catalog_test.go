@@ -83,7 +83,8 @@ func TestDocumentedCallsOfTheConnector(t *testing.T) {
 	s.Ask("milan", milan.Client, "GET", "/api/cluster/init", "")
 	s.Ask("milan", milan.Client, "GET", "/api/cluster/prettyname", "")
 	s.Ask("milan", milan.Client, "GET", "/api/cluster/contractendpoint", "")
-	s.Ask("milan", milan.Client, "POST", "/api/cluster/init?prettyname=Milano+Cloud&endpoint=https://store.milan.example", "")
+	s.Ask("milan", milan.Client, "POST",
+		"/api/cluster/init?prettyname=Milano+Cloud&endpoint=https://store.milan.example", "")
 	s.Ask("milan", milan.Client, "GET", "/api/cluster/parameters", "")
 	s.Ask("milan", milan.Client, "GET", "/api/cluster/prettyname", "")
 	s.Ask("milan", milan.Client, "GET", "/api/cluster/contractendpoint", "")
@@ -103,30 +104,37 @@ func TestDocumentedCallsOfTheConnector(t *testing.T) {
 	s.Ask("rome", rome.Client, "GET", "/api/catalog", "")
 	s.Say("What the pages send when Join Offer is pressed. Nobody is called at the address in it.")
 	seller := `{"clusterID":"milan","clusterName":"milan","endpoint":"http://157.154.63.92:61789","token":"251abe","clusterPrettyName":"Milano Cloud","clusterContractEndpoint":"http://157.154.63.92:6002"}`
-	s.Ask("rome", rome.Client, "POST", "/api/contracts/buy?offer-id=milan_6d6a3b9e-9f9e-4a0e-8d1a-5a0f0a2e1a0a&plan-id=milan_6d6a3b9e-9f9e-4a0e-8d1a-5a0f0a2e1a0a_1", seller)
-	s.Ask("rome", rome.Client, "POST", "/api/contracts/buy?offer-id=milan_6d6a3b9e-9f9e-4a0e-8d1a-5a0f0a2e1a0a&plan-id=milan_6d6a3b9e-9f9e-4a0e-8d1a-5a0f0a2e1a0a_1", seller)
+	s.Ask("rome", rome.Client, "POST",
+		"/api/contracts/buy?offer-id=milan_6d6a3b9e-9f9e-4a0e-8d1a-5a0f0a2e1a0a&plan-id=milan_6d6a3b9e-9f9e-4a0e-8d1a-5a0f0a2e1a0a_1", seller)
+	s.Ask("rome", rome.Client, "POST",
+		"/api/contracts/buy?offer-id=milan_6d6a3b9e-9f9e-4a0e-8d1a-5a0f0a2e1a0a&plan-id=milan_6d6a3b9e-9f9e-4a0e-8d1a-5a0f0a2e1a0a_1", seller)
 	s.Say("The same, of what was put on sale as Bourse does it.")
 	s.Ask("rome", rome.Client, "POST", "/api/contracts/buy?offer-id=milan_web&plan-id=milan_web_small&for=24h", seller)
 	s.Ask("rome", rome.Client, "GET", "/api/peer", "")
-	s.Ask("rome", rome.Client, "POST", "/api/peer?id=milan&name=milan&authtoken=251abe&authurl=http://157.154.63.92:61789", "")
+	s.Ask("rome", rome.Client, "POST",
+		"/api/peer?id=milan&name=milan&authtoken=251abe&authurl=http://157.154.63.92:61789", "")
 	f.until("milan has both contracts", func() bool {
 		var c []distributedcatalog.ContractDocument
 		milan.get("/api/contracts", &c)
 		return len(c) == 2
 	})
 	s.Say("The buyer has signed it, and so had the seller: asking to sell it again shows it.")
-	s.Ask("milan", milan.Client, "POST", "/api/contracts/sell?buyer-id=rome&offer-id=milan_web&plan-id=milan_web_small", "")
-	s.Ask("milan", milan.Client, "POST", "/api/contracts/sell?buyer-id=oslo&offer-id=milan_web&plan-id=milan_web_small", "")
+	s.Ask("milan", milan.Client, "POST",
+		"/api/contracts/sell?buyer-id=rome&offer-id=milan_web&plan-id=milan_web_small", "")
+	s.Ask("milan", milan.Client, "POST",
+		"/api/contracts/sell?buyer-id=oslo&offer-id=milan_web&plan-id=milan_web_small", "")
 	s.Ask("rome", rome.Client, "DELETE", "/api/peer?id=milan", "")
 	over := func() bool {
 		var of, at []distributedcatalog.ContractDocument
 		rome.get("/api/contracts", &of)
 		milan.get("/api/contracts", &at)
-		return len(of) == 2 && len(at) == 2 && of[0].State == "Released" && of[1].State == "Released" && at[0].State == "Released" && at[1].State == "Released" && !of[0].Enabled
+		return len(of) == 2 && len(at) == 2 && of[0].State == "Released" &&
+			of[1].State == "Released" && at[0].State == "Released" && at[1].State == "Released" && !of[0].Enabled
 	}
 	f.until("all is over on both", over)
 	s.Ask("rome", rome.Client, "GET", "/api/peer", "")
-	s.Ask("rome", rome.Client, "POST", "/api/peer?id=milan&name=milan&authtoken=251abe&authurl=http://157.154.63.92:61789", "")
+	s.Ask("rome", rome.Client, "POST",
+		"/api/peer?id=milan&name=milan&authtoken=251abe&authurl=http://157.154.63.92:61789", "")
 	s.Ask("milan", milan.Client, "DELETE", "/api/offers?id=milan_6d6a3b9e-9f9e-4a0e-8d1a-5a0f0a2e1a0a", "")
 	s.Ask("milan", milan.Client, "DELETE", "/api/offers/milan_web", "")
 	s.Ask("milan", milan.Client, "DELETE", "/api/offers?id=milan_web", "")
@@ -177,7 +185,8 @@ func TestOldClientsOfTheBroker(t *testing.T) {
 		certificate := must(tls.X509KeyPair([]byte(identity["tls.crt"]), []byte(identity["tls.key"])))(t)
 		roots := x509.NewCertPool()
 		roots.AppendCertsFromPEM([]byte(identity["ca.crt"]))
-		transport := &http.Transport{TLSClientConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, RootCAs: roots}}
+		transport := &http.Transport{TLSClientConfig: &tls.Config{Certificates: []tls.Certificate{certificate},
+			RootCAs: roots}}
 		t.Cleanup(transport.CloseIdleConnections)
 		return &http.Client{Transport: transport}
 	}
@@ -187,13 +196,15 @@ func TestOldClientsOfTheBroker(t *testing.T) {
 	}
 	var shown []distributedcatalog.Catalog
 	data, status := catalogtest.Call(t, rome, "GET", f.URL+"/catalog", "")
-	if err := json.Unmarshal(data, &shown); err != nil || status != http.StatusOK || len(shown) != 1 || shown[0].Offers[0].OfferID != "milan_web" {
+	if err := json.Unmarshal(data, &shown); err != nil || status != http.StatusOK ||
+		len(shown) != 1 || shown[0].Offers[0].OfferID != "milan_web" {
 		t.Fatalf("%d %s", status, data)
 	}
 	if data, status := catalogtest.Call(t, milan, "POST", f.URL+"/offers", pagesOffer); status != http.StatusBadRequest {
 		t.Errorf("what is no array: %d %s", status, data)
 	}
-	if data, status := catalogtest.Call(t, milan, "POST", f.URL+"/offers", "["+pagesOffer+"]"); status != http.StatusConflict || !strings.Contains(string(data), "not signed") {
+	if data, status := catalogtest.Call(t, milan, "POST", f.URL+"/offers",
+		"["+pagesOffer+"]"); status != http.StatusConflict || !strings.Contains(string(data), "not signed") {
 		t.Errorf("what nobody signed: %d %s", status, data)
 	}
 	if answer, status := clientOf(t, f.milan).post("POST", "/api/offers", pagesOffer); status != http.StatusOK {
@@ -215,7 +226,8 @@ func TestSellAndRevokeByTheOldInterface(t *testing.T) {
 	})
 	rome, milan := clientOf(t, f.rome), clientOf(t, f.milan)
 	const sell = "/api/contracts/sell?buyer-id=rome&offer-id=milan_web&plan-id=milan_web_small"
-	if answer, status := milan.post("POST", sell, ""); status != http.StatusConflict || !strings.Contains(fmt.Sprint(answer["error"]), "signed no purchase") {
+	if answer, status := milan.post("POST", sell, ""); status != http.StatusConflict ||
+		!strings.Contains(fmt.Sprint(answer["error"]), "signed no purchase") {
 		t.Errorf("sold what nobody has asked for: %d %v", status, answer)
 	}
 	waits, status := rome.post("POST", "/api/contracts/buy?offer-id=milan_web&plan-id=milan_web_small", `{"clusterID":"milan"}`)
@@ -236,10 +248,12 @@ func TestSellAndRevokeByTheOldInterface(t *testing.T) {
 		rome.get("/api/contracts", &c)
 		return len(c) == 1 && c[0].Enabled && c[0].ContractID == sold["contractID"]
 	})
-	if answer, status := milan.post("DELETE", "/api/contracts?id="+fmt.Sprint(sold["contractID"]), ""); status != http.StatusOK || !strings.Contains(fmt.Sprint(answer["message"]), "ends at") {
+	if answer, status := milan.post("DELETE", "/api/contracts?id="+fmt.Sprint(sold["contractID"]),
+		""); status != http.StatusOK || !strings.Contains(fmt.Sprint(answer["message"]), "ends at") {
 		t.Errorf("revoked by its seller: %d %v", status, answer)
 	}
-	if answer, status := rome.post("DELETE", "/api/contracts?id="+fmt.Sprint(sold["contractID"]), ""); status != http.StatusOK {
+	if answer, status := rome.post("DELETE", "/api/contracts?id="+fmt.Sprint(sold["contractID"]),
+		""); status != http.StatusOK {
 		t.Errorf("revoked by its buyer: %d %v", status, answer)
 	}
 	f.until("it is over", func() bool {
@@ -275,7 +289,8 @@ func TestHostileCallsOfTheConnector(t *testing.T) {
 		{"a seller whose address is inside", rome, "POST", "/api/contracts/buy?offer-id=x&plan-id=y", `{"clusterID":"milan","clusterContractEndpoint":"` + victim.URL + `"}`, 404, "offer-id"},
 		{"a seller that is nobody, whose address is inside", rome, "POST", "/api/contracts/buy?offer-id=milan_web&plan-id=milan_web_small", `{"clusterID":"nobody","clusterContractEndpoint":"` + victim.URL + `","endpoint":"` + victim.URL + `"}`, 404, "offer-id"},
 		{"a broker inside", rome, "POST", "/api/brokers?name=x&path=" + inside, "", 403, "token of its operator"},
-		{"peering with what is inside", rome, "POST", "/api/peer?id=milan&name=x&authtoken=y&authurl=" + inside, "", 409, "nothing is bought"},
+		{"peering with what is inside", rome, "POST", "/api/peer?id=milan&name=x&authtoken=y&authurl=" + inside,
+			"", 409, "nothing is bought"},
 		{"an operator of Mongo as seller", rome, "POST", "/api/contracts/buy?offer-id=milan_web&plan-id=milan_web_small", `{"clusterID":{"$ne":""}}`, 400, "clusterID"},
 		{"itself as seller", rome, "POST", "/api/contracts/buy?offer-id=milan_web&plan-id=milan_web_small", `{"clusterID":"rome"}`, 400, "clusterID"},
 		{"no seller", rome, "POST", "/api/contracts/buy?offer-id=milan_web&plan-id=milan_web_small", `{}`, 400, "clusterID"},
@@ -286,8 +301,10 @@ func TestHostileCallsOfTheConnector(t *testing.T) {
 		{"another plan", rome, "POST", "/api/contracts/buy?offer-id=milan_web&plan-id=none", `{"clusterID":"milan"}`, 404, "plan-id"},
 		{"for ever", rome, "POST", "/api/contracts/buy?offer-id=milan_web&plan-id=milan_web_small&for=100000h", `{"clusterID":"milan"}`, 409, ""},
 		{"for no time", rome, "POST", "/api/contracts/buy?offer-id=milan_web&plan-id=milan_web_small&for=-1h", `{"clusterID":"milan"}`, 400, "for"},
-		{"an open sell", milan, "POST", "/api/contracts/sell?buyer-id=rome&offer-id=milan_web&plan-id=milan_web_small", "", 409, "signed no purchase"},
-		{"a sell to nobody", milan, "POST", "/api/contracts/sell?buyer-id=%24ne&offer-id=milan_web&plan-id=milan_web_small", "", 400, "buyer-id"},
+		{"an open sell", milan, "POST", "/api/contracts/sell?buyer-id=rome&offer-id=milan_web&plan-id=milan_web_small",
+			"", 409, "signed no purchase"},
+		{"a sell to nobody", milan, "POST", "/api/contracts/sell?buyer-id=%24ne&offer-id=milan_web&plan-id=milan_web_small",
+			"", 400, "buyer-id"},
 		{"8GB", milan, "POST", "/api/offers", change(`"2Gi"`, `"8GB"`), 400, "resources.ram"},
 		{"a number for a quantity", milan, "POST", "/api/offers", change(`"2Gi"`, `[1]`), 400, "quantity"},
 		{"an offer of rome's", milan, "POST", "/api/offers", change(`milan_6d`, `rome_6d`), 403, "rome"},
@@ -341,12 +358,15 @@ func TestOldEditsKeepWhatTheyDoNotKnow(t *testing.T) {
 		t.Fatalf("%d %v", status, answer)
 	}
 	own := must(f.milan.People.Offers(t.Context()))(t)
-	if got, want := own[0].Payload.Spec.Plans[0], webOffer("0.10").Plans[0]; !got.Dedicated || got.Price.Amount != "0.10" || *got.Units != *want.Units || *got.MaxDuration != *want.MaxDuration || len(own[0].Payload.Spec.VisibleTo.Clusters) != 1 {
+	if got, want := own[0].Payload.Spec.Plans[0], webOffer("0.10").Plans[0]; !got.Dedicated ||
+		got.Price.Amount != "0.10" || *got.Units != *want.Units ||
+		*got.MaxDuration != *want.MaxDuration || len(own[0].Payload.Spec.VisibleTo.Clusters) != 1 {
 		t.Errorf("saved as it was, it is %+v", own[0].Payload.Spec)
 	}
 	var shown []distributedcatalog.Catalog
 	f.until("rome is shown it", func() bool { rome.get("/api/catalog", &shown); return len(shown) == 1 })
-	if answer, status := milan.post("POST", "/api/offers", strings.Replace(string(offers[0]), `"planCost":0.10`, `"planCost":9.5`, 1)); status != http.StatusOK {
+	if answer, status := milan.post("POST", "/api/offers",
+		strings.Replace(string(offers[0]), `"planCost":0.10`, `"planCost":9.5`, 1)); status != http.StatusOK {
 		t.Fatalf("%d %v", status, answer)
 	}
 	f.until("milan asks more", func() bool {
@@ -392,7 +412,8 @@ func TestSubscribeToTheConnector(t *testing.T) {
 		t.Fatal(err)
 	}
 	var provider distributedcatalog.Catalog
-	if e := next(2); e.Type != 1 || json.Unmarshal([]byte(e.Body.Data), &provider) != nil || provider.ClusterID != "milan" || provider.Offers[0].Plans[0].PlanCost != "0.20" {
+	if e := next(2); e.Type != 1 || json.Unmarshal([]byte(e.Body.Data), &provider) != nil ||
+		provider.ClusterID != "milan" || provider.Offers[0].Plans[0].PlanCost != "0.20" {
 		t.Errorf("%+v", e)
 	}
 	f.StopBroker()

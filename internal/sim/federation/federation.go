@@ -75,7 +75,8 @@ type Federation struct {
 // Kinds are our kinds, for a simulated API.
 func Kinds() []kubeapi.Type {
 	kind := func(kind, resource string, namespaced, status bool) kubeapi.Type {
-		return kubeapi.Type{GroupVersion: api.GroupVersion, Kind: kind, Resource: resource, Namespaced: namespaced, Status: status}
+		return kubeapi.Type{GroupVersion: api.GroupVersion, Kind: kind,
+			Resource: resource, Namespaced: namespaced, Status: status}
 	}
 	return []kubeapi.Type{
 		kind("ResourceRequest", "resourcerequests", true, true),
@@ -99,10 +100,13 @@ func Start(ctx context.Context, dir string, log *slog.Logger, members ...*Member
 }
 
 // StartWith starts one whose broker serves interfaces of the prototypes, too.
-func StartWith(ctx context.Context, dir string, log *slog.Logger, interfaces prototypes.Options, members ...*Member) (*Federation, error) {
+func StartWith(ctx context.Context, dir string, log *slog.Logger,
+	interfaces prototypes.Options, members ...*Member) (*Federation, error) {
 	ctx, stop := context.WithCancel(ctx)
-	interfaces.DistributedCatalog = interfaces.DistributedCatalog || slices.ContainsFunc(members, func(m *Member) bool { return m.DistributedCatalog })
-	f := &Federation{Dir: dir, prototypes: interfaces, clock: newClock(), Members: map[string]*Member{}, group: &errgroup.Group{}, stop: stop, ctx: ctx, log: log}
+	interfaces.DistributedCatalog = interfaces.DistributedCatalog ||
+		slices.ContainsFunc(members, func(m *Member) bool { return m.DistributedCatalog })
+	f := &Federation{Dir: dir, prototypes: interfaces, clock: newClock(),
+		Members: map[string]*Member{}, group: &errgroup.Group{}, stop: stop, ctx: ctx, log: log}
 	if err := f.StartBroker(); err != nil {
 		return nil, f.failed(err)
 	}
@@ -222,7 +226,8 @@ func (f *Federation) startMember(ctx context.Context, m *Member, log *slog.Logge
 			return agent.Run(ctx, agent.Options{
 				PeerRanges: []string{"127.0.0.0/8"}, ConnectorListen: connector, ConnectorURL: url, DistributedCatalog: m.DistributedCatalog,
 				Kubernetes: m.Cluster.API.Config(), ClusterID: m.Name, Join: join, Objects: m.Through,
-				Identity: store.InDir(filepath.Join(f.Dir, m.Name)), Socket: m.Socket, Clock: f.clock, Log: log.With("part", "agent"),
+				Identity: store.InDir(filepath.Join(f.Dir, m.Name)), Socket: m.Socket, Clock: f.clock, Log: log.With("part",
+					"agent"),
 			})
 		})
 	}

@@ -25,7 +25,8 @@ func TestAPolicyWithIgnoredFieldsStaysInForce(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := policy.DeepCopy() // patches, because the agent writes the status of the policy too
-		meta.SetStatusCondition(&policy.Status.Conditions, metav1.Condition{Type: "ResourcePlugin", Status: "True", Reason: "Answers"})
+		meta.SetStatusCondition(&policy.Status.Conditions,
+			metav1.Condition{Type: "ResourcePlugin", Status: "True", Reason: "Answers"})
 		if err := f.milan.Objects.Status().Patch(t.Context(), &policy, kube.MergeFrom(before)); err != nil {
 			t.Fatal(err)
 		}
@@ -50,7 +51,8 @@ func TestAPolicyWithIgnoredFieldsStaysInForce(t *testing.T) {
 			}
 			c := meta.FindStatusCondition(policy.Status.Conditions, api.ConditionIgnoredFields)
 			return !is && c == nil ||
-				is && c != nil && c.Status == "True" && strings.Contains(c.Message, "pools.general.placeholders has no effect: remove it") &&
+				is && c != nil && c.Status == "True" && strings.Contains(c.Message,
+					"pools.general.placeholders has no effect: remove it") &&
 					strings.Contains(c.Message, "resourcePlugin has no effect: remove it")
 		}
 	}
@@ -67,11 +69,13 @@ func TestAPolicyWithIgnoredFieldsStaysInForce(t *testing.T) {
 			return true
 		}
 	}
-	old := &api.Placeholders{PriorityClass: "bourse-placeholder", Image: "registry.k8s.io/pause:3.10"} //nolint:staticcheck // as above
+	//nolint:staticcheck // as above
+	old := &api.Placeholders{PriorityClass: "bourse-placeholder", Image: "registry.k8s.io/pause:3.10"}
 	change(old, "no address")
 	f.until("the policy names the fields", says(true))
 	f.until("the doctor names the fields", doctor(true))
-	if pool, ok := must(f.rome.People.Cluster(t.Context(), "milan"))(t).Payload.Pools[api.GeneralPool]; !ok || len(pool.Shared) == 0 {
+	if pool, ok := must(f.rome.People.Cluster(t.Context(), "milan"))(t).Payload.Pools[api.GeneralPool]; !ok ||
+		len(pool.Shared) == 0 {
 		t.Errorf("milan shares %+v", pool)
 	}
 	change(nil, "")

@@ -102,7 +102,8 @@ func (i *impostor) join(name string) *pose {
 	submission := must(join.Submit(token, p.Key, join.Request{
 		Protocol: api.Protocol, Cluster: name, CSR: must(tlsid.NewCSR(tlsKey))(i.t), Time: time.Now(),
 	}))(i.t)
-	stranger := &http.Client{Transport: &http.Transport{TLSClientConfig: tlsid.JoinConfig("127.0.0.1", token.Pin, time.Now), DisableKeepAlives: true}}
+	stranger := &http.Client{Transport: &http.Transport{TLSClientConfig: tlsid.JoinConfig("127.0.0.1",
+		token.Pin, time.Now), DisableKeepAlives: true}}
 	joined := must(client.New(i.broker.URL, stranger).Join(i.t.Context(), submission))(i.t)
 	certificate := must(tlsid.NewClient(tlsKey, []byte(joined.Certificate), []byte(joined.CA), time.Now))(i.t)
 
@@ -114,7 +115,8 @@ func (i *impostor) join(name string) *pose {
 		Transport: upstream, ErrorLog: log.New(io.Discard, "", 0),
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) },
 		ModifyResponse: func(r *http.Response) error {
-			r.Body = &reading{r.Body, bufio.NewReader(r.Body), nil, func(line []byte) []byte { return i.translate(line, "", name) }}
+			r.Body = &reading{r.Body, bufio.NewReader(r.Body), nil,
+				func(line []byte) []byte { return i.translate(line, "", name) }}
 			return nil
 		},
 	}

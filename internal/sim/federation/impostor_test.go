@@ -26,7 +26,8 @@ import (
 // for.
 func TestMain(m *testing.M) {
 	const queue = "sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue.(*priorityqueue[...])."
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(queue+"handleReadyItems"), goleak.IgnoreAnyFunction(queue+"handleAddBuffer"),
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(queue+"handleReadyItems"),
+		goleak.IgnoreAnyFunction(queue+"handleAddBuffer"),
 		goleak.IgnoreAnyFunction(queue+"handleWaitingItems"))
 }
 
@@ -42,7 +43,8 @@ func TestImpostor(t *testing.T) {
 		if r := s.asks("first"); r.State != api.Reserved || r.Provider != "milan" {
 			t.Fatalf("the impostor was noticed: %+v", r)
 		}
-		fake := map[string]string{"rome": i.poses["rome"].Key.Public().Fingerprint().String(), "milan": i.poses["milan"].Key.Public().Fingerprint().String()}
+		fake := map[string]string{"rome": i.poses["rome"].Key.Public().Fingerprint().String(),
+			"milan": i.poses["milan"].Key.Public().Fingerprint().String()}
 		s.knows(s.rome, "milan", fake["milan"], "FirstUse")
 		s.knows(s.milan, "rome", fake["rome"], "FirstUse")
 		agreed(t, i)
@@ -88,7 +90,8 @@ type stage struct {
 func begin(t *testing.T, level api.TrustLevel) *stage {
 	t.Helper()
 	member := func(name string) *federation.Member {
-		return &federation.Member{Options: sim.Options{Name: name, Nodes: 1}, Sharing: &api.Sharing{Terms: api.Terms{Trust: level}, Pools: []api.PoolPolicy{{Name: api.GeneralPool}}}}
+		return &federation.Member{Options: sim.Options{Name: name, Nodes: 1},
+			Sharing: &api.Sharing{Terms: api.Terms{Trust: level}, Pools: []api.PoolPolicy{{Name: api.GeneralPool}}}}
 	}
 	s := &stage{t: t, dir: t.TempDir(), rome: member("rome"), milan: member("milan"), keys: map[string]string{}}
 	f := must(federation.Start(context.Background(), s.dir, slog.New(slog.DiscardHandler), s.rome, s.milan))(t)
@@ -153,7 +156,11 @@ func (s *stage) leaveBy(stop func() error) {
 // meet waits until both agents listen and rome sees what milan lends.
 func (s *stage) meet() {
 	s.t.Helper()
-	eventually(s.t, "milan's agent listens", func() bool { _, err := s.milan.People.Status(s.t.Context()); return err == nil })
+	eventually(s.t, "milan's agent listens", func() bool {
+		_,
+			err := s.milan.People.Status(s.t.Context())
+		return err == nil
+	})
 	eventually(s.t, "rome sees milan", func() bool {
 		c, err := s.rome.People.Cluster(s.t.Context(), "milan")
 		return err == nil && c.Payload.Fresh && len(c.Payload.Pools) > 0
@@ -196,7 +203,8 @@ func (s *stage) knows(m *federation.Member, peer, fingerprint, reason string) {
 	eventually(s.t, m.Name+" shows that "+peer+" is "+reason, func() bool {
 		err := m.Objects.Get(s.t.Context(), kube.ObjectKey{Namespace: api.Namespace, Name: peer}, &p)
 		c := meta.FindStatusCondition(p.Status.Conditions, api.ConditionTrusted)
-		return err == nil && p.Status.Fingerprint == fingerprint && c != nil && c.Reason == reason && (c.Status == metav1.ConditionTrue) == (reason == "FirstUse")
+		return err == nil && p.Status.Fingerprint == fingerprint &&
+			c != nil && c.Reason == reason && (c.Status == metav1.ConditionTrue) == (reason == "FirstUse")
 	})
 }
 
@@ -210,9 +218,11 @@ func (s *stage) isNoticed(pinned map[string]string) {
 	s.refuses("another")
 	s.knows(s.rome, "milan", pinned["milan"], string(api.CodeKeyChanged))
 	had := s.bound()
-	for _, document := range i.signed("rome", api.DocumentAssignment) { // what was signed before, a broker that does not know it is shown
+	// what was signed before, a broker that does not know it is shown
+	for _, document := range i.signed("rome", api.DocumentAssignment) {
 		var a api.Assignment
-		if err := clusterkey.Verify(document.versions["rome"], api.DocumentAssignment, i.real["rome"], &a); err != nil || a.Reservation != had {
+		if err := clusterkey.Verify(document.versions["rome"], api.DocumentAssignment, i.real["rome"], &a); err != nil ||
+			a.Reservation != had {
 			s.t.Errorf("rome signed an assignment of %s, %v", a.Reservation, err)
 		}
 	}
@@ -222,7 +232,8 @@ func (s *stage) isNoticed(pinned map[string]string) {
 	s.knows(s.milan, "rome", pinned["rome"], string(api.CodeKeyChanged))
 	for _, document := range i.signed("milan", api.DocumentAcceptance) {
 		var a api.Acceptance
-		if err := clusterkey.Verify(document.versions["milan"], api.DocumentAcceptance, i.real["milan"], &a); err != nil || a.Reservation != had {
+		if err := clusterkey.Verify(document.versions["milan"], api.DocumentAcceptance, i.real["milan"], &a); err != nil ||
+			a.Reservation != had {
 			s.t.Errorf("milan accepted %s, %v", a.Reservation, err)
 		}
 	}
@@ -258,7 +269,8 @@ func agreed(t *testing.T, i *impostor) {
 		}
 	}
 	var a api.Acceptance
-	if err := clusterkey.Verify(acceptances[0].versions["milan"], api.DocumentAcceptance, i.real["milan"], &a); err != nil ||
+	if err := clusterkey.Verify(acceptances[0].versions["milan"],
+		api.DocumentAcceptance, i.real["milan"], &a); err != nil ||
 		a.Assignment != clusterkey.Digest(assignments[0].versions["milan"]).String() {
 		t.Errorf("milan accepted %+v, %v", a, err)
 	}

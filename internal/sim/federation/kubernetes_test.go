@@ -27,30 +27,39 @@ import (
 // side, whatever of the two, the broker and the cluster that has the objects, is away for a while.
 func TestThroughObjects(t *testing.T) {
 	home := must(sim.NewCluster(t.Context(), sim.Options{Name: "home", Nodes: 1, Types: []kubeapi.Type{
-		{GroupVersion: objects.GroupVersion, Kind: objects.Advertisements.Kind, Resource: "clusteradvertisements", Namespaced: true, Status: true},
-		{GroupVersion: objects.GroupVersion, Kind: objects.Reservations.Kind, Resource: "reservations", Namespaced: true, Status: true},
+		{GroupVersion: objects.GroupVersion, Kind: objects.Advertisements.Kind,
+			Resource: "clusteradvertisements", Namespaced: true, Status: true},
+		{GroupVersion: objects.GroupVersion, Kind: objects.Reservations.Kind,
+			Resource: "reservations", Namespaced: true, Status: true},
 		{GroupVersion: rbacv1.SchemeGroupVersion, Kind: "RoleBinding", Resource: "rolebindings", Namespaced: true},
 	}}))(t)
 	admin := must(kube.New(home.API.Config(), kube.Options{}))(t)
 	through := func(cluster string) *objects.Access {
 		t.Helper()
 		namespace := objects.Namespace(cluster)
-		if err := admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{objects.ClusterLabel: cluster}}}); err != nil {
+		if err := admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace,
+			Labels: map[string]string{objects.ClusterLabel: cluster}}}); err != nil {
 			t.Fatal(err)
 		}
 		return &objects.Access{Config: home.API.Config(), Namespace: namespace}
 	}
 	all := &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}}
 	f := &fair{t: t,
-		rome:  &federation.Member{Options: sim.Options{Name: "rome", Nodes: 1}, Through: through("rome")},
-		milan: &federation.Member{Options: sim.Options{Name: "milan", Nodes: 1, CPU: 8, Memory: 32}, Sharing: all, Through: through("milan")},
-		oslo:  &federation.Member{Options: sim.Options{Name: "oslo", Nodes: 1, CPU: 8, Memory: 32}, Sharing: all},
+		rome: &federation.Member{Options: sim.Options{Name: "rome", Nodes: 1}, Through: through("rome")},
+		milan: &federation.Member{Options: sim.Options{Name: "milan", Nodes: 1, CPU: 8, Memory: 32},
+			Sharing: all, Through: through("milan")},
+		oslo: &federation.Member{Options: sim.Options{Name: "oslo", Nodes: 1, CPU: 8, Memory: 32}, Sharing: all},
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	f.Federation = must(federation.StartWith(ctx, t.TempDir(), slog.New(slog.DiscardHandler), prototypes.Options{Objects: true, Kubernetes: home.API.Config()}, f.rome, f.milan, f.oslo))(t)
+	f.Federation = must(federation.StartWith(ctx, t.TempDir(), slog.New(slog.DiscardHandler),
+		prototypes.Options{Objects: true, Kubernetes: home.API.Config()}, f.rome, f.milan, f.oslo))(t)
 	t.Cleanup(func() { stop(); _ = f.Stop() })
 	for _, cluster := range []string{"rome", "milan"} {
-		f.until(cluster+" asks to be admitted", func() bool { _, err := f.Operator.SetMember(ctx, cluster, "approve"); return err == nil })
+		f.until(cluster+" asks to be admitted", func() bool {
+			_,
+				err := f.Operator.SetMember(ctx, cluster, "approve")
+			return err == nil
+		})
 	}
 	f.until("rome has shown its card, and both lend", func() bool {
 		if c, err := f.Operator.Cluster(ctx, "rome"); err != nil || c.Payload.Card == "" {
@@ -61,13 +70,15 @@ func TestThroughObjects(t *testing.T) {
 	})
 	reserve := func(by *federation.Member, name, provider string) {
 		t.Helper()
-		must(by.People.MakeRequest(ctx, api.RequestCreate{Name: name, Request: api.Request{Resources: api.Resources{"cpu": resource.MustParse("1")}, Target: provider}}))(t)
+		must(by.People.MakeRequest(ctx, api.RequestCreate{Name: name,
+			Request: api.Request{Resources: api.Resources{"cpu": resource.MustParse("1")}, Target: provider}}))(t)
 		f.becomes(by, name, func(s api.ResourceRequestStatus) bool { return s.State == api.Reserved })
 	}
 	release := func(of *federation.Member, name, provider string) {
 		t.Helper()
 		id := must(of.People.Request(ctx, "default", name))(t).Payload.Status.Reservation
-		if err := of.Objects.Delete(ctx, &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}); err != nil {
+		if err := of.Objects.Delete(ctx,
+			&api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}); err != nil {
 			t.Fatal(err)
 		}
 		f.until("it is Released", func() bool {
@@ -79,7 +90,8 @@ func TestThroughObjects(t *testing.T) {
 		bound := true
 		for _, cluster := range []string{"rome", "milan", "oslo"} {
 			at := kube.ObjectKey{Namespace: objects.Namespace(cluster), Name: objects.Account}
-			bound = bound && admin.Get(ctx, at, &corev1.ServiceAccount{}) == nil && admin.Get(ctx, at, &rbacv1.RoleBinding{}) == nil
+			bound = bound && admin.Get(ctx, at, &corev1.ServiceAccount{}) == nil &&
+				admin.Get(ctx, at, &rbacv1.RoleBinding{}) == nil
 		}
 		return bound
 	})
@@ -92,7 +104,8 @@ func TestThroughObjects(t *testing.T) {
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	t.Cleanup(transport.CloseIdleConnections)
 	answer := must((&http.Client{Transport: transport}).Get(f.URL + "/api/v1/instructions"))(t)
-	if said := must(io.ReadAll(answer.Body))(t); answer.StatusCode != http.StatusNotFound || !strings.Contains(string(said), "--broker-interface both") {
+	if said := must(io.ReadAll(answer.Body))(t); answer.StatusCode != http.StatusNotFound ||
+		!strings.Contains(string(said), "--broker-interface both") {
 		t.Errorf("%d %s", answer.StatusCode, said)
 	}
 	_ = answer.Body.Close()

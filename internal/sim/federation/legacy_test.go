@@ -140,9 +140,11 @@ func newPrototype(t *testing.T, f *federation.Federation, theirs servertest.Subj
 	t.Helper()
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(must(os.ReadFile(filepath.Join(f.Dir, "broker", "ca", "ca.crt")))(t))
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{theirs.Issue(t, id)}}}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots,
+		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{theirs.Issue(t, id)}}}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &prototype{t: t, id: id, url: f.URL, http: &http.Client{Transport: transport}, cpu: 8, provides: map[string]instruction{}, uses: map[string]instruction{}}
+	return &prototype{t: t, id: id, url: f.URL, http: &http.Client{Transport: transport},
+		cpu: 8, provides: map[string]instruction{}, uses: map[string]instruction{}}
 }
 
 // joins advertises for the first time, and is approved.
@@ -173,9 +175,11 @@ func TestLegacy(t *testing.T) {
 	shares := func(level api.TrustLevel) *api.Sharing {
 		return &api.Sharing{Terms: api.Terms{Trust: level}, Pools: []api.PoolPolicy{{Name: api.GeneralPool}}}
 	}
-	f := &fair{t: t, rome: member("rome", shares(api.TrustLegacy)), milan: member("milan", shares(api.TrustLegacy)), oslo: member("oslo", nil)}
+	f := &fair{t: t, rome: member("rome", shares(api.TrustLegacy)),
+		milan: member("milan", shares(api.TrustLegacy)), oslo: member("oslo", nil)}
 	ctx, stop := context.WithCancel(t.Context())
-	f.Federation = must(federation.StartWith(ctx, dir, slog.New(slog.DiscardHandler), prototypes.Options{Agents: true, LegacyCA: caFile(t, dir, theirs)}, f.rome, f.milan, f.oslo))(t)
+	f.Federation = must(federation.StartWith(ctx, dir, slog.New(slog.DiscardHandler),
+		prototypes.Options{Agents: true, LegacyCA: caFile(t, dir, theirs)}, f.rome, f.milan, f.oslo))(t)
 	old := newPrototype(t, f.Federation, theirs, "cluster-1")
 	old.joins(ctx, f.Federation)
 	done := make(chan struct{})
@@ -193,18 +197,21 @@ func TestLegacy(t *testing.T) {
 	}
 	f.until("it knows that it may use milan", func() bool { return old.has(borrowed.ID, old.uses) })
 	f.until("milan is instructed", func() bool {
-		return f.milan.Objects.Get(ctx, kube.ObjectKey{Namespace: api.Namespace, Name: borrowed.ID}, &api.ProviderInstruction{}) == nil
+		return f.milan.Objects.Get(ctx, kube.ObjectKey{Namespace: api.Namespace, Name: borrowed.ID},
+			&api.ProviderInstruction{}) == nil
 	})
 	f.until("milan shows what it is", func() bool {
 		var peer api.Peer
 		err := f.milan.Objects.Get(ctx, kube.ObjectKey{Namespace: api.Namespace, Name: "cluster-1"}, &peer)
 		c := meta.FindStatusCondition(peer.Status.Conditions, api.ConditionTrusted)
-		return err == nil && c != nil && c.Reason == "Legacy" && meta.IsStatusConditionTrue(peer.Status.Conditions, api.ConditionLegacyAccounting)
+		return err == nil && c != nil && c.Reason == "Legacy" &&
+			meta.IsStatusConditionTrue(peer.Status.Conditions, api.ConditionLegacyAccounting)
 	})
 
 	// It lends to rome, not to oslo.
 	asks := func(m *federation.Member, name string) (s api.ResourceRequestStatus) {
-		r := api.Request{Resources: api.Resources{"cpu": resource.MustParse("3")}, Target: "cluster-1", Duration: &metav1.Duration{Duration: time.Hour}}
+		r := api.Request{Resources: api.Resources{"cpu": resource.MustParse("3")},
+			Target: "cluster-1", Duration: &metav1.Duration{Duration: time.Hour}}
 		must(m.People.MakeRequest(ctx, api.RequestCreate{Name: name, Request: r}))(t)
 		f.becomes(m, name, func(now api.ResourceRequestStatus) bool {
 			s = now
@@ -216,10 +223,14 @@ func TestLegacy(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	lent := asks(f.rome, "lent")
-	if lent.State != api.Reserved || lent.Provider != "cluster-1" || !strings.Contains(lent.Message, "an admin peers the two clusters") {
+	if lent.State != api.Reserved || lent.Provider != "cluster-1" ||
+		!strings.Contains(lent.Message, "an admin peers the two clusters") {
 		t.Fatalf("%+v", lent)
 	}
-	f.until("it holds what it lends", func() bool { return old.has(lent.Reservation, old.provides) && old.available() == 5000 })
+	f.until("it holds what it lends", func() bool {
+		return old.has(lent.Reservation, old.provides) &&
+			old.available() == 5000
+	})
 	left := func() string {
 		c := must(f.rome.People.Cluster(ctx, "cluster-1"))(t)
 		q := c.Payload.Pools[api.GeneralPool].Available["cpu"]
@@ -240,7 +251,8 @@ func TestLegacy(t *testing.T) {
 
 	// rome gives it back: the broker's books are free of it when the old agent has polled, the
 	// agent's own at its end.
-	if err := f.rome.Objects.Delete(ctx, &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "lent"}}); err != nil {
+	if err := f.rome.Objects.Delete(ctx,
+		&api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "lent"}}); err != nil {
 		t.Fatal(err)
 	}
 	f.until("the broker's books are free of it", func() bool {
@@ -255,7 +267,8 @@ func TestLegacy(t *testing.T) {
 func TestForeignClusters(t *testing.T) {
 	dir, theirs := t.TempDir(), servertest.NewSubjectCA(t)
 	home := must(sim.NewCluster(t.Context(), sim.Options{Name: "home", Nodes: 1, Types: []kubeapi.Type{
-		{GroupVersion: schema.GroupVersion{Group: "core.liqo.io", Version: "v1beta1"}, Kind: "ForeignCluster", Resource: "foreignclusters", Status: true},
+		{GroupVersion: schema.GroupVersion{Group: "core.liqo.io", Version: "v1beta1"},
+			Kind: "ForeignCluster", Resource: "foreignclusters", Status: true},
 	}}))(t)
 	objects := must(kube.New(home.API.Config(), kube.Options{}))(t)
 	for _, name := range []string{"bonn", "hidden"} {
@@ -265,10 +278,12 @@ func TestForeignClusters(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	milan := &federation.Member{Options: sim.Options{Name: "milan", Nodes: 1}, Sharing: &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}}}
+	milan := &federation.Member{Options: sim.Options{Name: "milan", Nodes: 1},
+		Sharing: &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}}}
 	hidden := &federation.Member{Options: sim.Options{Name: "hidden", Nodes: 1}}
 	ctx, stop := context.WithCancel(t.Context())
-	interfaces := prototypes.Options{Agents: true, LegacyCA: caFile(t, dir, theirs), Catalog: true, Orchestrator: true, Kubernetes: home.API.Config()}
+	interfaces := prototypes.Options{Agents: true, LegacyCA: caFile(t, dir, theirs),
+		Catalog: true, Orchestrator: true, Kubernetes: home.API.Config()}
 	f := &fair{t: t}
 	f.Federation = must(federation.StartWith(ctx, dir, slog.New(slog.DiscardHandler), interfaces, milan, hidden))(t)
 	t.Cleanup(func() { stop(); _ = f.Stop() })
@@ -291,15 +306,18 @@ func TestForeignClusters(t *testing.T) {
 		}
 		return strings.Join(all, ", ")
 	}
-	f.until("both kinds are in the catalog", func() bool { return catalog() == "ForeignCluster bonn Auto, ForeignCluster milan Auto" })
-	if status, said := old.call(ctx, "GET", "/api/toggle?id=milan&enable=true", "", nil); status != http.StatusOK || said != "" {
+	f.until("both kinds are in the catalog",
+		func() bool { return catalog() == "ForeignCluster bonn Auto, ForeignCluster milan Auto" })
+	if status, said := old.call(ctx, "GET", "/api/toggle?id=milan&enable=true",
+		"", nil); status != http.StatusOK || said != "" {
 		t.Errorf("%d %q", status, said)
 	}
 	f.StopBroker()
 	if err := f.StartBroker(); err != nil {
 		t.Fatal(err)
 	}
-	f.until("the choice is there again", func() bool { return catalog() == "ForeignCluster bonn No, ForeignCluster milan Yes" })
+	f.until("the choice is there again",
+		func() bool { return catalog() == "ForeignCluster bonn No, ForeignCluster milan Yes" })
 	home.API.Down(true)
 	time.Sleep(5100 * time.Millisecond)
 	if said := catalog(); !strings.Contains(said, "own cluster does not say") {

@@ -15,7 +15,8 @@ import (
 
 // cores is a request for some, which waits for an hour where it must.
 func cores(n string, priority int32) api.Request {
-	return api.Request{Resources: api.Resources{"cpu": resource.MustParse(n)}, Wait: &metav1.Duration{Duration: time.Hour}, Priority: priority}
+	return api.Request{Resources: api.Resources{"cpu": resource.MustParse(n)},
+		Wait: &metav1.Duration{Duration: time.Hour}, Priority: priority}
 }
 
 // makes makes a request of a member's people, and returns its reservation once it is in a state.
@@ -43,7 +44,8 @@ func TestQueue(t *testing.T) {
 	most := resource.NewQuantity(all.MilliValue()/1000-1, resource.DecimalSI).String()
 	now := f.makes(f.rome, "now", cores(most, 0), api.Reserved)
 	low := f.makes(f.oslo, "low", cores(most, -1), api.Pending)
-	if w := low.Payload.Waiting; w == nil || w.Position != 1 || w.Priority != -1 || low.Payload.Decision == nil || low.Payload.Decision.NearestMiss == nil {
+	if w := low.Payload.Waiting; w == nil || w.Position != 1 ||
+		w.Priority != -1 || low.Payload.Decision == nil || low.Payload.Decision.NearestMiss == nil {
 		t.Errorf("%+v", low.Payload)
 	}
 	high := f.makes(f.rome, "high", cores(most, 0), api.Pending)
@@ -51,7 +53,8 @@ func TestQueue(t *testing.T) {
 		t.Errorf("%+v", high.Payload.Waiting)
 	}
 	status := must(f.rome.People.Request(t.Context(), "default", "high"))(t).Payload.Status
-	if !strings.Contains(status.Message, "it waits for one until") || !strings.Contains(status.Message, "nearest miss milan, by fits") {
+	if !strings.Contains(status.Message, "it waits for one until") ||
+		!strings.Contains(status.Message, "nearest miss milan, by fits") {
 		t.Errorf("%+v", status)
 	}
 
@@ -62,7 +65,8 @@ func TestQueue(t *testing.T) {
 	f.until("they wait as before", func() bool {
 		first, err := f.rome.People.Reservation(t.Context(), high.ID)
 		second, err2 := f.oslo.People.Reservation(t.Context(), low.ID)
-		return err == nil && err2 == nil && first.Payload.State == api.Pending && first.Payload.Waiting.Position == 1 && second.Payload.Waiting.Position == 2
+		return err == nil && err2 == nil && first.Payload.State == api.Pending &&
+			first.Payload.Waiting.Position == 1 && second.Payload.Waiting.Position == 2
 	})
 	one := cores("1", 0)
 	one.Wait = nil
@@ -70,7 +74,8 @@ func TestQueue(t *testing.T) {
 		e, err := f.oslo.People.Evaluate(t.Context(), one)
 		return err == nil && e.Decision.NearestMiss != nil && e.Decision.NearestMiss.Filter == "kept"
 	})
-	if e := must(f.oslo.People.Evaluate(t.Context(), func() api.Request { r := one; r.Priority = 1; return r }()))(t); e.Decision.Candidates != 1 {
+	if e := must(f.oslo.People.Evaluate(t.Context(),
+		func() api.Request { r := one; r.Priority = 1; return r }()))(t); e.Decision.Candidates != 1 {
 		t.Errorf("who stands before the first: %+v", e.Decision)
 	}
 
@@ -78,7 +83,8 @@ func TestQueue(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := f.is(f.rome, "high", api.Reserved)
-	if p := got.Payload; p.Provider != "milan" || !p.Waiting.Since.Equal(&high.Payload.Created) || p.Created.Time.Before(high.Payload.Created.Time) {
+	if p := got.Payload; p.Provider != "milan" || !p.Waiting.Since.Equal(&high.Payload.Created) ||
+		p.Created.Time.Before(high.Payload.Created.Time) {
 		t.Errorf("%+v", p)
 	}
 	f.is(f.oslo, "low", api.Pending)
@@ -103,12 +109,14 @@ func TestQueueEnds(t *testing.T) {
 	r.Wait = &metav1.Duration{Duration: time.Second}
 	f.makes(f.rome, "vain", r, api.Rejected)
 	status := must(f.rome.People.Request(t.Context(), "default", "vain"))(t).Payload.Status
-	if why := must(f.rome.People.Reservation(t.Context(), status.Reservation))(t).Payload.Decision; why == nil || why.NearestMiss == nil || why.NearestMiss.Filter != "fits" {
+	if why := must(f.rome.People.Reservation(t.Context(), status.Reservation))(t).Payload.Decision; why == nil ||
+		why.NearestMiss == nil || why.NearestMiss.Filter != "fits" {
 		t.Errorf("%+v: %+v", status, why)
 	}
 
 	digest := must(f.rome.People.Offer(t.Context(), "milan", "web"))(t).Payload.Digest
-	buy := api.Request{Purchase: &api.Purchase{Seller: "milan", Offer: "web", Plan: "small", Units: 3, Digest: digest}, Wait: &metav1.Duration{Duration: time.Hour}}
+	buy := api.Request{Purchase: &api.Purchase{Seller: "milan", Offer: "web", Plan: "small", Units: 3, Digest: digest},
+		Wait: &metav1.Duration{Duration: time.Hour}}
 	sold := f.makes(f.rome, "sold", buy, api.Reserved)
 	waits := f.makes(f.oslo, "waits", buy, api.Pending)
 	if waits.Payload.Sale == nil {

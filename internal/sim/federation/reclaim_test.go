@@ -49,7 +49,8 @@ func TestReclaim(t *testing.T) {
 	}
 	f.until("both know", func() bool {
 		b, s := f.contractsOf(f.rome)[spot.Reservation].Status, f.contractsOf(f.milan)[spot.Reservation].Status
-		return b.Reclaimed != nil && s.Reclaimed != nil && b.Reclaimed.Equal(&at) && s.Reclaimed.Equal(&at) && b.Cost == s.Cost && b.State == api.Reserved
+		return b.Reclaimed != nil && s.Reclaimed != nil && b.Reclaimed.Equal(&at) &&
+			s.Reclaimed.Equal(&at) && b.Cost == s.Cost && b.State == api.Reserved
 	})
 	f.becomes(f.rome, "spot", func(s api.ResourceRequestStatus) bool {
 		return strings.HasSuffix(s.Message, at.UTC().Format(time.RFC3339)+", when it takes it back") && s.Until.Equal(&at)
@@ -59,6 +60,7 @@ func TestReclaim(t *testing.T) {
 	}
 	f.until("that is a breach, to both", func() bool {
 		b, s := f.contractsOf(f.oslo)[firm.Reservation].Status, f.contractsOf(f.milan)[firm.Reservation].Status
-		return meta.IsStatusConditionTrue(b.Conditions, api.ConditionBreached) && meta.IsStatusConditionTrue(s.Conditions, api.ConditionBreached)
+		return meta.IsStatusConditionTrue(b.Conditions, api.ConditionBreached) &&
+			meta.IsStatusConditionTrue(s.Conditions, api.ConditionBreached)
 	})
 }

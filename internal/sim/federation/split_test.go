@@ -23,7 +23,8 @@ func TestSplit(t *testing.T) {
 	f := &fair{t: t, rome: &federation.Member{Options: sim.Options{Name: "rome", Region: "eu", Nodes: 1}}}
 	members := []*federation.Member{f.rome}
 	for _, name := range []string{"milan", "paris", "turin"} {
-		members = append(members, &federation.Member{Options: sim.Options{Name: name, Region: "eu", Nodes: 2, CPU: 8, Memory: 32},
+		members = append(members, &federation.Member{Options: sim.Options{Name: name,
+			Region: "eu", Nodes: 2, CPU: 8, Memory: 32},
 			Sharing: &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}}})
 	}
 	var err error
@@ -32,7 +33,8 @@ func TestSplit(t *testing.T) {
 	}
 	t.Cleanup(func() { stop(); _ = f.Stop() })
 	one := api.Request{Resources: api.Resources{"cpu": resource.MustParse("10")}}
-	three := api.Request{Resources: api.Resources{"cpu": resource.MustParse("40"), "memory": resource.MustParse("9Gi")}, Split: 3}
+	three := api.Request{Resources: api.Resources{"cpu": resource.MustParse("40"),
+		"memory": resource.MustParse("9Gi")}, Split: 3}
 	all := func() bool {
 		e, err := f.rome.People.Evaluate(t.Context(), one)
 		return err == nil && e.Decision.Candidates == 3
@@ -53,13 +55,15 @@ func TestSplit(t *testing.T) {
 	on, sum := map[string]bool{}, resource.Quantity{}
 	for _, id := range got.Payload.Group {
 		part := must(f.rome.People.Reservation(t.Context(), id))(t).Payload
-		if part.State != api.Reserved || part.Acceptance == "" || part.Decision == nil || part.Decision.Parts != 3 || part.Decision.Chosen != part.Provider {
+		if part.State != api.Reserved || part.Acceptance == "" || part.Decision == nil ||
+			part.Decision.Parts != 3 || part.Decision.Chosen != part.Provider {
 			t.Errorf("%+v", part)
 		}
 		on[part.Provider] = true
 		sum.Add(part.Resources["cpu"])
 		f.until(id+" is instructed", func() bool {
-			return f.rome.Objects.Get(t.Context(), kube.ObjectKey{Namespace: "default", Name: id}, &api.ReservationInstruction{}) == nil
+			return f.rome.Objects.Get(t.Context(), kube.ObjectKey{Namespace: "default", Name: id},
+				&api.ReservationInstruction{}) == nil
 		})
 	}
 	if len(on) != 3 || sum.Cmp(three.Resources["cpu"]) != 0 {

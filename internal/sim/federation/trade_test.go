@@ -26,9 +26,10 @@ func newFair(t *testing.T, change ...func(*fair)) *fair {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	f := &fair{t: t,
-		rome:  &federation.Member{Options: sim.Options{Name: "rome", Region: "eu", Nodes: 1}},
-		oslo:  &federation.Member{Options: sim.Options{Name: "oslo", Region: "eu", Nodes: 1}},
-		milan: &federation.Member{Options: sim.Options{Name: "milan", Region: "eu", Nodes: 2, CPU: 8, Memory: 32}, Sharing: &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}}},
+		rome: &federation.Member{Options: sim.Options{Name: "rome", Region: "eu", Nodes: 1}},
+		oslo: &federation.Member{Options: sim.Options{Name: "oslo", Region: "eu", Nodes: 1}},
+		milan: &federation.Member{Options: sim.Options{Name: "milan", Region: "eu", Nodes: 2, CPU: 8, Memory: 32},
+			Sharing: &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}}},
 	}
 	f.milan.Connector = true
 	f.milan.Offers = map[string]api.OfferSpec{"web": webOffer("0.10")}
@@ -36,7 +37,8 @@ func newFair(t *testing.T, change ...func(*fair)) *fair {
 		c(f)
 	}
 	var err error
-	if f.Federation, err = federation.Start(ctx, t.TempDir(), slog.New(slog.DiscardHandler), f.rome, f.milan, f.oslo); err != nil {
+	if f.Federation, err = federation.Start(ctx, t.TempDir(), slog.New(slog.DiscardHandler),
+		f.rome, f.milan, f.oslo); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { stop(); _ = f.Stop() })
@@ -58,7 +60,8 @@ func newFair(t *testing.T, change ...func(*fair)) *fair {
 func webOffer(price string) api.OfferSpec {
 	return api.OfferSpec{Type: "compute", Plans: []api.Plan{{
 		Name: "small", Resources: api.Resources{"cpu": resource.MustParse("2"), "memory": resource.MustParse("4Gi")},
-		Price: &api.Price{Amount: price, Currency: "EUR", Period: api.PeriodHour}, Quantity: 3, Units: &api.Units{Min: 1, Max: 3},
+		Price: &api.Price{Amount: price, Currency: "EUR",
+			Period: api.PeriodHour}, Quantity: 3, Units: &api.Units{Min: 1, Max: 3},
 		MaxDuration: &metav1.Duration{Duration: 48 * time.Hour},
 	}}}
 }
@@ -77,7 +80,8 @@ func (f *fair) until(what string, holds func() bool) {
 func (f *fair) buys(m *federation.Member, name string, p api.Purchase) api.ResourceRequestStatus {
 	f.t.Helper()
 	p.Seller, p.Offer, p.Plan = "milan", "web", "small"
-	r, err := m.People.MakeRequest(f.t.Context(), api.RequestCreate{Name: name, Request: api.Request{Purchase: &p, Duration: &metav1.Duration{Duration: 10 * time.Hour}}})
+	r, err := m.People.MakeRequest(f.t.Context(), api.RequestCreate{Name: name,
+		Request: api.Request{Purchase: &p, Duration: &metav1.Duration{Duration: 10 * time.Hour}}})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -122,13 +126,15 @@ func TestTrade(t *testing.T) {
 		t.Errorf("bought %+v\nsold %+v", bought, sold)
 	}
 	terms, err := contract.Verify(bought.Spec)
-	if err != nil || terms.Buyer != "rome" || terms.Seller != "milan" || terms.Units != 2 || terms.Resources.Cpu().Value() != 4 || terms.Price.Amount != "0.10" {
+	if err != nil || terms.Buyer != "rome" || terms.Seller != "milan" ||
+		terms.Units != 2 || terms.Resources.Cpu().Value() != 4 || terms.Price.Amount != "0.10" {
 		t.Errorf("verified: %+v, %v", terms, err)
 	}
 	f.until("one is left", func() bool {
 		return must(f.rome.People.Offer(t.Context(), "milan", "web"))(t).Payload.Plans["small"].Remaining == 1
 	})
-	if second := f.buys(f.oslo, "too-many", api.Purchase{Units: 2, Digest: offer.Payload.Digest}); second.State.Counts() && second.State != "" {
+	if second := f.buys(f.oslo, "too-many", api.Purchase{Units: 2, Digest: offer.Payload.Digest}); second.State.Counts() &&
+		second.State != "" {
 		t.Errorf("oslo got %+v of what is not there", second)
 	}
 
@@ -140,13 +146,16 @@ func TestTrade(t *testing.T) {
 	f.until("the new price is shown", func() bool {
 		return must(f.rome.People.Offer(t.Context(), "milan", "web"))(t).Payload.Offer.Plans[0].Price.Amount == "0.20"
 	})
-	if late := f.buys(f.oslo, "late", api.Purchase{Units: 1, Digest: offer.Payload.Digest}); late.State.Counts() && late.State != "" {
+	if late := f.buys(f.oslo, "late", api.Purchase{Units: 1, Digest: offer.Payload.Digest}); late.State.Counts() &&
+		late.State != "" {
 		t.Errorf("oslo got %+v of an offer that has changed", late)
 	}
-	if cheap := f.buys(f.oslo, "cheap", api.Purchase{Units: 1, MaxPrice: &api.Price{Amount: "0.15", Currency: "EUR", Period: api.PeriodHour}}); cheap.State.Counts() && cheap.State != "" {
+	if cheap := f.buys(f.oslo, "cheap", api.Purchase{Units: 1, MaxPrice: &api.Price{Amount: "0.15",
+		Currency: "EUR", Period: api.PeriodHour}}); cheap.State.Counts() && cheap.State != "" {
 		t.Errorf("oslo pays %+v, more than it said", cheap)
 	}
-	if dear := f.buys(f.oslo, "dear", api.Purchase{Units: 1, MaxPrice: &api.Price{Amount: "0.2", Currency: "EUR", Period: api.PeriodHour}}); dear.State != api.Reserved {
+	if dear := f.buys(f.oslo, "dear", api.Purchase{Units: 1,
+		MaxPrice: &api.Price{Amount: "0.2", Currency: "EUR", Period: api.PeriodHour}}); dear.State != api.Reserved {
 		t.Errorf("oslo got %+v", dear)
 	}
 	if _, err := f.rome.People.ChangeLocally(t.Context(), got.Reservation, api.ReservationChange{Units: 1}); err != nil {
@@ -154,7 +163,8 @@ func TestTrade(t *testing.T) {
 	}
 	f.until("rome has one unit, at its old price", func() bool {
 		d, of := f.contractsOf(f.rome)[got.Reservation], f.contractsOf(f.milan)[got.Reservation]
-		return d.Status.Terms.Units == 1 && of.Status.Terms.Units == 1 && d.Status.Terms.Price.Amount == "0.10" && d.Spec == of.Spec && d.Status.Cost == of.Status.Cost
+		return d.Status.Terms.Units == 1 && of.Status.Terms.Units == 1 &&
+			d.Status.Terms.Price.Amount == "0.10" && d.Spec == of.Spec && d.Status.Cost == of.Status.Cost
 	})
 	if err := f.rome.People.ReleaseLocally(t.Context(), got.Reservation); err != nil {
 		t.Fatal(err)
@@ -189,7 +199,8 @@ func TestTradeWithoutBroker(t *testing.T) {
 		t.Fatalf("%+v", before)
 	}
 	f.StopBroker()
-	f.until("rome sees that the broker is away", func() bool { return !must(f.rome.People.Status(t.Context()))(t).Connected })
+	f.until("rome sees that the broker is away",
+		func() bool { return !must(f.rome.People.Status(t.Context()))(t).Connected })
 
 	left := func(n int64) func() bool {
 		return func() bool {
@@ -203,7 +214,8 @@ func TestTradeWithoutBroker(t *testing.T) {
 	if direct.State != api.Reserved {
 		t.Fatalf("%+v", direct)
 	}
-	if more := f.buys(f.rome, "more", api.Purchase{Units: 1, Digest: offer.Payload.Digest}); more.State.Counts() && more.State != "" {
+	if more := f.buys(f.rome, "more", api.Purchase{Units: 1, Digest: offer.Payload.Digest}); more.State.Counts() &&
+		more.State != "" {
 		t.Errorf("sold out, and rome got %+v", more)
 	}
 	if stranger := f.buys(f.oslo, "stranger", api.Purchase{Units: 1, Digest: offer.Payload.Digest}); stranger.State != "" {
@@ -219,10 +231,12 @@ func TestTradeWithoutBroker(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.until("what was bought through the broker is over", func() bool {
-		return f.contractsOf(f.rome)[before.Reservation].Status.State == api.Released && f.contractsOf(f.milan)[before.Reservation].Status.State == api.Released
+		return f.contractsOf(f.rome)[before.Reservation].Status.State == api.Released &&
+			f.contractsOf(f.milan)[before.Reservation].Status.State == api.Released
 	})
 	f.until("its unit is on sale again", left(1))
-	if _, err := f.rome.People.ChangeLocally(t.Context(), direct.Reservation, api.ReservationChange{Units: 3}); err != nil {
+	if _, err := f.rome.People.ChangeLocally(t.Context(), direct.Reservation,
+		api.ReservationChange{Units: 3}); err != nil {
 		t.Fatal(err)
 	}
 	f.until("it has three units on both sides", func() bool {
@@ -246,7 +260,8 @@ func TestTradeWithoutBroker(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.until("it is over on both", func() bool {
-		return f.contractsOf(f.rome)[direct.Reservation].Status.State == api.Released && f.contractsOf(f.milan)[direct.Reservation].Status.State == api.Released
+		return f.contractsOf(f.rome)[direct.Reservation].Status.State == api.Released &&
+			f.contractsOf(f.milan)[direct.Reservation].Status.State == api.Released
 	})
 }
 
@@ -259,8 +274,10 @@ func TestChangeWithoutBroker(t *testing.T) {
 		t.Fatalf("%+v", bought)
 	}
 	f.StopBroker()
-	f.until("rome sees that the broker is away", func() bool { return !must(f.rome.People.Status(t.Context()))(t).Connected })
-	if _, err := f.rome.People.ChangeLocally(t.Context(), bought.Reservation, api.ReservationChange{Units: 2}); err != nil {
+	f.until("rome sees that the broker is away",
+		func() bool { return !must(f.rome.People.Status(t.Context()))(t).Connected })
+	if _, err := f.rome.People.ChangeLocally(t.Context(), bought.Reservation,
+		api.ReservationChange{Units: 2}); err != nil {
 		t.Fatal(err)
 	}
 	f.until("it has two units on both sides", func() bool {
@@ -274,6 +291,7 @@ func TestChangeWithoutBroker(t *testing.T) {
 		r, err := f.Operator.Reservation(t.Context(), bought.Reservation)
 		milan, err2 := f.Operator.Cluster(t.Context(), "milan")
 		reserved := milan.Payload.Pools[api.GeneralPool].Reserved
-		return err == nil && err2 == nil && r.Payload.State == api.Reserved && r.Payload.Resources.Cpu().Value() == 4 && reserved.Cpu().Value() == 4
+		return err == nil && err2 == nil && r.Payload.State == api.Reserved &&
+			r.Payload.Resources.Cpu().Value() == 4 && reserved.Cpu().Value() == 4
 	})
 }

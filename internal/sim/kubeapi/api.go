@@ -64,7 +64,8 @@ func New(o Options) *API {
 	}
 	namespaces := a.table(schema.GroupResource{Resource: "namespaces"})
 	for _, name := range []string{"default", "kube-system"} {
-		if _, err := a.insert(&request{table: namespaces, key: types.NamespacedName{Name: name}}, namespaces.blank(name)); err != nil {
+		if _, err := a.insert(&request{table: namespaces, key: types.NamespacedName{Name: name}},
+			namespaces.blank(name)); err != nil {
 			panic(err) // these two are ours: nothing about them can be refused
 		}
 	}

@@ -85,7 +85,8 @@ func (t *table) owners(subresource string) (*managedfields.FieldManager, error) 
 	if t.typed() {
 		shapes = applyconfigurations.NewTypeConverter(scheme.Scheme)
 	}
-	m, err := managedfields.NewDefaultFieldManager(shapes, asIs{}, asIs{}, asIs{}, t.gvk(), t.GroupVersion, subresource, resets)
+	m, err := managedfields.NewDefaultFieldManager(shapes, asIs{},
+		asIs{}, asIs{}, t.gvk(), t.GroupVersion, subresource, resets)
 	t.managers[subresource] = m
 	return m, err
 }

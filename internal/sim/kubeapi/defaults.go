@@ -10,7 +10,8 @@ func podDefaults(content map[string]any) { setPhase(content, "Pending") }
 
 func namespaceDefaults(content map[string]any) {
 	setPhase(content, "Active")
-	_ = unstructured.SetNestedField(content, at(content, "metadata.name"), "metadata", "labels", "kubernetes.io/metadata.name")
+	_ = unstructured.SetNestedField(content, at(content, "metadata.name"),
+		"metadata", "labels", "kubernetes.io/metadata.name")
 }
 
 func setPhase(content map[string]any, phase string) {

@@ -35,7 +35,8 @@ func (a *API) delete(q *request) ([]byte, error) {
 	}
 	return marshal(metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess,
-		Details: &metav1.StatusDetails{Name: q.key.Name, Group: q.table.GroupVersion.Group, Kind: q.table.Resource, UID: o.uid},
+		Details: &metav1.StatusDetails{Name: q.key.Name, Group: q.table.GroupVersion.Group,
+			Kind: q.table.Resource, UID: o.uid},
 	}), nil
 }
 
@@ -45,7 +46,8 @@ func (q *request) deleteOptions() (*metav1.DeleteOptions, error) {
 	if len(q.body) > 0 {
 		kind := metav1.SchemeGroupVersion.WithKind("DeleteOptions")
 		codecs := internalscheme.Codecs
-		_, _, err = codecs.DecoderToVersion(codecs.UniversalDeserializer(), kind.GroupVersion()).Decode(q.body, &kind, options)
+		_, _, err = codecs.DecoderToVersion(codecs.UniversalDeserializer(),
+			kind.GroupVersion()).Decode(q.body, &kind, options)
 	} else {
 		err = internalscheme.ParameterCodec.DecodeParameters(q.query, metav1.SchemeGroupVersion, options)
 	}

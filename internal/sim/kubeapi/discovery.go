@@ -17,9 +17,11 @@ func (a *API) discover(w http.ResponseWriter, r *http.Request) bool {
 	case len(path) == 1 && (path[0] == "livez" || path[0] == "readyz" || path[0] == "healthz"):
 		_, _ = w.Write([]byte("ok"))
 	case len(path) == 1 && path[0] == "version":
-		reply(w, http.StatusOK, marshal(version.Info{Major: "1", Minor: "35", GitVersion: "v1.35.0-simulated", Platform: "simulated"}))
+		reply(w, http.StatusOK, marshal(version.Info{Major: "1", Minor: "35",
+			GitVersion: "v1.35.0-simulated", Platform: "simulated"}))
 	case len(path) == 1 && path[0] == "api":
-		reply(w, http.StatusOK, marshal(metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}}))
+		reply(w, http.StatusOK, marshal(metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"},
+			Versions: []string{"v1"}}))
 	case len(path) == 1 && path[0] == "apis":
 		list := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: a.groups()}
 		reply(w, http.StatusOK, marshal(list))
@@ -40,14 +42,16 @@ func (a *API) groups() (groups []metav1.APIGroup) {
 		if gv := t.GroupVersion; !seen[gv.Group] {
 			seen[gv.Group] = true
 			v := metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version}
-			groups = append(groups, metav1.APIGroup{Name: gv.Group, Versions: []metav1.GroupVersionForDiscovery{v}, PreferredVersion: v})
+			groups = append(groups, metav1.APIGroup{Name: gv.Group, Versions: []metav1.GroupVersionForDiscovery{v},
+				PreferredVersion: v})
 		}
 	}
 	return groups
 }
 
 func (a *API) discoverVersion(w http.ResponseWriter, gv schema.GroupVersion) bool {
-	list := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: gv.String()}
+	list := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
+		GroupVersion: gv.String()}
 	for _, t := range a.tables {
 		if t.GroupVersion != gv {
 			continue

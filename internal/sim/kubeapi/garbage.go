@@ -71,7 +71,8 @@ func (a *API) orphaned(o *object) bool {
 
 func (a *API) disown(t *table, o *object, owner types.UID) error {
 	u := o.decoded()
-	u.SetOwnerReferences(slices.DeleteFunc(u.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == owner }))
+	u.SetOwnerReferences(slices.DeleteFunc(u.GetOwnerReferences(),
+		func(r metav1.OwnerReference) bool { return r.UID == owner }))
 	_, err := a.commit(t, watch.Modified, o, u)
 	return err
 }

@@ -59,7 +59,8 @@ func (q *request) patchType() (types.PatchType, error) {
 	media, _, _ := mime.ParseMediaType(q.header.Get("Content-Type"))
 	kind := types.PatchType(media)
 	if !slices.Contains(known, kind) {
-		return "", apierrors.NewGenericServerResponse(http.StatusUnsupportedMediaType, "patch", q.table.groupResource(), q.key.Name,
+		return "", apierrors.NewGenericServerResponse(http.StatusUnsupportedMediaType,
+			"patch", q.table.groupResource(), q.key.Name,
 			fmt.Sprintf("accepted media types are %v", known), 0, true)
 	}
 	if errs := metav1validation.ValidatePatchOptions(&q.options, kind); len(errs) > 0 {
@@ -85,5 +86,6 @@ func (q *request) patched(kind types.PatchType, raw []byte) (patched []byte, err
 }
 
 func unprocessable(err error) error {
-	return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
+	return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity,
+		"", schema.GroupResource{}, "", err.Error(), 0, false)
 }

@@ -60,7 +60,8 @@ type selection struct {
 
 func (q *request) selection() (*selection, error) {
 	s := &selection{namespace: q.key.Namespace, labels: labels.Everything(), fields: fields.Everything()}
-	if err := internalscheme.ParameterCodec.DecodeParameters(q.query, metav1.SchemeGroupVersion, &s.ListOptions); err != nil {
+	if err := internalscheme.ParameterCodec.DecodeParameters(q.query,
+		metav1.SchemeGroupVersion, &s.ListOptions); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	internalversion.SetListOptionsDefaults(&s.ListOptions, true)
@@ -93,5 +94,6 @@ func (q *request) selection() (*selection, error) {
 }
 
 func (s *selection) matches(o *object) bool {
-	return o != nil && (s.namespace == "" || s.namespace == o.key.Namespace) && s.labels.Matches(o.labels) && s.fields.Matches(o.fields)
+	return o != nil && (s.namespace == "" || s.namespace == o.key.Namespace) &&
+		s.labels.Matches(o.labels) && s.fields.Matches(o.fields)
 }

@@ -159,7 +159,8 @@ func TestLeaderLost(t *testing.T) {
 		if took := time.Since(began); took < 10*time.Second || took > 25*time.Second {
 			t.Errorf("taken over after %v", took)
 		}
-		lease := must(kubernetes.NewForConfigOrDie(api.Config()).CoordinationV1().Leases("ns").Get(ctx, "lock", metav1.GetOptions{}))
+		lease := must(kubernetes.NewForConfigOrDie(api.Config()).CoordinationV1().Leases("ns").Get(ctx,
+			"lock", metav1.GetOptions{}))
 		if n := *lease.Spec.LeaseTransitions; n != 1 {
 			t.Errorf("the lease went over %d times", n)
 		}

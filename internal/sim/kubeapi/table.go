@@ -97,7 +97,8 @@ func (t *table) encode(u *unstructured.Unstructured, revision uint64) (*object, 
 	u.SetResourceVersion(strconv.FormatUint(revision, 10))
 	raw := marshal(u.Object)
 	if len(raw) > maxObject {
-		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("%s %q has %d bytes, limit is %d", t.Kind, u.GetName(), len(raw), maxObject))
+		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("%s %q has %d bytes, limit is %d",
+			t.Kind, u.GetName(), len(raw), maxObject))
 	}
 	o := &object{
 		key: types.NamespacedName{Namespace: u.GetNamespace(), Name: u.GetName()}, uid: u.GetUID(),

@@ -33,23 +33,34 @@ type Type struct {
 
 // builtin are the types that every server has.
 func builtin() []Type {
-	eventFields := []string{"involvedObject.kind", "involvedObject.name", "involvedObject.namespace", "involvedObject.uid", "reason", "type"}
+	eventFields := []string{"involvedObject.kind", "involvedObject.name",
+		"involvedObject.namespace", "involvedObject.uid", "reason", "type"}
 	plain := []Type{
-		{GroupVersion: corev1.SchemeGroupVersion, Kind: "ConfigMap", Resource: "configmaps", Namespaced: true, ShortNames: []string{"cm"}},
-		{GroupVersion: corev1.SchemeGroupVersion, Kind: "Secret", Resource: "secrets", Namespaced: true, fields: []string{"type"}, defaults: secretDefaults},
-		{GroupVersion: corev1.SchemeGroupVersion, Kind: "ServiceAccount", Resource: "serviceaccounts", Namespaced: true, ShortNames: []string{"sa"}},
-		{GroupVersion: corev1.SchemeGroupVersion, Kind: "Event", Resource: "events", Namespaced: true, ShortNames: []string{"ev"}, fields: eventFields},
-		{GroupVersion: corev1.SchemeGroupVersion, Kind: "Node", Resource: "nodes", Status: true, ShortNames: []string{"no"}, bornStatus: true},
-		{GroupVersion: corev1.SchemeGroupVersion, Kind: "Namespace", Resource: "namespaces", Status: true, ShortNames: []string{"ns"}, fields: []string{"status.phase"}, defaults: namespaceDefaults},
-		{GroupVersion: eventsv1.SchemeGroupVersion, Kind: "Event", Resource: "events", Namespaced: true, ShortNames: []string{"ev"}},
-		{GroupVersion: storagev1.SchemeGroupVersion, Kind: "StorageClass", Resource: "storageclasses", ShortNames: []string{"sc"}},
+		{GroupVersion: corev1.SchemeGroupVersion, Kind: "ConfigMap",
+			Resource: "configmaps", Namespaced: true, ShortNames: []string{"cm"}},
+		{GroupVersion: corev1.SchemeGroupVersion, Kind: "Secret", Resource: "secrets",
+			Namespaced: true, fields: []string{"type"}, defaults: secretDefaults},
+		{GroupVersion: corev1.SchemeGroupVersion, Kind: "ServiceAccount",
+			Resource: "serviceaccounts", Namespaced: true, ShortNames: []string{"sa"}},
+		{GroupVersion: corev1.SchemeGroupVersion, Kind: "Event", Resource: "events",
+			Namespaced: true, ShortNames: []string{"ev"}, fields: eventFields},
+		{GroupVersion: corev1.SchemeGroupVersion, Kind: "Node", Resource: "nodes",
+			Status: true, ShortNames: []string{"no"}, bornStatus: true},
+		{GroupVersion: corev1.SchemeGroupVersion, Kind: "Namespace", Resource: "namespaces",
+			Status: true, ShortNames: []string{"ns"}, fields: []string{"status.phase"}, defaults: namespaceDefaults},
+		{GroupVersion: eventsv1.SchemeGroupVersion, Kind: "Event",
+			Resource: "events", Namespaced: true, ShortNames: []string{"ev"}},
+		{GroupVersion: storagev1.SchemeGroupVersion, Kind: "StorageClass",
+			Resource: "storageclasses", ShortNames: []string{"sc"}},
 	}
 	for i := range plain {
 		plain[i].unconditional, plain[i].uncounted = true, true
 	}
 	return append(plain,
-		Type{GroupVersion: coordinationv1.SchemeGroupVersion, Kind: "Lease", Resource: "leases", Namespaced: true, uncounted: true},
-		Type{GroupVersion: corev1.SchemeGroupVersion, Kind: "Pod", Resource: "pods", Namespaced: true, Status: true, ShortNames: []string{"po"},
+		Type{GroupVersion: coordinationv1.SchemeGroupVersion, Kind: "Lease",
+			Resource: "leases", Namespaced: true, uncounted: true},
+		Type{GroupVersion: corev1.SchemeGroupVersion, Kind: "Pod",
+			Resource: "pods", Namespaced: true, Status: true, ShortNames: []string{"po"},
 			fields: []string{"spec.nodeName", "status.phase"}, defaults: podDefaults, unconditional: true})
 }
 

@@ -105,9 +105,10 @@ func TestCachesConverge(t *testing.T) {
 			client := kubernetes.NewForConfigOrDie(api.Config())
 			maps := client.CoreV1().ConfigMaps("ns")
 			ctx, stop := context.WithCancel(t.Context())
-			factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-				o.LabelSelector = "seen=yes"
-			}))
+			factory := informers.NewSharedInformerFactoryWithOptions(client,
+				0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+					o.LabelSelector = "seen=yes"
+				}))
 			defer factory.Shutdown()
 			defer stop()
 			store := factory.Core().V1().ConfigMaps().Informer().GetStore()
@@ -151,7 +152,8 @@ func TestBookmarksForTheQuiet(t *testing.T) {
 	api := newAPI(kubeapi.Options{History: 8})
 	maps := kubernetes.NewForConfigOrDie(api.Config()).CoreV1().ConfigMaps("ns")
 	first := must(maps.Create(t.Context(), configMap("first"), metav1.CreateOptions{}))
-	start := metav1.ListOptions{ResourceVersion: first.ResourceVersion, AllowWatchBookmarks: true, FieldSelector: "metadata.name=quiet"}
+	start := metav1.ListOptions{ResourceVersion: first.ResourceVersion,
+		AllowWatchBookmarks: true, FieldSelector: "metadata.name=quiet"}
 	w := must(maps.Watch(t.Context(), start))
 	last := first.ResourceVersion
 	for i := range 30 {

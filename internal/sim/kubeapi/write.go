@@ -104,7 +104,8 @@ func (a *API) replace(q *request, old *object, was, fresh *unstructured.Unstruct
 	}
 	switch revision := fresh.GetResourceVersion(); {
 	case revision == "" && !t.unconditional:
-		return nil, q.invalid(field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update"))
+		return nil, q.invalid(field.Invalid(field.NewPath("metadata", "resourceVersion"),
+			0, "must be specified for an update"))
 	case revision != "" && revision != was.GetResourceVersion():
 		return nil, q.conflict("the object has been modified; please apply your changes to the latest version and try again")
 	}
@@ -117,7 +118,8 @@ func (a *API) replace(q *request, old *object, was, fresh *unstructured.Unstruct
 	errs := validation.ValidateObjectMetaAccessor(fresh, t.Namespaced, t.checkName, path)
 	errs = append(errs, validation.ValidateObjectMetaAccessorUpdate(fresh, was, path)...)
 	if was.GetDeletionTimestamp() != nil {
-		errs = append(errs, validation.ValidateNoNewFinalizers(fresh.GetFinalizers(), was.GetFinalizers(), path.Child("finalizers"))...)
+		errs = append(errs, validation.ValidateNoNewFinalizers(fresh.GetFinalizers(),
+			was.GetFinalizers(), path.Child("finalizers"))...)
 	}
 	if len(errs) > 0 {
 		return nil, q.invalid(errs...)
@@ -146,7 +148,8 @@ func (q *request) claim(u *unstructured.Unstructured) error {
 		return apierrors.NewBadRequest(fmt.Sprintf("the namespace of the object (%s) does not match the namespace on the request (%s)", u.GetNamespace(), q.key.Namespace))
 	}
 	if u.GetName() != q.key.Name {
-		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", u.GetName(), q.key.Name))
+		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)",
+			u.GetName(), q.key.Name))
 	}
 	return nil
 }
@@ -167,7 +170,8 @@ func (q *request) separateStatus(was, fresh *unstructured.Unstructured) {
 
 // keepSystemFields undoes what a client wrote into fields that are not its own.
 func keepSystemFields(was, fresh *unstructured.Unstructured) {
-	for _, name := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"} {
+	for _, name := range []string{"uid", "resourceVersion", "generation",
+		"creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"} {
 		carry(name, was.Object["metadata"].(map[string]any), fresh.Object["metadata"].(map[string]any))
 	}
 }

@@ -63,10 +63,13 @@ func ReadAccess(file, namespace string) (*Access, error) {
 		config, err = loaded.ClientConfig()
 	}
 	if err != nil {
-		return nil, api.Invalid("--broker-kubeconfig", "%s", err).Fix("name the file that the broker's operator made: bourse broker kubeconfig CLUSTER")
+		return nil, api.Invalid("--broker-kubeconfig", "%s", err).
+			Fix("name the file that the broker's operator made: bourse broker kubeconfig CLUSTER")
 	}
-	if config.ExecProvider != nil || config.AuthProvider != nil || config.BearerTokenFile != "" { // the credential is elsewhere
-		return nil, api.Invalid("--broker-kubeconfig", "%s has this machine run a program or show another file to get in", file).Fix("use a kubeconfig with a token in it: bourse broker kubeconfig CLUSTER")
+	// the credential is elsewhere
+	if config.ExecProvider != nil || config.AuthProvider != nil || config.BearerTokenFile != "" {
+		return nil, api.Invalid("--broker-kubeconfig", "%s has this machine run a program or show another file to get in",
+			file).Fix("use a kubeconfig with a token in it: bourse broker kubeconfig CLUSTER")
 	}
 	if namespace == "" {
 		if namespace, _, err = loaded.Namespace(); err != nil {
@@ -134,7 +137,8 @@ func (s straight) RoundTrip(r *http.Request) (*http.Response, error) {
 		return answer, err
 	}
 	_ = answer.Body.Close()
-	return nil, api.Errorf(api.CodeUnavailable, "%s answered %s, to %.200q: redirects are not followed", r.URL.Host, answer.Status, answer.Header.Get("Location")).
+	return nil, api.Errorf(api.CodeUnavailable, "%s answered %s, to %.200q: redirects are not followed",
+		r.URL.Host, answer.Status, answer.Header.Get("Location")).
 		Fix("ask the broker's operator for a kubeconfig that names the API server itself: bourse broker kubeconfig CLUSTER")
 }
 

@@ -30,7 +30,10 @@ func write(t *testing.T, user string) string {
 
 func TestAccess(t *testing.T) {
 	var shown string
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { shown = r.Header.Get("Authorization") }))
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter,
+		r *http.Request) {
+		shown = r.Header.Get("Authorization")
+	}))
 	defer server.Close()
 	a, err := kubernetes.ReadAccess(write(t, "{token: secret}"), "")
 	if err != nil || a.Namespace != "bourse-member-rome" || a.Config.Host != "https://broker:6443" || !a.Ends().IsZero() {
@@ -53,7 +56,8 @@ func TestAccess(t *testing.T) {
 		t.Errorf("%+v, %v", a, err)
 	}
 	claims := base64.RawURLEncoding.EncodeToString([]byte(`{"exp":1763755200}`))
-	if a, err = kubernetes.ReadAccess(write(t, "{token: x."+claims+".y}"), ""); err != nil || a.Ends().Unix() != 1763755200 {
+	if a, err = kubernetes.ReadAccess(write(t, "{token: x."+claims+".y}"), ""); err != nil ||
+		a.Ends().Unix() != 1763755200 {
 		t.Errorf("the token ends %v, %v", a.Ends(), err)
 	}
 }

@@ -55,7 +55,8 @@ func Open(ctx context.Context, cluster string, a *Access, log *slog.Logger) (*Co
 		return nil, err
 	}
 	conn := &Connection{
-		client: c, key: client.ObjectKey{Namespace: a.Namespace, Name: AdvertisementName(cluster)}, cluster: cluster, log: log,
+		client: c, key: client.ObjectKey{Namespace: a.Namespace,
+			Name: AdvertisementName(cluster)}, cluster: cluster, log: log,
 		slots: make(chan struct{}, MaxCalls), ctx: ctx, calls: map[string]*call{},
 	}
 	go conn.listen(ctx)
@@ -92,7 +93,8 @@ func (conn *Connection) RoundTrip(r *http.Request) (*http.Response, error) {
 	conn.mu.Lock()
 	conn.calls[c.id] = c
 	conn.mu.Unlock()
-	err = conn.write(r.Context(), map[string]any{c.id: Call{Method: r.Method, Path: r.URL.RequestURI(), Key: r.Header.Get("Idempotency-Key"), Body: body}})
+	err = conn.write(r.Context(), map[string]any{c.id: Call{Method: r.Method,
+		Path: r.URL.RequestURI(), Key: r.Header.Get("Idempotency-Key"), Body: body}})
 	if err != nil {
 		c.end()
 		return nil, conn.explain(err)
@@ -107,7 +109,8 @@ func (conn *Connection) RoundTrip(r *http.Request) (*http.Response, error) {
 		header.Set("Date", first.Date.UTC().Format(http.TimeFormat))
 	}
 	return &http.Response{
-		StatusCode: first.Status, Status: fmt.Sprintf("%d %s", first.Status, http.StatusText(first.Status)), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		StatusCode: first.Status, Status: fmt.Sprintf("%d %s", first.Status,
+			http.StatusText(first.Status)), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: header, Body: c, ContentLength: -1, Request: r,
 	}, nil
 }
@@ -119,7 +122,8 @@ func readBody(r *http.Request) (string, error) {
 	defer r.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(r.Body, MaxBody+1))
 	if err == nil && len(data) > MaxBody {
-		err = api.Errorf(api.CodeTooLarge, "the call has more than %d bytes, more than objects carry", MaxBody).Fix("reach the broker by its REST API: --broker-transport http")
+		err = api.Errorf(api.CodeTooLarge, "the call has more than %d bytes, more than objects carry", MaxBody).
+			Fix("reach the broker by its REST API: --broker-transport http")
 	}
 	return string(data), err
 }
@@ -138,7 +142,8 @@ func (conn *Connection) write(ctx context.Context, calls map[string]any) error {
 	conn.mu.Unlock()
 	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"clusterID": conn.cluster, "calls": calls}})
 	if err == nil {
-		err = conn.client.Patch(ctx, Object(Advertisements, conn.key.Namespace, conn.key.Name), client.RawPatch(types.MergePatchType, patch))
+		err = conn.client.Patch(ctx, Object(Advertisements, conn.key.Namespace, conn.key.Name),
+			client.RawPatch(types.MergePatchType, patch))
 	}
 	if err != nil {
 		conn.mu.Lock()
@@ -148,7 +153,8 @@ func (conn *Connection) write(ctx context.Context, calls map[string]any) error {
 	return err
 }
 
-// explain describes an error of the broker's cluster. An admin may correct its cause, so the call may be repeated.
+// explain describes an error of the broker's cluster. An admin may correct its cause, so the call
+// may be repeated.
 func (conn *Connection) explain(err error) error {
 	e := api.Errorf(api.CodeUnavailable, "ClusterAdvertisement %s: %s", conn.key, err)
 	switch {
@@ -259,7 +265,8 @@ func (c *call) end() {
 	})
 }
 
-// listen delivers answers until ctx ends. It opens an ended watch again, and fails the calls only if that fails.
+// listen delivers answers until ctx ends. It opens an ended watch again, and fails the calls only
+// if that fails.
 func (conn *Connection) listen(ctx context.Context) {
 	for wait := shortest; ctx.Err() == nil; {
 		heard, err := conn.follow(ctx)
@@ -302,7 +309,8 @@ func (c *call) tell() {
 // follow watches the object until the watch ends, and reports whether it received an event.
 func (conn *Connection) follow(ctx context.Context) (heard bool, err error) {
 	list := List(Advertisements)
-	only := &client.ListOptions{Namespace: conn.key.Namespace, FieldSelector: fields.OneTermEqualSelector("metadata.name", conn.key.Name)}
+	only := &client.ListOptions{Namespace: conn.key.Namespace,
+		FieldSelector: fields.OneTermEqualSelector("metadata.name", conn.key.Name)}
 	soon, cancel := context.WithTimeout(ctx, patience) // the client itself would try for longer
 	defer cancel()
 	if err := conn.client.List(soon, list, only); err != nil {

@@ -16,8 +16,9 @@
 //	  answers:
 //	    kq3v7bh2: {status: 201, body: '{"id":"r-...","payload":{...}}', done: true}
 //
-// A long answer, and the endless one to a watch, is read in pieces: the agent reports how far it has read, and
-// the broker continues from there. A call is removed once it is answered, or nobody awaits its answer.
+// A long answer, and the endless one to a watch, is read in pieces: the agent reports how far it
+// has read, and the broker continues from there. A call is removed once it is answered, or nobody
+// awaits its answer.
 //
 // [Open] returns this as an [http.RoundTripper] for the same client and transport as with REST.
 package kubernetes

@@ -135,7 +135,8 @@ func List(kind schema.GroupVersionKind) *unstructured.UnstructuredList {
 
 // Mapper knows the kinds in the broker's cluster, so that no client needs to ask the cluster for them.
 func Mapper() meta.RESTMapper {
-	m := meta.NewDefaultRESTMapper([]schema.GroupVersion{corev1.SchemeGroupVersion, rbacv1.SchemeGroupVersion, GroupVersion})
+	m := meta.NewDefaultRESTMapper([]schema.GroupVersion{corev1.SchemeGroupVersion,
+		rbacv1.SchemeGroupVersion, GroupVersion})
 	m.Add(corev1.SchemeGroupVersion.WithKind("Namespace"), meta.RESTScopeRoot)
 	for _, kind := range []schema.GroupVersionKind{
 		corev1.SchemeGroupVersion.WithKind("ServiceAccount"), rbacv1.SchemeGroupVersion.WithKind("RoleBinding"), Advertisements, Reservations,

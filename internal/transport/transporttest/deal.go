@@ -21,22 +21,24 @@ type Deal struct {
 
 // NewDeal is a hold of so many CPUs for an hour, at now.
 func NewDeal(consumer, provider *Party, id, cpu string, now time.Time) *Deal {
-	return &Deal{Consumer: consumer, Provider: provider, shown: transport.Reservation{ID: id, Revision: 10, Payload: api.Reservation{
-		State: api.Held, Consumer: consumer.ID, Provider: provider.ID, Pool: api.GeneralPool, Generation: 1,
-		Slice:     market.SliceName(consumer.ID, provider.ID, api.GeneralPool),
-		Resources: CPU(cpu), Created: Seconds(now),
-		HeldUntil: Seconds(now.Add(market.HoldTime)), Deadline: Seconds(now.Add(market.DecideTime)), Until: Seconds(now.Add(time.Hour)),
-		Fence:        api.Fence{Lineage: "first", Revision: 10},
-		ConsumerCard: consumer.Card(api.Properties{Region: "eu"}), ProviderCard: provider.Card(api.Properties{Region: "eu"}),
-	}}}
+	return &Deal{Consumer: consumer, Provider: provider,
+		shown: transport.Reservation{ID: id, Revision: 10, Payload: api.Reservation{
+			State: api.Held, Consumer: consumer.ID, Provider: provider.ID, Pool: api.GeneralPool, Generation: 1,
+			Slice:     market.SliceName(consumer.ID, provider.ID, api.GeneralPool),
+			Resources: CPU(cpu), Created: Seconds(now),
+			HeldUntil: Seconds(now.Add(market.HoldTime)), Deadline: Seconds(now.Add(market.DecideTime)), Until: Seconds(now.Add(time.Hour)),
+			Fence:        api.Fence{Lineage: "first", Revision: 10},
+			ConsumerCard: consumer.Card(api.Properties{Region: "eu"}), ProviderCard: provider.Card(api.Properties{Region: "eu"}),
+		}}}
 }
 
 // ByHand is the hold where a person at the provider approves it, within so long, as the provider's card says.
 func (d *Deal) ByHand(within time.Duration) *transport.Reservation {
 	return d.step(func(r *api.Reservation) {
 		r.ApproveBy = Seconds(r.Created.Add(within))
-		r.ProviderCard = d.Provider.Sign(api.DocumentCard, api.Card{Cluster: d.Provider.ID, Key: d.Provider.Key.Public().String(),
-			Number: time.Now().UnixMicro(), ApproveWithin: &metav1.Duration{Duration: within}})
+		r.ProviderCard = d.Provider.Sign(api.DocumentCard,
+			api.Card{Cluster: d.Provider.ID, Key: d.Provider.Key.Public().String(),
+				Number: time.Now().UnixMicro(), ApproveWithin: &metav1.Duration{Duration: within}})
 	})
 }
 
@@ -78,8 +80,8 @@ func (d *Deal) Reserved(acceptance string) *transport.Reservation {
 	return d.step(func(r *api.Reservation) { r.State, r.Acceptance = api.Reserved, acceptance })
 }
 
-// Changing is what is bound and is to become another size, for a day; signed is what its consumer signed of that, or
-// with none what this deal's consumer signs.
+// Changing is what is bound and is to become another size, for a day; signed is what its consumer
+// signed of that, or with none what this deal's consumer signs.
 func (d *Deal) Changing(cpu, signed string) *transport.Reservation {
 	next := d.shown
 	next.Payload.Generation = d.latest() + 1
@@ -89,7 +91,8 @@ func (d *Deal) Changing(cpu, signed string) *transport.Reservation {
 		signed = d.Consumer.Assign(next)
 	}
 	return d.step(func(r *api.Reservation) {
-		r.Change = &api.Change{Generation: next.Payload.Generation, Resources: next.Payload.Resources, Until: next.Payload.Until,
+		r.Change = &api.Change{Generation: next.Payload.Generation,
+			Resources: next.Payload.Resources, Until: next.Payload.Until,
 			HeldUntil: next.Payload.HeldUntil, Assignment: signed}
 	})
 }
@@ -115,7 +118,8 @@ func (d *Deal) Changed(acceptance string) *transport.Reservation {
 // Unchanged is what is left of a change that was refused.
 func (d *Deal) Unchanged(reason api.Reason) *transport.Reservation {
 	return d.step(func(r *api.Reservation) {
-		r.Change = &api.Change{Generation: r.Change.Generation, Resources: r.Change.Resources, Until: r.Change.Until, Reason: reason, Message: "no"}
+		r.Change = &api.Change{Generation: r.Change.Generation, Resources: r.Change.Resources,
+			Until: r.Change.Until, Reason: reason, Message: "no"}
 	})
 }
 

@@ -62,7 +62,8 @@ func (p *Party) Sign(kind string, payload any) string {
 // Card signs a card with these properties, newer than those before.
 func (p *Party) Card(properties api.Properties) string {
 	p.t.Helper()
-	return p.Sign(api.DocumentCard, api.Card{Cluster: p.ID, Key: p.Key.Public().String(), Number: time.Now().UnixMicro(), Properties: properties, Rotations: p.Rotations})
+	return p.Sign(api.DocumentCard, api.Card{Cluster: p.ID, Key: p.Key.Public().String(),
+		Number: time.Now().UnixMicro(), Properties: properties, Rotations: p.Rotations})
 }
 
 // Assignment is what the consumer of a held reservation is to sign.
@@ -94,17 +95,20 @@ func (p *Party) Assign(r transport.Reservation) string {
 // SignOffer signs a version of an offer.
 func (p *Party) SignOffer(name string, version int64, spec api.OfferSpec) string {
 	p.t.Helper()
-	return p.Sign(api.DocumentOffer, api.SignedOffer{Protocol: api.Protocol, Seller: p.ID, Name: name, Version: version, Offer: spec})
+	return p.Sign(api.DocumentOffer, api.SignedOffer{Protocol: api.Protocol,
+		Seller: p.ID, Name: name, Version: version, Offer: spec})
 }
 
-// WebOffer has the plan small, of which a unit is one CPU and costs so much an hour: eight units, of which one contract may have
-// two, four or six, for a day at most; and the plan large, of two CPUs.
+// WebOffer has the plan small, of which a unit is one CPU and costs so much an hour: eight units,
+// of which one contract may have two, four or six, for a day at most; and the plan large, of two
+// CPUs.
 func WebOffer(price string) api.OfferSpec {
 	per := func(amount string) *api.Price {
 		return &api.Price{Amount: amount, Currency: "EUR", Period: api.PeriodHour}
 	}
 	return api.OfferSpec{Type: "compute", Plans: []api.Plan{
-		{Name: "small", Resources: CPU("1"), Price: per(price), Quantity: 8, Units: &api.Units{Min: 2, Max: 6, Step: 2}, MaxDuration: &metav1.Duration{Duration: 24 * time.Hour}},
+		{Name: "small", Resources: CPU("1"), Price: per(price), Quantity: 8,
+			Units: &api.Units{Min: 2, Max: 6, Step: 2}, MaxDuration: &metav1.Duration{Duration: 24 * time.Hour}},
 		{Name: "large", Resources: CPU("2"), Price: per(price)},
 	}}
 }

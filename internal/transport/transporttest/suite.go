@@ -12,7 +12,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport"
 )
 
-// Pair is a consumer and a provider at one broker, each by its own transport. Both are members, and have shown their cards.
+// Pair is a consumer and a provider at one broker, each by its own transport. Both are members, and
+// have shown their cards.
 type Pair struct {
 	Consumer, Provider                     *Party
 	ConsumersTransport, ProvidersTransport transport.Broker
@@ -27,7 +28,8 @@ func Run(t *testing.T, start func(t *testing.T) Pair) {
 		{"a reservation's life", life}, {"a refusal", refusal}, {"a change", changes},
 		{"repeating any call is harmless", repeats}, {"errors keep their code", codes},
 		{"advertisements arrive whole, whatever changed", advertisements},
-		{"a watch tells of every change", watches}, {"a watch tells of the catalog", watchesCatalog}, {"a watch ends with its context", watchEnds},
+		{"a watch tells of every change", watches}, {"a watch tells of the catalog",
+			watchesCatalog}, {"a watch ends with its context", watchEnds},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -109,12 +111,14 @@ func changes(t *testing.T, s *suite) {
 		signed := s.Consumer.Assign(next)
 		for range 2 {
 			r, err = s.rome.Confirm(s.ctx, id, signed)
-			if r = at(t, api.Reserved, r, err); !r.Payload.Change.Pending() || r.Payload.Change.Assignment != signed || r.Payload.Generation == next.Payload.Generation {
+			if r = at(t, api.Reserved, r, err); !r.Payload.Change.Pending() ||
+				r.Payload.Change.Assignment != signed || r.Payload.Generation == next.Payload.Generation {
 				t.Fatalf("%+v", r.Payload)
 			}
 		}
 		if cpu == "7" {
-			r, err = s.milan.Refuse(s.ctx, id, api.Refusal{Generation: next.Payload.Generation, Reason: api.ReasonPolicy, Message: "no"})
+			r, err = s.milan.Refuse(s.ctx, id, api.Refusal{Generation: next.Payload.Generation,
+				Reason: api.ReasonPolicy, Message: "no"})
 			if r = at(t, api.Reserved, r, err); r.Payload.Change.Pending() || r.Payload.Change.Message != "no" {
 				t.Fatalf("%+v", r.Payload)
 			}
@@ -125,7 +129,8 @@ func changes(t *testing.T, s *suite) {
 		agreed := s.Provider.Agree(offered)
 		for range 2 {
 			r, err = s.milan.Accept(s.ctx, id, agreed)
-			if r = at(t, api.Reserved, r, err); r.Payload.Change != nil || r.Payload.Assignment != signed || r.Payload.Acceptance != agreed {
+			if r = at(t, api.Reserved, r, err); r.Payload.Change != nil ||
+				r.Payload.Assignment != signed || r.Payload.Acceptance != agreed {
 				t.Fatalf("%+v", r.Payload)
 			}
 		}
@@ -137,7 +142,8 @@ func refusal(t *testing.T, s *suite) {
 	id := s.signed(t).ID
 	s.number++
 	fresh := Measurement(s.number, "1")
-	r, err := s.milan.Refuse(s.ctx, id, api.Refusal{Generation: 1, Reason: api.ReasonInsufficient, Message: "no room", Advertisement: &fresh})
+	r, err := s.milan.Refuse(s.ctx, id, api.Refusal{Generation: 1,
+		Reason: api.ReasonInsufficient, Message: "no room", Advertisement: &fresh})
 	if err != nil || r.Payload.State != api.Failed { // there is nobody else
 		t.Fatalf("%s, %v", r.Payload.State, err)
 	}
@@ -189,12 +195,15 @@ func codes(t *testing.T, s *suite) {
 		call func() error
 		want api.Code
 	}{
-		"unknown":       {func() error { _, err := s.rome.Reservation(s.ctx, "r-unknown"); return err }, api.CodeNotFound},
-		"invalid":       {func() error { _, err := s.rome.Reserve(s.ctx, "other", invalid); return err }, api.CodeInvalid},
-		"reused":        {func() error { _, err := s.rome.Reserve(s.ctx, "key", Request("1")); return err }, api.CodeKeyReused},
-		"not a party":   {func() error { _, err := s.rome.Progress(s.ctx, signed.ID, api.Released); return err }, api.CodeForbidden},
+		"unknown": {func() error { _, err := s.rome.Reservation(s.ctx, "r-unknown"); return err }, api.CodeNotFound},
+		"invalid": {func() error { _, err := s.rome.Reserve(s.ctx, "other", invalid); return err }, api.CodeInvalid},
+		"reused": {func() error { _, err := s.rome.Reserve(s.ctx, "key", Request("1")); return err },
+			api.CodeKeyReused},
+		"not a party": {func() error { _, err := s.rome.Progress(s.ctx, signed.ID, api.Released); return err },
+			api.CodeForbidden},
 		"not signed so": {func() error { _, err := s.milan.Accept(s.ctx, signed.ID, "x"); return err }, api.CodeBadSignature},
-		"too early":     {func() error { _, err := s.rome.Progress(s.ctx, signed.ID, api.Active); return err }, api.CodeConflict},
+		"too early": {func() error { _, err := s.rome.Progress(s.ctx, signed.ID, api.Active); return err },
+			api.CodeConflict},
 	} {
 		err := c.call()
 		if e, ours := errors.AsType[*api.Error](err); c.want != "" && (!ours || e.Code != c.want || e.Detail == "") {

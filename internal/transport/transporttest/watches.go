@@ -117,7 +117,8 @@ func watchesCatalog(t *testing.T, s *suite) {
 		t.Fatal(err)
 	}
 	stalls, complete, token := follow("all")
-	if !complete || len(stalls) != 1 || stalls[0].Cluster != "milan" || len(stalls[0].Offers) != 1 || stalls[0].Offers[0].ID != "milan/web" {
+	if !complete || len(stalls) != 1 || stalls[0].Cluster != "milan" ||
+		len(stalls[0].Offers) != 1 || stalls[0].Offers[0].ID != "milan/web" {
 		t.Errorf("all: %+v, complete: %t", stalls, complete)
 	}
 	if err := s.milan.Withdraw(s.ctx, "web"); err != nil {

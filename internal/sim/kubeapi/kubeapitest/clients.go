@@ -90,7 +90,8 @@ func testReconciler(s *suite) {
 				status := widget(r.Name, nil)
 				status.SetNamespace(r.Namespace)
 				status.Object["status"] = object{"observedGeneration": w.GetGeneration()}
-				return reconcile.Result{}, m.GetClient().Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(status), client.FieldOwner("test"), client.ForceOwnership)
+				return reconcile.Result{}, m.GetClient().Status().Apply(ctx,
+					client.ApplyConfigurationFromUnstructured(status), client.FieldOwner("test"), client.ForceOwnership)
 			}))
 		s.ok(err)
 	})

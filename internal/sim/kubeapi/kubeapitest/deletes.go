@@ -14,7 +14,8 @@ func testDelete(s *suite) {
 	wrong, right, old := types.UID("00000000-0000-0000-0000-000000000000"), made.GetUID(), made.GetResourceVersion()
 	made.SetLabels(map[string]string{"k": "v"})
 	s.update(made)
-	for what, p := range map[string]metav1.Preconditions{"uid": {UID: &wrong}, "revision": {UID: &right, ResourceVersion: &old}} {
+	for what, p := range map[string]metav1.Preconditions{"uid": {UID: &wrong},
+		"revision": {UID: &right, ResourceVersion: &old}} {
 		err := s.widgets.Delete(s.ctx, "a", metav1.DeleteOptions{Preconditions: &p})
 		s.refused(err, apierrors.IsConflict, "delete of another "+what)
 	}
@@ -48,7 +49,8 @@ func testFinalizers(s *suite) {
 	s.refused(err, apierrors.IsInvalid, "a finalizer added during deletion")
 	undeleted := kept.DeepCopy()
 	undeleted.SetDeletionTimestamp(nil)
-	s.equal(s.update(undeleted).GetDeletionTimestamp(), kept.GetDeletionTimestamp(), "deletionTimestamp that a client removes")
+	s.equal(s.update(undeleted).GetDeletionTimestamp(), kept.GetDeletionTimestamp(),
+		"deletionTimestamp that a client removes")
 
 	kept.SetFinalizers([]string{"bourse.dev/two"})
 	s.update(kept)
@@ -74,7 +76,8 @@ func (s *suite) owned(name string, owners ...*unstructured.Unstructured) {
 	w := widget(name, nil)
 	var refs []metav1.OwnerReference
 	for _, o := range owners {
-		refs = append(refs, metav1.OwnerReference{APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Name: o.GetName(), UID: o.GetUID()})
+		refs = append(refs, metav1.OwnerReference{APIVersion: o.GetAPIVersion(),
+			Kind: o.GetKind(), Name: o.GetName(), UID: o.GetUID()})
 	}
 	w.SetOwnerReferences(refs)
 	s.create(w)
@@ -93,5 +96,6 @@ func testGarbage(s *suite) {
 	s.delete("two")
 	s.eventually("what lost its last owner is collected", func() bool { return len(s.names(metav1.ListOptions{})) == 0 })
 	s.owned("late", one)
-	s.eventually("what came after its owner went is collected", func() bool { return len(s.names(metav1.ListOptions{})) == 0 })
+	s.eventually("what came after its owner went is collected",
+		func() bool { return len(s.names(metav1.ListOptions{})) == 0 })
 }

@@ -105,7 +105,8 @@ func newSuite(t *testing.T, cfg *rest.Config) *suite {
 	s.ok(err)
 	s.dynamic, err = dynamic.NewForConfig(cfg)
 	s.ok(err)
-	ns, err := s.kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "kubeapitest-"}}, metav1.CreateOptions{})
+	ns, err := s.kube.CoreV1().Namespaces().Create(ctx,
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "kubeapitest-"}}, metav1.CreateOptions{})
 	s.ok(err)
 	s.ns = ns.Name
 	s.widgets = s.dynamic.Resource(widgetsResource()).Namespace(ns.Name)
@@ -114,7 +115,8 @@ func newSuite(t *testing.T, cfg *rest.Config) *suite {
 		_ = s.kube.CoreV1().Namespaces().Delete(context.Background(), ns.Name, metav1.DeleteOptions{})
 	})
 	// Pods are refused in a namespace without it, until a controller makes it.
-	_, err = s.kube.CoreV1().ServiceAccounts(s.ns).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{})
+	_, err = s.kube.CoreV1().ServiceAccounts(s.ns).Create(ctx,
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{})
 	if !apierrors.IsAlreadyExists(err) {
 		s.ok(err)
 	}
@@ -163,7 +165,8 @@ func install(t *testing.T, cfg *rest.Config) {
 			}},
 		},
 	}}
-	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io",
+		Version: "v1", Resource: "customresourcedefinitions"}
 	if _, err := client.Resource(crds).Create(t.Context(), crd, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}

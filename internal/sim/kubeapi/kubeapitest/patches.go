@@ -13,7 +13,8 @@ import (
 
 func testMergePatch(s *suite) {
 	made := s.create(widget("a", object{"size": int64(1), "keep": "k", "drop": "d", "list": []any{"x"}}))
-	got, err := s.patch("a", types.MergePatchType, object{"spec": object{"size": 2, "drop": nil, "list": []any{"y", "z"}}, "status": object{"phase": "no"}})
+	got, err := s.patch("a", types.MergePatchType,
+		object{"spec": object{"size": 2, "drop": nil, "list": []any{"y", "z"}}, "status": object{"phase": "no"}})
 	s.ok(err)
 	s.equal(got.Object["spec"], object{"size": 2, "keep": "k", "list": []any{"y", "z"}}, "spec")
 	s.equal(got.Object["status"], nil, "status")
@@ -21,10 +22,13 @@ func testMergePatch(s *suite) {
 	s.ok(err)
 	s.equal(again.GetResourceVersion(), got.GetResourceVersion(), "resourceVersion after a patch that changes nothing")
 
-	got, err = s.patch("a", types.MergePatchType, object{"spec": object{"size": 9}, "status": object{"phase": "Ready"}}, "status")
+	got, err = s.patch("a", types.MergePatchType,
+		object{"spec": object{"size": 9}, "status": object{"phase": "Ready"}}, "status")
 	s.ok(err)
-	s.equal([]any{got.Object["spec"].(object)["size"], got.Object["status"]}, []any{2, object{"phase": "Ready"}}, "what /status writes")
-	_, err = s.patch("a", types.MergePatchType, object{"metadata": object{"resourceVersion": made.GetResourceVersion()}, "spec": object{"size": 3}})
+	s.equal([]any{got.Object["spec"].(object)["size"], got.Object["status"]},
+		[]any{2, object{"phase": "Ready"}}, "what /status writes")
+	_, err = s.patch("a", types.MergePatchType, object{"metadata": object{"resourceVersion": made.GetResourceVersion()},
+		"spec": object{"size": 3}})
 	s.refused(err, apierrors.IsConflict, "patch that names an old revision")
 	_, err = s.patch("none", types.MergePatchType, object{})
 	s.refused(err, apierrors.IsNotFound, "patch of nothing")
@@ -41,7 +45,8 @@ func testStrategicPatch(s *suite) {
 		return raw
 	}
 	for _, c := range [][2]string{{"bourse.dev/One", "False"}, {"bourse.dev/Two", "False"}, {"bourse.dev/One", "True"}} {
-		_, err := pods.Patch(s.ctx, "p", types.StrategicMergePatchType, conditions(c[0], c[1]), metav1.PatchOptions{}, "status")
+		_, err := pods.Patch(s.ctx, "p", types.StrategicMergePatchType,
+			conditions(c[0], c[1]), metav1.PatchOptions{}, "status")
 		s.ok(err)
 	}
 	pod, err := pods.Get(s.ctx, "p", metav1.GetOptions{})
@@ -56,13 +61,15 @@ func testStrategicPatch(s *suite) {
 func testApply(s *suite) {
 	made := s.apply("one", widget("a", object{"mine": "1", "map": object{"x": "1", "y": "1"}, "list": []any{"x"}}))
 	s.equal(made.GetGeneration(), 1, "generation of what apply creates")
-	s.equal(s.apply("one", widget("a", object{"mine": "1", "map": object{"x": "1", "y": "1"}, "list": []any{"x"}})).GetResourceVersion(),
+	s.equal(s.apply("one", widget("a", object{"mine": "1", "map": object{"x": "1", "y": "1"},
+		"list": []any{"x"}})).GetResourceVersion(),
 		made.GetResourceVersion(), "resourceVersion after the same was applied again")
 	s.apply("two", widget("a", object{"map": object{"z": "2"}}))
 	got := s.apply("one", widget("a", object{"mine": "2", "map": object{"x": "1"}, "list": []any{"y"}}))
 	s.equal(got.Object["spec"], object{"mine": "2", "map": object{"x": "1", "z": "2"}, "list": []any{"y"}},
 		"spec after what one left out (y) went, and what two owns (z) stayed")
-	s.equal(s.apply("two", widget("a", nil)).Object["spec"], object{"mine": "2", "map": object{"x": "1"}, "list": []any{"y"}},
+	s.equal(s.apply("two", widget("a", nil)).Object["spec"],
+		object{"mine": "2", "map": object{"x": "1"}, "list": []any{"y"}},
 		"spec after two wants nothing any more")
 	s.equal(s.get("a").GetGeneration(), 4, "generation")
 
@@ -100,18 +107,21 @@ func testApplyStatus(s *suite) {
 	s.create(widget("a", object{"size": int64(1)}))
 	s.apply("one", conditions("one", object{"type": "A", "status": "False"}), "status")
 	s.apply("two", conditions("two", object{"type": "B", "status": "True"}), "status")
-	got := s.apply("one", conditions("one", object{"type": "A", "status": "True"}, object{"type": "C", "status": "True"}), "status")
+	got := s.apply("one", conditions("one", object{"type": "A", "status": "True"},
+		object{"type": "C", "status": "True"}), "status")
 	s.equal(got.Object["status"], object{"by": object{"one": "here", "two": "here"}, "conditions": []object{
 		{"type": "A", "status": "True"}, {"type": "B", "status": "True"}, {"type": "C", "status": "True"},
 	}}, "status, conditions merged by type")
 	got = s.apply("one", conditions("one", object{"type": "C", "status": "True"}), "status")
-	s.equal(got.Object["status"].(object)["conditions"], []object{{"type": "B", "status": "True"}, {"type": "C", "status": "True"}}, "conditions after one left A")
+	s.equal(got.Object["status"].(object)["conditions"],
+		[]object{{"type": "B", "status": "True"}, {"type": "C", "status": "True"}}, "conditions after one left A")
 	s.equal(got.Object["spec"], object{"size": 1}, "spec")
 	s.equal(got.GetGeneration(), 1, "generation")
 
 	mixed := conditions("one", object{"type": "C", "status": "True"})
 	mixed.Object["spec"] = object{"size": int64(5)}
-	s.equal(s.apply("one", mixed, "status").GetResourceVersion(), got.GetResourceVersion(), "resourceVersion after a spec applied to /status")
+	s.equal(s.apply("one", mixed, "status").GetResourceVersion(),
+		got.GetResourceVersion(), "resourceVersion after a spec applied to /status")
 }
 
 func testApplyAfterUpdate(s *suite) {
@@ -123,7 +133,8 @@ func testApplyAfterUpdate(s *suite) {
 	w.Object["spec"].(object)["own"] = "3"
 	s.update(w)
 	s.apply("one", widget("a", nil))
-	s.equal(s.get("a").Object["spec"], object{"made": "1", "own": "3"}, "spec: own was taken over by the update, shared went with its owner")
+	s.equal(s.get("a").Object["spec"], object{"made": "1", "own": "3"},
+		"spec: own was taken over by the update, shared went with its owner")
 }
 
 func testApplyBuiltIn(s *suite) {

@@ -14,12 +14,14 @@ func testSelectors(s *suite) {
 		s.create(w)
 	}
 	for selector, want := range map[string][]string{
-		"": {"w0", "w1", "w2"}, "app=x": {"w0"}, "app!=x": {"w1", "w2"}, "app in (x,y),tier": {"w1"}, "!app": {"w2"}, "app=z": nil,
+		"": {"w0", "w1", "w2"}, "app=x": {"w0"}, "app!=x": {"w1",
+			"w2"}, "app in (x,y),tier": {"w1"}, "!app": {"w2"}, "app=z": nil,
 	} {
 		s.equal(s.names(metav1.ListOptions{LabelSelector: selector}), want, "labels "+selector)
 	}
 	s.equal(s.names(metav1.ListOptions{FieldSelector: "metadata.name=w1"}), []string{"w1"}, "field metadata.name")
-	s.equal(s.names(metav1.ListOptions{FieldSelector: "metadata.name!=w1,metadata.namespace=" + s.ns}), []string{"w0", "w2"}, "field metadata.name, not")
+	s.equal(s.names(metav1.ListOptions{FieldSelector: "metadata.name!=w1,metadata.namespace=" + s.ns}),
+		[]string{"w0", "w2"}, "field metadata.name, not")
 	for _, o := range []metav1.ListOptions{{FieldSelector: "spec.size=1"}, {LabelSelector: "a=b=c"}} {
 		_, err := s.widgets.List(s.ctx, o)
 		s.refused(err, apierrors.IsBadRequest, fmt.Sprint("selector ", o.FieldSelector, o.LabelSelector))
@@ -27,7 +29,8 @@ func testSelectors(s *suite) {
 
 	s.pod("p0", "kubeapitest-nowhere")
 	s.pod("p1", "")
-	for selector, want := range map[string]string{"spec.nodeName=kubeapitest-nowhere": "p0", "spec.nodeName=": "p1", "status.phase!=Pending": ""} {
+	for selector, want := range map[string]string{"spec.nodeName=kubeapitest-nowhere": "p0",
+		"spec.nodeName=": "p1", "status.phase!=Pending": ""} {
 		pods, err := s.kube.CoreV1().Pods(s.ns).List(s.ctx, metav1.ListOptions{FieldSelector: selector})
 		s.ok(err)
 		got := ""
@@ -37,8 +40,10 @@ func testSelectors(s *suite) {
 		s.equal(got, want, "pods, field "+selector)
 	}
 
-	all, err := s.dynamic.Resource(widgetsResource()).List(s.ctx, metav1.ListOptions{FieldSelector: "metadata.namespace=" + s.ns})
+	all, err := s.dynamic.Resource(widgetsResource()).List(s.ctx,
+		metav1.ListOptions{FieldSelector: "metadata.namespace=" + s.ns})
 	s.ok(err)
 	s.equal(len(all.Items), 3, "widgets of all namespaces that are in this one")
-	s.equal([]string{all.GetKind(), all.GetAPIVersion()}, []string{"WidgetList", Widgets().GroupVersion.String()}, "kind of a list")
+	s.equal([]string{all.GetKind(), all.GetAPIVersion()}, []string{"WidgetList", Widgets().GroupVersion.String()},
+		"kind of a list")
 }

@@ -85,7 +85,8 @@ func (s *suite) update(w *unstructured.Unstructured, subresources ...string) *un
 	return got
 }
 
-func (s *suite) patch(name string, kind types.PatchType, patch any, subresources ...string) (*unstructured.Unstructured, error) {
+func (s *suite) patch(name string, kind types.PatchType, patch any,
+	subresources ...string) (*unstructured.Unstructured, error) {
 	raw, err := json.Marshal(patch)
 	s.ok(err)
 	return s.widgets.Patch(s.ctx, name, kind, raw, metav1.PatchOptions{}, subresources...)
@@ -93,7 +94,8 @@ func (s *suite) patch(name string, kind types.PatchType, patch any, subresources
 
 func (s *suite) apply(manager string, w *unstructured.Unstructured, subresources ...string) *unstructured.Unstructured {
 	s.Helper()
-	got, err := s.widgets.Apply(s.ctx, w.GetName(), w, metav1.ApplyOptions{FieldManager: manager, Force: true}, subresources...)
+	got, err := s.widgets.Apply(s.ctx, w.GetName(), w, metav1.ApplyOptions{FieldManager: manager, Force: true},
+		subresources...)
 	s.ok(err)
 	return got
 }

@@ -122,7 +122,8 @@ func testWatchSelectors(s *suite) {
 	s.sees(labelled, "ADDED a", "MODIFIED a")
 	gone := s.next(labelled)
 	u := gone.Object.(*unstructured.Unstructured)
-	s.equal([]any{gone.Type, u.GetLabels(), u.GetResourceVersion()}, []any{watch.Deleted, object{"on": "yes"}, a.GetResourceVersion()},
+	s.equal([]any{gone.Type, u.GetLabels(), u.GetResourceVersion()},
+		[]any{watch.Deleted, object{"on": "yes"}, a.GetResourceVersion()},
 		"event of what stopped to match: as it was, at the revision at which it went")
 	s.sees(labelled, "ADDED a", "DELETED a")
 	s.sees(named, "ADDED b")
@@ -133,12 +134,14 @@ func testWatchList(s *suite) {
 	s.create(widget("a", nil))
 	b := s.create(widget("b", nil))
 	yes := true
-	w := s.watch(metav1.ListOptions{SendInitialEvents: &yes, AllowWatchBookmarks: true, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan})
+	w := s.watch(metav1.ListOptions{SendInitialEvents: &yes, AllowWatchBookmarks: true,
+		ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan})
 	names := map[string]bool{}
 	for e := range w.ResultChan() {
 		u := e.Object.(*unstructured.Unstructured)
 		if e.Type == watch.Bookmark {
-			s.equal(u.GetAnnotations(), object{metav1.InitialEventsAnnotationKey: "true"}, "annotations of the bookmark at the end")
+			s.equal(u.GetAnnotations(), object{metav1.InitialEventsAnnotationKey: "true"},
+				"annotations of the bookmark at the end")
 			last, _ := strconv.ParseUint(b.GetResourceVersion(), 10, 64)
 			end, err := strconv.ParseUint(u.GetResourceVersion(), 10, 64)
 			s.ok(err)
@@ -165,7 +168,8 @@ func testWatchFromNow(s *suite) {
 	s.create(widget("b", nil))
 	s.sees(w, "ADDED b")
 	no := false
-	w = s.watch(metav1.ListOptions{SendInitialEvents: &no, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, ResourceVersion: s.revision()})
+	w = s.watch(metav1.ListOptions{SendInitialEvents: &no, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+		ResourceVersion: s.revision()})
 	s.create(widget("c", nil))
 	s.sees(w, "ADDED c")
 }

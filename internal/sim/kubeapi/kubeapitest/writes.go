@@ -54,7 +54,8 @@ func testDiscovery(s *suite) {
 	}
 	s.equal(names, map[string]bool{"widgets": true, "widgets/status": true}, "resources of the group")
 
-	_, err = s.dynamic.Resource(Widgets().GroupVersion.WithResource("gadgets")).Namespace(s.ns).List(s.ctx, metav1.ListOptions{})
+	_, err = s.dynamic.Resource(Widgets().GroupVersion.WithResource("gadgets")).Namespace(s.ns).List(s.ctx,
+		metav1.ListOptions{})
 	s.refused(err, apierrors.IsNotFound, "list of an unknown resource")
 	ns, err := s.kube.CoreV1().Namespaces().Get(s.ctx, "kube-system", metav1.GetOptions{})
 	s.ok(err)
@@ -121,7 +122,8 @@ func testUpdate(s *suite) {
 		s.Error("an update left resourceVersion as it was")
 	}
 	s.equal(updated.GetUID(), made.GetUID(), "uid")
-	s.equal(s.update(updated).GetResourceVersion(), updated.GetResourceVersion(), "resourceVersion after an update that changes nothing")
+	s.equal(s.update(updated).GetResourceVersion(), updated.GetResourceVersion(),
+		"resourceVersion after an update that changes nothing")
 
 	_, err := s.widgets.Update(s.ctx, changed, metav1.UpdateOptions{})
 	s.refused(err, apierrors.IsConflict, "update of an old revision")
@@ -160,7 +162,8 @@ func testGeneration(s *suite) {
 func testStatus(s *suite) {
 	w := s.create(widget("a", object{"size": int64(1)}))
 	w.Object["status"] = object{"phase": "Ready"}
-	s.equal(s.update(w.DeepCopy()).GetResourceVersion(), w.GetResourceVersion(), "resourceVersion after a status sent to the object")
+	s.equal(s.update(w.DeepCopy()).GetResourceVersion(), w.GetResourceVersion(),
+		"resourceVersion after a status sent to the object")
 
 	w.Object["spec"] = object{"size": int64(7)}
 	w.SetLabels(map[string]string{"k": "v"})
@@ -272,7 +275,8 @@ func testBuiltIn(s *suite) {
 	s.equal(secret.Type, corev1.SecretTypeOpaque, "type of a secret")
 
 	maps := s.kube.CoreV1().ConfigMaps(s.ns)
-	cm, err := maps.Create(s.ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Data: map[string]string{"a": "1"}}, metav1.CreateOptions{})
+	cm, err := maps.Create(s.ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c"},
+		Data: map[string]string{"a": "1"}}, metav1.CreateOptions{})
 	s.ok(err)
 	s.equal(cm.Generation, 0, "generation of a ConfigMap")
 	cm.ResourceVersion, cm.Data["a"] = "", "2"
