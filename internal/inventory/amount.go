@@ -13,12 +13,12 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// absurd is more than a node or a pod has of anything: 8 PiB, or nine million million cores. A
-// sentinel or a lie of that size would drown the sums of a whole pool.
+// absurd is more than a node or a pod has of any resource: 8 PiB, or 9 trillion cores. A sentinel or a lie
+// of that size would dominate the sums of a pool.
 const absurd = 1 << 53
 
-// amountsOf converts a list: rounded up as the scheduler does, sorted, without zeros. It brings
-// amounts that cannot be true between 0 and absurd, and names them.
+// amountsOf converts a list. It rounds up as the scheduler does, sorts, and drops zeros. It limits impossible
+// amounts to between 0 and absurd, and returns their names.
 func amountsOf(list corev1.ResourceList) (amounts market.Amounts, untrue []string) {
 	amounts = make(market.Amounts, 0, len(list))
 	for name, quantity := range list {
@@ -35,9 +35,9 @@ func amountsOf(list corev1.ResourceList) (amounts market.Amounts, untrue []strin
 	return amounts, untrue
 }
 
-// within converts a quantity to thousandths of cpu, or units. It reports whether the result is
-// between 0 and most, and returns the nearer of both if not. Quantities have no bounds, and their
-// own conversions wrap.
+// within converts a quantity to thousandths of cpu, or to units. It reports whether the result is between 0
+// and most, and otherwise returns the nearer of both. Quantities have no bounds, and their own conversions
+// overflow.
 func within(most int64, name corev1.ResourceName, q resource.Quantity) (n int64, ok bool) {
 	scale, limit := resource.Scale(0), most
 	if name == corev1.ResourceCPU {
@@ -52,8 +52,8 @@ func within(most int64, name corev1.ResourceName, q resource.Quantity) (n int64,
 	return q.ScaledValue(scale), true
 }
 
-// sum is a sum of amounts in 128 bits: exact, so that what was added can be taken away again,
-// which a sum that saturates forbids. It saturates when read.
+// sum is a sum of amounts in 128 bits. It is exact, so that added amounts can be subtracted again. It
+// saturates when read.
 type sum struct{ high, low uint64 }
 
 func (s sum) plus(o sum) sum {
@@ -98,10 +98,10 @@ func (t totals) addAll(o totals) {
 	}
 }
 
-// byOwner are totals by who made the pods.
+// byOwner are totals by the owner of the pods.
 type byOwner map[string]totals
 
-// of is the owner's totals, which may be added to.
+// of returns the owner's totals. The caller may add to them.
 func (b byOwner) of(owner string) totals {
 	if b[owner] == nil {
 		b[owner] = totals{}

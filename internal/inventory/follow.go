@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// pageSize is how many objects a list brings at once.
+// pageSize is the number of objects in a page of a list.
 const pageSize = 500
 
 type (
@@ -19,9 +19,9 @@ type (
 	opener                   func(context.Context, metav1.ListOptions) (watch.Interface, error)
 )
 
-// follow keeps store equal to what the API server has, until ctx ends. It uses one watch, which
-// brings the present state too; where the server cannot do that, one list in pages precedes it.
-// Nothing is listed again unless the server has forgotten where we were.
+// follow keeps store equal to the state of the API server until ctx ends. It uses one watch, which also sends
+// the current state. If the server cannot do that, a list in pages precedes the watch. follow lists again
+// only if the server no longer has our revision.
 func follow[T any, L runtime.Object](ctx context.Context, client any,
 	store *kept[T], list lister[L], open opener, fields string) {
 	source := &cache.ListWatch{
@@ -45,7 +45,7 @@ func follow[T any, L runtime.Object](ctx context.Context, client any,
 	reflector.RunWithContext(ctx)
 }
 
-// reducedPage is page with only what is kept of its objects.
+// reducedPage is a page with the kept part of its objects.
 func (k *kept[T]) reducedPage(page runtime.Object) (runtime.Object, error) {
 	from, err := meta.ListAccessor(page)
 	if err != nil {
@@ -63,8 +63,8 @@ func (k *kept[T]) reducedPage(page runtime.Object) (runtime.Object, error) {
 	return to, err
 }
 
-// versionThen asks the API server for its version before each opening of a watch: every five to ten
-// minutes, and whenever the connection was lost, which an upgrade does.
+// versionThen asks the API server for its version before each watch: every five to ten minutes, and after
+// each lost connection, for example by an upgrade.
 func (i *Inventory) versionThen(open opener) opener {
 	return func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 		if version, err := i.client.Discovery().ServerVersion(); err != nil {

@@ -1,21 +1,19 @@
-// Package inventory measures a cluster: it follows the cluster's nodes, pods and
-// storage classes and says, per pool of a SharingPolicy, what there is, what is
-// taken and what is lent.
+// Package inventory measures a cluster. It follows the cluster's nodes, pods and storage classes, and
+// computes, per pool of a SharingPolicy, the existing, the used and the shared resources.
 //
-// An [Inventory] is made with [New], kept current by [Inventory.Run] and read with
-// [Inventory.Measure] whenever [Inventory.Changed] says so:
+// An [Inventory] is made with [New], kept current by [Inventory.Run] and read with [Inventory.Measure] after
+// each [Inventory.Changed].
 //
 //	watch ──▶ kept ──▶ usage ──▶ Measure
 //	          (what little is      (sums per node and owner,
 //	           remembered)          always current)
 //
-// Files: follow.go talks to the API server, kept.go remembers, node.go and pod.go
-// say what counts, amount.go calculates, measure.go, room.go and properties.go answer.
+// Files: follow.go watches the API server, kept.go stores reduced objects, node.go and pod.go decide which
+// objects count, amount.go calculates, measure.go, shapes.go and properties.go compute results.
 //
-// It is made for clusters of 30,000 pods and more: objects are reduced to what
-// counts before they are stored, an event costs what its pod requests, and a
-// measurement costs what the nodes are, never what the pods are. Give it a client that
-// speaks protobuf (rest.Config.ContentType): decoding pods is most of what it does.
+// It is made for clusters of 30,000 pods and more. Objects are reduced before they are stored. An event
+// costs time in proportion to its pod's requests, and a measurement in proportion to the nodes. Give it a
+// client that speaks protobuf (rest.Config.ContentType), because decoding pods takes most of its time.
 package inventory
 
 import (
@@ -31,21 +29,21 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Options are what an inventory cannot know by itself. Each has a default.
+// Options depend on the agent. Each has a default.
 type Options struct {
-	// Owner says who made a pod, in a word that stays the same for the pod's whole life
-	// (say, the user of a Liqo slice); "" is this cluster. It is asked once for each
-	// change of a pod, from one goroutine at a time. Default: every pod is this cluster's.
+	// Owner returns the creator of a pod as a name that does not change during the pod's life, such as the user
+	// of a Liqo slice; "" is this cluster. It is called once per change of a pod, from one goroutine at a time.
+	// Default: every pod belongs to this cluster.
 	Owner func(pod *metav1.ObjectMeta) string
-	// Consumer says in whose account an owner's pods are; "" is in none, so they are
-	// allocated like the cluster's own. It is asked anew in each Measure, because what was
-	// granted comes and goes while pods stay. Default: an owner is a consumer.
+	// Consumer returns the consumer to whose account an owner's pods belong; "" is none, so they are
+	// allocated like the cluster's own. Each Measure calls it again, because grants change while pods stay.
+	// Default: an owner is a consumer.
 	Consumer func(owner string) string
-	// Logger takes problems: what is absurd in an object, watches that break. Default: slog.Default().
+	// Logger receives problems: impossible values in objects, broken watches. Default: slog.Default().
 	Logger *slog.Logger
 }
 
-// Inventory is what is known of a cluster. Its methods may be called from any goroutine.
+// Inventory is the known state of a cluster. Any goroutine may call its methods.
 type Inventory struct {
 	client  kubernetes.Interface
 	options Options
@@ -57,13 +55,13 @@ type Inventory struct {
 	nodes          *kept[node]
 	pods           *kept[pod]
 	storageClasses *kept[struct{}]
-	unsynced       int                // kinds of which nothing is known yet
+	unsynced       int                // kinds without a complete list
 	usage          map[string]byOwner // what pods request, by node
-	owners         byOwner            // and by who made them
+	owners         byOwner            // and by owner
 	kubernetes     string             // version of the API server
 }
 
-// New makes an inventory of the cluster that client talks to. It is empty until Run has synced.
+// New makes an inventory of client's cluster. It is empty until Run has synced.
 func New(client kubernetes.Interface, options Options) *Inventory {
 	if options.Owner == nil {
 		options.Owner = func(*metav1.ObjectMeta) string { return "" }
@@ -88,16 +86,16 @@ func New(client kubernetes.Interface, options Options) *Inventory {
 	i.nodes = keep(i, &corev1.Node{}, nodeOf, i.nodeMoved)
 	i.pods = keep(i, &corev1.Pod{}, i.podOf, i.podMoved)
 	i.storageClasses = keep(i, &storagev1.StorageClass{},
-		func(any) (struct{}, bool) { return struct{}{}, true }, // its name is all
+		func(any) (struct{}, bool) { return struct{}{}, true }, // only its name is kept
 		func(string, *struct{}, *struct{}) {})
 	return i
 }
 
-// Run follows the cluster until ctx ends; then it returns nil. Trouble with the API server is
-// logged and retried for ever: meanwhile the inventory stays as it last was. The client must be
-// allowed to list and watch nodes, pods and storage classes.
+// Run follows the cluster until ctx ends, and then returns nil. It logs errors of the API server and retries
+// without end; until then the inventory stays as it is. The client needs list and watch on nodes, pods and
+// storage classes.
 func (i *Inventory) Run(ctx context.Context) error {
-	// What client-go has to say goes to our log too.
+	// Messages of client-go go to our log too.
 	ctx = klog.NewContext(ctx, logr.FromSlogHandler(i.options.Logger.Handler()))
 	nodes, pods, classes := i.client.CoreV1().Nodes(), i.client.CoreV1().Pods(""), i.client.StorageV1().StorageClasses()
 	var running sync.WaitGroup
@@ -108,18 +106,18 @@ func (i *Inventory) Run(ctx context.Context) error {
 	return nil
 }
 
-// Synced is closed once nodes, pods and storage classes are known. Measure says nothing before:
-// nodes without their pods would look free.
+// Synced is closed once nodes, pods and storage classes are known. Before that, Measure returns nothing,
+// because nodes without their pods would look free.
 func (i *Inventory) Synced() <-chan struct{} { return i.synced }
 
-// Changed receives when something happened that can change a measurement; what happens before
-// it is received is one signal. A heartbeat of a node is no change. It is for one receiver.
+// Changed receives a signal after events that can change a measurement. Several events before it is received
+// are one signal. A node's heartbeat is no such event. It is for one receiver.
 func (i *Inventory) Changed() <-chan struct{} { return i.changed }
 
-// UseChanged receives, as Changed does, when [Inventory.Used] changed of any owner.
+// UseChanged works like Changed, for changes of [Inventory.Used] of any owner.
 func (i *Inventory) UseChanged() <-chan struct{} { return i.useChanged }
 
-// signal says that a measurement can have changed.
+// signal sends a signal that a measurement may have changed.
 func (i *Inventory) signal() { nudge(i.changed) }
 
 func nudge(c chan struct{}) {

@@ -9,14 +9,13 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// kept is what is remembered of the objects of one kind, by "namespace/name". A reflector fills
-// it. Events, and a new list after a lost connection, all become calls of moved: nothing else
-// need know how a change arrived.
+// kept stores the reduced objects of one kind by "namespace/name". A reflector fills it. Events, and a new
+// list after a lost connection, both become calls of moved.
 type kept[T any] struct {
 	inventory *Inventory                    // its lock guards items
-	kind      runtime.Object                // an example of what is reduced
-	reduce    func(obj any) (T, bool)       // what is kept of an object; false: nothing
-	moved     func(key string, from, to *T) // nil: was or is not there; called locked
+	kind      runtime.Object                // an example of the kind
+	reduce    func(obj any) (T, bool)       // the part of an object to keep; false: nothing
+	moved     func(key string, from, to *T) // nil: did not or does not exist; called under the lock
 	items     map[string]T
 	synced    bool
 }
@@ -27,8 +26,8 @@ func keep[T any](i *Inventory, kind runtime.Object, reduce func(any) (T, bool), 
 	return &kept[T]{inventory: i, kind: kind, reduce: reduce, moved: moved, items: map[string]T{}}
 }
 
-// Transformer reduces objects while client-go still collects them, so that the first list of a
-// large cluster is never in memory as objects.
+// Transformer reduces objects while client-go still collects them, so that the first list of a large cluster
+// is never in memory as whole objects.
 func (k *kept[T]) Transformer() cache.TransformFunc {
 	return func(obj any) (any, error) { return k.reduced(obj) }
 }
@@ -57,7 +56,7 @@ func (k *kept[T]) Delete(obj any) error {
 	return nil
 }
 
-// Replace makes list all there is, in one step for those who measure.
+// Replace replaces all objects with list. Measurements see it as one step.
 func (k *kept[T]) Replace(list []any, _ string) error {
 	all := make([]*reduced[T], len(list))
 	present := make(map[string]bool, len(list))
@@ -85,10 +84,10 @@ func (k *kept[T]) Replace(list []any, _ string) error {
 	return nil
 }
 
-// Resync does nothing: nothing here forgets.
+// Resync does nothing, because no object is ever missed.
 func (k *kept[T]) Resync() error { return nil }
 
-// put makes to what is kept under key; nil is nothing.
+// put stores to under key; nil deletes it.
 func (k *kept[T]) put(key string, to *T) {
 	var from *T
 	if old, ok := k.items[key]; ok {
@@ -115,8 +114,8 @@ func (i *Inventory) kindSynced() {
 	}
 }
 
-// reduced is what is kept of an object on its way through client-go, which wants a name of it,
-// and in lists a runtime.Object. It does not change once made, so it is its own copy.
+// reduced carries the kept part of an object through client-go, which needs a name, and in lists a
+// runtime.Object. It is immutable, so it is its own copy.
 type reduced[T any] struct {
 	key   string
 	value *T

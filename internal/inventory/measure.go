@@ -12,21 +12,21 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// Measured is a cluster at one moment. Resources of which there is nothing are left out.
+// Measured is the state of a cluster at one time. Resources without any amount are left out.
 type Measured struct {
-	// Pools are by name, without commitments: those are in the provider's books.
+	// Pools are by name. They have no commitments, because the Ledger has those.
 	Pools map[string]api.Pool
-	// Properties are without Liqo and Labels, which others know.
+	// Properties lack Liqo and Labels, which other packages add.
 	Properties api.Properties
 }
 
-// Measure says what there is now. It is the zero Measured until [Inventory.Synced].
+// Measure returns the current state. It is the zero Measured until [Inventory.Synced].
 //
-// Nodes count if they are Ready, uncordoned, real, selected by the pool and without a taint
-// that it does not tolerate; pods count if they are on such a node. Pods elsewhere are left out,
-// of accounts too, because what their node can allocate is left out: else they would be charged
-// to other nodes. A node that two pools select is of the first. Properties are those of the nodes of
-// all pools; without pools, as in a cluster that only consumes, of all nodes without taints.
+// A node counts if it is Ready, uncordoned, not virtual, selected by the pool and without a taint that the
+// pool does not tolerate. A pod counts if it is on such a node. Other pods are left out, also of accounts,
+// because the capacity of their node is left out too: otherwise they would be charged to other nodes. A node
+// that two pools select belongs to the first. Properties are those of the nodes of all pools; without pools,
+// as in a cluster that only consumes, those of all nodes without taints.
 func (i *Inventory) Measure(pools []api.PoolPolicy) Measured {
 	counted, properties, ok := i.count(pools)
 	if !ok {
@@ -39,19 +39,19 @@ func (i *Inventory) Measure(pools []api.PoolPolicy) Measured {
 	return measured
 }
 
-// Used is what an owner's pods request, on whichever node: also on those that count for nothing else.
+// Used returns the requests of an owner's pods on all nodes, including those that do not count.
 func (i *Inventory) Used(owner string) api.Resources {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.owners[owner].resources()
 }
 
-// UsedByNamespace is what the pods of an owner request, or else those on a node, by their
-// namespaces. It looks at every pod.
+// UsedByNamespace returns the requests of an owner's pods, or of the pods on a node, by namespace. It scans
+// all pods.
 func (i *Inventory) UsedByNamespace(owner, node string) map[string]api.Resources {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	sums := byOwner{} // here an owner is a namespace
+	sums := byOwner{} // here the namespace is the owner
 	for key, p := range i.pods.items {
 		if node != "" && p.node.Value() == node || node == "" && p.owner.Value() == owner {
 			namespace, _, _ := strings.Cut(key, "/")
@@ -65,8 +65,7 @@ func (i *Inventory) UsedByNamespace(owner, node string) map[string]api.Resources
 	return out
 }
 
-// UsedOn is what the pods on a node request, whoever's they are, and however many nodes are looked
-// at otherwise.
+// UsedOn returns the requests of all pods on a node.
 func (i *Inventory) UsedOn(node string) api.Resources {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -84,8 +83,8 @@ type counted struct {
 	shapes                *shapes
 }
 
-// count sums what counts, one result for each pool. All else happens after it, unlocked: what
-// Options ask of others must neither hold up the inventory nor wait for it.
+// count sums the counting nodes and pods, one result per pool. All else happens later, without the lock:
+// calls of Options must not delay the inventory.
 func (i *Inventory) count(pools []api.PoolPolicy) (all []counted, properties api.Properties, ok bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -122,23 +121,23 @@ func (c *counted) add(n node, usage byOwner, policy api.PoolPolicy) {
 	}
 }
 
-// pool puts what was counted under the words of an advertisement.
+// pool converts counted sums into an advertisement's pool.
 func (i *Inventory) pool(policy api.PoolPolicy, c counted) api.Pool {
-	accounts := byOwner{} // here an owner is a consumer; "" is in no account
+	accounts := byOwner{} // here the consumer is the owner; "" is none
 	for owner, used := range c.usage {
 		if owner != "" {
 			owner = i.options.Consumer(owner)
 		}
 		accounts.of(owner).addAll(used)
 	}
-	// Of what no node here has nothing can be sold: without this, a pod with a thousand invented
-	// resources would be in every advertisement.
+	// A resource that no node here has cannot be sold. Without this check, a pod with a thousand invented
+	// resources would enlarge every advertisement.
 	for _, used := range accounts {
 		maps.DeleteFunc(used, func(name string, _ sum) bool {
 			return c.capacity[name] == (sum{}) && c.allocatable[name] == (sum{})
 		})
 	}
-	if policy.Storage != nil { // the admin's word: no node tells
+	if policy.Storage != nil { // from the policy: nodes do not report storage
 		lent, _ := within(absurd, corev1.ResourceStorage, *policy.Storage)
 		for _, all := range []totals{c.capacity, c.allocatable} {
 			all[string(corev1.ResourceStorage)] = sum{low: uint64(lent)}
@@ -159,12 +158,12 @@ func (i *Inventory) pool(policy api.PoolPolicy, c counted) api.Pool {
 	return pool
 }
 
-// shares says whether a pool lends anything of a resource.
+// shares reports whether a pool shares any of a resource.
 func shares(policy api.PoolPolicy, resource string) bool {
 	return len(policy.Resources) == 0 || slices.Contains(policy.Resources, resource)
 }
 
-// shared is the smallest of the policy's percentage, its caps, and allocatable less its headroom.
+// shared returns the smallest of the policy's percentage, its caps, and allocatable minus its headroom.
 func shared(policy api.PoolPolicy, allocatable totals) api.Resources {
 	percentage := int64(100)
 	if policy.Percentage != nil {
@@ -177,7 +176,7 @@ func shared(policy api.PoolPolicy, allocatable totals) api.Resources {
 			continue
 		}
 		all := total.int64()
-		// all*percentage/100 rounded down, in an order that does not overflow.
+		// all*percentage/100, rounded down, in an order that does not overflow.
 		n := all/100*percentage + all%100*percentage/100
 		if limit, ok := policy.Caps[name]; ok {
 			most, _ := within(math.MaxInt64, name, limit)

@@ -11,17 +11,17 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// mostResources is how many resources a node is believed to have. Each would travel with every
-// advertisement of the cluster.
+// mostResources is the largest number of resources of a node. Each would be part of every advertisement of
+// the cluster.
 const mostResources = 128
 
-// node is what is kept of a node that is Ready, uncordoned and real. Others are not kept at all: the
-// event that makes them count brings everything.
+// node is the kept part of a Ready, uncordoned, non-virtual node. Others are not kept: the event that makes
+// them count contains everything.
 type node struct {
 	labels                map[string]string
-	taints                []string // keys of those that keep pods away
+	taints                []string // keys of taints that keep pods away
 	capacity, allocatable market.Amounts
-	disbelieved           []string // what it says that cannot be true
+	disbelieved           []string // names of impossible amounts
 }
 
 func nodeOf(obj any) (node, bool) {
@@ -40,8 +40,7 @@ func nodeOf(obj any) (node, bool) {
 	return kept, true
 }
 
-// believe is what list says, except for what cannot be true: that counts as nothing, because what is
-// not there must never be sold.
+// believe returns the list with impossible amounts as zero, because missing capacity must never be sold.
 func (n *node) believe(field string, list corev1.ResourceList) market.Amounts {
 	if len(list) > mostResources {
 		n.disbelieved = append(n.disbelieved, fmt.Sprintf("%s: %d resources", field, len(list)))
@@ -54,8 +53,8 @@ func (n *node) believe(field string, list corev1.ResourceList) market.Amounts {
 	return slices.DeleteFunc(amounts, func(a market.Amount) bool { return slices.Contains(untrue, a.Resource) })
 }
 
-// ready is the condition itself. The taints of the not-ready family follow it, late; so a policy that
-// tolerates them still gets no node that is not Ready.
+// ready checks the condition itself. The not-ready taints follow it late, so a policy that tolerates them
+// still gets only Ready nodes.
 func ready(n *corev1.Node) bool {
 	for _, condition := range n.Status.Conditions {
 		if condition.Type == corev1.NodeReady {
@@ -65,13 +64,13 @@ func ready(n *corev1.Node) bool {
 	return false
 }
 
-// virtual says that what the node has is another cluster's, or a cloud's: Liqo's virtual nodes
-// carry both labels, other virtual kubelets the second.
+// virtual reports whether a node represents another cluster or a cloud. Liqo's virtual nodes have both
+// labels, other virtual kubelets only the second.
 func virtual(n *corev1.Node) bool {
 	return n.Labels["liqo.io/type"] == "virtual-node" || n.Labels["type"] == "virtual-kubelet"
 }
 
-// counts says whether a node is of a pool: selected, and without a taint that the pool does not
+// counts reports whether a node belongs to a pool: selected, and without a taint that the pool does not
 // tolerate.
 func (n node) counts(pool api.PoolPolicy) bool {
 	if !labels.SelectorFromSet(pool.NodeSelector).Matches(labels.Set(n.labels)) {
@@ -80,7 +79,7 @@ func (n node) counts(pool api.PoolPolicy) bool {
 	return !slices.ContainsFunc(n.taints, func(key string) bool { return !slices.Contains(pool.TolerateTaints, key) })
 }
 
-// nodeMoved tells the admin once what is not believed.
+// nodeMoved logs impossible amounts once.
 func (i *Inventory) nodeMoved(name string, from, to *node) {
 	if to == nil || len(to.disbelieved) == 0 || from != nil && slices.Equal(from.disbelieved, to.disbelieved) {
 		return

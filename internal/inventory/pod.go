@@ -11,26 +11,25 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// countingPods leaves out, at the server already, what podOf would leave out: it is neither sent nor
-// decoded, and a pod that ends arrives as deleted.
+// countingPods makes the server leave out the pods that podOf would leave out. They are neither sent nor
+// decoded, and a pod that ends appears as deleted.
 const countingPods = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 
-// pod is what is kept of a pod that takes something from a node.
+// pod is the kept part of a pod that uses a node.
 type pod struct {
 	node, owner unique.Handle[string]
 	requests    market.Amounts
 }
 
-// podOf keeps pods that are bound and not ended. A pod that waits for a node takes nothing yet,
-// and may never, or end up on another cluster's; one that ended holds nothing any more; one that
-// is being deleted still runs.
+// podOf keeps pods that are bound and have not ended. A waiting pod uses nothing yet, and may end up on
+// another cluster's node. An ended pod uses nothing any more. A pod that is being deleted still runs.
 func (i *Inventory) podOf(obj any) (pod, bool) {
 	p := obj.(*corev1.Pod)
 	if p.Spec.NodeName == "" || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
 		return pod{}, false
 	}
-	// What the status says counts too: while a pod is resized in place it holds the larger of both.
-	// Where the cluster does not know of resizing, the status says nothing.
+	// The status counts too: while a pod is resized in place, it holds the larger of both. A cluster without
+	// resizing has no such status.
 	list := resource.PodRequests(p, resource.PodResourcesOptions{
 		UseStatusResources: true,
 		InPlacePodLevelResourcesVerticalScalingEnabled: true,
@@ -44,7 +43,7 @@ func (i *Inventory) podOf(obj any) (pod, bool) {
 	}, true
 }
 
-// podMoved keeps the sums current. It costs what the pod requests.
+// podMoved keeps the sums current.
 func (i *Inventory) podMoved(key string, from, to *pod) {
 	if from != nil {
 		node := from.node.Value()
@@ -71,10 +70,10 @@ func (i *Inventory) podMoved(key string, from, to *pod) {
 	}
 }
 
-// drop takes out a pod.
+// drop removes a pod.
 func (b byOwner) drop(p *pod) {
 	owner := p.owner.Value()
-	// Each pod has its "pods" in there, so empty totals are no pods.
+	// Each pod counts one of "pods", so empty totals mean no pods.
 	if b.of(owner).take(p.requests); len(b[owner]) == 0 {
 		delete(b, owner)
 	}

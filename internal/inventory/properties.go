@@ -10,10 +10,10 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// mostValues is how many values a property has at most; the rest, in alphabetical order, is left out.
+// mostValues is the largest number of values of a property. The rest, in alphabetical order, is left out.
 const mostValues = 64
 
-// gpuProducts are the labels that name a node's GPUs, as the vendors' own operators and GKE set them.
+// gpuProducts are the labels with the name of a node's GPUs, as the vendors' operators and GKE set them.
 var gpuProducts = []string{
 	"nvidia.com/gpu.product",
 	"amd.com/gpu.product-name",
@@ -21,7 +21,7 @@ var gpuProducts = []string{
 	"cloud.google.com/gke-accelerator",
 }
 
-// labelCounts is how many nodes have a value, by property.
+// labelCounts are the numbers of nodes with each value, by property.
 type labelCounts struct {
 	regions, zones, architectures, gpus map[string]int
 }
@@ -45,7 +45,7 @@ func note(counts *map[string]int, value string) {
 	(*counts)[value]++
 }
 
-// properties are what requests select on, of the nodes counted.
+// properties returns the properties of the counted nodes, which requests select on.
 func (i *Inventory) properties(of labelCounts) api.Properties {
 	return api.Properties{
 		Region:         mostFrequent(of.regions),
@@ -57,7 +57,7 @@ func (i *Inventory) properties(of labelCounts) api.Properties {
 	}
 }
 
-// mostFrequent is the value that most nodes have; of several, the first in the alphabet.
+// mostFrequent returns the value of the most nodes; of several, the first in the alphabet.
 func mostFrequent(counts map[string]int) string {
 	values := slices.Sorted(maps.Keys(counts))
 	if len(values) == 0 {

@@ -13,31 +13,30 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// A pool says what its nodes have free as few shapes: so many nodes have at least so much. What a
-// node has is rounded down to few digits, so that nodes that are nearly alike are one shape, and a
-// small change is none; with more digits, as long as the shapes stay few.
+// A pool advertises the free resources of its nodes as a few shapes: a number of nodes with at least some
+// amounts. The amounts of a node are rounded down to few digits, so that similar nodes have one shape and a
+// small change has no effect. There are more digits while the shapes stay few.
 
 const (
 	maxShapes = 16
-	// finest is how many binary digits after the first one an amount keeps: a sixteenth of it is
-	// lost at most.
+	// finest is the number of binary digits of an amount after the first: at most a sixteenth is lost.
 	finest = 4
 )
 
-// shape is so many nodes with so much free, sorted by resource.
+// shape is a number of nodes and their free amounts, sorted by resource.
 type shape struct {
 	nodes int64
 	free  market.Amounts
 }
 
-// shapes are by what is free, in bytes.
+// shapes are by their free amounts, encoded as bytes.
 type shapes struct {
 	known map[string]*shape
-	free  market.Amounts // of the node that is added
+	free  market.Amounts // of the node that is being added
 	key   []byte
 }
 
-// add counts a node, if there is room for any pod on it.
+// add counts a node if a pod fits on it.
 func (s *shapes) add(n node, usage byOwner, policy api.PoolPolicy) {
 	free := s.free[:0]
 	for _, has := range n.allocatable {
@@ -51,7 +50,7 @@ func (s *shapes) add(n node, usage byOwner, policy api.PoolPolicy) {
 			if left == 0 {
 				return
 			}
-			free = append(free, market.Amount{Resource: name, Value: 1}) // it is one pod that is asked for
+			free = append(free, market.Amount{Resource: name, Value: 1}) // one pod is requested
 		case left > 0 && shares(policy, name):
 			free = append(free, market.Amount{Resource: name, Value: left})
 		}
@@ -61,7 +60,7 @@ func (s *shapes) add(n node, usage byOwner, policy api.PoolPolicy) {
 	}
 }
 
-// group puts nodes with others that are alike once so many digits are left.
+// group merges shapes that are equal after rounding to digits.
 func (s *shapes) group(nodes int64, free market.Amounts, digits int) {
 	s.key = s.key[:0]
 	for i, a := range free {
@@ -79,13 +78,13 @@ func (s *shapes) group(nodes int64, free market.Amounts, digits int) {
 	s.known[string(s.key)] = &shape{nodes, slices.Clone(free)}
 }
 
-// floor keeps the first binary digit and so many after it.
+// floor keeps the first binary digit and the given number after it.
 func floor(n int64, digits int) int64 {
 	drop := max(0, bits.Len64(uint64(n))-1-digits)
 	return n >> drop << drop
 }
 
-// few are at most maxShapes, largest first.
+// few returns at most maxShapes shapes, largest first.
 func (s *shapes) few() []api.Shape {
 	for digits := finest - 1; len(s.known) > maxShapes && digits >= 0; digits-- {
 		coarser := &shapes{}
@@ -109,15 +108,15 @@ func (s *shapes) few() []api.Shape {
 	return out
 }
 
-// larger orders shapes by what they have of their resources, in the order of these, most first.
+// larger orders shapes by their amounts of the given resources, in that order, most first.
 func larger(a, b *shape) int {
 	return slices.CompareFunc(b.free, a.free, func(x, y market.Amount) int {
 		return cmp.Or(strings.Compare(y.Resource, x.Resource), cmp.Compare(x.Value, y.Value))
 	})
 }
 
-// keepMost leaves out the smallest, but none that has the most of something: whoever asks for that
-// has no other node.
+// keepMost drops the smallest shapes, but none with the most of a resource: only that node fits the largest
+// requests.
 func keepMost(all []*shape) []*shape {
 	most := map[string]*shape{}
 	for _, one := range all {

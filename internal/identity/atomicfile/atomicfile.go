@@ -1,5 +1,5 @@
-// Package atomicfile writes small private files so that a crash leaves the old content or the new,
-// never a part.
+// Package atomicfile writes small private files. After a crash a file has its old content or its new
+// content, never a part.
 package atomicfile
 
 import (
@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// Write replaces the file at path with data, readable by its owner only (0600), and returns when it is on
-// the disk. Missing directories are made for the owner only (0700).
+// Write replaces the file at path with data and syncs it. Only its owner can read it (0600). Write makes
+// missing directories (0700).
 func Write(path string, data []byte) (err error) {
 	defer func() {
 		if err != nil {
@@ -24,7 +24,7 @@ func Write(path string, data []byte) (err error) {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(file.Name()) // fails, as it should, once it is renamed
+	defer os.Remove(file.Name()) // fails after the rename, as it should
 	if _, err = file.Write(data); err == nil {
 		err = file.Sync()
 	}
@@ -40,7 +40,7 @@ func Write(path string, data []byte) (err error) {
 	return syncDir(dir)
 }
 
-// syncDir makes a rename durable: it is the directory that holds the name.
+// syncDir makes a rename durable, because the directory holds the name.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -14,13 +14,13 @@ import (
 	strictjson "sigs.k8s.io/json"
 )
 
-// MaxPayload is how many bytes of canonical JSON a document may hold.
+// MaxPayload is the largest size of a document's canonical JSON, in bytes.
 const MaxPayload = 64 << 10
 
 // maxDocument leaves room for the header, the signature and base64.
 const maxDocument = MaxPayload*4/3 + 1<<10
 
-// What can be wrong with a document. Wrapped with the detail.
+// Errors of documents. The wrapped text says more.
 var (
 	ErrTooLarge     = errors.New("signed document is too large")
 	ErrMalformed    = errors.New("signed document is malformed")
@@ -32,9 +32,9 @@ var (
 	ErrPayload      = errors.New("signed document does not hold what its kind says")
 )
 
-// Sign makes a signed document of payload, which must be a type that encoding/json restores from its own
-// output: a number that canonical JSON cannot hold exactly (an integer beyond 2^53) or a text that is not
-// UTF-8 is [ErrPayload], not a document that says something else. More than [MaxPayload] is [ErrTooLarge].
+// Sign makes a signed document of payload, a type that encoding/json restores from its own output. A number
+// that canonical JSON cannot hold exactly (an integer beyond 2^53) or a text that is not UTF-8 is
+// [ErrPayload]. More than [MaxPayload] is [ErrTooLarge].
 func (k *Key) Sign(kind string, payload any) (string, error) {
 	body, err := canonical(payload)
 	if err != nil {
@@ -59,9 +59,9 @@ func (k *Key) Sign(kind string, payload any) (string, error) {
 // Verify checks that the holder of pub signed document as this kind, and decodes its payload into the value
 // that into points to. into is set only if there is no error.
 //
-// Errors: [ErrTooLarge], [ErrMalformed], [ErrAlgorithm], [ErrKind], [ErrKey], [ErrSignature]; and of what
-// was rightly signed but may not be believed, [ErrNotCanonical] and [ErrPayload] (a field that is unknown,
-// or that differs from a known one in case, or a value of another type).
+// Errors: [ErrTooLarge], [ErrMalformed], [ErrAlgorithm], [ErrKind], [ErrKey], [ErrSignature]. If the
+// signature is correct: [ErrNotCanonical], and [ErrPayload] for a field that is unknown, that differs from a
+// known one in case, or whose value has another type.
 func Verify(document, kind string, pub PublicKey, into any) error {
 	header, err := Peek(document)
 	if err != nil {
@@ -84,7 +84,7 @@ func Verify(document, kind string, pub PublicKey, into any) error {
 	if err != nil {
 		return fmt.Errorf("%w: not made by %s, or changed since", ErrSignature, header.Key)
 	}
-	// base64 decoders skip line breaks and spare bits: without this, one document had many digests.
+	// base64 decoders skip line breaks and spare bits, so one document could have several digests.
 	if again, err := signed.CompactSerialize(); err != nil || again != document {
 		return fmt.Errorf("%w: base64url is not in its one form", ErrNotCanonical)
 	}
@@ -94,10 +94,10 @@ func Verify(document, kind string, pub PublicKey, into any) error {
 	return decode(payload, into)
 }
 
-// Digest names a document, for the one that answers it to refer to.
+// Digest identifies a document. A document that answers another one contains its digest.
 func Digest(document string) identity.Fingerprint { return identity.FingerprintOf([]byte(document)) }
 
-// canonical returns the one JSON form of payload after making sure that reading it gives payload again.
+// canonical returns the canonical JSON of payload, after checking that it decodes to payload again.
 func canonical(payload any) ([]byte, error) {
 	if payload == nil {
 		return nil, fmt.Errorf("%w: nil", ErrPayload)
@@ -124,7 +124,7 @@ func canonical(payload any) ([]byte, error) {
 	return body, nil
 }
 
-// checkCanonical excludes duplicate keys and trailing data too.
+// checkCanonical also rejects duplicate keys and trailing data.
 func checkCanonical(payload []byte) error {
 	if len(payload) > MaxPayload {
 		return fmt.Errorf("%w: payload of %d bytes, at most %d", ErrTooLarge, len(payload), MaxPayload)
@@ -139,10 +139,10 @@ func checkCanonical(payload []byte) error {
 	return nil
 }
 
-// decode is strict where encoding/json is kind: no unknown field, and names match in case, lest "End"
-// overwrites "end".
+// decode is stricter than encoding/json: it rejects unknown fields and names with another case, because
+// "End" would overwrite "end".
 func decode(payload []byte, into any) error {
-	if payload[0] != '{' { // null would decode into anything, as nothing
+	if payload[0] != '{' { // null would decode into anything, without effect
 		return fmt.Errorf("%w: payload is not a JSON object", ErrPayload)
 	}
 	target := reflect.ValueOf(into)
@@ -155,7 +155,7 @@ func decode(payload []byte, into any) error {
 	fresh := reflect.New(target.Type().Elem())
 	strict, err := strictjson.UnmarshalStrict(payload, fresh.Interface())
 	if err := errors.Join(append(strict, err)...); err != nil {
-		return fmt.Errorf("%w: %.200s", ErrPayload, err.Error()) // cut: it quotes what a stranger wrote
+		return fmt.Errorf("%w: %.200s", ErrPayload, err.Error()) // cut, because it quotes input
 	}
 	if err := checkSpelling(payload, fresh.Interface()); err != nil {
 		return err
@@ -164,10 +164,9 @@ func decode(payload []byte, into any) error {
 	return nil
 }
 
-// checkSpelling demands that a payload is what its value is written as: one value has one document.
-// Quantities and times could otherwise have any number of digits. So a document of an older version
-// must be read as it was written: a new field of a signed type is left out where it is empty
-// (omitempty, omitzero).
+// checkSpelling checks that a payload is spelled as we would encode its value, so that one value has one
+// document. Quantities and times could otherwise have any number of digits. A document of an older version
+// must stay valid: a new field of a signed type must be left out when empty (omitempty, omitzero).
 func checkSpelling(payload []byte, value any) error {
 	plain, err := json.Marshal(value)
 	if err != nil {

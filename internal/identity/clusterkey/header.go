@@ -18,7 +18,7 @@ const (
 
 var kindPattern = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
 
-// Header is what a signed document says of itself.
+// Header is the header of a signed document.
 type Header struct {
 	// Kind of document, as given to [Key.Sign]: lower case, digits and dashes ("assignment").
 	Kind string
@@ -33,8 +33,8 @@ type rawHeader struct {
 	Typ string `json:"typ"`
 }
 
-// Peek reads the header of a document without verifying anything: to find the key to [Verify] it with.
-// Its errors are [ErrTooLarge], [ErrMalformed] and [ErrAlgorithm].
+// Peek reads the header of a document without verifying it, to find the key to [Verify] it with.
+// Errors: [ErrTooLarge], [ErrMalformed], [ErrAlgorithm].
 func Peek(document string) (Header, error) {
 	if len(document) > maxDocument {
 		return Header{}, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(document), maxDocument)
@@ -56,8 +56,8 @@ func Peek(document string) (Header, error) {
 		return Header{}, fmt.Errorf("%w: kid: %w", ErrMalformed, err)
 	}
 	header := Header{Kind: strings.TrimSuffix(strings.TrimPrefix(raw.Typ, typePrefix), typeSuffix), Key: key}
-	// One comparison refuses every header that we would not have written: crit, jwk, b64, a second alg,
-	// another order, white space.
+	// One comparison rejects every header that we would not write: crit, jwk, b64, a second alg, another order,
+	// white space.
 	if want, err := header.segment(); err != nil || want != segment {
 		return Header{}, fmt.Errorf("%w: header holds more, or something else, than alg, kid and typ in their one form",
 			ErrMalformed)
@@ -65,7 +65,7 @@ func Peek(document string) (Header, error) {
 	return header, nil
 }
 
-// segment is the first part of a document with this header.
+// segment returns the first part of a document with this header.
 func (h Header) segment() (string, error) {
 	if !kindPattern.MatchString(h.Kind) {
 		return "", fmt.Errorf("%w: %.64q must match %s", ErrKind, h.Kind, kindPattern)

@@ -1,13 +1,13 @@
-// Package clusterkey is the key by which clusters know each other, and what it signs.
+// Package clusterkey is the key that identifies a cluster to other clusters, and the documents it signs.
 //
-// Each agent makes one long-lived Ed25519 key ([New]). No CA certifies it: a peer sees it once, pins its
-// fingerprint, and from then on refuses any other. A holder of a pinned key can check a
-// document with [Verify] without trusting the broker that relayed it.
+// Each agent makes one long-lived Ed25519 key ([New]). No CA certifies it. A peer pins its fingerprint when
+// the two first meet, and rejects any other key from then on. A holder of a pinned key can check a document
+// with [Verify] without trusting the broker that relayed it.
 //
-// A signed document is a compact JWS (RFC 7515) in exactly one possible spelling: the header holds alg
-// (EdDSA), kid (the signer's fingerprint) and typ (the kind of document) and nothing else, the payload is
-// canonical JSON (RFC 8785). So a document's [Digest] names what was said, and no two readers can
-// understand one document differently.
+// A signed document is a compact JWS (RFC 7515) with exactly one possible spelling. Its header has alg
+// (EdDSA), kid (the signer's fingerprint) and typ (the kind of document) and nothing else. Its payload is
+// canonical JSON (RFC 8785). So a [Digest] identifies one content, and all readers understand a document in
+// the same way.
 package clusterkey
 
 import (
@@ -23,7 +23,7 @@ import (
 
 const pemType = "PRIVATE KEY"
 
-// Key is a cluster's private key. It prints as its fingerprint, so that a log line never holds it.
+// Key is a cluster's private key. It prints as its fingerprint, so that logs never contain the key.
 type Key struct {
 	private ed25519.PrivateKey
 	public  PublicKey
@@ -42,7 +42,7 @@ func fromPrivate(private ed25519.PrivateKey) *Key {
 	return &Key{private: private, public: PublicKey(private.Public().(ed25519.PublicKey))}
 }
 
-// ParsePEM reads what [Key.PEM] wrote.
+// ParsePEM reads the output of [Key.PEM].
 func ParsePEM(text []byte) (*Key, error) {
 	block, _ := pem.Decode(text)
 	if block == nil || block.Type != pemType {
@@ -59,7 +59,7 @@ func ParsePEM(text []byte) (*Key, error) {
 	return fromPrivate(private), nil
 }
 
-// PEM is the private key in PKCS #8, to be kept and never sent.
+// PEM returns the private key in PKCS #8. Store it, but never send it.
 func (k *Key) PEM() ([]byte, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(k.private)
 	if err != nil {
@@ -68,17 +68,17 @@ func (k *Key) PEM() ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: pemType, Bytes: der}), nil
 }
 
-// Public is what peers pin.
+// Public returns the key that peers pin.
 func (k *Key) Public() PublicKey { return k.public }
 
-// String names the key by its fingerprint.
+// String returns the key's fingerprint.
 func (k *Key) String() string { return "cluster key " + k.public.Fingerprint().String() }
 
-// PublicKey is an Ed25519 public key. Its text form, in JSON too, is 43 characters of base64url without
-// padding. The zero value means "none", and verifies nothing.
+// PublicKey is an Ed25519 public key. Its text form, also in JSON, is 43 characters of base64url without
+// padding. The zero value means "none" and verifies nothing.
 type PublicKey [ed25519.PublicKeySize]byte
 
-// ParsePublicKey reads the text form. A weak key, for which anyone can make signatures, is an error.
+// ParsePublicKey reads the text form. It rejects weak keys, for which anyone can make signatures.
 func ParsePublicKey(text string) (PublicKey, error) {
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || len(raw) != ed25519.PublicKeySize || base64.RawURLEncoding.EncodeToString(raw) != text {
@@ -88,10 +88,10 @@ func ParsePublicKey(text string) (PublicKey, error) {
 	return public, public.checkStrength()
 }
 
-// Fingerprint is the SHA-256 of the 32 bytes: what `bourse trust` compares.
+// Fingerprint is the SHA-256 of the 32 bytes, which admins compare with `bourse trust`.
 func (p PublicKey) Fingerprint() identity.Fingerprint { return identity.FingerprintOf(p[:]) }
 
-// String is the text form.
+// String returns the text form.
 func (p PublicKey) String() string { return base64.RawURLEncoding.EncodeToString(p[:]) }
 
 // MarshalText writes the text form.

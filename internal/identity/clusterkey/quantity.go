@@ -11,15 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// quantityPattern allows every quantity that Kubernetes writes. Kubernetes reads others, too: with
-// any number of digits, and with exponents that take minutes to read.
+// quantityPattern matches every quantity that Kubernetes writes. Kubernetes also reads others: with any
+// number of digits, and with exponents that take minutes to read.
 var quantityPattern = regexp.MustCompile(`^[+-]?[0-9.]{1,24}([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,2})?$`)
 
 var quantityType = reflect.TypeFor[resource.Quantity]()
 
-// CheckQuantities reads a JSON payload without converting anything, and checks how it spells the
-// quantities of the type that into points to. Call it before payload is decoded into that type.
-// Errors: [ErrPayload].
+// CheckQuantities checks the spelling of all quantities in a JSON payload for the type that into points to.
+// It converts nothing. Call it before you decode payload into that type. Error: [ErrPayload].
 func CheckQuantities(payload []byte, into any) error {
 	t := reflect.TypeOf(into)
 	if !hasQuantities(t) {
@@ -67,8 +66,8 @@ func checkQuantities(t reflect.Type, value any) error {
 	return nil
 }
 
-// fieldOf returns the type of what a JSON object of type t holds under a name; nil if that holds no
-// quantities. Names match without case, as in encoding/json.
+// fieldOf returns the type of a named field in a JSON object of type t; nil if it contains no quantities.
+// Names match without case, as in encoding/json.
 func fieldOf(t reflect.Type, name string) reflect.Type {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -92,11 +91,11 @@ type field struct {
 	of   reflect.Type
 }
 
-// knownFields keeps what quantityFields has found in a type: to look for them takes longer than to
-// read most documents.
+// knownFields caches the results of quantityFields, because inspecting a type takes longer than reading most
+// documents.
 var knownFields sync.Map
 
-// quantityFields returns the fields of a struct type that hold quantities.
+// quantityFields returns the fields of a struct type that contain quantities.
 func quantityFields(t reflect.Type) (fields []field) {
 	if known, is := knownFields.Load(t); is {
 		return known.([]field)
@@ -114,10 +113,10 @@ func quantityFields(t reflect.Type) (fields []field) {
 	return fields
 }
 
-// withQuantities keeps what hasQuantities has found out of a type.
+// withQuantities caches the results of hasQuantities.
 var withQuantities sync.Map
 
-// hasQuantities reports that a type holds quantities somewhere.
+// hasQuantities reports whether a type contains quantities at any depth.
 func hasQuantities(t reflect.Type) bool {
 	if t == nil {
 		return false

@@ -12,12 +12,11 @@ import (
 	"time"
 )
 
-// Known returns the keys by which a cluster is known, the one that it has first; none where it is not.
+// Known returns the known keys of a cluster, the current one first; none for an unknown cluster.
 type Known func(cluster string) []PublicKey
 
-// certificate is what a cluster shows in TLS to whoever has pinned its key: its name, in a
-// certificate that its key signs itself. Nobody's CA has a say, and its dates mean nothing: the key
-// is what counts.
+// certificate returns the TLS certificate that a cluster presents to peers that pinned its key. The key
+// signs it itself and it contains the cluster's name. Peers compare the key; dates and CAs do not matter.
 func (k *Key) certificate(cluster string) (tls.Certificate, error) {
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), URIs: []*url.URL{{Scheme: "bourse", Opaque: cluster}},
@@ -27,7 +26,7 @@ func (k *Key) certificate(cluster string) (tls.Certificate, error) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: k.private}, err
 }
 
-// ServerTLS serves clusters that are known: TLS 1.3 alone, and whoever shows no known key is not answered.
+// ServerTLS serves known clusters over TLS 1.3. The handshake fails for a client without a known key.
 func (k *Key) ServerTLS(cluster string, known Known) (*tls.Config, error) {
 	certificate, err := k.certificate(cluster)
 	return &tls.Config{
@@ -40,12 +39,12 @@ func (k *Key) ServerTLS(cluster string, known Known) (*tls.Config, error) {
 	}, err
 }
 
-// ClientTLS calls one cluster, which must show the key by which it is known.
+// ClientTLS calls one cluster, which must present a known key of that cluster.
 func (k *Key) ClientTLS(cluster, peer string, known Known) (*tls.Config, error) {
 	certificate, err := k.certificate(cluster)
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{certificate}, NextProtos: []string{"http/1.1"},
-		InsecureSkipVerify: true, // there is no CA: the key is compared instead, below
+		InsecureSkipVerify: true, // there is no CA: the key is compared below instead
 		VerifyConnection: func(s tls.ConnectionState) error {
 			is, err := TLSPeer(s, known)
 			if err == nil && is != peer {
@@ -56,8 +55,7 @@ func (k *Key) ClientTLS(cluster, peer string, known Known) (*tls.Config, error) 
 	}, err
 }
 
-// TLSPeer is the cluster at the other end of a connection, which has proven the newest key by which
-// it is known.
+// TLSPeer returns the cluster at the other end of a connection. It has proven its current key.
 func TLSPeer(s tls.ConnectionState, known Known) (cluster string, err error) {
 	if len(s.PeerCertificates) != 1 {
 		return "", errors.New("the peer shows no certificate of its own")

@@ -6,8 +6,8 @@ import (
 )
 
 // smallOrder lists the y coordinates, canonical or not, of the curve points of order 1, 2, 4 and 8. For such
-// a "key" signatures can be made without any secret (the zero value is one of them), and crypto/ed25519
-// accepts them. The topmost bit, the sign of x, is cleared.
+// a "key" anyone can make signatures without a secret, and crypto/ed25519 accepts them. The zero value is
+// one of them. The topmost bit, the sign of x, is cleared.
 var smallOrder = [...]string{
 	"0000000000000000000000000000000000000000000000000000000000000000",
 	"0100000000000000000000000000000000000000000000000000000000000000",

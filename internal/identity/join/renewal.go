@@ -9,18 +9,18 @@ import (
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
 )
 
-// Renewal is what an agent posts to renew its certificate: a [RenewalRequest] signed by the cluster
-// key. The certificate that it has plays no part, so that a stolen one cannot renew itself, and one
-// that has ended can be renewed.
+// Renewal is the body with which an agent renews its certificate: a [RenewalRequest] signed by the cluster
+// key. The current certificate does not matter: a stolen one cannot renew itself, and an expired one can be
+// renewed.
 type Renewal struct {
 	Cluster string               `json:"cluster" maxLength:"63"`
 	Key     clusterkey.PublicKey `json:"key"`
-	// Rotations lead from the key that the broker may still know to Key.
+	// Rotations lead from the key that the broker knows to Key.
 	Rotations []string `json:"rotations,omitempty" maxItems:"16"`
 	Request   string   `json:"request" maxLength:"32768"`
 }
 
-// RenewalRequest is what the cluster key signs.
+// RenewalRequest is the document that the cluster key signs.
 type RenewalRequest struct {
 	Protocol int `json:"protocol"`
 	// Federation and Cluster bind the signature to one member of one broker.
@@ -32,7 +32,7 @@ type RenewalRequest struct {
 	Time time.Time `json:"time"`
 }
 
-// Renew makes a renewal, signed by key.
+// Renew makes a renewal signed by key.
 func Renew(key *clusterkey.Key, rotations []string, request RenewalRequest) (Renewal, error) {
 	request.Time = request.Time.UTC()
 	signed, err := key.Sign(RenewalKind, request)
@@ -42,9 +42,9 @@ func Renew(key *clusterkey.Key, rotations []string, request RenewalRequest) (Ren
 	return Renewal{Cluster: request.Cluster, Key: key.Public(), Rotations: rotations, Request: signed}, nil
 }
 
-// Open checks that the sender holds both keys, and that the request is for this federation and for
-// now. It returns the request and the fingerprint of the TLS key. Whether the cluster has that key,
-// the market knows.
+// Open checks that the sender holds both keys, and that the request is for this federation and current. It
+// returns the request and the fingerprint of the TLS key. The market must check that the cluster has the
+// cluster key.
 func (r Renewal) Open(federation string, now time.Time) (RenewalRequest, identity.Fingerprint, error) {
 	var request RenewalRequest
 	if err := clusterkey.Verify(r.Request, RenewalKind, r.Key, &request); err != nil {

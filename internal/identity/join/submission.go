@@ -13,23 +13,22 @@ import (
 )
 
 const (
-	// Kind is the kind of signed document that a [Request] is.
+	// Kind is the kind of signed document of a [Request].
 	Kind = "join"
-	// RenewalKind is the kind of signed document that a [RenewalRequest] is.
+	// RenewalKind is the kind of signed document of a [RenewalRequest].
 	RenewalKind = "renewal"
-	// MaxSkew is how far the clocks of a cluster and its broker may differ when it joins. Leases, holds and
-	// certificates assume that they agree; here a difference still has a cure that fits into one sentence.
+	// MaxSkew is the largest allowed difference between the clocks of a cluster and its broker when it joins.
+	// Leases, holds and certificates assume that the clocks agree.
 	MaxSkew = 5 * time.Minute
 )
 
-// What can be wrong with a submission, besides the errors of clusterkey.Verify and tlsid.CSRKey. Wrapped
-// with the detail.
+// Errors of a submission, besides those of clusterkey.Verify and tlsid.CSRKey. The wrapped text says more.
 var (
 	ErrBadRequest = errors.New("join request is not acceptable")
 	ErrClockSkew  = errors.New("the clocks of cluster and broker differ: synchronise them (NTP)")
 )
 
-// Submission is what an agent posts to join: the token's ID and secret, and a [Request] signed by Key.
+// Submission is the body with which an agent joins: the token's ID and secret, and a [Request] signed by Key.
 type Submission struct {
 	TokenID string               `json:"tokenID"`
 	Secret  string               `json:"secret"`
@@ -37,13 +36,13 @@ type Submission struct {
 	Request string               `json:"request"`
 }
 
-// Request is what the new cluster's key signs. That the cluster holds its TLS key is proven by the CSR.
+// Request is the document that the new cluster's key signs. The CSR proves that it holds its TLS key.
 type Request struct {
 	// Protocol is the version of the API that the agent speaks.
 	Protocol int `json:"protocol"`
-	// TokenID binds the signature to one attempt to join.
+	// TokenID binds the signature to one token.
 	TokenID string `json:"tokenID"`
-	// Cluster is the Liqo cluster ID that it wants to be.
+	// Cluster is the Liqo cluster ID that it claims.
 	Cluster string `json:"cluster"`
 	// CSR is a certificate request (DER; base64 in JSON).
 	CSR []byte `json:"csr"`
@@ -51,12 +50,12 @@ type Request struct {
 	Time time.Time `json:"time"`
 }
 
-// Applicant is who joins: a name, and the two keys that it proved to hold.
+// Applicant is a joining cluster: a name, and the two keys that it proved to hold.
 type Applicant struct {
 	Cluster string
 	// ClusterKey is the fingerprint of the key that peers will pin.
 	ClusterKey identity.Fingerprint
-	// TLSKey is the fingerprint of the key that the certificate is for.
+	// TLSKey is the fingerprint of the key in the certificate.
 	TLSKey identity.Fingerprint
 }
 
@@ -71,9 +70,9 @@ func Submit(token Token, key *clusterkey.Key, request Request) (Submission, erro
 	return Submission{TokenID: token.ID, Secret: token.Secret(), Key: key.Public(), Request: signed}, nil
 }
 
-// Open checks that whoever made the submission holds both keys, and returns what they ask for and who they
-// claim to be. Whether the token admits them, and whether Secret is right, is for the market to decide, which
-// must answer the same applicant again: the first answer may be lost. Open does not look at Protocol.
+// Open checks that the sender of the submission holds both keys, and returns its request and identity. The
+// market must check the token and Secret, and admit the same applicant again, because the first answer may
+// be lost. Open does not check Protocol.
 func (s Submission) Open(now time.Time) (Request, Applicant, error) {
 	var request Request
 	if err := clusterkey.Verify(s.Request, Kind, s.Key, &request); err != nil {

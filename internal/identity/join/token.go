@@ -1,9 +1,9 @@
-// Package join is how a cluster that nobody knows yet becomes one with a certificate.
+// Package join is how an unknown cluster gets a certificate.
 //
-// An operator makes a [Token] and hands it over by a way that they trust; the broker keeps the hash of its
-// secret. The new cluster's agent sends a [Submission] over TLS that it verified by the pin in the token. The
-// broker opens it ([Submission.Open]), asks its market whether this token still admits this [Applicant], and
-// answers with a certificate. Nothing here has state: tokens and their use are in the market's journal.
+// An operator makes a [Token] and passes it on confidentially. The broker keeps the hash of its secret. The
+// new cluster's agent sends a [Submission] over TLS that it verifies by the pin in the token. The broker
+// opens it ([Submission.Open]), asks its market whether the token admits this [Applicant], and answers with
+// a certificate. The package has no state: tokens and their use are in the market's journal.
 package join
 
 import (
@@ -26,7 +26,7 @@ const (
 	tokenExpected = "bourse.ID.SECRET.URL.PIN"
 )
 
-// ErrBadToken says that a text is not a token. It never repeats the text, which may be most of one.
+// ErrBadToken means that a text is not a token. The error does not contain the text, which may be secret.
 var ErrBadToken = errors.New("join token is malformed: copy it whole")
 
 var (
@@ -34,10 +34,10 @@ var (
 	tokenB64 = base64.RawURLEncoding
 )
 
-// Token is all that an agent needs to join: where the broker is, how to recognise it, and a secret that
-// works once. It prints and logs without the secret; [Token.Text] is the real thing.
+// Token contains all that an agent needs to join: the broker's address, its identity, and a secret that
+// works once. It prints and logs without the secret; [Token.Text] has it.
 type Token struct {
-	// ID names the token in lists and in the broker's records: 8 characters a-z, 2-7. Not secret.
+	// ID identifies the token in lists and in the broker's records: 8 characters a-z, 2-7. Not secret.
 	ID     string
 	secret [secretBytes]byte
 	// BrokerURL is https://HOST or https://HOST:PORT.
@@ -63,7 +63,7 @@ func NewToken(random io.Reader, brokerURL string, pin identity.Fingerprint) (Tok
 	return token, nil
 }
 
-// ParseToken reads what [Token.Text] wrote, and nothing else. Its error is [ErrBadToken].
+// ParseToken reads only the output of [Token.Text]. Error: [ErrBadToken].
 func ParseToken(text string) (Token, error) {
 	parts := strings.Split(text, ".")
 	if len(parts) != 5 || parts[0] != tokenPrefix || len(text) > 2*maxURL {
@@ -85,29 +85,29 @@ func ParseToken(text string) (Token, error) {
 	}
 	token := Token{ID: parts[1], secret: [secretBytes]byte(secret),
 		BrokerURL: string(brokerURL), Pin: identity.Fingerprint(pin)}
-	if token.Text() != text { // line breaks and spare bits, which decoders let pass
+	if token.Text() != text { // decoders accept line breaks and spare bits
 		return Token{}, fmt.Errorf("%w: must be %s", ErrBadToken, tokenExpected)
 	}
 	return token, nil
 }
 
-// Text is the token as a person pastes it: bourse.ID.SECRET.URL.PIN, the last three in base64url. The pin
-// stands last because its length is fixed: a token that was cut anywhere is recognised.
+// Text returns the token as users paste it: bourse.ID.SECRET.URL.PIN, the last three in base64url. The pin
+// is last because its length is fixed, so that a truncated token is detected.
 func (t Token) Text() string {
 	return strings.Join([]string{tokenPrefix, t.ID, t.Secret(),
 		tokenB64.EncodeToString([]byte(t.BrokerURL)), tokenB64.EncodeToString(t.Pin[:])}, ".")
 }
 
-// Secret is what the agent shows to the broker, over pinned TLS only.
+// Secret returns the secret that the agent sends to the broker, over pinned TLS only.
 func (t Token) Secret() string { return tokenB64.EncodeToString(t.secret[:]) }
 
-// SecretHash is what the broker keeps of the token.
+// SecretHash returns the part of the token that the broker keeps.
 func (t Token) SecretHash() identity.Fingerprint { return SecretHash(t.Secret()) }
 
-// SecretHash hashes a secret as it was shown. The secret is 256 random bits: there is nothing to slow down.
+// SecretHash hashes a secret. It need not be slow, because the secret is 256 random bits.
 func SecretHash(secret string) identity.Fingerprint { return identity.FingerprintOf([]byte(secret)) }
 
-// String names the token without its secret.
+// String identifies the token without its secret.
 func (t Token) String() string { return "join token " + t.ID }
 
 func checkURL(text string) error {

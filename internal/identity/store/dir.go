@@ -12,13 +12,13 @@ import (
 	"github.com/bourse-dev/bourse/internal/identity/atomicfile"
 )
 
-// fileName holds everything: one rename replaces key and certificate together, or neither.
+// fileName holds everything: one rename replaces key and certificate together.
 const fileName = "identity.json"
 
 type inDir struct{ path string }
 
-// InDir keeps the identity in dir, which is made when needed (0700), as identity.json (0600): an object with
-// the keys tls.key, tls.crt, ca.crt, cluster.key, cluster.rotations and broker-url, as the Secret has them.
+// InDir stores the identity in dir as identity.json (0600): an object with the keys tls.key, tls.crt, ca.crt,
+// cluster.key, cluster.rotations and broker-url, as the Secret has them. It makes dir if needed (0700).
 func InDir(dir string) Store { return inDir{filepath.Join(dir, fileName)} }
 
 func (d inDir) Load(context.Context) (Identity, error) {

@@ -15,9 +15,9 @@ type inSecret struct {
 	name    string
 }
 
-// InSecret keeps the identity in the Opaque Secret of this name, made by the first Save. secrets is the
-// namespace's typed client, not a caching one, which would watch every Secret there. It needs get and
-// update on this name, and create.
+// InSecret stores the identity in the Opaque Secret of this name, which the first Save creates. secrets is
+// the namespace's typed client; a caching client would watch every Secret. It needs get and update on this
+// name, and create.
 func InSecret(secrets typedcorev1.SecretInterface, name string) Store {
 	return inSecret{secrets, name}
 }
@@ -55,7 +55,7 @@ func (s inSecret) write(ctx context.Context, identity *Identity) (*corev1.Secret
 			Data:       identity.parts(),
 		}, metav1.CreateOptions{})
 	}
-	// Read for what others keep on it (labels, annotations, keys of their own).
+	// Read to keep the labels, annotations and keys of others.
 	secret, err := s.secrets.Get(ctx, s.name, metav1.GetOptions{})
 	if err != nil {
 		return nil, err

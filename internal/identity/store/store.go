@@ -1,5 +1,5 @@
-// Package store is where an agent keeps what it must not lose: its two private keys and what the broker
-// gave it. In a cluster that is a Secret ([InSecret]), else a directory ([InDir]).
+// Package store stores the state that an agent must not lose: its two private keys and what the broker gave
+// it. In a cluster that is a Secret ([InSecret]), else a directory ([InDir]).
 package store
 
 import (
@@ -10,34 +10,33 @@ import (
 )
 
 var (
-	// ErrNotFound says that nothing was saved yet.
+	// ErrNotFound means that nothing has been saved yet.
 	ErrNotFound = errors.New("no identity is stored")
-	// ErrConflict says that the identity changed since it was loaded: load it again, and prefer
-	// what is there.
+	// ErrConflict means that the identity changed since it was loaded. Load it again, and use that.
 	ErrConflict = errors.New("the stored identity was changed by another agent of this cluster")
 )
 
-// Identity is an agent's. An agent that is about to join has its keys only, and saves them before it asks:
-// a token is good for one pair of keys, and the answer may be lost. It prints without its content.
+// Identity is an agent's identity. Before it joins, an agent saves its keys alone: a token admits one pair of
+// keys, and the answer may be lost. Identity prints without its content.
 type Identity struct {
-	// TLSKeyPEM is the key for connections; CertPEM its certificate, which carries the cluster ID.
+	// TLSKeyPEM is the key for connections. CertPEM is its certificate, which contains the cluster ID.
 	TLSKeyPEM, CertPEM []byte
 	// CAPEM verifies the broker.
 	CAPEM []byte
-	// ClusterKeyPEM is what peers pin: if it is lost, every peer stops until its admin trusts a new one.
+	// ClusterKeyPEM is the key that peers pin. If it is lost, each peer's admin must trust a new one.
 	ClusterKeyPEM []byte
-	// Rotations are the signed documents by which the cluster's former keys named their successors,
-	// oldest first.
+	// Rotations are the signed documents in which the cluster's former keys named their successors, oldest
+	// first.
 	Rotations []string
 	BrokerURL string
-	// Brokers are the cluster's identities at brokers besides that, by the name that people gave each.
+	// Brokers are the cluster's identities at further brokers, by the broker's local name.
 	Brokers map[string]AtBroker
 
-	// revision is what a Secret had when this was loaded; empty before it exists.
+	// revision is the Secret's revision when it was loaded; empty before it exists.
 	revision string
 }
 
-// AtBroker is what a cluster has of one broker more.
+// AtBroker is a cluster's identity at one further broker.
 type AtBroker struct {
 	TLSKeyPEM []byte `json:"tls.key"`
 	CertPEM   []byte `json:"tls.crt,omitempty"`
@@ -45,20 +44,20 @@ type AtBroker struct {
 	URL       string `json:"broker-url"`
 }
 
-// Store keeps one Identity.
+// Store stores one Identity.
 type Store interface {
-	// Load returns what was saved last, or [ErrNotFound].
+	// Load returns the last saved identity, or [ErrNotFound].
 	Load(ctx context.Context) (Identity, error)
-	// Save replaces what [Store.Load] returned, all of it or nothing, and lets the same value be
-	// saved again. It returns [ErrConflict] if somebody else saved in between (a directory has one
-	// user, and never does).
+	// Save atomically replaces the result of [Store.Load]. The same value may be saved again. It returns
+	// [ErrConflict] if another process saved in between. In a directory that cannot happen, because it has one
+	// user.
 	Save(ctx context.Context, identity *Identity) error
 }
 
-// String does not show the keys.
+// String does not contain the keys.
 func (i Identity) String() string { return "identity for " + i.BrokerURL }
 
-// The names under which both implementations keep the parts.
+// The names of the parts, in both implementations.
 const (
 	tlsKeyName     = "tls.key"
 	certName       = "tls.crt"
@@ -87,7 +86,7 @@ func (i Identity) parts() map[string][]byte {
 
 func fromParts(parts map[string][]byte) Identity {
 	var brokers map[string]AtBroker
-	if json.Unmarshal(parts[brokersName], &brokers) != nil { // none, or somebody else's: they can be joined anew
+	if json.Unmarshal(parts[brokersName], &brokers) != nil { // none, or foreign content: join them again
 		brokers = nil
 	}
 	return Identity{

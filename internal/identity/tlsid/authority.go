@@ -12,20 +12,20 @@ import (
 	"github.com/bourse-dev/bourse/internal/identity"
 )
 
-// How long certificates live. Each is renewed at half of it.
+// Lifetimes of certificates. Each is renewed at half of its lifetime.
 const (
 	caLife       = 10 * 365 * 24 * time.Hour
-	operatorLife = 365 * 24 * time.Hour // by hand, hence long: see [Authority.WriteOperator]
+	operatorLife = 365 * 24 * time.Hour // renewed by hand: see [Authority.WriteOperator]
 	leafLife     = 30 * 24 * time.Hour
-	// backdate lets a peer whose clock is late believe a certificate that was just made.
+	// backdate makes a new certificate valid for peers whose clock is behind.
 	backdate = 5 * time.Minute
 )
 
-// ErrCannotIssue says that this broker has no CA key, because its certificates are provided.
+// ErrCannotIssue means that this broker has no CA key, because its certificates are provided.
 var ErrCannotIssue = errors.New("this broker cannot issue certificates (--tls-cert-dir): ask its operator for tls.crt, tls.key and ca.crt, and start the agent with --tls-cert-dir")
 
-// Authority is the broker's side of TLS: whom it believes, what it shows, and, with a CA of its own, what
-// it issues. Safe for concurrent use.
+// Authority is the broker's side of TLS: which certificates it trusts, which one it presents and, with its
+// own CA, which ones it issues. It is safe for concurrent use.
 type Authority struct {
 	federation string
 	caPEM      []byte
@@ -35,21 +35,21 @@ type Authority struct {
 	// [Authority.AdmitCommonNames].
 	clients     *x509.CertPool
 	commonNames bool
-	// serving returns the certificate to show now.
+	// serving returns the certificate to present now.
 	serving func() (*tls.Certificate, error)
-	// ca and key are nil where certificates are provided.
+	// ca and key are nil if certificates are provided.
 	ca  *x509.Certificate
 	key crypto.Signer
 }
 
-// Federation is the trust domain: the host in the names of all members.
+// Federation returns the trust domain: the host in the names of all members.
 func (a *Authority) Federation() string { return a.federation }
 
-// CAPEM is the CA certificate that members verify the broker with. It is public.
+// CAPEM returns the CA certificate with which members verify the broker.
 func (a *Authority) CAPEM() []byte { return a.caPEM }
 
-// Pin is the fingerprint of the CA's public key, for join tokens. Its error is [ErrCannotIssue]: without a
-// CA of its own a broker has no use for tokens.
+// Pin returns the fingerprint of the CA's public key, for join tokens. Error: [ErrCannotIssue], because a
+// broker without its own CA has no join tokens.
 func (a *Authority) Pin() (identity.Fingerprint, error) {
 	if a.ca == nil {
 		return identity.Fingerprint{}, ErrCannotIssue
@@ -57,8 +57,8 @@ func (a *Authority) Pin() (identity.Fingerprint, error) {
 	return keyOf(a.ca), nil
 }
 
-// ServerConfig is the broker's listener. A client certificate is verified if one is given, since a cluster
-// that joins has none yet; every other route must ask [Authority.Peer].
+// ServerConfig is the configuration of the broker's listener. It verifies a client certificate if there is
+// one, because a joining cluster has none yet. All other routes must call [Authority.Peer].
 func (a *Authority) ServerConfig() *tls.Config {
 	if a.clients == nil {
 		a.clients = a.roots.Clone()
@@ -72,8 +72,8 @@ func (a *Authority) ServerConfig() *tls.Config {
 	}
 }
 
-// issue signs a certificate for public, valid for life from now, but not longer than the CA. It
-// begins now, unless the template says when.
+// issue signs a certificate for public. It is valid from now, or from the template's time, for life, but
+// not longer than the CA.
 func (a *Authority) issue(template *x509.Certificate, public crypto.PublicKey, life time.Duration) ([]byte, error) {
 	if a.key == nil {
 		return nil, ErrCannotIssue

@@ -23,11 +23,11 @@ const (
 	caCertFile = "ca.crt"
 )
 
-// Open opens the broker's own CA in dir, which it makes on the first start (ca.key, ca.crt; 0700 and 0600).
-// hosts are the DNS names and IP addresses under which members reach the broker: its own certificate names
-// them, lives in memory and is renewed by itself.
+// Open opens the broker's own CA in dir, and creates it at the first start (ca.key, ca.crt; modes 0700 and
+// 0600). hosts are the DNS names and IP addresses under which members reach the broker. The broker's own
+// certificate names them; it is kept in memory and renewed automatically.
 //
-// The CA is its key: the federation's name is derived from it, and a ca.crt that is missing is made again.
+// The key identifies the CA: the federation's name is derived from it. A missing ca.crt is created again.
 func Open(dir string, hosts []string, now func() time.Time) (*Authority, error) {
 	key, err := openCAKey(dir)
 	if err != nil {
@@ -67,7 +67,7 @@ func openCAKey(dir string) (*ecdsa.PrivateKey, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	// A certificate without its key is a broken restore. A new key would silently be another federation.
+	// A certificate without its key is a broken restore. A new key would be another federation.
 	if _, err := os.Stat(filepath.Join(dir, caCertFile)); err == nil {
 		return nil, fmt.Errorf("%s is there but %s is not: restore it, or remove both to found a new federation",
 			caCertFile, caKeyFile)
@@ -112,7 +112,7 @@ func createCACert(path string, key *ecdsa.PrivateKey, federation string, now tim
 		BasicConstraintsValid: true,
 		IsCA:                  true,
 		MaxPathLenZero:        true,
-		// It can name nobody outside its own federation.
+		// It can only name clusters of its own federation.
 		PermittedURIDomains: []string{federation},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
@@ -125,7 +125,7 @@ func createCACert(path string, key *ecdsa.PrivateKey, federation string, now tim
 	return x509.ParseCertificate(der)
 }
 
-// federationOf names a federation by 128 bits of its CA's public key: 26 characters, a DNS label.
+// federationOf returns the name of a federation: 128 bits of its CA's public key, 26 characters, a DNS label.
 func federationOf(public *ecdsa.PublicKey) (string, error) {
 	spki, err := x509.MarshalPKIXPublicKey(public)
 	hash := identity.FingerprintOf(spki)

@@ -11,19 +11,19 @@ import (
 	"github.com/bourse-dev/bourse/internal/identity"
 )
 
-// ErrWrongCA says that whoever answered is not the broker of the token. Wrapped with what it showed.
+// ErrWrongCA means that the server is not the broker of the token. The wrapped text says what it presented.
 var ErrWrongCA = errors.New("server is not the broker that made this token")
 
-// Client is the certificate in use by a member or an operator. Safe for concurrent use.
+// Client is the certificate of a member or an operator. It is safe for concurrent use.
 type Client struct {
 	roots *x509.CertPool
 	now   func() time.Time
-	// show returns the certificate to use now: replaced, or read from files.
+	// show returns the certificate to present now: a replaced one, or one read from files.
 	show     func() (*tls.Certificate, error)
 	replaced atomic.Pointer[tls.Certificate]
 }
 
-// NewClient takes a key, its certificate and the broker's CA, all PEM.
+// NewClient makes a Client of a key, its certificate and the broker's CA, all as PEM.
 func NewClient(keyPEM, certPEM, caPEM []byte, now func() time.Time) (*Client, error) {
 	roots, err := rootPool(caPEM)
 	if err != nil {
@@ -34,9 +34,9 @@ func NewClient(keyPEM, certPEM, caPEM []byte, now func() time.Time) (*Client, er
 	return c, c.Replace(keyPEM, certPEM)
 }
 
-// Replace shows another certificate from the next connection on (a client of [OpenClient] reads its files
-// instead). Open connections keep what they showed: close the idle ones, since the broker refuses requests on
-// them once the old certificate expires.
+// Replace presents another certificate from the next connection on. A client of [OpenClient] reads its files
+// instead. Open connections keep the old one: close idle ones, because the broker refuses requests on them
+// once the old certificate expires.
 func (c *Client) Replace(keyPEM, certPEM []byte) error {
 	fresh, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
@@ -46,7 +46,7 @@ func (c *Client) Replace(keyPEM, certPEM []byte) error {
 	return nil
 }
 
-// Certificate is the one in use: its names, its end, and with [RenewAt] when to renew it.
+// Certificate returns the current certificate. [RenewAt] says when to renew it.
 func (c *Client) Certificate() (*x509.Certificate, error) {
 	current, err := c.show()
 	if err != nil {
@@ -55,7 +55,7 @@ func (c *Client) Certificate() (*x509.Certificate, error) {
 	return current.Leaf, nil
 }
 
-// Config connects to the broker under any name that its certificate has.
+// Config connects to the broker under any name in its certificate.
 func (c *Client) Config() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
@@ -67,13 +67,13 @@ func (c *Client) Config() *tls.Config {
 	}
 }
 
-// AnonymousConfig connects like [Client.Config], but shows no certificate: to renew one, also after
-// it has ended.
+// AnonymousConfig connects like [Client.Config] but presents no certificate, to renew one that may have
+// expired.
 func (c *Client) AnonymousConfig() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS13, Time: c.now, RootCAs: c.roots}
 }
 
-// Federation is the broker's federation, as the certificate names it. Errors: [ErrIdentity].
+// Federation returns the broker's federation, from the certificate. Error: [ErrIdentity].
 func (c *Client) Federation() (string, error) {
 	cert, err := c.Certificate()
 	if err != nil {
@@ -86,14 +86,14 @@ func (c *Client) Federation() (string, error) {
 }
 
 // JoinConfig connects without a certificate to the broker at host (a name or an IP address, no port), of
-// whose CA only the pin is known. The handshake fails with [ErrWrongCA] at any other, and as x509 says where
-// the certificate is of the right CA but for another host, or one of the clocks is wrong.
+// which only the CA's pin is known. The handshake with any other server fails with [ErrWrongCA]. It fails
+// with an error of x509 if the certificate is for another host, or a clock is wrong.
 func JoinConfig(host string, pin identity.Fingerprint, now func() time.Time) *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS13,
 		Time:               now,
 		ServerName:         host,
-		InsecureSkipVerify: true, // not skipped: VerifyConnection does it, with the pinned CA as the only root
+		InsecureSkipVerify: true, // not skipped: VerifyConnection verifies, with the pinned CA as the only root
 		VerifyConnection: func(state tls.ConnectionState) error {
 			return verifyPinned(state.PeerCertificates, host, pin, now())
 		},

@@ -14,7 +14,7 @@ const (
 	keyPEMType  = "PRIVATE KEY"
 )
 
-// NewKey makes a private key for TLS (ECDSA P-256), as PEM.
+// NewKey makes a private key for TLS (ECDSA P-256) and returns it as PEM.
 func NewKey() ([]byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

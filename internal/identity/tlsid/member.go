@@ -14,14 +14,14 @@ import (
 	"github.com/bourse-dev/bourse/internal/identity"
 )
 
-// maxCSR is far above a request for a P-256 key without names (about 200 bytes).
+// maxCSR is the largest size of a request, in bytes. One for a P-256 key without names has about 200.
 const maxCSR = 4 << 10
 
-// ErrBadCSR says what is wrong with a certificate request. Wrapped with the detail.
+// ErrBadCSR means that a certificate request is invalid. The wrapped text says why.
 var ErrBadCSR = errors.New("certificate request is not acceptable")
 
-// NewCSR makes a certificate request (DER) for a key that [NewKey] made. It holds no name: the broker
-// decides which one the certificate gets.
+// NewCSR makes a certificate request (DER) for a key of [NewKey]. It contains no name, because the broker
+// decides on the name of the certificate.
 func NewCSR(keyPEM []byte) ([]byte, error) {
 	key, err := parseKey(keyPEM)
 	if err != nil {
@@ -34,8 +34,8 @@ func NewCSR(keyPEM []byte) ([]byte, error) {
 	return csr, nil
 }
 
-// CSRKey checks a certificate request, its signature included, and returns the fingerprint of its key:
-// whoever sent it holds that key, or repeats what its holder sent. Its error is [ErrBadCSR].
+// CSRKey checks a certificate request with its signature and returns the fingerprint of its key. The sender
+// holds that key, or repeats a request of its holder. Error: [ErrBadCSR].
 func CSRKey(csr []byte) (identity.Fingerprint, error) {
 	request, err := parseCSR(csr)
 	if err != nil {
@@ -61,9 +61,9 @@ func parseCSR(csr []byte) (*x509.CertificateRequest, error) {
 	return request, nil
 }
 
-// SignMember issues the certificate (PEM) of a cluster: for clients, 30 days, for the key in the request and
-// the name given here. All else that the request asks for is ignored. Whether this caller may have this
-// name is for the caller of SignMember to know. Errors: [ErrBadCSR], [ErrCannotIssue], a bad cluster ID.
+// SignMember issues the certificate (PEM) of a cluster: for clients, for 30 days, for the key in the request
+// and the given name. It ignores all else in the request. The caller must check that the cluster may have
+// this name. Errors: [ErrBadCSR], [ErrCannotIssue], a bad cluster ID.
 func (a *Authority) SignMember(csr []byte, clusterID string) ([]byte, error) {
 	if err := checkLabel("cluster ID", clusterID); err != nil {
 		return nil, err
@@ -86,11 +86,11 @@ func (a *Authority) clientTemplate(role Role, name string) *x509.Certificate {
 	}
 }
 
-// IssuedAt is when the broker's own CA issued a certificate, to the second, by the broker's clock.
+// IssuedAt returns when the broker's own CA issued a certificate, in seconds of the broker's clock.
 func IssuedAt(cert *x509.Certificate) time.Time { return cert.NotBefore.Add(backdate) }
 
-// RenewAt is when a cluster should renew its certificate: at half its life, and up to a tenth of its life
-// later, always the same for one cluster, so that clusters that joined together do not return together.
+// RenewAt returns when a cluster should renew its certificate: after half of its lifetime and up to a tenth
+// more, the same for each renewal of a cluster, so that clusters do not renew at the same time.
 func RenewAt(cert *x509.Certificate, clusterID string) time.Time {
 	hash := fnv.New32a()
 	hash.Write([]byte(clusterID))

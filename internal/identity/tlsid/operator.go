@@ -11,9 +11,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/identity/atomicfile"
 )
 
-// SignOperator issues the certificate (PEM) of an operator, valid for a year, for the key in the
-// request, as issued at a time that may be a moment ahead. Errors: [ErrBadCSR], [ErrCannotIssue], a
-// bad name.
+// SignOperator issues the certificate (PEM) of an operator for the key in the request. It is valid for a year
+// from issued, which may be slightly in the future. Errors: [ErrBadCSR], [ErrCannotIssue], a bad name.
 func (a *Authority) SignOperator(csr []byte, name string, issued time.Time) ([]byte, error) {
 	if err := checkLabel("operator", name); err != nil {
 		return nil, err
@@ -32,8 +31,8 @@ func (a *Authority) SignOperator(csr []byte, name string, issued time.Time) ([]b
 }
 
 // WriteOperator writes a certificate with the operator role, valid for a year, into dir: tls.crt, tls.key,
-// ca.crt. It does nothing if tls.crt is there, whatever it holds: to renew, move the folder away and start
-// the broker again. Errors: [ErrCannotIssue], a bad name, what the file system says.
+// ca.crt. It does nothing if tls.crt exists: to renew it, move the folder away and restart the broker.
+// Errors: [ErrCannotIssue], a bad name, an error of the file system.
 func (a *Authority) WriteOperator(dir, name string) error {
 	certFile := filepath.Join(dir, "tls.crt")
 	if _, err := os.Stat(certFile); !errors.Is(err, fs.ErrNotExist) {
@@ -54,7 +53,7 @@ func (a *Authority) WriteOperator(dir, name string) error {
 	if err != nil {
 		return fmt.Errorf("operator %s: %w", name, err)
 	}
-	// The certificate last: it says that the others are there.
+	// The certificate comes last: its presence means that the other files are complete.
 	for _, file := range []struct {
 		path string
 		data []byte

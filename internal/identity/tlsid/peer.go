@@ -1,14 +1,14 @@
-// Package tlsid is who is at the other end of a connection: certificates, who issues them, and the TLS
+// Package tlsid authenticates connections: it has the certificates, their issuers, and the TLS
 // configurations of broker and member.
 //
-// The broker opens its [Authority]: a CA of its own ([Open]) or certificates that the operator provides
-// ([OpenProvided]). It serves with [Authority.ServerConfig] and asks [Authority.Peer] who calls. A member
-// makes a key ([NewKey]) and a request ([NewCSR]), gets a certificate from [Authority.SignMember], and
-// connects with [Client.Config]; the first time, without a certificate, with [JoinConfig].
+// The broker opens its [Authority]: its own CA ([Open]), or certificates that the operator provides
+// ([OpenProvided]). It serves with [Authority.ServerConfig] and calls [Authority.Peer] for each request. A
+// member makes a key ([NewKey]) and a request ([NewCSR]), gets a certificate of [Authority.SignMember], and
+// connects with [Client.Config]. To join, it connects without a certificate, with [JoinConfig].
 //
-// A name is a URI in the certificate, the only one there: bourse://FEDERATION/cluster/ID for a member,
-// bourse://FEDERATION/operator/NAME for an operator, bourse://FEDERATION/broker for the broker itself.
-// Subjects are never read, unless [Authority.AdmitCommonNames] says so. TLS is 1.3, keys are ECDSA P-256.
+// A certificate contains one name, a URI: bourse://FEDERATION/cluster/ID for a member,
+// bourse://FEDERATION/operator/NAME for an operator, bourse://FEDERATION/broker for the broker itself. Its
+// subject is not read, except after [Authority.AdmitCommonNames]. TLS is 1.3, keys are ECDSA P-256.
 package tlsid
 
 import (
@@ -27,41 +27,41 @@ import (
 
 const scheme = "bourse"
 
-// Role is what a peer may be asked to prove: it decides which routes are open to it.
+// Role determines which routes a peer may use.
 type Role string
 
-// The roles that a certificate can give.
+// The roles in certificates.
 const (
 	RoleCluster  Role = "cluster"
 	RoleOperator Role = "operator"
 	RoleBroker   Role = "broker"
-	// RoleLegacy is that of a cluster which only a subject names: see [Authority.AdmitCommonNames].
+	// RoleLegacy is the role of a cluster that only a subject names: see [Authority.AdmitCommonNames].
 	RoleLegacy Role = "legacy"
 )
 
-// Peer is who a certificate says is calling. It says nothing about membership, which can end before the
-// certificate does.
+// Peer is the identity in a certificate. It does not imply membership, which can end before the certificate
+// does.
 type Peer struct {
 	Role Role
 	// Name is the Liqo cluster ID of a cluster, or the name of an operator.
 	Name string
 	// Key is the fingerprint of the certificate's public key (its SubjectPublicKeyInfo).
 	Key identity.Fingerprint
-	// Issued is when the certificate was issued, to the second: its NotBefore, without our own backdating.
+	// Issued is when the certificate was issued, in seconds: its NotBefore without our backdating.
 	Issued time.Time
 	// Ours reports whether this broker's own CA issued the certificate.
 	Ours bool
 }
 
-// What can be wrong with a caller's certificate. Wrapped with the detail.
+// Errors of a caller's certificate. The wrapped text says more.
 var (
 	ErrNoCertificate = errors.New("no client certificate: join first (bourse agent --join TOKEN)")
 	ErrIdentity      = errors.New("certificate does not identify a peer of this federation")
 	ErrExpired       = errors.New("certificate is not valid now: check both clocks, or join again with a new token")
 )
 
-// ParsePeer reads the name in a client certificate whose chain was verified. It is strict: one URI, in the
-// one spelling that we issue, of this federation, valid at now and made for clients.
+// ParsePeer reads the name in a client certificate whose chain is verified. It accepts only certificates of
+// this federation that are for clients, valid at now, and have exactly one URI in our own spelling.
 // Errors: [ErrIdentity], [ErrExpired].
 func ParsePeer(cert *x509.Certificate, federation string, now time.Time) (Peer, error) {
 	if cert.IsCA || !slices.Contains(cert.ExtKeyUsage, x509.ExtKeyUsageClientAuth) {
@@ -74,7 +74,7 @@ func ParsePeer(cert *x509.Certificate, federation string, now time.Time) (Peer, 
 	if role == RoleBroker {
 		return Peer{}, fmt.Errorf("%w: a broker is not a client", ErrIdentity)
 	}
-	// A kept-alive connection can outlive the certificate that opened it.
+	// An idle connection can outlive the certificate that opened it.
 	if now.Before(cert.NotBefore) || now.After(cert.NotAfter) {
 		return Peer{}, fmt.Errorf("%w: %s %s, from %s to %s", ErrExpired, role, name,
 			cert.NotBefore.Format(time.RFC3339), cert.NotAfter.Format(time.RFC3339))
@@ -82,8 +82,8 @@ func ParsePeer(cert *x509.Certificate, federation string, now time.Time) (Peer, 
 	return Peer{Role: role, Name: name, Key: keyOf(cert)}, nil
 }
 
-// Peer reads who is at the other end of a connection that was accepted with [Authority.ServerConfig].
-// Call it for each request: expiry counts on live connections too.
+// Peer returns the identity of the peer of a connection of [Authority.ServerConfig]. Call it for each
+// request, because a certificate may expire while a connection is open.
 // Errors: [ErrNoCertificate], [ErrIdentity], [ErrExpired].
 func (a *Authority) Peer(state *tls.ConnectionState) (Peer, error) {
 	if state == nil || len(state.VerifiedChains) == 0 {
@@ -105,8 +105,8 @@ func (a *Authority) Peer(state *tls.ConnectionState) (Peer, error) {
 	return peer, nil
 }
 
-// Member is the cluster at the other end of such a connection, "" where there is none or its
-// certificate is no member's.
+// Member returns the cluster at the other end of such a connection; "" if it has no valid certificate of a
+// member.
 func (a *Authority) Member(state *tls.ConnectionState) string {
 	if peer, err := a.Peer(state); err == nil && peer.Role == RoleCluster {
 		return peer.Name
@@ -114,7 +114,7 @@ func (a *Authority) Member(state *tls.ConnectionState) string {
 	return ""
 }
 
-// Now is the time by which certificates are valid or not.
+// Now returns the time that decides whether certificates are valid.
 func (a *Authority) Now() time.Time { return a.now() }
 
 func parseName(cert *x509.Certificate, federation string) (Role, string, error) {
@@ -134,7 +134,7 @@ func parseName(cert *x509.Certificate, federation string) (Role, string, error) 
 	default:
 		return "", "", fmt.Errorf("%w: role %.32q", ErrIdentity, role)
 	}
-	// Ports, user names, queries, escapes and other schemes fall here at once.
+	// This rejects ports, user names, queries, escapes and other schemes.
 	if want := nameURI(federation, role, name); found.String() != want.String() {
 		return "", "", fmt.Errorf("%w: named %.200q, must be %s", ErrIdentity, found, want)
 	}

@@ -16,10 +16,10 @@ import (
 )
 
 // OpenProvided opens certificates that the operator provides and renews: tls.crt, tls.key and ca.crt in dir,
-// as a Kubernetes Secret of cert-manager has them. tls.crt must hold the URI bourse://FEDERATION/broker,
-// with a name that the operator chooses; members' certificates carry the same name. A changed tls.crt is
-// taken up by the next connection; if it is unusable, that is logged and the one before stays in use.
-// Such a broker cannot issue: [ErrCannotIssue].
+// as in a Secret of cert-manager. tls.crt must contain the URI bourse://FEDERATION/broker with a name that
+// the operator chooses; the certificates of members contain the same name. The next connection uses a
+// changed tls.crt. If it is invalid, the broker logs that and keeps the previous one. Such a broker cannot
+// issue certificates: [ErrCannotIssue].
 func OpenProvided(dir string, now func() time.Time, log *slog.Logger) (*Authority, error) {
 	files, caPEM, roots, err := openFiles(dir, log)
 	if err != nil {
@@ -39,7 +39,7 @@ func OpenProvided(dir string, now func() time.Time, log *slog.Logger) (*Authorit
 	return &Authority{federation: federation, caPEM: caPEM, roots: roots, now: now, serving: files.get}, nil
 }
 
-// federationOfBroker reads a broker's certificate: the only place where an operator can name a federation.
+// federationOfBroker reads a broker's certificate, the only place where an operator can name a federation.
 func federationOfBroker(leaf *x509.Certificate) (string, error) {
 	if len(leaf.URIs) != 1 {
 		return "", fmt.Errorf("%w: must have one URI name, bourse://FEDERATION/broker (cert-manager: spec.uris)", ErrIdentity)
@@ -55,9 +55,9 @@ func federationOfBroker(leaf *x509.Certificate) (string, error) {
 	return federation, err
 }
 
-// OpenClient opens a client certificate that somebody else renews: tls.crt, tls.key and ca.crt in
-// dir, like the folder of [Authority.WriteOperator] or a member's --tls-cert-dir. Changes are taken
-// up as by [OpenProvided].
+// OpenClient opens a client certificate that an external program renews: tls.crt, tls.key and ca.crt in dir,
+// such as a folder of [Authority.WriteOperator] or a member's --tls-cert-dir. Changes take effect as with
+// [OpenProvided].
 func OpenClient(dir string, now func() time.Time, log *slog.Logger) (*Client, error) {
 	files, _, roots, err := openFiles(dir, log)
 	if err != nil {
@@ -82,11 +82,11 @@ func openFiles(dir string, log *slog.Logger) (*certificateFiles, []byte, *x509.C
 	return files, caPEM, roots, nil
 }
 
-// certificateFiles is tls.crt and tls.key in a directory that somebody else renews.
+// certificateFiles are tls.crt and tls.key in a directory that an external program renews.
 type certificateFiles struct {
 	dir string
 	log *slog.Logger
-	// accept, if set, may refuse a changed certificate.
+	// accept, if set, may reject a changed certificate.
 	accept func(leaf *x509.Certificate) error
 
 	mu      sync.Mutex
@@ -94,8 +94,8 @@ type certificateFiles struct {
 	current *tls.Certificate
 }
 
-// get reads the files for each connection, which costs far less than the signatures that follow, and cannot
-// miss a change as a look at their times could.
+// get reads the files for each connection. That costs much less than the handshake's signatures, and cannot
+// miss a change as comparing file times could.
 func (f *certificateFiles) get() (*tls.Certificate, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -110,7 +110,7 @@ func (f *certificateFiles) get() (*tls.Certificate, error) {
 		f.current = fresh
 	case f.current == nil:
 		return nil, err
-	default: // perhaps half of a renewal: its other half is a change again
+	default: // perhaps half of a renewal: the other half is another change
 		f.log.Warn("changed certificate is unusable, the one before stays in use", "dir", f.dir, "error", err)
 	}
 	f.seen = string(cert) + string(key)

@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// serverCertificate is what a broker with its own CA shows. It lives in memory and is made anew at half its
-// life, by the connection that finds it so: nothing runs in the background, nothing is on the disk.
+// serverCertificate is the certificate of a broker with its own CA. It is kept in memory. The first
+// connection after half of its lifetime renews it.
 type serverCertificate struct {
 	authority *Authority
 	dns       []string
@@ -81,7 +81,7 @@ func (s *serverCertificate) issue() (*tls.Certificate, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The CA goes along, although verifiers have their own: one that joins knows only its fingerprint.
+	// The CA is included, although verifiers have their own: a joining cluster knows only its fingerprint.
 	return &tls.Certificate{Certificate: [][]byte{der, s.authority.ca.Raw}, PrivateKey: key, Leaf: leaf}, nil
 }
 
