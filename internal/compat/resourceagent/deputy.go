@@ -132,6 +132,24 @@ func (d *deputy) sign(ctx context.Context, l *market.Listing) error {
 	})
 }
 
+// cancel ends a reservation of a consumer, if it is not over.
+func (d *deputy) cancel(ctx context.Context, l *market.Listing, id string) error {
+	return d.each(ctx, l, func(r *market.Reservation, key *clusterkey.Key) (market.Command, error) {
+		if r.ID != id {
+			return nil, nil
+		}
+		end := api.End{
+			Protocol: api.Protocol, Reservation: id, Generation: r.Generation,
+			By: l.Cluster, Consumer: l.Cluster, Provider: r.Provider, Reason: api.ReasonCancelled,
+		}
+		if r.Assignment != "" {
+			end.Assignment = clusterkey.Digest(r.Assignment).String()
+		}
+		document, err := key.Sign(api.DocumentEnd, end)
+		return market.Release{ID: id, By: l.Cluster, Generation: r.Generation, Reason: end.Reason, Document: document}, err
+	})
+}
+
 // fetch does what it means that a provider fetches its instructions: it accepts what is new, is free of what is over, and cannot
 // change what it has. Then it returns those that it is to carry out.
 func (d *deputy) fetch(ctx context.Context, l *market.Listing) (instructions []*market.Reservation, err error) {

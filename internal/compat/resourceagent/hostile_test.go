@@ -195,7 +195,7 @@ func TestHostileNeighbours(t *testing.T) {
 	w.approved("cluster-1", "cluster-2", "cluster-3")
 	var made struct{ ID string }
 	status, body := w.call(w.agent("cluster-1"), "POST", "/api/v1/reservations", `{"requestedResources":{"cpu":"2"},"targetClusterID":"cluster-2"}`)
-	if err := json.Unmarshal([]byte(body), &made); status != http.StatusCreated || err != nil {
+	if err := json.Unmarshal([]byte(body), &made); status != http.StatusAccepted || err != nil {
 		t.Fatalf("%d %s", status, body)
 	}
 	w.refused(attempt{"another's", w.agent("cluster-3"), "GET", "/api/v1/reservations/" + made.ID, "", http.StatusNotFound})

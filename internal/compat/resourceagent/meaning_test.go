@@ -144,7 +144,7 @@ func TestNothingIsSoldTwice(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			switch status {
-			case http.StatusCreated:
+			case http.StatusAccepted:
 				got++
 			case http.StatusConflict:
 			default:
@@ -262,5 +262,26 @@ func TestAMemberWithLiqoBorrowsFromAPrototype(t *testing.T) {
 	r, err := rome.Reserve(t.Context(), "", request)
 	if err != nil || r.Payload.State != api.Held || r.Payload.Provider != "cluster-1" {
 		t.Errorf("%+v, %v", r.Payload, err)
+	}
+}
+
+// The successor's agent takes every success for a reservation, so it gets an error for what its provider has not accepted;
+// nothing of it stays.
+func TestWhatIsNotAcceptedIsNotReserved(t *testing.T) {
+	w := newTown(t, impatient)
+	w.approved("cluster-1", "cluster-2")
+	answer, err := w.agent("cluster-1").Post(w.URL+"/api/v1/reservations", "application/json", strings.NewReader(`{"requestedResources":{"cpu":"8"},"targetClusterID":"cluster-2"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if answer.StatusCode != http.StatusConflict {
+		t.Errorf("%s", answer.Status)
+	}
+	if held := w.list("cluster-2", "provider"); len(held) != 0 {
+		t.Errorf("the provider is instructed: %v", held)
+	}
+	if _, status := w.reserveAs("cluster-1", `{"requestedResources":{"cpu":"8"},"targetClusterID":"cluster-2"}`); status != http.StatusAccepted {
+		t.Errorf("the same again: %d", status)
 	}
 }

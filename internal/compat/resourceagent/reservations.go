@@ -106,11 +106,20 @@ func (a *agents) reserve(r *http.Request) (compat.Answer, error) {
 		return compat.Answer{}, nobody(*out.Decision)
 	}
 	settled, err := a.settled(r.Context(), l, out.Reservation)
-	if err != nil {
+	switch {
+	case key == "" && (err != nil || !settled.Bound() && !settled.State.Over()):
+		// The successor's agent takes every success for a reservation, and asks only once.
+		if err := a.deputy.cancel(context.WithoutCancel(r.Context()), l, out.Reservation.ID); err != nil {
+			return compat.Answer{}, err
+		}
+		return compat.Answer{}, api.Errorf(api.CodeConflict, "the provider did not accept within %s: reservation %s was cancelled", a.Wait, out.Reservation.ID).
+			Fix("ask again, or send an Idempotency-Key: then it stays Pending (202)")
+	case err != nil:
 		return compat.Answer{}, err
-	}
-	if settled.State.Over() {
+	case settled.State.Over():
 		return compat.Answer{}, api.Errorf(api.CodeNoCandidate, "reservation %s is %s: %s %s", settled.ID, settled.State, settled.Reason, settled.Message).Fix("ask again")
+	case !settled.Bound():
+		return compat.Answer{Status: http.StatusAccepted, Body: shown(settled)}, nil
 	}
 	return compat.Answer{Status: http.StatusCreated, Body: shown(settled)}, nil
 }

@@ -22,7 +22,8 @@ import (
 type Options struct {
 	Server *server.Server
 	Secret Secret
-	// Wait is how long the answer to a reservation waits for the provider's. Default 10s.
+	// Wait is how long the answer to a reservation waits for the provider's. Default 25s: the prototypes' agents
+	// wait 30s for an answer, and fetch instructions every 5s or 30s.
 	Wait time.Duration
 	Log  *slog.Logger
 }
@@ -36,7 +37,7 @@ type agents struct {
 // Serve adds the routes to a server that does not serve yet.
 func Serve(o Options) {
 	if o.Wait == 0 {
-		o.Wait = 10 * time.Second
+		o.Wait = 25 * time.Second
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()

@@ -3,6 +3,7 @@ package resourceagent_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -102,6 +103,9 @@ func (w *town) call(c *http.Client, method, path, body string) (int, string) {
 	request := must(http.NewRequest(method, w.URL+path, strings.NewReader(body)))(w.t)
 	if body != "" {
 		request.Header.Set("Content-Type", "application/json")
+	}
+	if path == "/api/v1/reservations" && method == "POST" { // it may stay pending
+		request.Header.Set("Idempotency-Key", rand.Text())
 	}
 	response, err := c.Do(request)
 	if err != nil {
