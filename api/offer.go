@@ -14,6 +14,10 @@ const (
 	MaxOffers = 256
 )
 
+// ReasonOffSaleAtBroker is the reason of the condition Ready of an Offer that a program with this cluster's certificate took off
+// sale at the broker. It is on sale here.
+const ReasonOffSaleAtBroker = "OffSaleAtBroker"
+
 // OfferSpec is what a provider sells. It is on sale once its agent has signed and published it, from ValidFrom to
 // ValidUntil, while the SharingPolicy shares what its plans sell.
 type OfferSpec struct {

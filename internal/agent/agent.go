@@ -399,6 +399,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	})
 	watcher := brokersession.NewWatcher(brokersession.WatcherOptions{
 		Sessions: open, Catalog: catalog, Reservation: follow.Look, Complete: follow.LookAtAll, Standing: known.RecordState, Log: log,
+		Seller:    offers.Compare,
 		Handshake: func(document string) { messenger.Receive(ctx, document) },
 		Connection: func(s *brokersession.Session, err error) {
 			if s.Connection().Record(err) && route.IsBroker(s.Via) {
@@ -446,7 +447,10 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	users := localapi.New(localapi.Options{
 		Cluster: localapi.NewCluster(localapi.ClusterOptions{
 			Client: a.mgr.GetClient(), Cluster: cluster, Namespace: a.Namespace, Ledger: ledger, Member: m, Sharing: policy.Sharing,
-			Gate: lends, Requests: struct {
+			Gate: struct {
+				*gate.Gate
+				*gate.Offers
+			}{lends, offers}, Requests: struct {
 				*requests.Borrower
 				*requests.Controller
 			}{borrows, controller}, Brokers: more, Doctor: finds,

@@ -158,7 +158,7 @@ func (sh *shell) putOffer(ctx context.Context, c *client.Client, name string, sp
 	var said *metav1.Condition
 	now, err := await(ctx, made, c.Offers, func(now ownOffer) bool {
 		said = observed(now.Payload.Status.Conditions, api.ConditionReady, made.Revision)
-		return said != nil
+		return said != nil && said.Reason != api.ReasonOffSaleAtBroker // which this call ends
 	})
 	if err != nil {
 		return err

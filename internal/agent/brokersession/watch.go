@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/route"
 )
 
 // firstWait is how long a Watcher waits after the first failure, on average three quarters of it more. Each
@@ -41,6 +42,8 @@ type WatcherOptions struct {
 	Complete func(context.Context)
 	// Handshake receives each message of another cluster, on the way to a peering.
 	Handshake func(document string)
+	// Seller receives what a broker shows of a seller.
+	Seller func(api.SellerOffers)
 	// Standing receives what the main broker says of another cluster's membership.
 	Standing func(api.Standing)
 	// Connection is called after each success and failure.
@@ -135,6 +138,10 @@ func (w *Watcher) handle(ctx context.Context, s *Session, e api.WatchEvent) {
 		w.Reservation(e.Object.ID)
 	case api.WatchHandshake:
 		w.Handshake(e.Document)
+	case api.WatchSeller:
+		if route.IsBroker(s.Via) && e.Seller != nil && w.Seller != nil {
+			w.Seller(*e.Seller)
+		}
 	case api.WatchStanding:
 		if s.Via == "" { // brokers may differ, and at a connector each known cluster is a member: the main broker's word is shown
 			w.Standing(*e.Standing)

@@ -23,7 +23,10 @@ import (
 
 // Offers is the controller of Offers. It signs what this cluster sells, keeps that in the Ledger, from which the gate
 // sells, and publishes it at the brokers.
-type Offers struct{ OffersOptions }
+type Offers struct {
+	OffersOptions
+	offSale offSale
+}
 
 // OffersOptions say what sells, and where.
 type OffersOptions struct {
@@ -41,7 +44,7 @@ type OffersOptions struct {
 }
 
 // NewOffers returns the controller of Offers.
-func NewOffers(o OffersOptions) *Offers { return &Offers{o} }
+func NewOffers(o OffersOptions) *Offers { return &Offers{OffersOptions: o} }
 
 // publishRetry is how long until an offer that a broker could not take is published again.
 const publishRetry = 10 * time.Second
@@ -95,10 +98,15 @@ func (o *Offers) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result, e
 		}
 		return ctrl.Result{}, err
 	}
+	if o.isOffSale(ctx, offer) {
+		return ctrl.Result{}, o.show(ctx, &object, offer, api.ReasonOffSaleAtBroker,
+			"on sale here, but a program of this cluster took it off sale at the broker: to put it on sale there again, run: bourse offer publish "+at.Name)
+	}
 	if err := o.Broker.Publish(ctx, at.Name, offer.Document); err != nil {
 		reason, why := string(api.CodeOf(err)), "on sale here, but not published at the broker: "+trust.Text(err.Error())
 		return ctrl.Result{RequeueAfter: publishRetry}, o.show(ctx, &object, offer, reason, why)
 	}
+	o.offSale.expect(at.Name)
 	return ctrl.Result{}, o.show(ctx, &object, offer, "", "on sale")
 }
 

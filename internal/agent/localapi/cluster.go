@@ -43,6 +43,8 @@ type Member interface {
 // Gate decides what this cluster lends.
 type Gate interface {
 	CheckAccept(expression string) error
+	// PublishAgain publishes an offer that a broker took off sale.
+	PublishAgain(name string)
 	Approve(ctx context.Context, id string, generation int64) error
 	Deny(ctx context.Context, id string, generation int64, reason string) error
 	Reclaim(ctx context.Context, id string) (at time.Time, err error)

@@ -32,6 +32,7 @@ func (a *agent) Key() *clusterkey.Key                                          {
 func (a *agent) URL() string                                                   { return "https://broker" }
 func (a *agent) Rotate(_ context.Context, from string) (string, error)         { return "after " + from, nil }
 func (a *agent) CheckAccept(string) error                                      { return nil }
+func (a *agent) PublishAgain(string)                                           {}
 func (a *agent) CheckRequest(api.Request) error                                { return nil }
 func (a *agent) CheckOffload(context.Context, string, *api.Offload) error      { return nil }
 func (a *agent) MainState() brokersession.State                                { return brokersession.State{Connected: true} }

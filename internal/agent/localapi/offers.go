@@ -31,7 +31,7 @@ func offerEnvelope(o *api.Offer) api.Envelope[api.OwnOffer] {
 	return api.Envelope[api.OwnOffer]{ID: o.Name, Revision: uint64(o.Generation), Payload: api.OwnOffer{Spec: o.Spec, Status: o.Status}}
 }
 
-// PutOffer creates an Offer, or changes it. Errors: Invalid.
+// PutOffer creates an Offer, or changes it. It publishes one again that a broker took off sale. Errors: Invalid.
 func (c *Cluster) PutOffer(ctx context.Context, name string, spec api.OfferSpec) (api.Envelope[api.OwnOffer], error) {
 	none := api.Envelope[api.OwnOffer]{}
 	if err := market.ValidCluster("name", name); err != nil {
@@ -44,6 +44,7 @@ func (c *Cluster) PutOffer(ctx context.Context, name string, spec api.OfferSpec)
 	if err := kubeobject.Put(ctx, c.o.Client, object, func() { object.Spec = spec }); err != nil {
 		return none, err
 	}
+	c.o.Gate.PublishAgain(name)
 	return offerEnvelope(object), nil
 }
 

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
@@ -173,24 +174,58 @@ func TestOldClientsBuyOnce(t *testing.T) {
 	}
 }
 
+// certified is a client of the broker with the certificate that a member's agent got when it joined.
+func (f *fair) certified(m *federation.Member) *http.Client {
+	f.t.Helper()
+	var identity map[string]string
+	if err := json.Unmarshal(must(os.ReadFile(filepath.Join(f.Dir, m.Name, "identity.json")))(f.t), &identity); err != nil {
+		f.t.Fatal(err)
+	}
+	certificate := must(tls.X509KeyPair([]byte(identity["tls.crt"]), []byte(identity["tls.key"])))(f.t)
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM([]byte(identity["ca.crt"]))
+	transport := &http.Transport{TLSClientConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, RootCAs: roots}}
+	f.t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+// What an old client takes off sale at the broker, the agent shows as off sale there. Its admin publishes it again.
+func TestOldClientsTakeOffersOffSale(t *testing.T) {
+	f := newFair(t, catalogs)
+	milan := f.certified(f.milan)
+	ready := func() (reason string) {
+		for _, o := range must(f.milan.People.Offers(t.Context()))(t) {
+			if c := meta.FindStatusCondition(o.Payload.Status.Conditions, api.ConditionReady); c != nil {
+				reason = c.Reason
+			}
+		}
+		return reason
+	}
+	onSale := func() bool {
+		_, err := f.rome.People.Offer(t.Context(), "milan", "web")
+		return err == nil
+	}
+	for _, path := range []string{"/offer/milan_web", "/cluster"} {
+		f.until("the agent says that it is on sale", func() bool { return ready() == "OnSale" })
+		f.until("the agent says that it is off sale there", func() bool { // it may just be publishing it
+			if data, status := catalogtest.Call(t, milan, "DELETE", f.URL+path, ""); status != http.StatusOK {
+				t.Fatalf("%d %s", status, data)
+			}
+			return ready() == api.ReasonOffSaleAtBroker
+		})
+		if onSale() {
+			t.Errorf("after DELETE %s it is on sale", path)
+		}
+		must(f.milan.People.PutOffer(t.Context(), "web", webOffer("0.10")))(t) // as bourse offer publish does
+		f.until("it is on sale again", onSale)
+	}
+}
+
 // A client of the prototype's broker shows the certificate that the cluster's agent got when it
 // joined, and finds what is on sale now; what it posts as its agent has it on sale is taken.
 func TestOldClientsOfTheBroker(t *testing.T) {
 	f := newFair(t, catalogs)
-	with := func(m *federation.Member) *http.Client {
-		var identity map[string]string
-		if err := json.Unmarshal(must(os.ReadFile(filepath.Join(f.Dir, m.Name, "identity.json")))(t), &identity); err != nil {
-			t.Fatal(err)
-		}
-		certificate := must(tls.X509KeyPair([]byte(identity["tls.crt"]), []byte(identity["tls.key"])))(t)
-		roots := x509.NewCertPool()
-		roots.AppendCertsFromPEM([]byte(identity["ca.crt"]))
-		transport := &http.Transport{TLSClientConfig: &tls.Config{Certificates: []tls.Certificate{certificate},
-			RootCAs: roots}}
-		t.Cleanup(transport.CloseIdleConnections)
-		return &http.Client{Transport: transport}
-	}
-	rome, milan := with(f.rome), with(f.milan)
+	rome, milan := f.certified(f.rome), f.certified(f.milan)
 	if data, status := catalogtest.Call(t, rome, "POST", f.URL+"/authenticate", `{"clusterID":"rome","clusterName":"rome","token":"x","endpoint":"x","clusterContractEndpoint":"x"}`); status != http.StatusOK {
 		t.Fatalf("%d %s", status, data)
 	}

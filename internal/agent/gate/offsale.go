@@ -1,0 +1,96 @@
+package gate
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// offSale knows which offers are on sale here and not at the broker. A program with the certificate of this
+// cluster can take them off sale there, such as a client of the Distributed Catalog.
+type offSale struct {
+	mu sync.Mutex
+	// shown are the offers of this cluster that the broker showed last, or took since.
+	shown map[string]bool
+	// missing are those that it showed before, and of does not yet say about. of has the digest of each that is
+	// off sale.
+	missing map[string]bool
+	of      map[string]string
+}
+
+// expect notes that the broker took an offer.
+func (s *offSale) expect(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.shown == nil {
+		s.shown = map[string]bool{}
+	}
+	s.shown[name] = true
+}
+
+// Compare takes in which offers of a seller a broker shows, and looks again at those of this cluster that it does
+// not show any more.
+func (o *Offers) Compare(seller api.SellerOffers) {
+	if seller.Cluster != o.Cluster || seller.Lease {
+		return
+	}
+	now := map[string]bool{}
+	for _, listed := range seller.Offers {
+		now[listed.Payload.Name] = true
+	}
+	s := &o.offSale
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if seller.Part > 0 && s.shown != nil {
+		for name := range now {
+			s.shown[name] = true
+		}
+		return
+	}
+	for name := range s.shown {
+		if !now[name] {
+			if s.missing == nil {
+				s.missing = map[string]bool{}
+			}
+			s.missing[name] = true
+			o.Look(name)
+		}
+	}
+	s.shown = now
+}
+
+// PublishAgain publishes an offer, also if it was taken off sale at a broker.
+func (o *Offers) PublishAgain(name string) {
+	o.offSale.mu.Lock()
+	delete(o.offSale.of, name)
+	delete(o.offSale.missing, name)
+	o.offSale.mu.Unlock()
+	o.Look(name)
+}
+
+// isOffSale reports whether an offer that is on sale here was taken off sale at the broker. It asks the broker, since
+// what a watch showed can be old.
+func (o *Offers) isOffSale(ctx context.Context, offer *market.Offer) bool {
+	name, s := offer.Signed.Name, &o.offSale
+	s.mu.Lock()
+	asks, was := s.missing[name], s.of[name]
+	delete(s.missing, name)
+	s.mu.Unlock()
+	if !asks {
+		return was == offer.Digest
+	}
+	listed, err := o.Broker.Catalog(ctx, api.CatalogQuery{Seller: o.Cluster, Hidden: true})
+	if err != nil || slices.ContainsFunc(listed, func(l api.Envelope[api.Listing]) bool { return l.Payload.Name == name }) {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.of == nil {
+		s.of = map[string]string{}
+	}
+	s.of[name] = offer.Digest
+	return true
+}
