@@ -39,10 +39,11 @@ test: daemons ## Run every test, also those on real API servers
 	@$(MAKE) --no-print-directory test-race
 	@$(MAKE) --no-print-directory test-plain
 	@$(MAKE) --no-print-directory test-clusters
+	@$(MAKE) --no-print-directory test-network
 	@$(MAKE) --no-print-directory test-robustness
 
 # The suites, also those of make soak. TESTFLAGS are added to those of go test.
-.PHONY: test-race test-plain test-clusters test-robustness
+.PHONY: test-race test-plain test-clusters test-network test-robustness
 test-race: ## ... those beside the code, with the race detector where there is a C compiler
 	@echo "== tests beside the code, with the race detector" >&2
 	@GORACE=atexit_sleep_ms=0 $(GOTEST) $(RACE) -p 4 -timeout 20m $(UNIT)
@@ -52,6 +53,9 @@ test-plain: ## ... those that the detector makes slow and cannot find fault with
 test-clusters: ## ... those on real API servers, and with the real Liqo on four federations
 	@echo "== tests on real API servers, and with the real Liqo on four federations side by side" >&2
 	@$(GOTEST) -p 2 -parallel 4 -timeout 60m ./test/liqo ./test/e2e ./test/policies ./test/lab/...
+test-network: ## ... those of packets, between clusters in an emulated machine
+	@echo "== packets between two clusters, by Liqo's real gateways" >&2
+	@$(GOTEST) -timeout 20m ./test/network
 test-robustness: ## ... those of the real binary, one package after the other because they measure
 	@echo "== tests of the real binary" >&2
 	@$(GOTEST) -p 1 -timeout 20m ./test/robustness/...

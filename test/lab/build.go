@@ -47,6 +47,7 @@ var liqoPrograms = []program{
 	{LiqoCRDReplicator, "github.com/liqotech/liqo/cmd/crd-replicator"},
 	{LiqoWebhook, "github.com/liqotech/liqo/cmd/webhook"},
 	{LiqoProxy, "github.com/liqotech/liqo/cmd/proxy"},
+	{LiqoIPAM, "github.com/liqotech/liqo/cmd/ipam"},
 	{LiqoVirtualKubelet, "github.com/liqotech/liqo/cmd/virtual-kubelet"},
 }
 
@@ -61,6 +62,17 @@ func Build(ctx context.Context, progress io.Writer) (Binaries, error) {
 // BuildLiqo builds the daemons of Liqo likewise, as its release has them, from the version pinned in tools/liqo.
 func BuildLiqo(ctx context.Context, progress io.Writer) (Binaries, error) {
 	return build(ctx, progress, liqoModule, liqoPrograms)
+}
+
+// buildGuest builds the program that runs in machines.
+func buildGuest(ctx context.Context, to string) error {
+	source, err := findSource(liqoModule)
+	if err != nil {
+		return err
+	}
+	b := &builder{source: filepath.Dir(filepath.Dir(source))}
+	_, err = b.goTool(ctx, "build", "-trimpath", "-ldflags=-s -w", "-o", to, "./test/lab/guest")
+	return err
 }
 
 // Kubectl builds kubectl, into the same folder, and returns its path: for people who have a lab and no kubectl.
@@ -94,14 +106,8 @@ func newBuilder(progress io.Writer, m module, programs []program) (*builder, err
 	if err != nil {
 		return nil, err
 	}
-	cache := os.Getenv("BOURSE_CACHE")
-	if cache == "" {
-		if cache, err = os.UserCacheDir(); err != nil {
-			return nil, fmt.Errorf("%w: set BOURSE_CACHE to a folder", err)
-		}
-		cache = filepath.Join(cache, "bourse")
-	}
-	if cache, err = filepath.Abs(cache); err != nil {
+	cache, err := cacheDir()
+	if err != nil {
 		return nil, err
 	}
 	version := sha256.New()
@@ -118,6 +124,18 @@ func newBuilder(progress io.Writer, m module, programs []program) (*builder, err
 		return nil, err
 	}
 	return &builder{module: m, source: source, programs: programs, out: Binaries{dir}, progress: progress}, nil
+}
+
+// cacheDir is the folder of all that is built or fetched once.
+func cacheDir() (string, error) {
+	if cache := os.Getenv("BOURSE_CACHE"); cache != "" {
+		return filepath.Abs(cache)
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("%w: set BOURSE_CACHE to a folder", err)
+	}
+	return filepath.Join(cache, "bourse"), nil
 }
 
 // findSource looks for a module of tools from the working folder upwards: a test runs in its package's folder.

@@ -32,6 +32,9 @@ type ClusterOptions struct {
 	Nodes []Node
 	// Liqo installs the real Liqo, with the cluster's name as its ID.
 	Liqo bool
+	// Machine, with Liqo, gives the cluster one node in it, named like the cluster, and Liqo its network. All
+	// such clusters have the same addresses for pods. A pod with the image "web" answers HTTP on port 8080.
+	Machine *Machine
 	// Flags are added to a daemon's own, and win over them: {APIServer: {"--default-not-ready-toleration-seconds=3"}}.
 	Flags map[Daemon][]string
 }
@@ -50,6 +53,9 @@ type Cluster struct {
 	client kubernetes.Interface
 	liqo   *liqo // nil without
 
+	machine     *Machine // nil without
+	stopMachine func()
+
 	mu      sync.Mutex
 	running map[Daemon]*process
 }
@@ -60,6 +66,7 @@ func (l *Lab) Cluster(ctx context.Context, o ClusterOptions) (*Cluster, error) {
 	begin := time.Now()
 	c := &Cluster{
 		name: o.Name, light: o.Light, dir: filepath.Join(l.dir, o.Name), lab: l, extra: o.Flags, running: map[Daemon]*process{},
+		machine: o.Machine,
 	}
 	var err error
 	if o.Liqo {
@@ -103,6 +110,12 @@ func (c *Cluster) boot(ctx context.Context, o ClusterOptions) error {
 	}
 	if c.light {
 		return nil
+	}
+	if c.machine != nil {
+		var err error
+		if c.stopMachine, err = c.startMachineNode(ctx); err != nil {
+			return err
+		}
 	}
 	if c.liqo != nil {
 		if err := c.startLiqo(ctx); err != nil {
@@ -222,12 +235,15 @@ func (c *Cluster) Restart(ctx context.Context, d Daemon) error {
 
 // killAll ends the cluster for good.
 func (c *Cluster) killAll() {
+	if c.stopMachine != nil {
+		c.stopMachine()
+	}
 	if c.liqo != nil {
 		if c.liqo.stop != nil {
 			c.liqo.stop()
 			c.liqo.running.Wait()
 		}
-		c.Kill(LiqoProxy, LiqoCRDReplicator, LiqoControllerManager, LiqoWebhook)
+		c.Kill(LiqoProxy, LiqoCRDReplicator, LiqoControllerManager, LiqoWebhook, LiqoIPAM)
 	}
 	c.Kill(stopOrder(c.light)...)
 	c.port.release()

@@ -131,6 +131,7 @@ var controllers = []string{
 	"serviceaccount-controller",
 	"root-ca-certificate-publisher-controller",
 	"deployment-controller",
+	"daemonset-controller",
 	"replicaset-controller",
 	"job-controller",
 	"endpointslice-controller",
@@ -143,5 +144,10 @@ var controllers = []string{
 	"certificatesigningrequest-signing-controller",
 }
 
-// podCIDR is that of the cluster's pods: a pod's address tells its cluster.
-func (c *Cluster) podCIDR() string { return fmt.Sprintf("10.%d.0.0/16", c.number) }
+// podCIDR is that of the cluster's pods: a pod's address tells its cluster, except in a machine.
+func (c *Cluster) podCIDR() string {
+	if c.machine != nil {
+		return "10.200.0.0/16"
+	}
+	return fmt.Sprintf("10.%d.0.0/16", c.number)
+}

@@ -59,6 +59,7 @@ type Lab struct {
 	ended    bool // done is closed
 	err      error
 	clusters []*Cluster
+	machines []*process
 }
 
 // Start makes an empty lab, building the daemons if their cached folder lacks them: minutes the first time, see [Build].
@@ -125,10 +126,13 @@ func (l *Lab) say(format string, args ...any) {
 func (l *Lab) Stop() error {
 	l.end(nil)
 	l.mu.Lock()
-	clusters := l.clusters
+	clusters, machines := l.clusters, l.machines
 	l.mu.Unlock()
 	for _, c := range clusters {
 		c.killAll()
+	}
+	for _, m := range machines {
+		m.kill()
 	}
 	if l.keep {
 		return nil

@@ -35,6 +35,7 @@ type liqo struct {
 	source  string // Liqo's own folder among the modules
 	webhook int    // port
 	proxy   int    // port
+	ipam    int    // port
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -55,7 +56,11 @@ func (l *Lab) newLiqo(ctx context.Context) (*liqo, error) {
 		return nil, err
 	}
 	proxy, err := FreePort()
-	return &liqo{bin: bin, source: source, webhook: webhook, proxy: proxy}, err
+	if err != nil {
+		return nil, err
+	}
+	ipam, err := FreePort()
+	return &liqo{bin: bin, source: source, webhook: webhook, proxy: proxy, ipam: ipam}, err
 }
 
 // ProxyPort is that on which LiqoProxy listens, on all addresses.
@@ -65,6 +70,11 @@ func (c *Cluster) ProxyPort() int { return c.liqo.proxy }
 func (c *Cluster) startLiqo(ctx context.Context) error {
 	if err := c.webhookCertificate(); err != nil {
 		return err
+	}
+	if c.machine != nil {
+		if err := c.Start(ctx, LiqoIPAM); err != nil {
+			return err
+		}
 	}
 	if err := c.Start(ctx, LiqoWebhook, LiqoControllerManager, LiqoCRDReplicator); err != nil {
 		return err
@@ -107,7 +117,7 @@ func (c *Cluster) webhookCertificate() error {
 // isLiqo says whether a daemon is Liqo's: these are restarted when they end untold, because liqo-controller-manager may
 // panic (when a virtual node is deleted before its Node is there).
 func (d Daemon) isLiqo() bool {
-	return d == LiqoWebhook || d == LiqoControllerManager || d == LiqoCRDReplicator || d == LiqoProxy
+	return d == LiqoWebhook || d == LiqoControllerManager || d == LiqoCRDReplicator || d == LiqoProxy || d == LiqoIPAM
 }
 
 // revive starts a daemon of Liqo again that has ended untold.
@@ -141,10 +151,13 @@ func (c *Cluster) liqoFlags(d Daemon) []string {
 			"--resource-validator-refresh-interval=5m",
 		}
 	case LiqoControllerManager:
-		return []string{
+		network := []string{"--networking-enabled=false"}
+		if c.machine != nil {
+			network = c.networkFlags()
+		}
+		return append([]string{
 			"--cluster-id=" + c.name,
 			"--liqo-namespace=" + LiqoNamespace,
-			"--networking-enabled=false",
 			"--api-server-address-override=" + c.admin.Host,
 			"--default-limits-enforcement=None", // the binary's own default is one that its Quota refuses
 			"--default-node-resources=cpu=4,memory=8Gi,pods=110,ephemeral-storage=20Gi",
@@ -152,6 +165,11 @@ func (c *Cluster) liqoFlags(d Daemon) []string {
 			"--foreign-cluster-ping-interval=2s",
 			"--metrics-address=0",
 			"--health-probe-address=0",
+		}, network...)
+	case LiqoIPAM:
+		return []string{
+			"--pod-name=ipam", fmt.Sprintf("--port=%d", c.liqo.ipam), "--sync-interval=2m", "--sync-graceperiod=30s",
+			"--pools=10.0.0.0/8,192.168.0.0/16,172.16.0.0/12",
 		}
 	case LiqoProxy: // as in Liqo's chart: whatever is asked for, it is the API server
 		return []string{fmt.Sprintf("--port=%d", c.liqo.proxy), fmt.Sprintf("--force-host=127.0.0.1:%d", c.port.number)}

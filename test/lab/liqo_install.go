@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"text/template"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -91,14 +89,10 @@ func (q *liqo) roles() ([][]byte, error) {
 }
 
 // webhooks are Liqo's webhook configurations, which call a URL instead of a Service: there are no pods.
-func (q *liqo) webhooks(ca []byte) ([][]byte, error) {
+func (q *liqo) webhooks(from *chart, ca []byte) ([][]byte, error) {
 	var all [][]byte
 	for _, kind := range []string{"mutating", "validating"} {
-		text, err := os.ReadFile(filepath.Join(q.source, "templates", "webhooks", "liqo-"+kind+"-webhook.yaml"))
-		if err != nil {
-			return nil, err
-		}
-		rendered, err := renderWebhook(string(text))
+		rendered, err := from.render("webhooks/liqo-" + kind + "-webhook.yaml")
 		if err != nil {
 			return nil, err
 		}
@@ -124,25 +118,6 @@ func (q *liqo) webhooks(ca []byte) ([][]byte, error) {
 	return all, nil
 }
 
-// renderWebhook fills in the few places that Helm would.
-func renderWebhook(text string) ([]byte, error) {
-	t, err := template.New("").Funcs(template.FuncMap{
-		"dict":    func(...any) map[string]any { return nil },
-		"merge":   func(_, values map[string]any) map[string]any { return values },
-		"nindent": func(int, string) string { return "" },
-		"include": func(string, any) string { return "liqo-webhook" },
-	}).Parse(text)
-	if err != nil {
-		return nil, err
-	}
-	var out bytes.Buffer
-	err = t.Execute(&out, map[string]any{
-		"Release": map[string]any{"Namespace": LiqoNamespace},
-		"Values":  map[string]any{"webhook": map[string]any{"port": 443, "failurePolicy": "Fail"}},
-	})
-	return out.Bytes(), err
-}
-
 // liqoObjects are what else Liqo's chart puts into a cluster, as far as the control plane needs it. Virtual kubelets are
 // processes of ours, so their Deployments have no replicas; they serve logs by a certificate of their own, and leave the
 // provider's pods without access to the consumer's API server.
@@ -166,7 +141,7 @@ metadata: {name: virtual-kubelet-default, namespace: liqo}
 spec:
   replicas: 0
   createNode: true
-  disableNetworkCheck: true
+  disableNetworkCheck: %t
   containerImage: localhost/liqo/virtual-kubelet:v1.2.0
   metricsEnabled: false
   reflectorsConfig:
@@ -184,7 +159,7 @@ spec:
 
 // liqoDeployment is what Liqo's chart makes of the flags that the controller manager here is started with.
 func (c *Cluster) liqoDeployment() ([]byte, error) {
-	replicas, labels := int32(0), map[string]string{"app.kubernetes.io/name": string(LiqoControllerManager), "app.kubernetes.io/version": LiqoVersion}
+	replicas, labels := int32(0), map[string]string{"app.kubernetes.io/name": "controller-manager", "app.kubernetes.io/component": "controller-manager", "app.kubernetes.io/version": LiqoVersion}
 	return json.Marshal(&appsv1.Deployment{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: LiqoNamespace, Name: string(LiqoControllerManager), Labels: labels},
@@ -209,7 +184,11 @@ func (c *Cluster) installLiqo(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	webhooks, err := c.liqo.webhooks(c.admin.CAData)
+	from, err := openChart(c.liqo.source, c.chartValues())
+	if err != nil {
+		return err
+	}
+	webhooks, err := c.liqo.webhooks(from, c.admin.CAData)
 	if err != nil {
 		return err
 	}
@@ -217,6 +196,13 @@ func (c *Cluster) installLiqo(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	manifests := append(definitions, []byte(liqoNamespace), fmt.Appendf(nil, liqoObjects, c.name), deployment)
+	manifests := append(definitions, []byte(liqoNamespace), fmt.Appendf(nil, liqoObjects, c.name, c.machine == nil), deployment)
+	if c.machine != nil {
+		networking, err := c.networking(from)
+		if err != nil {
+			return err
+		}
+		manifests = append(manifests, networking...)
+	}
 	return c.Apply(ctx, append(append(manifests, roles...), webhooks...)...)
 }

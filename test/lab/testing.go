@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"errors"
 	"os"
 	"testing"
 )
@@ -29,4 +30,18 @@ func Test(t testing.TB) *Lab {
 		}
 	})
 	return l
+}
+
+// MachineFor boots the machine of a test's lab. Where its packages cannot be had it skips the test; with CI=true
+// the test fails instead.
+func MachineFor(t testing.TB, l *Lab) *Machine {
+	t.Helper()
+	m, err := l.Machine(t.Context())
+	if errors.Is(err, ErrNoPackages) && os.Getenv("CI") != "true" {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
 }

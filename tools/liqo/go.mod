@@ -7,6 +7,11 @@ go 1.26.0
 
 tool (
 	github.com/liqotech/liqo/cmd/crd-replicator
+	github.com/liqotech/liqo/cmd/fabric
+	github.com/liqotech/liqo/cmd/gateway
+	github.com/liqotech/liqo/cmd/gateway/geneve
+	github.com/liqotech/liqo/cmd/gateway/wireguard
+	github.com/liqotech/liqo/cmd/ipam
 	github.com/liqotech/liqo/cmd/liqo-controller-manager
 	github.com/liqotech/liqo/cmd/proxy
 	github.com/liqotech/liqo/cmd/virtual-kubelet
