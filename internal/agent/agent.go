@@ -333,7 +333,7 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	demand := known.Demand()
 	relay := brokersession.Relay{Broker: broker, Sessions: open, Ledger: ledger}
 	contracts := &contract.Objects{Client: a.mgr.GetClient(), Cluster: cluster, Key: m.Key(), Market: ledger}
-	offers := gate.NewOffers(gate.OffersOptions{Client: a.mgr.GetClient(), Cluster: cluster, Namespace: a.Namespace, Key: m.Key(), Market: ledger, Engine: engine, Broker: outlets, Changed: &offersChanged})
+	offers := gate.NewOffers(gate.OffersOptions{Client: a.mgr.GetClient(), Cluster: cluster, Namespace: a.Namespace, Key: m.Key(), Market: ledger, Engine: engine, Broker: outlets, Shown: brokersession.Outlets{Broker: broker, Sessions: open}.Catalog, Changed: &offersChanged})
 	messenger := handshake.New(handshake.Options{
 		Cluster: cluster, Key: m.Key(), Former: m.Former(), Market: ledger, Relay: relay, Trust: demand, Received: lookAtPeering, Log: log,
 	})

@@ -39,6 +39,8 @@ type OffersOptions struct {
 	Engine *match.Engine
 	// Broker publishes at all brokers.
 	Broker transport.Broker
+	// Shown returns what the brokers show, without this cluster's connector.
+	Shown func(context.Context, api.CatalogQuery) ([]api.Envelope[api.Listing], error)
 	// Changed receives the names of offers to look at again.
 	Changed *kubeobject.Trigger
 }

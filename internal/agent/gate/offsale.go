@@ -82,7 +82,7 @@ func (o *Offers) isOffSale(ctx context.Context, offer *market.Offer) bool {
 	if !asks {
 		return was == offer.Digest
 	}
-	listed, err := o.Broker.Catalog(ctx, api.CatalogQuery{Seller: o.Cluster, Hidden: true})
+	listed, err := o.Shown(ctx, api.CatalogQuery{Seller: o.Cluster, Hidden: true})
 	if err != nil || slices.ContainsFunc(listed, func(l api.Envelope[api.Listing]) bool { return l.Payload.Name == name }) {
 		return false
 	}
