@@ -56,7 +56,7 @@ func TestAdoptsAContract(t *testing.T) {
 }
 
 func TestHostileAgreements(t *testing.T) {
-	w := newTown(t)
+	w := newFixture(t)
 	offer := w.milan.SignOffer("web", 1, transporttest.WebOffer("0.10"))
 	agree := func(name string, want api.Code, field string, change func(*api.Assignment, *api.Acceptance)) call {
 		return call{name: name, by: w.rome.HTTP, method: "POST", path: "/reservations/r-new/adopt",

@@ -215,7 +215,7 @@ func TestManyOffersOfOneSeller(t *testing.T) {
 }
 
 func TestHostileCatalogTokens(t *testing.T) {
-	w := newTown(t)
+	w := newFixture(t)
 	for _, token := range []string{"rome", "x.-1", "all.", strings.Repeat("x", 200)} {
 		err := w.rome.WatchCatalog(context.Background(), "", token, func(api.WatchEvent) error { return errEnough })
 		if api.CodeOf(err) != api.CodeInvalid {

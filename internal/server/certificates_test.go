@@ -206,7 +206,7 @@ func TestRenewalRepeated(t *testing.T) {
 
 // Only the cluster key that the broker knows renews, for this broker, now.
 func TestHostileRenewals(t *testing.T) {
-	w := newTown(t)
+	w := newFixture(t)
 	key, err := tlsid.NewKey()
 	if err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 
 // A signed document counts for what it says, once, and only from whom it concerns.
 func TestHostileDocuments(t *testing.T) {
-	w := newTown(t)
+	w := newFixture(t)
 	confirm := func(name, signed string, want api.Code, field string) call {
 		return call{name: "confirm: " + name, by: w.rome.HTTP, method: "POST",
 			path: "/reservations/" + w.unsigned.ID + "/confirm", body: document(signed), want: want, field: field}
@@ -157,7 +157,7 @@ func crowd(n int) map[string]string {
 // An acceptance is of one assignment: it is worth nothing once the reservation has ended.
 func TestAnAcceptanceIsNotUsedTwice(t *testing.T) {
 	ctx := context.Background()
-	w := newTown(t)
+	w := newFixture(t)
 	yes := w.milan.Agree(w.signed)
 	if _, err := w.rome.Release(ctx, w.signed.ID, w.rome.End(w.signed, api.ReasonReleased)); err != nil {
 		t.Fatal(err)

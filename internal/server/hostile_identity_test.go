@@ -53,7 +53,7 @@ var bodies = map[string]string{
 
 // Every route refuses everyone whom it is not for, whatever else is right.
 func TestHostileCallersOfEveryRoute(t *testing.T) {
-	w := newTown(t)
+	w := newFixture(t)
 	var calls []call
 	for _, route := range routes(t, w.Federation) {
 		whom, known := forWhom[route]
@@ -107,7 +107,7 @@ func routes(t *testing.T, f *servertest.Federation) (all []string) {
 
 // What concerns others does not exist; who speaks for others is refused.
 func TestHostileNeighbours(t *testing.T) {
-	w := newTown(t)
+	w := newFixture(t)
 	oslo := w.oslo.HTTP
 	of := func(id, verb string) string { return "/reservations/" + id + "/" + verb }
 	var calls []call
@@ -151,7 +151,7 @@ func TestHostileNeighbours(t *testing.T) {
 
 // A token admits one cluster, once; nothing of a submission can be used by another.
 func TestHostileJoins(t *testing.T) {
-	w := newTown(t)
+	w := newFixture(t)
 	tlsKey, err := tlsid.NewKey()
 	if err != nil {
 		t.Fatal(err)
@@ -189,7 +189,7 @@ func TestHostileJoins(t *testing.T) {
 
 // A certificate of the right CA that does not name a member in its URI is nobody's.
 func TestACertificateWithOnlyACommonNameIsNobodys(t *testing.T) {
-	w := newTown(t)
+	w := newFixture(t)
 	ca, err := tls.LoadX509KeyPair(filepath.Join(w.CADir, "ca.crt"), filepath.Join(w.CADir, "ca.key"))
 	if err != nil {
 		t.Fatal(err)

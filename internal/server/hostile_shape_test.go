@@ -9,7 +9,7 @@ import (
 
 // What is wrong with a call before anyone looks at what it means: route, size, depth, syntax, fields.
 func TestHostileShape(t *testing.T) {
-	w := newTown(t)
+	w := newFixture(t)
 	rome, milan := w.rome.HTTP, w.milan.HTTP
 	const asked = `{"request":{"resources":{"cpu":"1"}}}`
 	long := strings.Repeat("x", 70<<10)

@@ -30,9 +30,9 @@ type call struct {
 	says   string // part of the detail
 }
 
-// town is a federation in which each state of a reservation occurs: rome borrows from milan. oslo is another
+// fixture is a federation in which each state of a reservation occurs: rome borrows from milan. oslo is another
 // member, lima waits for approval, nobody has no certificate.
-type town struct {
+type fixture struct {
 	*servertest.Federation
 	log                     *countingJournal
 	rome, milan, oslo, lima *servertest.Member
@@ -41,11 +41,11 @@ type town struct {
 	unsigned, signed, bound client.Reservation
 }
 
-func newTown(t *testing.T) *town {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	log := &countingJournal{Journal: memorytest.New(), t: t}
 	f := servertest.Start(t, servertest.Options{Journal: log})
-	w := &town{Federation: f, log: log, rome: f.Join("rome"), milan: f.Join("milan"),
+	w := &fixture{Federation: f, log: log, rome: f.Join("rome"), milan: f.Join("milan"),
 		oslo: f.Join("oslo"), lima: f.Enter("lima", f.Token("")), nobody: f.StrangerHTTP()}
 	w.milan.Advertise("100")
 	w.unsigned, w.signed, w.bound = w.hold(t, "unsigned"), w.hold(t, "signed"), w.hold(t, "bound")
@@ -61,7 +61,7 @@ func newTown(t *testing.T) *town {
 	return w
 }
 
-func (w *town) hold(t *testing.T, key string) client.Reservation {
+func (w *fixture) hold(t *testing.T, key string) client.Reservation {
 	t.Helper()
 	r, err := w.rome.Reserve(context.Background(), key, transporttest.Request("1"))
 	if err != nil {
@@ -70,7 +70,7 @@ func (w *town) hold(t *testing.T, key string) client.Reservation {
 	return r
 }
 
-func (w *town) confirm(t *testing.T, r client.Reservation) client.Reservation {
+func (w *fixture) confirm(t *testing.T, r client.Reservation) client.Reservation {
 	t.Helper()
 	r, err := w.rome.Confirm(context.Background(), r.ID, w.rome.Assign(r))
 	if err != nil {
@@ -80,7 +80,7 @@ func (w *town) confirm(t *testing.T, r client.Reservation) client.Reservation {
 }
 
 // refused makes the calls and checks that each gets its error and changes nothing.
-func (w *town) refused(t *testing.T, calls []call) {
+func (w *fixture) refused(t *testing.T, calls []call) {
 	for _, c := range calls {
 		t.Run(c.name, func(t *testing.T) {
 			before := w.everything(t)
@@ -136,7 +136,7 @@ type picture struct {
 	clusters int
 }
 
-func (w *town) everything(t *testing.T) (p picture) {
+func (w *fixture) everything(t *testing.T) (p picture) {
 	t.Helper()
 	p.events = w.log.events.Load()
 	view := w.Exchange.View()
@@ -144,7 +144,7 @@ func (w *town) everything(t *testing.T) (p picture) {
 	return p
 }
 
-func (w *town) call(t *testing.T, c call) (int, http.Header, []byte) {
+func (w *fixture) call(t *testing.T, c call) (int, http.Header, []byte) {
 	t.Helper()
 	r, err := http.NewRequest(c.method, w.URL+api.Prefix+c.path, strings.NewReader(c.body))
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 
 // Values that no cluster has, and names that are none.
 func TestHostileValues(t *testing.T) {
-	w := newTown(t)
+	w := newFixture(t)
 	ask := func(name, request, field string) call {
 		return call{name: name, by: w.rome.HTTP, method: "POST", path: "/reservations",
 			body: `{"request":` + request + `}`, want: api.CodeInvalid, field: field}

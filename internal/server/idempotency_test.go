@@ -126,7 +126,7 @@ func TestEachStepCanBeRepeated(t *testing.T) {
 
 // A call with If-Match is carried out only while the reservation is as its ETag says.
 func TestIfMatch(t *testing.T) {
-	w := newTown(t)
+	w := newFixture(t)
 	read := func() (etag string, r client.Reservation) {
 		status, header, body := w.call(t, call{by: w.rome.HTTP, method: "GET", path: "/reservations/" + w.bound.ID})
 		if status != http.StatusOK || json.Unmarshal(body, &r) != nil {

@@ -25,7 +25,7 @@ func revision(t *testing.T, f *servertest.Federation) (n uint64) {
 // Pages of any size give every item once, sorted, and what is made meanwhile disturbs nothing.
 func TestPages(t *testing.T) {
 	ctx := context.Background()
-	w := &town{Federation: servertest.Start(t, servertest.Options{})}
+	w := &fixture{Federation: servertest.Start(t, servertest.Options{})}
 	rome := w.Join("rome")
 	w.Join("milan").Advertise("100")
 	const all = 7
@@ -62,7 +62,7 @@ func TestPages(t *testing.T) {
 
 // A list is of what concerns the caller, as it asked.
 func TestListsAreOfTheCallersOwn(t *testing.T) {
-	w := newTown(t)
+	w := newFixture(t)
 	for name, c := range map[string]struct {
 		by    *http.Client
 		query string

@@ -119,7 +119,7 @@ func TestTradeOverREST(t *testing.T) {
 
 func TestHostileOffers(t *testing.T) {
 	ctx := context.Background()
-	w := newTown(t)
+	w := newFixture(t)
 	good := w.milan.SignOffer("web", 5, transporttest.WebOffer("0.10"))
 	if err := w.milan.PublishOffer(ctx, "milan", "web", good); err != nil {
 		t.Fatal(err)
@@ -233,7 +233,7 @@ func rewritten(document, payload string) string {
 // What is signed of a purchase is what is held: of that offer, plan and number of units, from then on.
 func TestHostileAssignmentsOfAPurchase(t *testing.T) {
 	ctx := context.Background()
-	w := newTown(t)
+	w := newFixture(t)
 	if err := w.milan.PublishOffer(ctx, "milan", "web",
 		w.milan.SignOffer("web", 5, transporttest.WebOffer("0.10"))); err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 // Who calls too often is told to wait; the others do not notice.
 func TestRateLimit(t *testing.T) {
 	const rate = 200 // a member's; strangers have 2, with a burst of 4
-	w := &town{Federation: servertest.Start(t, servertest.Options{Rate: rate})}
+	w := &fixture{Federation: servertest.Start(t, servertest.Options{Rate: rate})}
 	rome, oslo := w.Join("rome"), w.Join("oslo")
 	get := func(by *http.Client) (int, string) {
 		status, header, _ := w.call(t, call{by: by, method: "GET", path: "/reservations"})
@@ -52,7 +52,7 @@ func TestRateLimit(t *testing.T) {
 // A large body costs as much as many calls: who sends only such ones may send far fewer.
 func TestLargeBodiesCostMore(t *testing.T) {
 	const rate, large = 200, 60 << 10
-	w := &town{Federation: servertest.Start(t, servertest.Options{Rate: rate})}
+	w := &fixture{Federation: servertest.Start(t, servertest.Options{Rate: rate})}
 	rome := w.Join("rome")
 	body := `{"request":{"where":"` + strings.Repeat("x", large) + `"}}`
 	begin, allowed := time.Now(), 0
@@ -71,7 +71,7 @@ func TestLargeBodiesCostMore(t *testing.T) {
 // change it less often. A lease that is renewed without news is one call.
 func TestWorkCountsAsCalls(t *testing.T) {
 	const rate, listed = 500, 40_000
-	w := &town{Federation: servertest.Start(t, servertest.Options{Rate: rate})}
+	w := &fixture{Federation: servertest.Start(t, servertest.Options{Rate: rate})}
 	oslo := w.Join("oslo")
 	account := api.AccountUse{Commitments: map[string]api.Resources{}}
 	for i := range listed {

@@ -13,7 +13,7 @@ import (
 )
 
 // letter is what milan, the provider, says to rome; change makes it wrong.
-func (w *town) letter(change func(*api.Handshake)) string {
+func (w *fixture) message(change func(*api.Handshake)) string {
 	h := api.Handshake{
 		Protocol: api.Protocol, From: "milan", FromKey: w.milan.Key.Public().Fingerprint().String(),
 		To: "rome", ToKey: w.rome.Key.Public().Fingerprint().String(), Consumer: "rome", Session: "s",
@@ -53,8 +53,8 @@ func hears(t *testing.T, m *servertest.Member, during func()) (document string) 
 // What one cluster says, the other hears: while it watches, and when it comes later. Of two
 // messages the newer counts.
 func TestHandshakesArePassedOn(t *testing.T) {
-	w := newTown(t)
-	first := w.letter(func(*api.Handshake) {})
+	w := newFixture(t)
+	first := w.message(func(*api.Handshake) {})
 	say := func(document string) {
 		if err := w.milan.Say(t.Context(), "rome", document); err != nil {
 			t.Error(err)
@@ -63,7 +63,7 @@ func TestHandshakesArePassedOn(t *testing.T) {
 	if got := hears(t, w.rome, func() { say(first) }); got != first {
 		t.Errorf("while it watched rome heard %.40s", got)
 	}
-	second := w.letter(func(h *api.Handshake) { h.Session = "t" })
+	second := w.message(func(h *api.Handshake) { h.Session = "t" })
 	say(second)
 	say(second)
 	if got := hears(t, w.rome, nil); got != second {
@@ -73,7 +73,7 @@ func TestHandshakesArePassedOn(t *testing.T) {
 
 // Nobody writes for others, to strangers, or for ever.
 func TestHostileHandshakes(t *testing.T) {
-	w := newTown(t)
+	w := newFixture(t)
 	say := func(name, to, document string, want api.Code, field string) call {
 		return call{name: name, by: w.milan.HTTP, method: "PUT", path: "/clusters/" + to + "/handshake",
 			body: document, want: want, field: field}
@@ -84,20 +84,20 @@ func TestHostileHandshakes(t *testing.T) {
 			api.CodeBadSignature, "document"),
 		say("signed by another", "rome", document(w.oslo.Sign(api.DocumentHandshake, api.Handshake{From: "milan"})),
 			api.CodeBadSignature, "document"),
-		say("from another", "rome", document(w.letter(func(h *api.Handshake) { h.From = "oslo" })),
+		say("from another", "rome", document(w.message(func(h *api.Handshake) { h.From = "oslo" })),
 			api.CodeInvalid, "document"),
-		say("to another", "oslo", document(w.letter(func(*api.Handshake) {})), api.CodeInvalid, "document"),
-		say("about others", "rome", document(w.letter(func(h *api.Handshake) { h.Consumer = "oslo" })),
+		say("to another", "oslo", document(w.message(func(*api.Handshake) {})), api.CodeInvalid, "document"),
+		say("about others", "rome", document(w.message(func(h *api.Handshake) { h.Consumer = "oslo" })),
 			api.CodeInvalid, "document"),
 		say("expired", "rome",
-			document(w.letter(func(h *api.Handshake) { h.Expires = transporttest.Seconds(time.Now().Add(-time.Minute)) })), api.CodeInvalid, "document.expires"),
+			document(w.message(func(h *api.Handshake) { h.Expires = transporttest.Seconds(time.Now().Add(-time.Minute)) })), api.CodeInvalid, "document.expires"),
 		say("for ever", "rome",
-			document(w.letter(func(h *api.Handshake) { h.Expires = transporttest.Seconds(time.Now().Add(time.Hour)) })), api.CodeInvalid, "document.expires"),
-		say("too large", "rome", document(w.letter(func(h *api.Handshake) { h.Session = strings.Repeat("s", 20<<10) })),
+			document(w.message(func(h *api.Handshake) { h.Expires = transporttest.Seconds(time.Now().Add(time.Hour)) })), api.CodeInvalid, "document.expires"),
+		say("too large", "rome", document(w.message(func(h *api.Handshake) { h.Session = strings.Repeat("s", 20<<10) })),
 			api.CodeTooLarge, "document"),
-		say("to a stranger", "oslo", document(w.letter(func(h *api.Handshake) { h.To = "oslo"; h.Consumer = "oslo" })),
+		say("to a stranger", "oslo", document(w.message(func(h *api.Handshake) { h.To = "oslo"; h.Consumer = "oslo" })),
 			api.CodeNotFound, ""),
-		say("in the other direction", "rome", document(w.letter(func(h *api.Handshake) { h.Consumer = "milan" })),
+		say("in the other direction", "rome", document(w.message(func(h *api.Handshake) { h.Consumer = "milan" })),
 			api.CodeNotFound, ""),
 	})
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-func (w *town) set(t *testing.T, cluster, step string) {
+func (w *fixture) set(t *testing.T, cluster, step string) {
 	t.Helper()
 	if _, err := w.Operator.SetMember(context.Background(), cluster, step); err != nil {
 		t.Fatal(err)
@@ -19,7 +19,7 @@ func (w *town) set(t *testing.T, cluster, step string) {
 // and what was missed; though the cluster shows itself to nobody. Who has none is told nothing, and
 // nobody is told anything twice.
 func TestStandings(t *testing.T) {
-	w := newTown(t)
+	w := newFixture(t)
 	if _, err := w.milan.Cluster(context.Background(), "rome"); api.CodeOf(err) != api.CodeNotFound {
 		t.Fatalf("rome is not hidden: %v", err)
 	}
@@ -62,7 +62,7 @@ func TestStandings(t *testing.T) {
 
 // The provider of a hold that nobody signed learns nothing of its consumer, nor the consumer of it.
 func TestStandingsBeforeASignature(t *testing.T) {
-	w := newTown(t)
+	w := newFixture(t)
 	w.oslo.Advertise("200")
 	held, err := w.rome.Reserve(context.Background(), "at-oslo",
 		api.Request{Resources: w.unsigned.Payload.Resources, Target: "oslo"})

@@ -59,7 +59,7 @@ func snapshot(watched) bool { return true }
 // A watch opens with everything that concerns the caller, and then tells what changes.
 func TestWatch(t *testing.T) {
 	ctx := context.Background()
-	w := newTown(t)
+	w := newFixture(t)
 	if got := watch(t, w.milan.Client, "", snapshot); !got.complete || got.told != 2 {
 		t.Errorf("the provider's snapshot: %+v", got)
 	}
@@ -84,7 +84,7 @@ func TestWatch(t *testing.T) {
 // Resuming from a bookmark misses nothing and tells nothing twice.
 func TestWatchResumes(t *testing.T) {
 	ctx := context.Background()
-	w := newTown(t)
+	w := newFixture(t)
 	before := watch(t, w.rome.Client, "", snapshot)
 	if _, err := w.rome.Progress(ctx, w.bound.ID, api.Active); err != nil { // while nobody watches
 		t.Fatal(err)
@@ -101,7 +101,7 @@ func TestWatchResumes(t *testing.T) {
 // The token of another life of the journal, or of a future that was lost, is worth nothing:
 // everything is told.
 func TestWatchAfterARestore(t *testing.T) {
-	w := newTown(t)
+	w := newFixture(t)
 	first := watch(t, w.rome.Client, "", snapshot)
 	for name, token := range map[string]string{
 		"another lineage":      "other.1",

@@ -36,7 +36,7 @@ import (
 )
 
 // bound says what is missing until a token of a cluster's account is worth something.
-func (w *town) bound(cluster string) error {
+func (w *fixture) bound(cluster string) error {
 	ctx, namespace := context.Background(), &corev1.Namespace{}
 	if err := w.kube.Get(ctx, ctrlclient.ObjectKey{Name: kubernetes.Namespace(cluster)}, namespace); err != nil {
 		return err
@@ -61,12 +61,12 @@ func accountKey(cluster string) ctrlclient.ObjectKey {
 }
 
 // account is nil where a cluster has one.
-func (w *town) account(cluster string) error {
+func (w *fixture) account(cluster string) error {
 	return w.kube.Get(context.Background(), accountKey(cluster), &corev1.ServiceAccount{})
 }
 
 // stays demands that something is so for as long as the broker looks twice.
-func (w *town) stays(what string, ask func() error) {
+func (w *fixture) stays(what string, ask func() error) {
 	w.t.Helper()
 	for until := time.Now().Add(800 * time.Millisecond); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
 		if err := ask(); err != nil {
@@ -75,7 +75,7 @@ func (w *town) stays(what string, ask func() error) {
 	}
 }
 
-func (w *town) noAccount(cluster string) func() error {
+func (w *fixture) noAccount(cluster string) func() error {
 	return func() error {
 		if err := w.account(cluster); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("its account: %v", err)
@@ -84,14 +84,14 @@ func (w *town) noAccount(cluster string) func() error {
 	}
 }
 
-func (w *town) step(cluster, step string) {
+func (w *fixture) step(cluster, step string) {
 	w.t.Helper()
 	if _, err := w.Operator.SetMember(context.Background(), cluster, step); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-func (w *town) delete(o ctrlclient.Object, key ctrlclient.ObjectKey) {
+func (w *fixture) delete(o ctrlclient.Object, key ctrlclient.ObjectKey) {
 	w.t.Helper()
 	o.SetNamespace(key.Namespace)
 	o.SetName(key.Name)
@@ -103,7 +103,7 @@ func (w *town) delete(o ctrlclient.Object, key ctrlclient.ObjectKey) {
 // Whoever is approved is bound, however it joined and whether the broker was there; what somebody
 // deletes or changes comes back.
 func TestAMemberIsBoundWhenItIsApproved(t *testing.T) {
-	w := newTown(t)
+	w := newFixture(t)
 	w.Join("milan")
 	milan := func() error { return w.bound("milan") }
 	w.eventually("milan is bound", milan)
@@ -135,7 +135,7 @@ func TestAMemberIsBoundWhenItIsApproved(t *testing.T) {
 
 // While a member is suspended, nothing is made and nothing taken away.
 func TestASuspendedMemberStaysBound(t *testing.T) {
-	w := newTown(t)
+	w := newFixture(t)
 	w.Join("milan")
 	w.eventually("it is bound", func() error { return w.bound("milan") })
 	w.step("milan", "suspend")
@@ -151,7 +151,7 @@ func TestASuspendedMemberStaysBound(t *testing.T) {
 func TestARevokedMemberIsNotBoundAgain(t *testing.T) {
 	for _, step := range []string{"revoke", "remove"} {
 		t.Run(step, func(t *testing.T) {
-			w := newTown(t)
+			w := newFixture(t)
 			w.Join("milan")
 			w.eventually("it is bound", func() error { return w.bound("milan") })
 			w.step("milan", step)
@@ -172,7 +172,7 @@ func TestARevokedMemberIsNotBoundAgain(t *testing.T) {
 // An account that the broker was about to make when the member was revoked is gone, too, though it
 // is younger than the revocation.
 func TestRevokedWhileItIsBound(t *testing.T) {
-	w := newTown(t)
+	w := newFixture(t)
 	asked, goOn, made := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	begin := sync.OnceFunc(func() { close(asked); <-goOn })
 	end := sync.OnceFunc(func() { close(made) })
@@ -229,7 +229,7 @@ func TestWithoutTheRights(t *testing.T) {
 		"binds nobody": {"patch rolebindings"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newTown(t)
+			w := newFixture(t)
 			w.stop()
 			said := &complaints{}
 			w.log = slog.New(slog.NewTextHandler(said, nil))
@@ -277,7 +277,7 @@ func TestWithoutTheRights(t *testing.T) {
 
 // A namespace that is another's, or nobody's, is not taken over: its member is not bound, and others are.
 func TestAnothersNamespaceIsNotTaken(t *testing.T) {
-	w := newTown(t)
+	w := newFixture(t)
 	w.stop()
 	said := &complaints{}
 	w.log = slog.New(slog.NewTextHandler(said, nil))
@@ -330,7 +330,7 @@ func TestAnothersNamespaceIsNotTaken(t *testing.T) {
 // An agent of the prototypes that comes by HTTP accepts what it fetches. That it has a namespace,
 // too, accepts nothing for it.
 func TestAPrototypeByHTTPAcceptsByItself(t *testing.T) {
-	w := newTown(t)
+	w := newFixture(t)
 	resourceagent.Serve(resourceagent.Options{Server: w.Server,
 		Secret: bytes.Repeat([]byte{7}, 32), Wait: 20 * time.Second, Log: servertest.Silent()})
 	call := func(cluster, method, path string, body any) *httptest.ResponseRecorder {

@@ -17,7 +17,7 @@ import (
 )
 
 // calls writes calls as no agent does, and returns the answers when there are so many.
-func (w *town) calls(cluster string, answers int, calls map[string]any) (got map[string]kubernetes.Answer) {
+func (w *fixture) calls(cluster string, answers int, calls map[string]any) (got map[string]kubernetes.Answer) {
 	w.t.Helper()
 	object := kubernetes.Object(kubernetes.Advertisements, kubernetes.Namespace(cluster),
 		kubernetes.AdvertisementName(cluster))
@@ -39,7 +39,7 @@ func (w *town) calls(cluster string, answers int, calls map[string]any) (got map
 }
 
 func TestHostileCalls(t *testing.T) {
-	w := newTown(t)
+	w := newFixture(t)
 	w.join("rome")
 	w.Join("milan")
 	for name, c := range map[string]struct {
@@ -77,7 +77,7 @@ func TestHostileCalls(t *testing.T) {
 
 // More calls than an agent makes are not made, and neither are any in another's name.
 func TestAFlood(t *testing.T) {
-	w := newTown(t)
+	w := newFixture(t)
 	w.join("rome")
 	flood := map[string]any{}
 	for i := range 100 {
@@ -105,7 +105,7 @@ func TestAFlood(t *testing.T) {
 
 // A namespace is bound by its label and its name, so that nobody who may make one gets another's place.
 func TestANamespaceIsBoundByItsName(t *testing.T) {
-	w := newTown(t)
+	w := newFixture(t)
 	w.bind("rome")
 	other := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "evil",
 		Labels: map[string]string{kubernetes.ClusterLabel: "rome"}}}
@@ -125,7 +125,7 @@ func TestANamespaceIsBoundByItsName(t *testing.T) {
 
 // One that was removed may ask to be admitted again, and its account stays if it is of later than that.
 func TestOneThatWasRemovedComesBack(t *testing.T) {
-	w := newTown(t)
+	w := newFixture(t)
 	ctx := context.Background()
 	rome, line := w.join("rome")
 	if _, err := w.Operator.SetMember(ctx, "rome", "remove"); err != nil {
@@ -156,7 +156,7 @@ func TestOneThatWasRemovedComesBack(t *testing.T) {
 }
 
 func TestOneThatIsNoMemberAnyMore(t *testing.T) {
-	w := newTown(t)
+	w := newFixture(t)
 	ctx := context.Background()
 	_, romes, r := w.reserved()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: kubernetes.Namespace("rome"),

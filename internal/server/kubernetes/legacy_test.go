@@ -20,7 +20,7 @@ import (
 
 // publish does what the prototype's agent does in its Kubernetes mode: it reads its object, and
 // replaces it whole.
-func (w *town) publish(cluster, cpu string, number int64) error {
+func (w *fixture) publish(cluster, cpu string, number int64) error {
 	u, err := w.advertisement(cluster)
 	if err != nil {
 		return err
@@ -37,7 +37,7 @@ func (w *town) publish(cluster, cpu string, number int64) error {
 
 // prototype is a cluster whose agent is of the prototypes, and is approved. It goes on publishing
 // until the test ends.
-func (w *town) prototype(cluster, cpu string) {
+func (w *fixture) prototype(cluster, cpu string) {
 	w.t.Helper()
 	w.bind(cluster)
 	var number atomic.Int64
@@ -63,7 +63,7 @@ func (w *town) prototype(cluster, cpu string) {
 }
 
 // phase is what the prototype's agent looks at.
-func (w *town) phase(cluster string, of func(*unstructured.Unstructured) bool) (phase, message string) {
+func (w *fixture) phase(cluster string, of func(*unstructured.Unstructured) bool) (phase, message string) {
 	w.t.Helper()
 	all := kubernetes.List(kubernetes.Reservations)
 	if err := w.kube.List(context.Background(), all, ctrlclient.InNamespace(kubernetes.Namespace(cluster))); err != nil {
@@ -81,7 +81,7 @@ func (w *town) phase(cluster string, of func(*unstructured.Unstructured) bool) (
 // Two clusters whose agents are of the prototypes trade, as they did: by objects that they, and
 // people, write and watch.
 func TestPrototypes(t *testing.T) {
-	w := newTown(t)
+	w := newFixture(t)
 	resourceagent.Serve(resourceagent.Options{Server: w.Server,
 		Secret: bytes.Repeat([]byte{7}, 32), Wait: 2 * time.Second, Log: servertest.Silent()})
 	w.prototype("cluster-1", "8")
@@ -129,7 +129,7 @@ func TestPrototypes(t *testing.T) {
 
 // In the name of a cluster that has a key of its own nobody speaks in the prototypes' words.
 func TestAPrototypeIsNotAMemberWithAKey(t *testing.T) {
-	w := newTown(t)
+	w := newFixture(t)
 	resourceagent.Serve(resourceagent.Options{Server: w.Server,
 		Secret: bytes.Repeat([]byte{7}, 32), Wait: time.Second, Log: servertest.Silent()})
 	w.join("rome")

@@ -21,7 +21,7 @@ import (
 func TestConformance(t *testing.T) {
 	t.Run("both through objects", func(t *testing.T) {
 		transporttest.Run(t, func(t *testing.T) transporttest.Pair {
-			w := newTown(t)
+			w := newFixture(t)
 			rome, romes := w.join("rome")
 			milan, milans := w.join("milan")
 			return transporttest.Pair{
@@ -32,7 +32,7 @@ func TestConformance(t *testing.T) {
 	})
 	t.Run("the consumer through objects", func(t *testing.T) {
 		transporttest.Run(t, func(t *testing.T) transporttest.Pair {
-			w := newTown(t)
+			w := newFixture(t)
 			rome, romes := w.join("rome")
 			milan := w.Join("milan")
 			return transporttest.Pair{
@@ -44,7 +44,7 @@ func TestConformance(t *testing.T) {
 }
 
 // reserved is a reservation of rome's at milan, who comes by REST.
-func (w *town) reserved() (rome *transporttest.Party, romes transport.Broker, r transport.Reservation) {
+func (w *fixture) reserved() (rome *transporttest.Party, romes transport.Broker, r transport.Reservation) {
 	w.t.Helper()
 	ctx := context.Background()
 	milan := w.Join("milan")
@@ -58,7 +58,7 @@ func (w *town) reserved() (rome *transporttest.Party, romes transport.Broker, r 
 
 // What is shown is what the market knows, whatever becomes of the objects.
 func TestPicture(t *testing.T) {
-	w := newTown(t)
+	w := newFixture(t)
 	_, _, r := w.reserved()
 	shown := kubernetes.Object(kubernetes.Reservations, kubernetes.Namespace("rome"), r.ID)
 	right := func() error {
@@ -115,7 +115,7 @@ func TestPicture(t *testing.T) {
 
 // A call that was not answered when the broker stopped is made when it is back; a watch is resumed.
 func TestTheBrokerStartsAgain(t *testing.T) {
-	w := newTown(t)
+	w := newFixture(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	_, romes, r := w.reserved()
@@ -170,7 +170,7 @@ func TestTheBrokerStartsAgain(t *testing.T) {
 
 // An answer that is longer than a piece arrives whole, whatever it is cut through.
 func TestALongAnswer(t *testing.T) {
-	w := newTown(t)
+	w := newFixture(t)
 	_, line := w.join("rome")
 	const n = 100
 	for i := range n {
@@ -196,7 +196,7 @@ func TestALongAnswer(t *testing.T) {
 
 // Whoever stops waiting for an answer leaves nothing behind.
 func TestNothingStaysBehind(t *testing.T) {
-	w := newTown(t)
+	w := newFixture(t)
 	_, line := w.join("rome")
 	for range 30 {
 		if _, err := line.Clusters(context.Background()); err != nil {
@@ -224,7 +224,7 @@ func TestNothingStaysBehind(t *testing.T) {
 
 // Where the broker does not serve objects, or the namespace is another's, the error says what to do.
 func TestNobodyAnswers(t *testing.T) {
-	w := newTown(t)
+	w := newFixture(t)
 	_, err := w.line("rome").Clusters(context.Background())
 	if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeUnavailable ||
 		!strings.Contains(e.Error(), "bourse-member-rome") {
@@ -234,7 +234,7 @@ func TestNobodyAnswers(t *testing.T) {
 
 // Where the cluster with the objects is away, calls end soon, watches too; and it goes on when it is back.
 func TestTheClusterIsAway(t *testing.T) {
-	w := newTown(t)
+	w := newFixture(t)
 	_, line := w.join("rome")
 	ended, begun := make(chan error, 1), make(chan struct{}, 1)
 	go func() {

@@ -28,8 +28,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// town is a broker that serves members through a simulated cluster of its own.
-type town struct {
+// fixture is a broker that serves members through a simulated cluster of its own.
+type fixture struct {
 	*servertest.Federation
 	t       testing.TB
 	cluster *kubeapi.API
@@ -38,9 +38,9 @@ type town struct {
 	stop    func()
 }
 
-func newTown(t testing.TB) *town {
+func newFixture(t testing.TB) *fixture {
 	t.Helper()
-	w := &town{Federation: servertest.Start(t, servertest.Options{}), t: t, log: servertest.Silent()}
+	w := &fixture{Federation: servertest.Start(t, servertest.Options{}), t: t, log: servertest.Silent()}
 	w.cluster = kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{
 		{GroupVersion: kubernetes.GroupVersion, Kind: kubernetes.Advertisements.Kind,
 			Resource: "clusteradvertisements", Namespaced: true, Status: true},
@@ -55,7 +55,7 @@ func newTown(t testing.TB) *town {
 }
 
 // serve starts the broker's half; stop ends it.
-func (w *town) serve() {
+func (w *fixture) serve() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
@@ -73,7 +73,7 @@ func (w *town) serve() {
 
 // bind makes the namespace of a cluster that is no member, as an admin does, and waits for its
 // ClusterAdvertisement.
-func (w *town) bind(cluster string) {
+func (w *fixture) bind(cluster string) {
 	w.t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: kubernetes.Namespace(cluster),
 		Labels: map[string]string{kubernetes.ClusterLabel: cluster}}}
@@ -83,17 +83,17 @@ func (w *town) bind(cluster string) {
 	w.eventually("the ClusterAdvertisement of "+cluster, func() error { _, err := w.advertisement(cluster); return err })
 }
 
-func (w *town) advertisement(cluster string) (*unstructured.Unstructured, error) {
+func (w *fixture) advertisement(cluster string) (*unstructured.Unstructured, error) {
 	return w.object(kubernetes.Object(kubernetes.Advertisements,
 		kubernetes.Namespace(cluster), kubernetes.AdvertisementName(cluster)))
 }
 
-func (w *town) object(u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (w *fixture) object(u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	return u, w.kube.Get(context.Background(), ctrlclient.ObjectKeyFromObject(u), u)
 }
 
 // line is a client of the REST API that goes through objects.
-func (w *town) line(cluster string) *client.Client {
+func (w *fixture) line(cluster string) *client.Client {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	w.t.Cleanup(cancel)
@@ -103,7 +103,7 @@ func (w *town) line(cluster string) *client.Client {
 }
 
 // join makes a cluster a member that reaches the broker through objects, and shows its card.
-func (w *town) join(name string) (*transporttest.Party, *client.Client) {
+func (w *fixture) join(name string) (*transporttest.Party, *client.Client) {
 	w.t.Helper()
 	w.bind(name)
 	p, c := transporttest.NewParty(w.t, name), w.line(name)
@@ -120,7 +120,7 @@ func (w *town) join(name string) (*transporttest.Party, *client.Client) {
 	return p, c
 }
 
-func (w *town) eventually(what string, ask func() error) {
+func (w *fixture) eventually(what string, ask func() error) {
 	w.t.Helper()
 	var err error
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
@@ -132,7 +132,7 @@ func (w *town) eventually(what string, ask func() error) {
 }
 
 // patch writes in an object what no agent would.
-func (w *town) patch(u ctrlclient.Object, patch any, status bool) {
+func (w *fixture) patch(u ctrlclient.Object, patch any, status bool) {
 	w.t.Helper()
 	raw := ctrlclient.RawPatch(types.MergePatchType, must(json.Marshal(patch))(w.t))
 	var err error
@@ -147,7 +147,7 @@ func (w *town) patch(u ctrlclient.Object, patch any, status bool) {
 }
 
 // status reads that of a ClusterAdvertisement.
-func (w *town) status(cluster string) (s kubernetes.Status) {
+func (w *fixture) status(cluster string) (s kubernetes.Status) {
 	w.t.Helper()
 	u, err := w.advertisement(cluster)
 	if err == nil {
