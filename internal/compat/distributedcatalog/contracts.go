@@ -31,9 +31,11 @@ const (
 	glance   = 100 * time.Millisecond
 )
 
-// contracts are those of this cluster, as buyer and as seller.
+// contracts are those of this cluster that are in force, as buyer and as seller. With ?ended they are all: the
+// prototype's pages show each as if it were in force.
 func (c *connector) contracts(_ http.ResponseWriter, r *http.Request) (any, error) {
-	return c.documents(r.Context(), func(*api.Deal) bool { return true })
+	all := r.URL.Query().Has("ended")
+	return c.documents(r.Context(), func(d *api.Deal) bool { return all || inForce(d.Status.State) })
 }
 
 // documents are the contracts that are wanted, oldest first.
@@ -44,9 +46,19 @@ func (c *connector) documents(ctx context.Context, wanted func(*api.Deal) bool) 
 	}
 	deals, err := c.Client.Contracts(ctx)
 	out := []ContractDocument{}
+	at := map[string]string{status.Cluster: c.URL} // the connector of each seller
 	for i := range deals {
 		if d := &deals[i].Payload; wanted(d) {
-			out = append(out, c.document(d, status, p))
+			seller := d.Status.Terms.Seller
+			if _, known := at[seller]; !known {
+				shown, _ := c.Cluster(ctx, seller) // while no broker is reached its address is not known
+				at[seller] = shown.Payload.Properties.Connector
+			}
+			out = append(out, document(d, cmp.Or(at[seller], status.Broker)))
+			if seller == status.Cluster {
+				name := &out[len(out)-1].Seller.ClusterPrettyName
+				*name = cmp.Or(p.PrettyName, *name)
+			}
 		}
 	}
 	slices.SortFunc(out, func(a, b ContractDocument) int {
@@ -55,22 +67,20 @@ func (c *connector) documents(ctx context.Context, wanted func(*api.Deal) bool) 
 	return out, err
 }
 
-// document writes a contract as the prototype does. The offer is the one that the seller signed.
-func (c *connector) document(d *api.Deal, own api.AgentStatus, p Profile) ContractDocument {
+// document writes a contract as the prototype does. The offer is the one that the seller signed. endpoint is where the
+// seller sells.
+func document(d *api.Deal, endpoint string) ContractDocument {
 	terms := d.Status.Terms
 	out := ContractDocument{ContractID: d.Spec.Reservation, BuyerID: terms.Buyer, PlanID: terms.Plan, Enabled: inForce(d.Status.State),
 		Created: terms.Begins.Unix(), Units: terms.Units, State: string(d.Status.State), Cost: d.Status.Cost}
 	if !terms.Until.IsZero() {
 		out.Until = terms.Until.Unix()
 	}
-	out.Seller = Provider{ClusterID: terms.Seller, ClusterName: terms.Seller, Endpoint: own.Broker, ClusterContractEndpoint: own.Broker}
-	if terms.Seller == own.Cluster {
-		out.Seller.ClusterPrettyName, out.Seller.Endpoint, out.Seller.ClusterContractEndpoint = p.PrettyName, cmp.Or(c.URL, own.Broker), cmp.Or(c.URL, own.Broker)
-	}
+	out.Seller = Provider{ClusterID: terms.Seller, ClusterName: terms.Seller, Endpoint: endpoint, ClusterContractEndpoint: endpoint}
 	if signed, err := market.ReadOffer(d.Spec.Offer); err == nil {
 		out.Offer = show(terms.Seller, signed.Signed.Name, &signed.Signed.Offer, func(p *api.Plan) int64 { return cmp.Or(p.Quantity, endless) })
 		out.PlanID = planID(out.Offer.OfferID, terms.Plan, &signed.Signed.Offer)
-		out.Seller.ClusterPrettyName = cmp.Or(out.Seller.ClusterPrettyName, out.Offer.ClusterPrettyName)
+		out.Seller.ClusterPrettyName = out.Offer.ClusterPrettyName
 	}
 	return out
 }

@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
@@ -102,10 +103,10 @@ func (a *answering) end(id types.UID) {
 // with the prototype, and answers it. No member has the right to create one.
 func (a *Agent) Answer(ctx context.Context, object *unstructured.Unstructured) bool {
 	var spec struct {
-		RequesterID        string            `json:"requesterID"`
-		TargetClusterID    string            `json:"targetClusterID"`
-		RequestedResources map[string]string `json:"requestedResources"`
-		Duration           string            `json:"duration"`
+		RequesterID        string                        `json:"requesterID"`
+		TargetClusterID    string                        `json:"targetClusterID"`
+		RequestedResources map[string]intstr.IntOrString `json:"requestedResources"`
+		Duration           string                        `json:"duration"`
 	}
 	var status struct {
 		Phase    string `json:"phase"`
@@ -118,8 +119,12 @@ func (a *Agent) Answer(ctx context.Context, object *unstructured.Unstructured) b
 	if status.Phase != "" || !a.answering.begin(object.GetUID()) {
 		return true // it was answered, or is being answered
 	}
+	resources := map[string]string{}
+	for name, amount := range spec.RequestedResources {
+		resources[name] = amount.String()
+	}
 	body, err := json.Marshal(map[string]any{
-		"requestedResources": spec.RequestedResources, "targetClusterID": spec.TargetClusterID, "duration": spec.Duration,
+		"requestedResources": resources, "targetClusterID": spec.TargetClusterID, "duration": spec.Duration,
 	})
 	if err != nil {
 		return false

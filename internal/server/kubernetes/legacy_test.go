@@ -86,7 +86,7 @@ func TestPrototypes(t *testing.T) {
 		Secret: bytes.Repeat([]byte{7}, 32), Wait: 2 * time.Second, Log: servertest.Silent()})
 	w.prototype("cluster-1", "8")
 	w.prototype("cluster-2", "4")
-	ask := func(name, cpu string) {
+	ask := func(name string, cpu any) {
 		u := kubernetes.Object(kubernetes.Reservations, kubernetes.Namespace("cluster-2"), name)
 		u.Object["spec"] = map[string]any{"requesterID": "cluster-2",
 			"requestedResources": map[string]any{"cpu": cpu, "memory": "1Gi"}, "duration": "1h0m0s"}
@@ -94,7 +94,7 @@ func TestPrototypes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ask("wanted", "6")
+	ask("wanted", int64(6)) // without quotes, as the prototype took it
 	between := func(u *unstructured.Unstructured) bool {
 		consumer, _, _ := unstructured.NestedString(u.Object, "spec", "requesterID")
 		provider, _, _ := unstructured.NestedString(u.Object, "spec", "targetClusterID")

@@ -119,6 +119,11 @@ func TestDocumentedCallsOfTheConnector(t *testing.T) {
 		milan.get("/api/contracts", &c)
 		return len(c) == 2
 	})
+	var bought []distributedcatalog.ContractDocument
+	rome.get("/api/contracts", &bought)
+	if at := bought[0].Seller.ClusterContractEndpoint; at != catalog()[0].ClusterContractEndpoint || at == f.URL {
+		t.Errorf("the seller of a contract is at %s", at)
+	}
 	s.Say("The buyer has signed it, and so had the seller: asking to sell it again shows it.")
 	s.Ask("milan", milan.Client, "POST",
 		"/api/contracts/sell?buyer-id=rome&offer-id=milan_web&plan-id=milan_web_small", "")
@@ -127,12 +132,14 @@ func TestDocumentedCallsOfTheConnector(t *testing.T) {
 	s.Ask("rome", rome.Client, "DELETE", "/api/peer?id=milan", "")
 	over := func() bool {
 		var of, at []distributedcatalog.ContractDocument
-		rome.get("/api/contracts", &of)
-		milan.get("/api/contracts", &at)
+		rome.get("/api/contracts?ended", &of)
+		milan.get("/api/contracts?ended", &at)
 		return len(of) == 2 && len(at) == 2 && of[0].State == "Released" &&
 			of[1].State == "Released" && at[0].State == "Released" && at[1].State == "Released" && !of[0].Enabled
 	}
 	f.until("all is over on both", over)
+	s.Say("The pages show each contract as if it were in force, so they get none that is over.")
+	s.Ask("rome", rome.Client, "GET", "/api/contracts", "")
 	s.Ask("rome", rome.Client, "GET", "/api/peer", "")
 	s.Ask("rome", rome.Client, "POST",
 		"/api/peer?id=milan&name=milan&authtoken=251abe&authurl=http://157.154.63.92:61789", "")
@@ -293,7 +300,7 @@ func TestSellAndRevokeByTheOldInterface(t *testing.T) {
 	}
 	f.until("it is over", func() bool {
 		var c []distributedcatalog.ContractDocument
-		milan.get("/api/contracts", &c)
+		milan.get("/api/contracts?ended", &c)
 		return len(c) == 1 && !c[0].Enabled && c[0].State == "Released"
 	})
 }
