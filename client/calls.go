@@ -110,7 +110,7 @@ func (c *Client) Adopt(ctx context.Context, id string, a api.Agreement) (Reserva
 	return one[api.Reservation](ctx, c, http.MethodPost, "/reservations/"+url.PathEscape(id)+"/adopt", nil, a)
 }
 
-// Reservations lists those of which the caller is a party.
+// Reservations lists the reservations of the caller, as consumer and as provider.
 func (c *Client) Reservations(ctx context.Context) ([]Reservation, error) {
 	return list[api.Reservation](ctx, c, "/reservations", nil)
 }

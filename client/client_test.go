@@ -29,7 +29,7 @@ func answers(t *testing.T, status int, body string) *client.Client {
 	return client.New(s.URL, nil)
 }
 
-// Whatever a server answers is an *api.Error of a known code: agents decide by it whether to try again.
+// Each error of a server becomes an *api.Error with a known code: agents decide by it whether to try again.
 func TestErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		status int

@@ -104,7 +104,7 @@ func (c *Client) Trust(ctx context.Context, cluster, fingerprint string) (api.En
 	return one[api.KnownPeer](ctx, c, http.MethodPut, "/peers/"+url.PathEscape(cluster), nil, api.PeerSpec{Fingerprint: fingerprint})
 }
 
-// Diagnose has the agent look for whatever is wrong with its cluster.
+// Diagnose returns the problems that the agent finds in its cluster.
 func (c *Client) Diagnose(ctx context.Context) (d api.Diagnosis, err error) {
 	return d, c.callFor(ctx, manyParts, http.MethodGet, "/diagnosis", nil, nil, &d)
 }

@@ -25,7 +25,7 @@ func filled(before, value, after string, size int) string {
 	return before + strings.Repeat(value+",", n-1) + value + after
 }
 
-// An answer takes no more memory than an agent has, whatever it is filled with.
+// No answer takes more memory than an agent has.
 func TestAnswersTakeLittleMemory(t *testing.T) {
 	raced.Skip(t)
 	ctx := context.Background()

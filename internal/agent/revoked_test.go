@@ -17,8 +17,8 @@ import (
 	federations "github.com/bourse-dev/bourse/internal/sim/federation"
 )
 
-// What an operator says of a member is shown on the Peers of those that it deals with, and told in an Event; what is bound goes on, and ends
-// when its consumer says so.
+// What an operator says of a member is shown on the Peers of those that it deals with, and told in
+// an Event; what is bound goes on, and ends when its consumer says so.
 func TestAPeerIsNoMember(t *testing.T) {
 	rome := &federations.Member{Options: sim.Options{Name: "rome", Nodes: 1}}
 	milan := &federations.Member{Options: sim.Options{Name: "milan", Nodes: 1}, Connector: true, Sharing: &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}}}
@@ -89,7 +89,8 @@ func TestAPeerIsNoMember(t *testing.T) {
 		err := milan.Objects.Get(t.Context(), kube.ObjectKey{Namespace: api.Namespace, Name: request.Status.Reservation}, &bound)
 		return err == nil && bound.Status.State == api.Reserved && state() == api.Reserved
 	})
-	// The broker takes nothing of rome any more: it goes to milan's connector, to which whoever is known is a member.
+	// The broker takes nothing of rome any more: it goes to milan's connector, where each known
+	// cluster is a member.
 	if err := rome.Objects.Delete(t.Context(), request); err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ import (
 	"github.com/bourse-dev/bourse/test/raced"
 )
 
-// crowded is a broker with an SQLite journal, of which rome is a member.
+// crowded is a broker with an SQLite journal and the member rome.
 type crowded struct {
 	t        *testing.T
 	dir      string

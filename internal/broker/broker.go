@@ -57,7 +57,7 @@ type Options struct {
 	// Rate is the number of calls per second that one member may make. Default 500.
 	Rate float64
 	// Caps bound what one consumer may have pending, held and reserved together. Default 10,000
-	// reservations, of which 100 may wait for capacity, with any priority, 16 MiB of memory, and no bound
+	// reservations (100 of them waiting for capacity) with any priority, 16 MiB of memory, and no bound
 	// on amounts.
 	Caps market.Caps
 	// Prototypes are the interfaces of the prototypes that it serves besides its own.

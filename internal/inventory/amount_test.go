@@ -44,7 +44,7 @@ func TestQuantitiesNeverWrap(t *testing.T) {
 	}
 }
 
-// A sum is exact however large, whatever the order in which amounts come and go.
+// A sum of any size is exact, in any order of additions and subtractions.
 func TestSumsAreExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		amounts := rapid.SliceOf(rapid.Uint64()).Draw(t, "amounts")

@@ -181,7 +181,7 @@ type cannotStream struct{}
 
 func (cannotStream) IsWatchListSemanticsUnSupported() bool { return true }
 
-// An API server that does not say its version is followed all the same, and asked again.
+// An API server that does not tell its version is followed, and asked again.
 func TestTheVersionIsAskedForWithEachWatch(t *testing.T) {
 	client := fake.NewClientset()
 	server := client.Discovery().(*discovery.FakeDiscovery)

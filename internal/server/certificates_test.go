@@ -372,7 +372,7 @@ func TestWatchesEndWithTheirCertificate(t *testing.T) {
 	for len(events) > 0 {
 		<-events
 	}
-	for range 3 { // checks, each of which ends with a bookmark
+	for range 3 { // each check ends with a bookmark
 		select {
 		case <-events:
 		case err := <-newEnds:

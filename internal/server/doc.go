@@ -7,5 +7,5 @@
 // established once, in caller.go; what a caller does not own is not found.
 //
 // The same handler serves the broker's TLS listener, where a certificate says who
-// calls, and its local socket, where whoever can open it is an operator.
+// calls, and its local socket, where each caller is an operator.
 package server

@@ -14,7 +14,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/server/servertest"
 )
 
-// Whatever nests too deep is refused, and nothing else is for that.
+// Exactly the bodies that nest too deep are refused as too deep.
 func FuzzCheckShape(f *testing.F) {
 	for _, seed := range []string{`{}`, `[[[]]]`, `{"a":"[[[[\"[["}`, `"\\"`, "\x00", `[`, string(bytes.Repeat([]byte("["), 30)) + string(bytes.Repeat([]byte("]"), 30))} {
 		f.Add([]byte(seed))

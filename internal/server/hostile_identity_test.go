@@ -51,7 +51,7 @@ var bodies = map[string]string{
 	"PUT /members/{cluster}/caps": `{"reservations":1}`, "POST /members/{cluster}/certificate": `{"request":"x"}`, "POST /operators": `{}`,
 }
 
-// Every route refuses everyone whom it is not for, whatever else is right.
+// Every route refuses all callers without its role, even if the rest of the call is valid.
 func TestHostileCallersOfEveryRoute(t *testing.T) {
 	w := newFixture(t)
 	var calls []call

@@ -17,7 +17,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
-// lossy loses the answer of each call that its test says: the call was carried out all the same.
+// lossy loses the answers of calls that its test chooses. The calls are carried out.
 type lossy struct {
 	http.RoundTripper
 	lose bool

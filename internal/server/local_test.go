@@ -237,7 +237,7 @@ func TestLocal(t *testing.T) {
 
 func errOf[T any](_ T, err error) error { return err }
 
-// Whoever can open the broker's own socket is an operator, and no member.
+// A caller of the broker's own socket is an operator, and no member.
 func TestOperatorsOnTheSocket(t *testing.T) {
 	f := servertest.Start(t, servertest.Options{})
 	f.Join("rome")

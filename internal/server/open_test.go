@@ -111,7 +111,7 @@ func TestWatchesAreNotOpenedOften(t *testing.T) {
 	t.Error("twenty watches were opened at once")
 }
 
-// Whoever does not read loses its connection, whoever reads slowly gets all.
+// A peer that does not read loses its connection. A slow reader gets everything.
 func TestSlowReaders(t *testing.T) {
 	const slow = 300 * time.Millisecond
 	f := servertest.Start(t, servertest.Options{Bounds: server.Bounds{Stall: slow}})

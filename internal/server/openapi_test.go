@@ -9,7 +9,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/server/servertest"
 )
 
-var update = flag.Bool("update", false, "write docs/openapi.yaml anew")
+var update = flag.Bool("update", false, "write docs/openapi.yaml")
 
 // The committed description of the API is that of the code.
 func TestOpenAPI(t *testing.T) {

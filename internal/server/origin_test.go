@@ -14,7 +14,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/server/servertest"
 )
 
-// A page of another site changes nothing, through whatever its browser lets it send.
+// A page of another site changes nothing, with any request that a browser lets it send.
 func TestOtherSitesChangeNothing(t *testing.T) {
 	h := &house{}
 	local := server.Local(h, h, 1000, servertest.Silent())

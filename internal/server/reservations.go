@@ -129,7 +129,7 @@ func (s *Server) getReservation(ctx context.Context, in *ReservationPath) (*tagg
 	return s.answer(ctx, market.Outcome{Reservation: r, Decision: decision}, err)
 }
 
-// find returns a reservation of which the caller is a party; an operator finds all.
+// find returns a reservation of the caller, as consumer or provider; an operator finds all.
 func (s *Server) find(ctx context.Context, id string, c Caller) (r *market.Reservation,
 	decision *api.Decision, err error) {
 	var why market.Why

@@ -10,7 +10,7 @@ import (
 )
 
 // Both parties get new keys while they trade: what is bound lives on and ends by the new keys, what
-// was held is signed anew, and the old keys are worth nothing any more.
+// was held is signed again, and the old keys are no longer valid.
 func TestRotation(t *testing.T) {
 	ctx := t.Context()
 	f := servertest.Start(t, servertest.Options{})
@@ -85,7 +85,7 @@ func TestRotation(t *testing.T) {
 			t.Errorf("the provider is shown with the key %s, %v", key, err)
 		}
 		if _, err := rome.Confirm(ctx, held, rome.Assign(r)); err != nil {
-			t.Fatalf("%s: signed anew: %v", m.ID, err)
+			t.Fatalf("%s: signed again: %v", m.ID, err)
 		}
 	}
 	accept(held)

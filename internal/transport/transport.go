@@ -35,7 +35,7 @@ type Broker interface {
 
 	// Reserve holds capacity; the same key returns the same reservation.
 	Reserve(ctx context.Context, key string, r api.Request) (Reservation, error)
-	// Reservation and Reservations read the reservations of which this cluster is a party.
+	// Reservation and Reservations read this cluster's reservations, as consumer and as provider.
 	Reservation(ctx context.Context, id string) (Reservation, error)
 	Reservations(ctx context.Context) ([]Reservation, error)
 	// Confirm, Accept and Release send signed documents; Refuse and Progress report.

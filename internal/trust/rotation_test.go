@@ -181,7 +181,7 @@ func TestWhatAnAdminConfirmedStaysConfirmed(t *testing.T) {
 			refused()
 			milan.Rotate()
 			meets(milan.Card(api.Properties{}), "")
-			next := transporttest.NewParty(t, "milan") // set up anew
+			next := transporttest.NewParty(t, "milan") // set up again
 			meets(next.Card(api.Properties{}), api.CodeKeyChanged)
 			says(fingerprintOf(next))
 			meets(next.Card(api.Properties{}), "")
@@ -216,9 +216,9 @@ func TestWhatARootEndorsedStaysEndorsed(t *testing.T) {
 	renewed := endorsed(old, -20)
 	thief := *old
 	thief.Rotate()
-	meets("the old one, endorsed anew", old, renewed, api.CodeKeyChanged)
+	meets("the old one, endorsed again", old, renewed, api.CodeKeyChanged)
 	meets("another successor of it", &thief, renewed, api.CodeKeyChanged)
-	meets("the successor, with the old one endorsed anew", milan, renewed, "")
+	meets("the successor, with the old one endorsed again", milan, renewed, "")
 	meets("a stranger, endorsed later", &thief, endorsed(&thief, -10), "")
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo/peering"
 )
 
-// Connect brings the network with a provider forward while a loan asks for one, and ends it when none does. It
-// adds to p what to send. The Standing is nil if there is no network.
+// Connect brings the network with a provider forward while a loan asks for one, and ends it when
+// none does. It adds to p what to send. The Standing is nil if there is no network.
 func (b *Borrowing) Connect(ctx context.Context, provider string, received *api.Handshake,
 	p *peering.Progress) (*network.Standing, error) {
 	state, net := b.state(provider), b.options.Network
@@ -90,8 +90,8 @@ func (b *Borrowing) through(ctx context.Context, provider string, asking []loan,
 	return nil
 }
 
-// awaitNetwork shows how far the network is that loans ask for. It returns what a new slice waits for, because a
-// virtual kubelet reads only once by which addresses the provider's pods are reached.
+// awaitNetwork shows how far the network is that loans ask for. It returns what a new slice waits
+// for, because a virtual kubelet reads the addresses of the provider's pods only once.
 func (b *Borrowing) awaitNetwork(ctx context.Context, provider, slice string, loans []loan) (waits string, err error) {
 	asking := slices.DeleteFunc(slices.Clone(loans), func(l loan) bool { return !l.connected() })
 	if len(asking) == 0 {

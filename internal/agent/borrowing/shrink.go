@@ -12,8 +12,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// shrink moves pods off the virtual nodes of accounts of which a part has ended while another part stays. It
-// deletes what stays longer than the graces, as the provider does. Where all of an account ends, Liqo drains the
+// shrink moves pods off the virtual nodes of accounts that have ended in part. It deletes what
+// stays longer than the graces, as the provider does. Where all of an account ends, Liqo drains the
 // node. It returns what it waits for.
 func (b *Borrowing) shrink(ctx context.Context, accounts map[string][]loan) (waits []string, err error) {
 	ending, err := b.ending(ctx)
@@ -72,7 +72,8 @@ func (b *Borrowing) ending(ctx context.Context) (map[string][]loan, error) {
 	return ending, err
 }
 
-// givenUp returns the part that a loan gave up by becoming smaller, while pods may still have to go because of it.
+// givenUp returns the part that a loan gave up by becoming smaller, while pods may still have to go
+// because of it.
 func (b *Borrowing) givenUp(r *market.Reservation) *market.Reservation {
 	part := r.Ending()
 	if part == nil || b.options.Market.Now().Go().Sub(part.Changed.Go()) > 2*(b.options.Graces.Shrink+b.options.Graces.Excess) {
@@ -81,8 +82,8 @@ func (b *Borrowing) givenUp(r *market.Reservation) *market.Reservation {
 	return part
 }
 
-// keep returns what pods of an account may use: what stays, what still has graces, and 0 of the resources that
-// only what leaves has.
+// keep returns what pods of an account may use: what stays, what still has graces, and 0 of the
+// resources that only what leaves has.
 func keep(stay, late, leave []loan) (api.Resources, error) {
 	out := api.Resources{}
 	for name := range sizeOf(leave).Resources() {

@@ -11,7 +11,7 @@ import (
 )
 
 // Decides reports whether the broker's word counts for a reservation. Each has one broker, at which it was
-// made. ours is the Ledger's record; nil: it is new. What the parties signed counts by whatever way it comes.
+// made. ours is the Ledger's record; nil: it is new. Signed documents count from every broker.
 func (s *Session) Decides(theirs *transport.Reservation, ours *market.Reservation) bool {
 	switch {
 	case !s.Lends && (ours == nil && theirs.Payload.Provider == s.Cluster || ours != nil && ours.Provider == s.Cluster):

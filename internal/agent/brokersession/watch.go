@@ -35,7 +35,7 @@ type Catalog interface {
 type WatcherOptions struct {
 	Sessions *Sessions
 	Catalog  Catalog
-	// Reservation receives the ID of each reservation of which a broker speaks.
+	// Reservation receives the ID of each reservation in an event of a broker.
 	Reservation func(id string)
 	// Complete is called when a watch has shown all that the broker knows, for the first time since it was
 	// lost: the broker may miss some of what the Ledger has.

@@ -274,7 +274,7 @@ func (c *Cache) Search(vias []string, q api.CatalogQuery, now time.Time) (found 
 	return found, known
 }
 
-// Routes returns the routes of which there is a copy.
+// Routes returns the routes with a copy.
 func (c *Cache) Routes() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -103,7 +103,7 @@ func TestCatalogCopies(t *testing.T) {
 	expect("a telling that broke off", "milan/web")
 	<-c.changed // that the watch ended is kept
 	if c.MarkLost(""); len(c.changed) > 0 {
-		t.Error("it is kept again for each attempt in vain")
+		t.Error("each failed attempt saves it again")
 	}
 
 	c = open()
@@ -120,7 +120,8 @@ func TestCatalogCopies(t *testing.T) {
 	expect("withdrawn, after another restart", "")
 }
 
-// A catalog that is larger than an object may be is saved in part, and read from the beginning after a restart.
+// A catalog that is larger than an object may be is saved in part, and read from the beginning
+// after a restart.
 func TestLargeCatalogs(t *testing.T) {
 	kept := small{memorytest.New(), 4000}
 	c := New(Options{Cluster: "rome", Journal: kept, Log: slog.New(slog.DiscardHandler)})

@@ -53,7 +53,7 @@ func number(b bool) int {
 	return 0
 }
 
-// cost is the price by which plans are sorted.
+// cost is the sort key of plans.
 type cost struct {
 	currency string
 	nanos    int64

@@ -17,7 +17,7 @@ func newMemoryListener() *memoryListener {
 	return &memoryListener{calls: make(chan net.Conn), closed: make(chan struct{})}
 }
 
-// dial opens a connection to the listener, whatever address it is given.
+// dial opens a connection to the listener. It ignores the address.
 func (l *memoryListener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	here, there := net.Pipe()
 	select {

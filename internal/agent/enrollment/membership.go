@@ -121,7 +121,7 @@ func New(ctx context.Context, o Options) (*Membership, error) {
 // openTransport opens the way to the broker: through objects of its cluster, or by TLS.
 func (m *Membership) openTransport(ctx context.Context) (http.RoundTripper, error) {
 	if m.Objects != nil {
-		m.url = m.Objects.Config.Host // not the URL of the REST API by which the cluster may have joined before
+		m.url = m.Objects.Config.Host // not the URL of the REST API, which the cluster may have used to join
 		return objects.Open(ctx, m.Cluster, m.Objects, m.Log)
 	}
 	return &http.Transport{TLSClientConfig: m.tls.Config(), MaxIdleConnsPerHost: 16, IdleConnTimeout: 90 * time.Second}, nil

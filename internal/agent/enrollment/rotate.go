@@ -18,7 +18,7 @@ import (
 var ErrRotated = errors.New("the cluster has a new key")
 
 // Rotate makes the key that succeeds the one of fingerprint from. It stores the key, together with the
-// document by which the old key names its successor, in one step. It returns the fingerprint of the stored
+// document in which the old key names its successor, in one step. It returns the fingerprint of the stored
 // key; a repeated call returns the same.
 // Errors: Conflict when from is not, and was not, a key of this cluster, or when another agent changed the
 // store.

@@ -34,7 +34,7 @@ func approved(m *api.Measurement) {
 	m.Terms.ApproveWithin = &metav1.Duration{Duration: time.Hour}
 }
 
-// The gate accepts nothing before an admin approves it, whatever the broker shows and however often; then it accepts
+// The gate accepts nothing before an admin approves it, however often the broker shows it; then it accepts
 // once.
 func TestAwaitsApproval(t *testing.T) {
 	g := byHand(t)
@@ -237,7 +237,8 @@ func TestApprovalByAnnotation(t *testing.T) {
 	}
 }
 
-// A gate that was away while a purchase waited still asks its admin. Without an admin, an old assignment is refused.
+// A gate that was away while a purchase waited still asks its admin. Without an admin, an old
+// assignment is refused.
 func TestBoughtLongAgo(t *testing.T) {
 	for _, within := range []*metav1.Duration{nil, {Duration: 2 * time.Hour}} {
 		g := newGate(t, "8")

@@ -49,8 +49,8 @@ func TestTheCommitNeverComes(t *testing.T) {
 	g.heard(d.Shown())
 }
 
-// A reservation ends with its time while the broker is away: a little later than at the consumer, because clocks
-// differ. Then both sides record the same end.
+// A reservation ends with its time while the broker is away: a little later than at the consumer,
+// because clocks differ. Then both sides record the same end.
 func TestEndsWithItsTimeWithoutTheBroker(t *testing.T) {
 	g := newGate(t, "8")
 	d := g.deal("r-1", "2")
@@ -86,7 +86,7 @@ func TestOldNewsIsNoNews(t *testing.T) {
 	late.Payload.Fence.Revision = 1
 	g.heard(late)
 	g.holds("r-1", api.Reserved, "")
-	restored := d.Restored() // another life of the broker: its revisions begin anew, and the end is signed all the same
+	restored := d.Restored() // a restored broker starts with other revisions; the end is signed
 	g.broker.OnProgress = func(string, api.State) (transport.Reservation, error) {
 		return *d.Over(api.Released, api.ReasonReleased), nil
 	}
@@ -94,8 +94,8 @@ func TestOldNewsIsNoNews(t *testing.T) {
 	g.holds("r-1", api.Released, api.ReasonReleased)
 }
 
-// A Ledger that was restored to an older state restores what this cluster accepted since, for as long as was agreed,
-// whether or not it fits.
+// A Ledger that was restored to an older state restores what this cluster accepted since, for as
+// long as was agreed, whether or not it fits.
 func TestAdoptsWhatItsLedgerLost(t *testing.T) {
 	before := newGate(t, "8")
 	d := before.deal("r-1", "2")

@@ -29,8 +29,8 @@ type Options struct {
 	Broker transport.Broker
 	// Trust decides which keys of consumers count.
 	Trust trust.Demand
-	// Freed removes what an ended reservation still has here, and reports whether nothing is left. Nil, without
-	// Liqo: there never is anything.
+	// Freed removes what an ended reservation still has here, and reports whether nothing is left.
+	// Nil, without Liqo: there never is anything.
 	Freed func(ctx context.Context, ours *market.Reservation) (bool, error)
 	// Fresh measures the cluster for a refusal. It may return nil. Nil: a refusal has no measurement.
 	Fresh func(context.Context) *api.Measurement
@@ -54,9 +54,10 @@ func (g *Gate) At(via string, b transport.Broker) *Gate {
 	return &at
 }
 
-// Sync acts on the difference between what the broker shows of a reservation (theirs, nil if nothing) and
-// what the Ledger says (ours, nil if nothing). Call it after each change of either, and again after an
-// error. Repeating it is harmless. Errors: ErrNotYet, to be called again soon; those of the broker and of the Ledger.
+// Sync acts on the difference between what the broker shows of a reservation (theirs, nil if
+// nothing) and what the Ledger says (ours, nil if nothing). Call it after each change of either,
+// and again after an error. Repeating it is harmless. Errors: ErrNotYet, to be called again soon;
+// those of the broker and of the Ledger.
 func (g *Gate) Sync(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
 	if ours != nil && ours.State == api.Releasing {
 		g.announceEnd(ctx, theirs, ours)
@@ -92,11 +93,11 @@ func (g *Gate) Sync(ctx context.Context, theirs *transport.Reservation, ours *ma
 	}
 }
 
-// CheckAccept reports what is wrong with the expression by which an offer accepts. Errors: Invalid.
+// CheckAccept checks the `accept` expression of an offer. Errors: Invalid.
 func (g *Gate) CheckAccept(expression string) error { return g.Engine.CheckAccept(expression) }
 
-// Revoke ends all reservations of a consumer here and returns their IDs. Errors: those of the Ledger; what ended
-// before the error is returned with it.
+// Revoke ends all reservations of a consumer here and returns their IDs. Errors: those of the
+// Ledger; what ended before the error is returned with it.
 func (g *Gate) Revoke(ctx context.Context, consumer string) (ended []string, err error) {
 	var all []*market.Reservation
 	if err := g.Market.Read(ctx, func(s *market.State) { all = s.Of(g.Cluster, 0) }); err != nil {

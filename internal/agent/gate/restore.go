@@ -11,8 +11,9 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// restore puts a reservation back into a Ledger that does not know it. If it is over, or cannot be restored, restore
-// sends the broker its end. Otherwise the broker would count it until its time ends.
+// restore puts a reservation back into a Ledger that does not know it. If it is over, or cannot be
+// restored, restore sends the broker its end. Otherwise the broker would count it until its time
+// ends.
 func (g *Gate) restore(ctx context.Context, theirs *transport.Reservation) error {
 	var shown api.Acceptance // what we accepted, if we did
 	_ = clusterkey.Verify(theirs.Payload.Acceptance, api.DocumentAcceptance, g.Key.Public(), &shown)
@@ -36,8 +37,8 @@ func (g *Gate) restore(ctx context.Context, theirs *transport.Reservation) error
 		}
 		left := claimed.Expires.Add(market.SkewGrace).Sub(g.Market.Now().Go())
 		if left > 0 {
-			// Until the assignment expires the gate could still accept it. A broker could keep an end that is signed
-			// now, and show it after that.
+			// Until the assignment expires the gate could still accept it. A broker could keep an
+			// end that is signed now, and show it after that.
 			return api.Errorf(api.CodeConflict, "the end of reservation %s is sent when its assignment has expired, in %s: %s",
 				theirs.ID, left.Round(time.Second), err)
 		}
@@ -57,7 +58,7 @@ func bindsUntil(a api.Acceptance) market.Time {
 	return market.At(a.Expires.Time)
 }
 
-// isFinal reports whether an error of adopt stays the same, whatever the admins do.
+// isFinal reports whether no action of an admin can mend an error of adopt.
 func isFinal(err error) bool {
 	switch code := api.CodeOf(err); code {
 	case api.CodeKeyChanged, api.CodeKeyUnconfirmed, api.CodeLedgerFull:
@@ -68,8 +69,8 @@ func isFinal(err error) bool {
 	}
 }
 
-// adopt restores a reservation that our own signature proves that we accepted. Errors: BadSignature if it does not;
-// those of admit.
+// adopt restores a reservation that our own signature proves that we accepted. Errors: BadSignature
+// if it does not; those of admit.
 func (g *Gate) adopt(ctx context.Context, theirs *transport.Reservation) error {
 	var a api.Acceptance
 	if err := clusterkey.Verify(theirs.Payload.Acceptance, api.DocumentAcceptance, g.Key.Public(), &a); err != nil {
@@ -83,7 +84,8 @@ func (g *Gate) adopt(ctx context.Context, theirs *transport.Reservation) error {
 	return err
 }
 
-// restoreApproval puts an approval back into a Ledger that lost it, if our own signature proves that it was given.
+// restoreApproval puts an approval back into a Ledger that lost it, if our own signature proves
+// that it was given.
 func (g *Gate) restoreApproval(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
 	var a api.Acceptance
 	err := clusterkey.Verify(theirs.Payload.Acceptance, api.DocumentAcceptance, g.Key.Public(), &a)

@@ -35,7 +35,8 @@ func sells(t *testing.T) (g *testGate, offer string) {
 	return g, g.publishes(1, transporttest.WebOffer("0.10"))
 }
 
-// buys returns what rome signs for a purchase of two units, with a change; the broker shows this offer with it.
+// buys returns what rome signs for a purchase of two units, with a change; the broker shows this
+// offer with it.
 func (g *testGate) buys(id, offer string, change func(*api.Assignment)) *transport.Reservation {
 	g.t.Helper()
 	d := g.deal(id, "2").From(offer, "small", 2)
@@ -62,7 +63,8 @@ func (g *testGate) sold(units int64) {
 	}
 }
 
-// The gate sells what is on sale in its own Ledger, as its seller signed it, whatever buyer and broker agreed on.
+// The gate sells only offers of its own Ledger, as its seller signed them, even if buyer and broker
+// agree on others.
 func TestSellsWhatIsOnSale(t *testing.T) {
 	g, offer := sells(t)
 	g.heard(g.buys("r-1", offer, asItIs), "Accept r-1")
@@ -126,8 +128,8 @@ func TestHostileBuyer(t *testing.T) {
 	}
 }
 
-// An offer that was changed or withdrawn is no longer sold, even to a buyer who signed in time. Nor is a plan that is
-// sold out.
+// An offer that was changed or withdrawn is no longer sold, even to a buyer who signed in time. Nor
+// is a plan that is sold out.
 func TestNoLongerOnSale(t *testing.T) {
 	g, old := sells(t)
 	late := g.buys("r-late", old, asItIs)
@@ -185,7 +187,8 @@ func TestWhoMayBuy(t *testing.T) {
 	}
 }
 
-// A cluster that only sells lends nothing without a purchase, whatever the broker holds. What it lent before stays.
+// A cluster that only sells lends nothing without a purchase, even if the broker holds it. Earlier
+// reservations stay.
 func TestSellsOnly(t *testing.T) {
 	g := newGate(t, "8")
 	g.lies()

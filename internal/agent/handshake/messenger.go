@@ -1,4 +1,4 @@
-// Package handshake sends and receives the signed messages by which two clusters create a peering.
+// Package handshake sends and receives the signed messages with which two clusters create a peering.
 //
 // Start at [Messenger]. It accepts a message only when the pinned key of its sender signed it, for this
 // cluster. [Messenger.Newest] returns the newest message of a peer, and [Messenger.Send] sends what has
@@ -22,7 +22,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// Relay passes messages on, and shows reservations. Each open session is one, and so are all of them together.
+// Relay passes messages on, and shows reservations. Each open session is one, and so are all of
+// them together.
 type Relay interface {
 	Say(ctx context.Context, cluster, document string) error
 	Reservation(ctx context.Context, id string) (transport.Reservation, error)
@@ -31,10 +32,12 @@ type Relay interface {
 // Options say who sends, and through what.
 type Options struct {
 	Cluster string
-	// Key signs what is sent. Former are the fingerprints of its predecessors: a message for one of them counts.
+	// Key signs what is sent. Former are the fingerprints of its predecessors: a message for one of
+	// them counts.
 	Key    *clusterkey.Key
 	Former []string
-	// Market is that of the Ledger, which knows the pinned keys. Its clock decides whether a message has expired.
+	// Market is that of the Ledger, which knows the pinned keys. Its clock decides whether a
+	// message has expired.
 	Market *exchange.Exchange
 	Relay  Relay
 	// Trust decides whether the key on a card is believed.

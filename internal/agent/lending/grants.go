@@ -14,7 +14,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// pools returns the pools of which a consumer may have something: what the policy shares, and what was reserved
+// pools returns the pools that a consumer may use: those that the policy shares, and those that were reserved
 // before the policy changed.
 func (l *Lending) pools(ctx context.Context, consumer string) ([]string, error) {
 	var pools []string
@@ -54,8 +54,9 @@ func (l *Lending) slices(ctx context.Context, consumer string) ([]posture.Slice,
 	return all, err
 }
 
-// owed returns what an account is to be granted: the sum of what is bound. What has ended is not granted, though
-// its pods may stay for the graces: otherwise pods that are moved away would be scheduled here again.
+// owed returns what an account is to be granted: the sum of what is bound. What has ended is not
+// granted, though its pods may stay for the graces: otherwise pods that are moved away would be
+// scheduled here again.
 func (l *Lending) owed(ctx context.Context, consumer, slice string) (grant.Owed, bool, error) {
 	a, err := l.options.Usage.Account(ctx, consumer, slice)
 	if err != nil || len(a.All()) == 0 {

@@ -36,7 +36,7 @@ const dialWithin = 3 * time.Second
 
 // Options say what a Checker allows and refuses.
 type Options struct {
-	// Allow are ranges that the admin allows, whatever they are: see ParseRanges.
+	// Allow are ranges that the admin allows, without further checks: see ParseRanges.
 	Allow []netip.Prefix
 	// Kubernetes is this cluster, whose pods and services are refused. Nil: none are known.
 	Kubernetes kubernetes.Interface

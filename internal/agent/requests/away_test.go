@@ -46,9 +46,8 @@ func TestTheBrokerHasForgottenIt(t *testing.T) {
 	b.holds(api.Released, api.ReasonReleased)
 }
 
-// A broker restored from a backup holds a reservation that is bound. It receives the same assignment again, and
-// nothing
-// changes here, whatever the broker does with it.
+// A broker restored from a backup holds a reservation that is bound. It receives the same
+// assignment again, and nothing changes here, even if the broker rejects it.
 func TestABrokerThatWasRestored(t *testing.T) {
 	b := newBorrower(t)
 	d := b.deal()
@@ -78,9 +77,9 @@ func TestABrokerThatWasRestored(t *testing.T) {
 	}
 }
 
-// The consumer itself says that its virtual node is Ready. A broker that shows an older state receives that again,
-// and
-// changes nothing here. Otherwise a broker and a connector that differ would undo each other's word for ever.
+// The consumer itself says that its virtual node is Ready. A broker that shows an older state
+// receives that again, and changes nothing here. Otherwise a broker and a connector that differ
+// would undo each other's word for ever.
 func TestOneSaysLessThanTheOther(t *testing.T) {
 	b := newBorrower(t)
 	d := b.bound()

@@ -66,8 +66,8 @@ func TestTheProviderOfWhatIsBoundGetsANewKey(t *testing.T) {
 	}
 }
 
-// The provider gets a new key between the assignment and its acceptance. Either key may accept, but the old one only
-// if the assignment names it.
+// The provider gets a new key between the assignment and its acceptance. Either key may accept, but
+// the old one only if the assignment names it.
 func TestTheProviderAnswersByANewKey(t *testing.T) {
 	for name, c := range map[string]struct {
 		asked, answers func(old, now *transporttest.Party) *transporttest.Party
@@ -100,7 +100,8 @@ func TestTheProviderAnswersByANewKey(t *testing.T) {
 func first(old, _ *transporttest.Party) *transporttest.Party  { return old }
 func second(_, now *transporttest.Party) *transporttest.Party { return now }
 
-// A reservation goes on when this cluster gets a new key: the broker is asked nothing, and the new key can end it.
+// A reservation goes on when this cluster gets a new key: the broker is asked nothing, and the new
+// key can end it.
 func TestTheConsumerOfWhatIsBoundGetsANewKey(t *testing.T) {
 	b := newBorrower(t)
 	b.pinsItself()
@@ -126,9 +127,8 @@ func TestTheConsumerOfWhatIsBoundGetsANewKey(t *testing.T) {
 	b.holds(api.Released, api.ReasonReleased)
 }
 
-// An assignment that was not sent before this cluster got its new key is signed again, and so is what the broker
-// holds
-// again because of that.
+// An assignment that was not sent before this cluster got its new key is signed again, and so is
+// what the broker holds again because of that.
 func TestAHoldIsSignedAnew(t *testing.T) {
 	for name, seen := range map[string]bool{"the broker had it": true, "the broker never saw it": false} {
 		t.Run(name, func(t *testing.T) {
@@ -152,7 +152,7 @@ func TestAHoldIsSignedAnew(t *testing.T) {
 			}
 			b.hears(theirs, "Confirm r-1")
 			if b.ours().Assignment == before {
-				t.Error("it was not signed anew")
+				t.Error("it was not signed again")
 			}
 			b.hears(d.Reserved(""))
 			b.holds(api.Reserved, "")
@@ -220,9 +220,9 @@ func TestAChangeAfterTheProviderGotANewKey(t *testing.T) {
 	}
 }
 
-// A Ledger that lost everything after the provider got a new key restores what the old key accepted. It does not
-// restore
-// what this cluster signed with a former key of its own: a thief of that key could have signed it.
+// A Ledger that lost everything after the provider got a new key restores what the old key
+// accepted. It does not restore what this cluster signed with a former key of its own: a thief of
+// that key could have signed it.
 func TestALedgerThatLostEverythingAfterARotation(t *testing.T) {
 	b := newBorrower(t)
 	d := b.bound()

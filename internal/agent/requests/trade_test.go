@@ -53,7 +53,8 @@ func TestBuys(t *testing.T) {
 	}
 }
 
-// A hold that is not what was to be bought, or has another price, is not signed, whatever else the seller signed.
+// A hold that is not what was to be bought, or has another price, is not signed, even if the seller
+// signed it.
 func TestALyingBrokerSells(t *testing.T) {
 	for name, c := range map[string]struct {
 		lie  func(b *borrower, r *api.Reservation)
@@ -116,8 +117,8 @@ func sell(r *api.Reservation, offer string) {
 	r.Offer, r.Sale = offer, &api.Sale{Offer: digestOf(offer), Plan: "small", Units: 2}
 }
 
-// A request that names an offer's digest gets no other version, not even a cheaper one. A request without a purchase
-// buys nothing.
+// A request that names an offer's digest gets no other version, not even a cheaper one. A request
+// without a purchase buys nothing.
 func TestALyingBrokerSellsAnotherVersion(t *testing.T) {
 	b, offer := newBuyer(t)
 	b.wish.Request.Purchase.Digest = digestOf(offer)
@@ -150,8 +151,8 @@ func TestALyingBrokerSwapsTheOfferLater(t *testing.T) {
 	}
 }
 
-// A seller's key has changed, or is not confirmed where that is demanded: the broker receives a refusal, and nothing
-// is signed.
+// A seller's key has changed, or is not confirmed where that is demanded: the broker receives a
+// refusal, and nothing is signed.
 func TestBuysOfWhomItTrusts(t *testing.T) {
 	b, offer := newBuyer(t)
 	b.Trust.Pinned = func() bool { return true }
@@ -163,7 +164,8 @@ func TestBuysOfWhomItTrusts(t *testing.T) {
 	b.holds("", "")
 }
 
-// A Ledger that lost everything restores what it bought, with the offer that its own assignment names, and no other.
+// A Ledger that lost everything restores what it bought, with the offer that its own assignment
+// names, and no other.
 func TestTakesUpWhatItBought(t *testing.T) {
 	b, offer := newBuyer(t)
 	d := b.deal().From(offer, "small", 2)
@@ -188,8 +190,8 @@ func TestTakesUpWhatItBought(t *testing.T) {
 	}
 }
 
-// newShopper returns rome, which wants three CPUs for an hour for at most 0.50 EUR an hour; milan sells four for
-// 0.40.
+// newShopper returns rome, which wants three CPUs for an hour for at most 0.50 EUR an hour; milan
+// sells four for 0.40.
 func newShopper(t testing.TB) (b *borrower, offer string) {
 	t.Helper()
 	b = newBorrower(t)

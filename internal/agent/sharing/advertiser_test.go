@@ -191,13 +191,13 @@ func TestAdvertisesAlthoughItsClockWentBack(t *testing.T) {
 // The card shows how the new key follows from the old one. An agent that still has the old key shows no card.
 func TestAdvertisesByItsNewestKey(t *testing.T) {
 	l := newLender(t)
-	whatever := func(api.Measurement) bool { return true }
+	anything := func(api.Measurement) bool { return true }
 	all := func(api.Measurement) error { return nil }
 	first := l.advertises(all)
-	next(t, first, "anything", whatever)
+	next(t, first, "anything", anything)
 	l.milan.Rotate()
 	time.Sleep(2 * time.Millisecond) // an incarnation is the millisecond of a start
-	next(t, l.advertises(all), "by its new key", whatever)
+	next(t, l.advertises(all), "by its new key", anything)
 	for len(first) > 0 { // sent before the other began
 		<-first
 	}

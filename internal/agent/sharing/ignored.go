@@ -11,7 +11,7 @@ import (
 // formerPlaceholders is the namespace in which earlier versions made placeholder pods.
 const formerPlaceholders = "bourse-placeholders"
 
-// formerPluginCondition is the condition by which earlier versions showed whether a resource plugin answers.
+// formerPluginCondition is the condition of earlier versions for the state of a resource plugin.
 const formerPluginCondition = "ResourcePlugin"
 
 // IgnoredField is a field of a SharingPolicy that no longer has an effect, and what to do about it.

@@ -10,7 +10,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// Whatever an agent sends is refused or measured, and no more is shared than it has, or than it calls available and what it counted.
+// Each body of an agent is refused or measured. It never shares more than the agent has, or than it
+// calls available.
 func FuzzMeasurement(f *testing.F) {
 	f.Add([]byte(`{"clusterID":"c","resources":{"capacity":{"cpu":"8"},"allocatable":{"cpu":"8","gpu":"1"},"allocated":{"cpu":"1"},"available":{"cpu":"-3","gpu":"1"}}}`), "500m")
 	f.Add([]byte(`{"resources":{"allocatable":{"cpu":"1e3","memory":"9223372036854775807"},"available":{"memory":"1Ei"}}}`), "1")

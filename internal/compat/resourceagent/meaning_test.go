@@ -51,8 +51,8 @@ func (w *town) reserveAs(by, body string) (id string, status int) {
 	return made.ID, status
 }
 
-// What a new agent reserves of an old one is bound when the old one fetches it, is fetched again and again, and is free when
-// it fetches after the end. What it would be changed to is refused.
+// What a new agent reserves of an old one is bound when the old one fetches it, is fetched again
+// and again, and is free when it fetches after the end. What it would be changed to is refused.
 func TestFetchingAccepts(t *testing.T) {
 	w := newTown(t, impatient)
 	w.approved("cluster-1")
@@ -96,8 +96,8 @@ func TestFetchingAccepts(t *testing.T) {
 	}
 }
 
-// What the agent calls available bounds what is shared: a part of what it has, or what it has less what it was instructed. The broker's
-// own count is never in doubt, whatever it sends as reserved.
+// What the agent calls available bounds what is shared: a part of what it has, or what it has less
+// what it was instructed. The broker's own count is never in doubt, whatever it sends as reserved.
 func TestAvailableBoundsWhatIsShared(t *testing.T) {
 	w := newTown(t, impatient)
 	w.approved("cluster-1", "cluster-2")
@@ -180,8 +180,8 @@ func TestIdempotencyKey(t *testing.T) {
 	}
 }
 
-// A cluster that gets an agent with a key joins by a token that names it, and is no legacy member any more; whoever still shows its
-// subject is refused. A token for anybody does not do.
+// A cluster that gets an agent with a key joins by a token that names it, and is no legacy member
+// any more; whoever still shows its subject is refused. A token for anybody does not do.
 func TestAnOwnKey(t *testing.T) {
 	w := newTown(t, impatient)
 	w.approved("cluster-1")
@@ -221,7 +221,7 @@ func TestOtherSitesDoNotChoose(t *testing.T) {
 	}
 }
 
-// An agent of a prototype reads `error`, whatever was wrong.
+// An agent of a prototype reads `error` for every error.
 func TestErrorsOfThePrototypes(t *testing.T) {
 	w := newTown(t)
 	w.approved("cluster-1")
@@ -250,8 +250,8 @@ func TestErrorsOfThePrototypes(t *testing.T) {
 	}
 }
 
-// A member with Liqo can borrow from a cluster of a prototype. Its admin peers the two by hand, so the broker does not
-// compare their versions of Liqo.
+// A member with Liqo can borrow from a cluster of a prototype. Its admin peers the two by hand, so
+// the broker does not compare their versions of Liqo.
 func TestAMemberWithLiqoBorrowsFromAPrototype(t *testing.T) {
 	w := newTown(t)
 	w.approved("cluster-1")
@@ -265,8 +265,8 @@ func TestAMemberWithLiqoBorrowsFromAPrototype(t *testing.T) {
 	}
 }
 
-// The successor's agent takes every success for a reservation, so it gets an error for what its provider has not accepted;
-// nothing of it stays.
+// The successor's agent takes every success for a reservation, so it gets an error for what its
+// provider has not accepted; nothing of it stays.
 func TestWhatIsNotAcceptedIsNotReserved(t *testing.T) {
 	w := newTown(t, impatient)
 	w.approved("cluster-1", "cluster-2")

@@ -51,7 +51,7 @@ func TestSignLegacy(t *testing.T) {
 	}
 }
 
-// Whatever is handed in, it is signed for the name that was said or refused.
+// Each request is signed for the given name, or refused.
 func FuzzSignLegacy(f *testing.F) {
 	c := newClock()
 	key := parseKey(f, must(tlsid.NewKey())(f))

@@ -114,7 +114,7 @@ func TestHostileClients(t *testing.T) {
 		{"only a common name", careless(commonName), tlsid.ErrIdentity.Error()},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			// Its own choice of certificate, whatever the server asks for.
+			// Its own choice of certificate, independent of the server's request.
 			shown := must(tls.X509KeyPair(test.member.cert, test.member.key))(t)
 			config := test.member.client(t, a, c).Config()
 			config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &shown, nil }
@@ -207,7 +207,7 @@ func serveAs(t testing.TB, certificate tls.Certificate) (address string) {
 	return serveWith(t, &tls.Config{Certificates: []tls.Certificate{certificate}}, http.NotFound)
 }
 
-// issueCarelessly signs whatever the template says with the CA in dir.
+// issueCarelessly signs any template with the CA in dir.
 func issueCarelessly(t testing.TB, dir string, template *x509.Certificate) member {
 	t.Helper()
 	key := must(tlsid.NewKey())(t)

@@ -154,8 +154,8 @@ func TestAGatewayThatIsNotDialled(t *testing.T) {
 	}
 }
 
-// Who can be reached has the gateway that is dialled, the provider rather than the consumer; each side has the other's
-// addresses and public key, and the Connection says when it is ready.
+// Who can be reached has the gateway that is dialled, the provider rather than the consumer; each
+// side has the other's addresses and public key, and the Connection says when it is ready.
 func TestWhoIsDialled(t *testing.T) {
 	for _, c := range []struct {
 		consumer, provider network.Gateway
@@ -212,11 +212,11 @@ func TestNobodyCanBeReached(t *testing.T) {
 		t.Errorf("%+v and %+v", atRome, atMilan)
 	}
 	if len(rome.servers())+len(milan.servers()) > 0 {
-		t.Error("one serves all the same")
+		t.Error("a gateway server exists")
 	}
 }
 
-// Two clusters that lend to each other have one network, of one server, whoever begins; it stays until neither direction
+// Two clusters that lend to each other have one network with one server; it stays until neither direction
 // needs it.
 func TestBothDirections(t *testing.T) {
 	rome, milan := pair(t, network.GatewayLoadBalancer, network.GatewayLoadBalancer)
@@ -253,7 +253,8 @@ func (s *side) ends(role api.PeeringRole) {
 	}
 }
 
-// The Configuration is the memory of a network that ends: it goes when the other side has confirmed the end, not before.
+// The Configuration is the memory of a network that ends: it goes when the other side has confirmed
+// the end, not before.
 func TestTheEndIsConfirmed(t *testing.T) {
 	rome, milan := pair(t, network.GatewayOutbound, network.GatewayNodePort)
 	talk(rome, milan, 5)

@@ -25,7 +25,7 @@ func (s *side) tunnel(value networkingv1beta1.ConnectionStatusValue) {
 	s.must(s.Status().Update(s.t.Context(), c))
 }
 
-// maps changes by which addresses Liqo here reaches the external ones of the peer.
+// maps changes the addresses that Liqo here uses for the peer's external ones.
 func (s *side) maps(external ...networkingv1beta1.CIDR) {
 	s.t.Helper()
 	var c networkingv1beta1.Configuration
@@ -63,7 +63,8 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// A consumer reckons by itself where in the network a provider's proxy is, and has no answer while the tunnel is down.
+// A consumer reckons by itself where in the network a provider's proxy is, and has no answer while
+// the tunnel is down.
 func TestProxyOf(t *testing.T) {
 	rome, milan := pair(t, network.GatewayOutbound, network.GatewayNodePort)
 	talk(rome, milan, 5)

@@ -24,18 +24,18 @@ func TestSelects(t *testing.T) {
 		o    *offv1beta1.NamespaceOffloading
 		want bool
 	}{
-		"no selector":              {of(), true},
-		"every virtual node":       {of(in("liqo.io/type", "virtual-node")), true},
-		"this provider":            {of(in("liqo.io/remote-cluster-id", "milan")), true},
-		"another provider":         {of(in("liqo.io/remote-cluster-id", "oslo")), false},
-		"another, or this":         {of(in("liqo.io/remote-cluster-id", "oslo"), in("liqo.io/remote-cluster-id", "milan")), true},
-		"by a label of ours":       {of(in("bourse.dev/pool", "general")), true},
-		"by a label it lacks":      {of(in("topology.kubernetes.io/region", "mars")), false},
-		"what cannot be read":      {of(corev1.NodeSelectorRequirement{Key: "x", Operator: "Sometimes"}), true},
-		"everyone but somebody":    {of(corev1.NodeSelectorRequirement{Key: "liqo.io/remote-cluster-id", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"oslo"}}), true},
-		"everyone but this":        {of(corev1.NodeSelectorRequirement{Key: "liqo.io/remote-cluster-id", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"milan"}}), false},
-		"whoever has that label":   {of(corev1.NodeSelectorRequirement{Key: "bourse.dev/pool", Operator: corev1.NodeSelectorOpExists}), true},
-		"whoever lacks that label": {of(corev1.NodeSelectorRequirement{Key: "bourse.dev/pool", Operator: corev1.NodeSelectorOpDoesNotExist}), false},
+		"no selector":           {of(), true},
+		"every virtual node":    {of(in("liqo.io/type", "virtual-node")), true},
+		"this provider":         {of(in("liqo.io/remote-cluster-id", "milan")), true},
+		"another provider":      {of(in("liqo.io/remote-cluster-id", "oslo")), false},
+		"another, or this":      {of(in("liqo.io/remote-cluster-id", "oslo"), in("liqo.io/remote-cluster-id", "milan")), true},
+		"by a label of ours":    {of(in("bourse.dev/pool", "general")), true},
+		"by a label it lacks":   {of(in("topology.kubernetes.io/region", "mars")), false},
+		"what cannot be read":   {of(corev1.NodeSelectorRequirement{Key: "x", Operator: "Sometimes"}), true},
+		"everyone but somebody": {of(corev1.NodeSelectorRequirement{Key: "liqo.io/remote-cluster-id", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"oslo"}}), true},
+		"everyone but this":     {of(corev1.NodeSelectorRequirement{Key: "liqo.io/remote-cluster-id", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"milan"}}), false},
+		"with that label":       {of(corev1.NodeSelectorRequirement{Key: "bourse.dev/pool", Operator: corev1.NodeSelectorOpExists}), true},
+		"without that label":    {of(corev1.NodeSelectorRequirement{Key: "bourse.dev/pool", Operator: corev1.NodeSelectorOpDoesNotExist}), false},
 	} {
 		if got := selects(c.o, "milan", map[string]string{"bourse.dev/pool": "general"}); got != c.want {
 			t.Errorf("%s: %t", name, got)

@@ -45,7 +45,7 @@ func (h *handshake) certificate(from, until time.Time) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// What the provider said before its Liqo signed anew makes no Identity by which nothing could be done.
+// A message from before the provider's Liqo signed again creates no unusable Identity.
 func TestACertificateThatHasEnded(t *testing.T) {
 	h, now := newHandshake(t), time.Now()
 	h.step()

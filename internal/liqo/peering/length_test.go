@@ -21,7 +21,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// A request for one more group, however short, is longer than any honest one, whatever the names and the key.
+// A request for one more group is longer than any honest one, for all names and keys.
 func TestOneGroupMoreIsLonger(t *testing.T) {
 	_, ed, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {

@@ -111,7 +111,7 @@ func TestRestrict(t *testing.T) {
 	}
 }
 
-// A suspension cordons, whatever the policy says that is less; what the policy does besides is
+// A suspension cordons, also if the policy asks for less; what the policy does besides is
 // known when it ends.
 func TestRestrictOneThatIsSuspended(t *testing.T) {
 	const active, cordoned, drained = authv1beta1.TenantConditionActive, authv1beta1.TenantConditionCordoned, authv1beta1.TenantConditionDrained

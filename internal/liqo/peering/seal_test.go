@@ -23,7 +23,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo/peering"
 )
 
-// handshake is both halves of one, of which the test plays Liqo's part.
+// handshake is both sides of a handshake. The test acts as Liqo.
 type handshake struct {
 	*testing.T
 	rome, milan client.Client

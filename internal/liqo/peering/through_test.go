@@ -69,7 +69,7 @@ func TestThroughTheNetwork(t *testing.T) {
 	if id := h.identity(); id != nil {
 		t.Fatalf("by a way that nobody asked for it makes %+v", id.Spec.AuthParams)
 	}
-	*proxy = "http://10.82.0.3:8118" // Liqo maps the addresses anew meanwhile
+	*proxy = "http://10.82.0.3:8118" // meanwhile Liqo changes the address mapping
 	h.step()
 	h.step()
 	read(*proxy)

@@ -20,8 +20,9 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo/network"
 )
 
-// Audit lists what a consumer can do in this cluster, whoever gave it that, and what runs here for it. The reservations and
-// the key are for others to add. r must read from the API server.
+// Audit lists the rights of a consumer in this cluster, also those that others gave it, and its
+// workloads here. The reservations and the key are for others to add. r must read from the API
+// server.
 func Audit(ctx context.Context, r client.Reader, consumer string) (*api.Audit, error) {
 	a := &api.Audit{Cluster: consumer, Quotas: map[string]api.Resources{}}
 	namespace, err := liqo.TenantNamespace(ctx, r, consumer)

@@ -27,8 +27,9 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo/peering"
 )
 
-// Inspection looks at a cluster for whatever would keep Bourse from working there, or make it less safe. An agent makes
-// it, and so does anyone with a kubeconfig before there is an agent: nothing is changed, and nothing needs to be installed.
+// Inspection checks a cluster for everything that would stop Bourse or make it less safe. An agent
+// makes it, and so does anyone with a kubeconfig before there is an agent: nothing is changed, and
+// nothing needs to be installed.
 type Inspection struct {
 	// Reader reads from the API server; Lists may read from a cache.
 	Reader, Lists client.Reader
@@ -44,7 +45,8 @@ type Inspection struct {
 	Lends bool
 	// AllowUntested does not hold a version of Liqo against the cluster.
 	AllowUntested bool
-	// APIServer overrides what Liqo tells consumers; Dial says whether an address answers, nil if that is not asked.
+	// APIServer overrides what Liqo tells consumers; Dial says whether an address answers, nil if
+	// that is not asked.
 	APIServer string
 	Dial      func(ctx context.Context, server string) error
 	// Installed says whether Liqo's kinds are there; nil: they are.
@@ -177,7 +179,8 @@ func (i *Inspection) list(ctx context.Context) ([]api.Problem, error) {
 	return nil, nil
 }
 
-// secrets finds those of consumers on which Liqo acts. An agent does not look: it would need the right to read all Secrets.
+// secrets finds those of consumers on which Liqo acts. An agent does not look: it would need the
+// right to read all Secrets.
 func (i *Inspection) secrets(ctx context.Context) (found []api.Problem, err error) {
 	if !i.Before || !i.Lends {
 		return nil, nil

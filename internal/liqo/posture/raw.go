@@ -2,7 +2,7 @@ package posture
 
 import "encoding/json"
 
-// rawObject is an object of which first only the kind is read.
+// rawObject is an object whose kind is read first.
 type rawObject struct {
 	Kind string
 	text []byte

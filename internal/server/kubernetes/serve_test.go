@@ -56,7 +56,7 @@ func (w *fixture) reserved() (rome *transporttest.Party, romes transport.Broker,
 	return rome, romes, must(milan.Accept(ctx, r.ID, milan.Agree(r)))(w.t)
 }
 
-// What is shown is what the market knows, whatever becomes of the objects.
+// The objects show the state of the market, also after others changed them.
 func TestPicture(t *testing.T) {
 	w := newFixture(t)
 	_, _, r := w.reserved()
@@ -168,7 +168,7 @@ func TestTheBrokerStartsAgain(t *testing.T) {
 	<-ended
 }
 
-// An answer that is longer than a piece arrives whole, whatever it is cut through.
+// An answer that is longer than a piece arrives whole, wherever it is cut.
 func TestALongAnswer(t *testing.T) {
 	w := newFixture(t)
 	_, line := w.join("rome")
@@ -194,7 +194,7 @@ func TestALongAnswer(t *testing.T) {
 	}
 }
 
-// Whoever stops waiting for an answer leaves nothing behind.
+// A caller that stops waiting for an answer leaves nothing behind.
 func TestNothingStaysBehind(t *testing.T) {
 	w := newFixture(t)
 	_, line := w.join("rome")

@@ -263,7 +263,7 @@ func (f *Federation) Live(ctx context.Context, interval time.Duration) {
 	}
 }
 
-// Stop ends everything and returns the first error of a part.
+// Stop ends all parts and returns the first error.
 func (f *Federation) Stop() error {
 	f.stop()
 	return f.group.Wait()

@@ -123,7 +123,7 @@ func (d *Deal) Unchanged(reason api.Reason) *transport.Reservation {
 	})
 }
 
-// Moved is the hold on the next best provider, to be signed anew.
+// Moved is the hold on the next best provider, to be signed again.
 func (d *Deal) Moved(to *Party) *transport.Reservation {
 	d.Provider = to
 	return d.step(func(r *api.Reservation) {
@@ -150,7 +150,7 @@ func (d *Deal) Greeted() *transport.Reservation {
 	})
 }
 
-// Again is the hold where it was, to be signed anew.
+// Again is the hold where it was, to be signed again.
 func (d *Deal) Again() *transport.Reservation {
 	d.Greeted()
 	return d.step(func(r *api.Reservation) {

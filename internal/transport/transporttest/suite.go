@@ -27,7 +27,7 @@ func Run(t *testing.T, start func(t *testing.T) Pair) {
 	}{
 		{"a reservation's life", life}, {"a refusal", refusal}, {"a change", changes},
 		{"repeating any call is harmless", repeats}, {"errors keep their code", codes},
-		{"advertisements arrive whole, whatever changed", advertisements},
+		{"advertisements arrive whole after any change", advertisements},
 		{"a watch tells of every change", watches}, {"a watch tells of the catalog",
 			watchesCatalog}, {"a watch ends with its context", watchEnds},
 	} {
