@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 )
 
 // Code says what went wrong. The list is closed: [Codes] maps each code to its HTTP status, its exit code and a title. So
@@ -122,6 +123,15 @@ func (e *Error) Error() string {
 		s += "; " + e.Remedy
 	}
 	return s
+}
+
+// WithoutCode returns the text of an error without the code that it begins with, for a place that shows the code.
+func WithoutCode(text string) string {
+	code, rest, _ := strings.Cut(text, ": ")
+	if _, known := Codes[Code(code)]; known {
+		return rest
+	}
+	return text
 }
 
 // GetStatus makes an Error an answer of the REST framework.

@@ -65,6 +65,21 @@ type Token struct {
 	UsedBy string `json:"usedBy,omitempty"`
 }
 
+// BrokerState is the state of a broker, for its operators.
+type BrokerState struct {
+	// URL is the one that join tokens hold. Since is when this process began to serve.
+	URL      string      `json:"url"`
+	Since    metav1.Time `json:"since"`
+	Protocol int         `json:"protocol"`
+	// Lineage and Revision are the journal's.
+	Lineage  string `json:"lineage"`
+	Revision uint64 `json:"revision"`
+	// Members and Reservations are counts by state, without reservations that have ended. Tokens counts join tokens.
+	Members      map[MemberState]int `json:"members"`
+	Reservations map[State]int       `json:"reservations"`
+	Tokens       int                 `json:"tokens"`
+}
+
 // TokenCreate is the body that creates a join token.
 type TokenCreate struct {
 	Cluster string          `json:"cluster,omitempty" maxLength:"63"`
@@ -73,6 +88,8 @@ type TokenCreate struct {
 
 // TokenCreated is the answer. The token is shown only this once.
 type TokenCreated struct {
+	// ID names the token in lists. It is no secret.
+	ID      string      `json:"id"`
 	Token   string      `json:"token"`
 	Expires metav1.Time `json:"expires"`
 }

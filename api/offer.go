@@ -208,8 +208,8 @@ type Sale struct {
 type CatalogQuery struct {
 	// Text occurs in the seller, name, type, description or a label. Case does not matter.
 	Text string
-	// Seller, Type and Region must be equal. GPU occurs in the name of one of the seller's GPUs. Currency is that of a plan,
-	// unless it is free.
+	// Seller, Type and Region must be equal. GPU occurs in the name of one of the seller's GPUs, and
+	// selects plans with a GPU. Currency is that of a plan, unless it is free.
 	Seller, Type, Region, GPU, Currency string
 	// MaxPrice is the ceiling for the smallest number of units of a plan, over the time of For. It leaves out plans in other
 	// currencies.

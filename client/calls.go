@@ -191,6 +191,16 @@ func (c *Client) Tokens(ctx context.Context) ([]api.Envelope[api.Token], error) 
 	return list[api.Token](ctx, c, "/tokens", nil)
 }
 
+// DeleteToken makes a join token void that no cluster has used.
+func (c *Client) DeleteToken(ctx context.Context, id string) error {
+	return c.call(ctx, http.MethodDelete, "/tokens/"+url.PathEscape(id), nil, nil, nil)
+}
+
+// BrokerStatus reads the state of a broker, for operators.
+func (c *Client) BrokerStatus(ctx context.Context) (s api.BrokerState, err error) {
+	return s, c.call(ctx, http.MethodGet, "/broker", nil, nil, &s)
+}
+
 // CreateToken makes a join token, for one cluster if that is not empty; ttl 0 is the broker's default.
 func (c *Client) CreateToken(ctx context.Context, cluster string, ttl time.Duration) (api.TokenCreated, error) {
 	var out api.TokenCreated

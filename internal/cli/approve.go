@@ -16,7 +16,7 @@ import (
 type waiting = api.Envelope[api.Approval]
 
 func (sh *shell) approvalsCommand() *cobra.Command {
-	return &cobra.Command{
+	return sh.watchable(&cobra.Command{
 		Use: "approvals", GroupID: "use", Short: "List the requests of other clusters that wait for your approval", Args: cobra.NoArgs,
 		Long: "An offer or the SharingPolicy can require approval by an admin (approveWithin). A request for it is held and waits here.",
 		RunE: sh.asUser(func(ctx context.Context, c *client.Client, _ []string) error {
@@ -40,7 +40,7 @@ func (sh *shell) approvalsCommand() *cobra.Command {
 				column[api.Approval]{"POOL", true, func(w waiting) string { return w.Payload.Pool }},
 			)
 		}),
-	}
+	})
 }
 
 func soldAs(a api.Approval) string {

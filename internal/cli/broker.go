@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/internal/broker"
 	"github.com/bourse-dev/bourse/internal/compat/prototypes"
+	"github.com/bourse-dev/bourse/internal/identity/join"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
@@ -76,7 +79,7 @@ func (sh *shell) brokerCommand() *cobra.Command {
 	interfaces.Add(f)
 	log.add(f)
 	cmd.PersistentFlags().StringVar(&sh.operatorCert, "operator-cert", "", "for the subcommands: folder with an operator's tls.crt, tls.key and ca.crt, such as the folder operator in the broker's --dir")
-	cmd.AddCommand(sh.tokenCommand(), sh.membersCommand(), sh.capCommand(), sh.operatorCommand(), sh.signCSRCommand(), sh.kubeconfigCommand(), sh.journalCommand(), sh.backupCommand(), sh.restoreCommand(), sh.verifyCommand())
+	cmd.AddCommand(sh.brokerStatusCommand(), sh.tokenCommand(), sh.membersCommand(), sh.capCommand(), sh.operatorCommand(), sh.signCSRCommand(), sh.kubeconfigCommand(), sh.journalCommand(), sh.backupCommand(), sh.restoreCommand(), sh.verifyCommand())
 	for _, step := range []struct{ name, short, question string }{
 		{"approve", "Admit a cluster that asked to join; compare its fingerprint first", ""},
 		{"suspend", "Suspend a member: other members do not see it, and it makes no new reservations", ""},
@@ -122,7 +125,7 @@ func memberNames(ctx context.Context, c *client.Client) ([]string, error) {
 }
 
 func (sh *shell) membersCommand() *cobra.Command {
-	return &cobra.Command{
+	return sh.watchable(&cobra.Command{
 		Use: "members", Short: "List the clusters that joined or wait for approval", Args: cobra.NoArgs,
 		RunE: sh.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
 			members, err := c.Members(ctx)
@@ -131,7 +134,7 @@ func (sh *shell) membersCommand() *cobra.Command {
 			}
 			return sh.showMembers(members)
 		}),
-	}
+	})
 }
 
 func (sh *shell) showMembers(items []api.Envelope[api.Member]) error {
@@ -150,6 +153,39 @@ func (sh *shell) showMembers(items []api.Envelope[api.Member]) error {
 		column[api.Member]{"CAP", true, func(m M) string { return capsOf(m.Payload.Caps) }},
 		column[api.Member]{"JOINED", true, func(m M) string { return m.Payload.Joined.Format(time.RFC3339) }},
 	)
+}
+
+func tokenNames(ctx context.Context, c *client.Client) ([]string, error) {
+	tokens, err := c.Tokens(ctx)
+	return ids(tokens), err
+}
+
+func (sh *shell) brokerStatusCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "status", Short: "Show the broker: its journal, members and reservations", Args: cobra.NoArgs,
+		RunE: sh.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
+			s, err := c.BrokerStatus(ctx)
+			if err != nil {
+				return err
+			}
+			if sh.output == "json" || sh.output == "yaml" {
+				return sh.encode(s)
+			}
+			return sh.table([][]string{
+				{"url", s.URL}, {"serves since", s.Since.UTC().Format(time.RFC3339)}, {"lineage", s.Lineage}, {"revision", strconv.FormatUint(s.Revision, 10)},
+				{"members", countsText(s.Members)}, {"reservations", countsText(s.Reservations)}, {"join tokens", strconv.Itoa(s.Tokens)},
+			})
+		}),
+	}
+}
+
+// countsText is "2 Active, 1 Pending".
+func countsText[S ~string](counts map[S]int) string {
+	var all []string
+	for _, state := range slices.Sorted(maps.Keys(counts)) {
+		all = append(all, fmt.Sprintf("%d %s", counts[state], state))
+	}
+	return cmp.Or(strings.Join(all, ", "), "none")
 }
 
 // capFlags bound how much a consumer may have.
@@ -192,6 +228,7 @@ func (sh *shell) capCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			fmt.Fprintf(sh.progress, "%s may have at most: %s\n", m.ID, cmp.Or(capsOf(m.Payload.Caps), "what the broker allows every member"))
 			return sh.showMembers([]api.Envelope[api.Member]{m})
 		},
 	}
@@ -234,7 +271,8 @@ func (sh *shell) tokenCommand() *cobra.Command {
 			if sh.output == "json" || sh.output == "yaml" {
 				return sh.encode(t)
 			}
-			fmt.Fprintf(sh.progress, "Valid until %s, for one cluster: bourse agent --join TOKEN\n", t.Expires.Format(time.RFC3339))
+			fmt.Fprintf(sh.progress, "Valid until %s, for one cluster: bourse agent --join TOKEN\nTo make it void: bourse broker token delete %s\n",
+				t.Expires.Format(time.RFC3339), t.ID)
 			_, err = fmt.Fprintln(sh.out, t.Token)
 			return err
 		}),
@@ -257,7 +295,23 @@ func (sh *shell) tokenCommand() *cobra.Command {
 			)
 		}),
 	}
-	cmd := &cobra.Command{Use: "token", Short: "Create and list join tokens"}
-	cmd.AddCommand(create, list)
+	drop := &cobra.Command{
+		Use: "delete TOKEN...", Short: "Make join tokens void that no cluster has used", Args: cobra.MinimumNArgs(1), ValidArgsFunction: sh.complete(sh.operator, tokenNames),
+		Long: "Delete takes the ID of a token, which bourse broker token list shows, or the token itself.",
+		RunE: sh.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+			for _, id := range args {
+				if parsed, err := join.ParseToken(id); err == nil {
+					id = parsed.ID
+				}
+				if err := c.DeleteToken(ctx, id); err != nil {
+					return err
+				}
+				fmt.Fprintln(sh.progress, "token", id, "is void")
+			}
+			return nil
+		}),
+	}
+	cmd := &cobra.Command{Use: "token", Short: "Create, list and delete join tokens"}
+	cmd.AddCommand(create, list, drop)
 	return cmd
 }

@@ -65,7 +65,7 @@ func (sh *shell) catalogCommand() *cobra.Command {
 	f.StringVar(&q.Seller, "seller", "", "only offers of this cluster")
 	f.StringVar(&q.Type, "type", "", "only offers of this type, such as compute, gpu or storage")
 	f.StringVar(&q.Region, "region", "", "only offers of sellers in this region")
-	f.StringVar(&q.GPU, "gpu", "", "only offers of sellers that have a GPU whose name contains this")
+	f.StringVar(&q.GPU, "gpu", "", "only plans with a GPU, of sellers that have a GPU whose name contains this")
 	f.StringVar(&q.Currency, "currency", "", "only plans in this currency, and free plans")
 	f.StringVar(&most, "max-price", "", "only plans whose smallest purchase costs at most this, such as 3EUR/hour, for the time of --for")
 	f.BoolVar(&q.Available, "available", false, "only plans that are not sold out")
@@ -73,7 +73,9 @@ func (sh *shell) catalogCommand() *cobra.Command {
 	durationVar(f, &q.For, "for", 0, "only plans that are sold for this long, with the cost for that time (default: the cost of one hour)")
 	f.Float64Var(&uptime, "uptime", 0, "only offers of sellers with at least this uptime over the last 30 days, such as 0.999")
 	f.StringVar(&sort, "sort", "", "order: name (default), price (free plans first, then by currency), region, or uptime (highest first)")
-	return cmd
+	fixed(cmd, "sort", "name", string(api.ByPrice), string(api.ByRegion), string(api.ByUptime))
+	_ = cmd.RegisterFlagCompletionFunc("seller", sh.complete(sh.person, clusterNames))
+	return sh.watchable(cmd)
 }
 
 func offerNames(ctx context.Context, c *client.Client) ([]string, error) {
@@ -265,19 +267,26 @@ func (sh *shell) buyCommand() *cobra.Command {
 			"changes the offer before both clusters have signed, you buy nothing. What both signed is a Contract: bourse contracts.",
 		Example: "  bourse buy milan/web/small --for 24h\n  bourse buy milan/gpu/a100 --units 2 --for 8h --dry-run",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.person, planNames),
-		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
-			r, err := sh.purchase(ctx, c, args[0], units, w)
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("units") && units < 1 {
+				return api.Invalid("--units", "%d units are nothing to buy", units).Fix("buy 1 or more; without --units you buy as few as the plan sells")
+			}
+			c, err := sh.person()
 			if err != nil {
 				return err
 			}
-			return sh.place(ctx, c, w, r)
-		}),
+			r, err := sh.purchase(cmd.Context(), c, args[0], units, w)
+			if err != nil {
+				return err
+			}
+			return sh.place(cmd.Context(), c, w, r)
+		},
 	}
 	f := cmd.Flags()
 	durationVar(f, &w.duration, "for", 0, "how long (default "+api.DefaultDuration+")")
 	f.Int64Var(&units, "units", 0, "how many units of the plan (default: the smallest number that it sells)")
 	f.StringVar(&w.maxPrice, "max-price", "", "maximum price of all units together, such as 3EUR/hour")
-	w.useFlags(f)
+	w.useFlags(cmd)
 	return cmd
 }
 

@@ -17,7 +17,7 @@ import (
 func resourceName(name string) corev1.ResourceName { return corev1.ResourceName(name) }
 
 func (sh *shell) clustersCommand() *cobra.Command {
-	return &cobra.Command{
+	return sh.watchable(&cobra.Command{
 		Use: "clusters [CLUSTER]", GroupID: "use", Short: "List the clusters that your cluster may see, and their capacity",
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: sh.complete(sh.person, clusterNames),
 		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
@@ -34,7 +34,7 @@ func (sh *shell) clustersCommand() *cobra.Command {
 			}
 			return sh.showClusters(all)
 		}),
-	}
+	})
 }
 
 type clusterItem = api.Envelope[api.Cluster]
@@ -50,9 +50,9 @@ func (sh *shell) showClusters(items []clusterItem) error {
 		column[api.Cluster]{"STATE", false, func(c clusterItem) string { return standing(c.Payload) }},
 		column[api.Cluster]{"REGION", false, func(c clusterItem) string { return c.Payload.Properties.Region }},
 		column[api.Cluster]{"CPU FREE", false, of(available, "cpu")},
-		column[api.Cluster]{"CPU RESERVED", false, of(reserved, "cpu")},
+		column[api.Cluster]{"CPU RESERVED", true, of(reserved, "cpu")},
 		column[api.Cluster]{"MEMORY FREE", false, of(available, "memory")},
-		column[api.Cluster]{"MEMORY RESERVED", false, of(reserved, "memory")},
+		column[api.Cluster]{"MEMORY RESERVED", true, of(reserved, "memory")},
 		column[api.Cluster]{"GPUS", false, func(c clusterItem) string { return strings.Join(c.Payload.Properties.GPUs, ",") }},
 		column[api.Cluster]{"UPTIME", false, func(c clusterItem) string { return percent(c.Payload.Uptime) }},
 		column[api.Cluster]{"HONOURED", true, func(c clusterItem) string { return percent(c.Payload.Honoured) }},
@@ -108,12 +108,19 @@ func (sh *shell) statusCommand() *cobra.Command {
 			connected := "connected"
 			if !s.Connected {
 				connected = "not connected: " + s.Problem
+				if !s.LastHeard.IsZero() {
+					connected += "; last heard " + ago(s.LastHeard.Time)
+				}
 			}
 			sharing := "shares nothing: no SharingPolicy is in force"
 			if s.Sharing {
 				sharing = "shares what its SharingPolicy says"
 			}
-			return sh.table([][]string{{"cluster", s.Cluster}, {"fingerprint", s.Fingerprint}, {"broker", s.Broker}, {"", connected}, {"", sharing}})
+			err = sh.table([][]string{{"cluster", s.Cluster}, {"fingerprint", s.Fingerprint}, {"broker", s.Broker}, {"connection", connected}, {"sharing", sharing}})
+			if err == nil && !s.Connected {
+				err = api.Errorf(api.CodeUnavailable, "the agent is not connected to its broker").Fix("it tries again by itself, after 16 s at most; see: bourse doctor")
+			}
+			return err
 		},
 	}
 }

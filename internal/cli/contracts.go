@@ -54,7 +54,7 @@ func (sh *shell) contractsCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&bought, "bought", false, "only contracts in which your cluster is the buyer")
 	cmd.Flags().BoolVar(&sold, "sold", false, "only contracts in which your cluster is the seller")
 	cmd.Flags().BoolVarP(&all, "all", "A", false, "also contracts that have ended")
-	return cmd
+	return sh.watchable(cmd)
 }
 
 func planOf(t api.ContractTerms) string { return t.Seller + "/" + t.Offer + "/" + t.Plan }

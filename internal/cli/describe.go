@@ -2,12 +2,14 @@ package cli
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
 )
 
@@ -51,7 +53,13 @@ func describeRequest(r client.RequestStatus) [][]string {
 	if o := r.Payload.Offload; o != nil {
 		rows = append(rows, []string{"offloads", strings.Join(o.Namespaces, ", ")})
 	}
-	for _, c := range append(status.Conditions, r.Payload.Steps...) {
+	of := slices.Clone(status.Conditions)
+	for _, c := range r.Payload.Steps {
+		if c.Type != api.ConditionReady { // the request has its own
+			of = append(of, c)
+		}
+	}
+	for _, c := range of {
 		text := string(c.Status)
 		if c.Status != metav1.ConditionTrue || c.Message != "" {
 			text += ", " + reasonText(c.Reason, c.Message)

@@ -329,6 +329,12 @@ func readLimited(file string, most int64) ([]byte, error) {
 	return data, err
 }
 
+// planKeys are the keys of a plan that are no resources.
+var planKeys = []string{"price", "quantity", "units", "min", "max", "notice", "dedicated", "pool"}
+
+// resourceKeys are the resources of Kubernetes whose names have no domain.
+var resourceKeys = []string{"cpu", "memory", "pods", "storage", "ephemeral-storage"}
+
 // parsePlan reads "small:cpu=2,memory=4Gi,price=0.10EUR/hour,quantity=5". Errors: Invalid at --plan.
 func parsePlan(text string) (api.Plan, error) {
 	name, rest, ok := strings.Cut(text, ":")
@@ -364,11 +370,14 @@ func parsePlan(text string) (api.Plan, error) {
 			p.Pool = value
 		default:
 			var q resource.Quantity
-			q, err = resource.ParseQuantity(value)
+			if alike := similar(key, planKeys); len(alike) > 0 && !slices.Contains(resourceKeys, key) && !strings.Contains(key, "/") {
+				return p, wrong(key + " is no key; did you mean " + strings.Join(alike, " or ") + "?")
+			}
+			q, err = readAmount("--plan", key, key+"=", value)
 			p.Resources[resourceName(key)] = q
 		}
 		if err != nil {
-			return p, wrong(fmt.Sprintf("%s: %s", part, err))
+			return p, wrong(part + ": " + api.WithoutCode(err.Error()))
 		}
 	}
 	return p, nil

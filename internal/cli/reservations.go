@@ -159,9 +159,9 @@ func reasonOf(p api.Reservation) string {
 	return " (" + reasonText(string(p.Reason), p.Message) + ")"
 }
 
-// reasonText returns a reason and a message, each once: messages of errors begin with their code.
+// reasonText returns a reason and a message. Messages of errors begin with a code, which is left out.
 func reasonText(reason, message string) string {
-	message = strings.TrimPrefix(message, reason+": ")
+	message = api.WithoutCode(message)
 	if message == "" {
 		return reason
 	}

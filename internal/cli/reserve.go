@@ -46,7 +46,7 @@ func (sh *shell) reserveCommand() *cobra.Command {
 			"With --dry-run it creates nothing. It prints the clusters considered, what eliminated each, the scores, the choice,\n" +
 			"and the objects that it would create.",
 		Example: "  bourse reserve --cpu 4 --memory 8Gi --where 'region == \"eu\"' --for 1h\n" +
-			"  bourse reserve --resource nvidia.com/gpu=2 --where '\"NVIDIA-A100\" in gpus' --dry-run\n" +
+			"  bourse reserve --resource nvidia.com/gpu=2 --where '\"NVIDIA-A100-SXM4-80GB\" in gpus' --dry-run\n" +
 			"  bourse reserve --cpu 64 --wait 2h --priority 10\n" +
 			"  bourse reserve --cpu 300 --split 3",
 		Args: cobra.NoArgs,
@@ -66,7 +66,9 @@ func (sh *shell) reserveCommand() *cobra.Command {
 	f.StringVar(&w.strategy, "strategy", "", "how to choose: balance (default), pack, reliable, or with --max-price cheap")
 	f.StringVar(&w.maxPrice, "max-price", "", "also consider providers that lend only by offers, up to this price for all of it, such as 3EUR/hour (default: do not buy)")
 	f.Int32Var(&w.split, "split", 0, "largest number of clusters, with equal parts; all parts are reserved or none (default: one cluster)")
-	w.useFlags(f)
+	w.useFlags(cmd)
+	fixed(cmd, "strategy", string(api.Balance), string(api.Pack), string(api.Reliable), string(api.Cheap))
+	fixed(cmd, "pool", api.GeneralPool)
 	_ = cmd.RegisterFlagCompletionFunc("target", sh.complete(sh.person, clusterNames))
 	_ = cmd.RegisterFlagCompletionFunc("exclude", sh.complete(sh.person, clusterNames))
 	_ = cmd.RegisterFlagCompletionFunc("prefer", sh.complete(sh.person, clusterNames))
@@ -74,7 +76,8 @@ func (sh *shell) reserveCommand() *cobra.Command {
 }
 
 // useFlags adds the flags for the request itself, and for the use of the reservation in this cluster.
-func (w *wish) useFlags(f *pflag.FlagSet) {
+func (w *wish) useFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
 	f.StringSliceVar(&w.offload, "offload", nil, "namespaces whose pods may run there: the request's own, or those with the label "+api.RequestsFromLabel)
 	f.StringToStringVar(&w.reflect, "reflect", nil, "what Liqo copies to the provider besides pods: secrets, configMaps or services = All, AllowList or None (default secrets=AllowList, the others All)")
 	f.StringVar(&w.data, "data", "", "for offloaded namespaces with volumes at a provider: Stay (default: no other provider), or Move (the volumes stay behind)")
@@ -84,8 +87,10 @@ func (w *wish) useFlags(f *pflag.FlagSet) {
 	f.StringVarP(&w.namespace, "namespace", "n", "default", "namespace of the ResourceRequest")
 	f.StringVar(&w.name, "name", "", "name of the ResourceRequest (default: generated)")
 	f.StringVar(&w.broker, "broker", "", "broker to ask, one of bourse brokers (default: the first that is enabled and answers)")
-	f.BoolVar(&w.confirm, "confirm", false, "only hold the capacity, until bourse confirm")
+	f.BoolVar(&w.confirm, "confirm", false, "only hold the capacity, until you confirm it (bourse confirm)")
 	f.BoolVar(&w.dryRun, "dry-run", false, "decide and explain, but create nothing")
+	fixed(cmd, "network", string(api.NetworkNone), string(api.NetworkWireGuard))
+	fixed(cmd, "data", string(api.DataStay), string(api.DataMove))
 	w.waitFlags(f)
 }
 

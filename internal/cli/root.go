@@ -56,13 +56,14 @@ func Root(out, progress io.Writer) *cobra.Command {
 		Long: "Bourse is a resource broker for Kubernetes clusters that run Liqo. Clusters find each other, agree on resources,\n" +
 			"and are held to the agreement.\n" +
 			"Start with: bourse demo",
-		SilenceUsage: true, SilenceErrors: true, PersistentPreRunE: sh.checkForm,
+		SilenceUsage: true, SilenceErrors: true, PersistentPreRunE: sh.checkForm, Version: version(),
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetOut(out)
 	root.SetErr(progress)
 	root.PersistentFlags().StringVar(&sh.server, "server", os.Getenv("BOURSE_SERVER"), "agent or broker to talk to: https://HOST:PORT or unix:///SOCKET (also BOURSE_SERVER)")
 	root.PersistentFlags().StringVarP(&sh.output, "output", "o", "table", "output format: table, wide, json, yaml or name")
-	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(forms, cobra.ShellCompDirectiveNoFileComp))
+	fixed(root, "output", forms...)
 	root.AddGroup(&cobra.Group{ID: "use", Title: "Use resources of other clusters:"}, &cobra.Group{ID: "run", Title: "Run a federation:"})
 	root.AddCommand(
 		sh.clustersCommand(), sh.catalogCommand(), sh.buyCommand(), sh.offerCommand(), sh.contractsCommand(), sh.contractCommand(), sh.usageCommand(), sh.reserveCommand(), sh.reservationsCommand(), sh.describeCommand(), sh.whyCommand(), sh.confirmCommand(), sh.approvalsCommand(), sh.approveCommand(), sh.refuseCommand(), sh.reclaimCommand(), sh.resizeCommand(), sh.extendCommand(), sh.releaseCommand(), sh.statusCommand(), sh.trustCommand(), sh.brokersCommand(), sh.doctorCommand(), sh.auditCommand(), sh.evictCommand(), sh.suspendCommand(), sh.resumeCommand(),
@@ -74,13 +75,17 @@ func Root(out, progress io.Writer) *cobra.Command {
 
 func (sh *shell) versionCommand() *cobra.Command {
 	return &cobra.Command{Use: "version", Short: "Print the version and the protocol", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
-		version := "unknown"
-		if info, ok := debug.ReadBuildInfo(); ok {
-			version = info.Main.Version
-		}
-		_, err := fmt.Fprintf(sh.out, "bourse %s, protocol %d, API %s/%s\n", version, api.Protocol, api.Group, api.Version)
+		_, err := fmt.Fprintln(sh.out, version())
 		return err
 	}}
+}
+
+func version() string {
+	version := "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		version = info.Main.Version
+	}
+	return fmt.Sprintf("bourse %s, protocol %d, API %s/%s", version, api.Protocol, api.Group, api.Version)
 }
 
 // RuntimeDir is the default folder for the sockets of this user's agents and brokers. Nobody else
@@ -108,6 +113,11 @@ func (sh *shell) complete(connect func() (*client.Client, error), list func(cont
 		names, _ := list(cmd.Context(), c)
 		return names, cobra.ShellCompDirectiveNoFileComp
 	}
+}
+
+// fixed completes the values of a flag.
+func fixed(cmd *cobra.Command, flag string, values ...string) {
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
 
 func clusterNames(ctx context.Context, c *client.Client) ([]string, error) {

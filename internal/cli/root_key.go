@@ -64,7 +64,7 @@ func (sh *shell) rootEndorseCommand() *cobra.Command {
 				return err
 			}
 			if _, err := identity.ParseFingerprint(args[1]); err != nil {
-				return api.Invalid("FINGERPRINT", "%s", err).Fix("copy the fingerprint that `bourse status` prints at %s", args[0])
+				return api.Errorf(api.CodeInvalid, "%s", err).Fix("copy the fingerprint that `bourse status` prints at %s", args[0])
 			}
 			text, err := os.ReadFile(file)
 			if err != nil {

@@ -154,6 +154,11 @@ func TestHelp(t *testing.T) {
 				t.Errorf("%s --help does not say %q:\n%s", c.CommandPath(), want, out.String())
 			}
 		}
+		for _, wrong := range []string{"(default [])", "`"} {
+			if _, flags, _ := strings.Cut(out.String(), "Flags:"); strings.Contains(flags, wrong) {
+				t.Errorf("%s --help has %s", c.CommandPath(), wrong)
+			}
+		}
 		for _, child := range c.Commands() {
 			all(child)
 		}

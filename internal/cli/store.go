@@ -40,6 +40,7 @@ func (s *storeFlags) open() (broker.Store, error) {
 
 func (sh *shell) backupCommand() *cobra.Command {
 	var place storeFlags
+	force := false
 	cmd := &cobra.Command{
 		Use: "backup FILE", Short: "Back up a broker; it may be running", Args: cobra.ExactArgs(1),
 		Long: "Backup writes everything that a broker must not lose to FILE (- is standard output). That is the whole market at one point in\n" +
@@ -51,7 +52,10 @@ func (sh *shell) backupCommand() *cobra.Command {
 			"  bourse broker backup --dir /var/lib/bourse bourse.backup",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var data []byte
-			var err error
+			_, err := os.Lstat(args[0])
+			if err == nil && !force && args[0] != "-" {
+				return api.Errorf(api.CodeConflict, "%s exists", args[0]).Fix("name another file, or replace it: --force")
+			}
 			if cmd.Flags().Changed("dir") || cmd.Flags().Changed("store") {
 				data, err = place.backup(cmd.Context())
 			} else {
@@ -72,7 +76,10 @@ func (sh *shell) backupCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(sh.progress, "backed up: %d reservations of %d members, at %v\n", reservationsIn(state), len(state.Members()), backup.Head)
+			fmt.Fprintf(sh.progress, "backed up: %s of %s, at %v\n", count(reservationsIn(state), "reservation"), count(len(state.Members()), "member"), backup.Head)
+			if len(backup.CA) > 0 {
+				fmt.Fprintln(sh.progress, "The backup contains the CA's private key: encrypt it.")
+			}
 			if len(backup.CA) == 0 {
 				fmt.Fprintln(sh.progress, "The backup contains no CA, because the broker's folder has none. Back up its --tls-cert-dir, or give its --dir.")
 			}
@@ -80,6 +87,7 @@ func (sh *shell) backupCommand() *cobra.Command {
 		},
 	}
 	place.add(cmd.Flags())
+	cmd.Flags().BoolVar(&force, "force", false, "replace FILE if it exists")
 	return cmd
 }
 

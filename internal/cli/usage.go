@@ -24,10 +24,18 @@ func strict(cmd *cobra.Command) {
 		cmd.DisableFlagsInUseLine = true
 		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.DefValue == "[]" {
+			f.DefValue = "" // help shows no default of an empty list
+		}
+	})
+	if cmd.ValidArgsFunction == nil && cmd.Args != nil && !takesFile(cmd) {
+		cmd.ValidArgsFunction = cobra.NoFileCompletions
+	}
 	args := cmd.Args
 	cmd.Args = func(cmd *cobra.Command, given []string) error {
 		if len(given) > 0 && cmd.HasSubCommands() {
-			return noSuchCommand(cmd, given[0])
+			return noSuchCommand(cmd, given[0], given[1:]...)
 		}
 		if args == nil || args(cmd, given) == nil {
 			return nil
@@ -43,9 +51,27 @@ func strict(cmd *cobra.Command) {
 	}
 }
 
-func noSuchCommand(cmd *cobra.Command, name string) error {
+// takesFile reports whether an argument of a command is a file.
+func takesFile(cmd *cobra.Command) bool {
+	return strings.Contains(cmd.Use, "FILE") || strings.Contains(cmd.Use, "FOLDER")
+}
+
+// verbs are words of other command lines, and ours for them. THING is the argument that follows.
+var verbs = map[string]string{
+	"get": "bourse THING", "list": "bourse THING", "ls": "bourse THING", "delete": "bourse release RESERVATION", "down": "bourse release RESERVATION",
+	"create": "bourse reserve", "up": "bourse init", "top": "bourse usage", "queue": "bourse reservations", "logs": "kubectl logs",
+}
+
+func noSuchCommand(cmd *cobra.Command, name string, more ...string) error {
 	remedy := fmt.Sprintf("see: %s --help", cmd.CommandPath())
 	cmd.SuggestionsMinimumDistance = 2
+	if ours, known := verbs[name]; known && !cmd.HasParent() {
+		thing := "THING"
+		if len(more) > 0 {
+			thing = more[0]
+		}
+		return api.Errorf(api.CodeInvalid, "bourse has no command %s", name).Fix("use: %s; %s", strings.ReplaceAll(ours, "THING", thing), remedy)
+	}
 	if alike := cmd.SuggestionsFor(name); len(alike) > 0 {
 		remedy = "did you mean " + strings.Join(alike, " or ") + "? " + remedy
 	}
@@ -54,6 +80,9 @@ func noSuchCommand(cmd *cobra.Command, name string) error {
 
 // badFlag turns an error of the flag library into ours.
 func badFlag(cmd *cobra.Command, err error) error {
+	if words := cmd.Flags().Args(); !cmd.HasParent() && len(words) > 0 { // the flag of a command that is spelled wrong
+		return noSuchCommand(cmd, words[0], words[1:]...)
+	}
 	e := api.Errorf(api.CodeInvalid, "%s", err)
 	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		e = api.Invalid("--"+bad.GetFlag().Name, "%q is not %s", bad.GetValue(), kindOf(bad.GetFlag()))

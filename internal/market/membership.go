@@ -22,6 +22,21 @@ func (c CreateToken) decide(s *State, now Time) (Outcome, error) {
 	return Outcome{Token: &c.Token, Events: []Event{{Time: now, Token: &c.Token}}}, nil
 }
 
+// DeleteToken makes a join token void. Errors: NotFound; Conflict for one that a cluster used: revoke the cluster.
+type DeleteToken struct{ ID string }
+
+func (c DeleteToken) decide(s *State, now Time) (Outcome, error) {
+	t := s.tokens[c.ID]
+	if t == nil {
+		return Outcome{}, api.Errorf(api.CodeNotFound, "there is no join token %.80q", c.ID).Fix("see: bourse broker token list")
+	}
+	if t.UsedBy != "" {
+		return Outcome{}, api.Errorf(api.CodeConflict, "cluster %s joined with token %s", t.UsedBy, c.ID).
+			Fix("to refuse the cluster: bourse broker revoke %s", t.UsedBy)
+	}
+	return forget(Forget{Tokens: []string{c.ID}}, now), nil
+}
+
 // Join makes a cluster a member, or lets it wait for approval when the token did not name
 // it. The proof of its cluster key was verified before.
 // Errors: TokenSpent for a token that is unknown, expired, for another cluster or used by another; KeyChanged when

@@ -171,12 +171,13 @@ type Wanted struct {
 	currency string
 	lasting  time.Duration
 	limit    *money.Limit
+	gpu      bool
 	none     bool
 }
 
 // WantedBy is what a query says of plans; one whose highest price is none wants no plan.
 func WantedBy(q api.CatalogQuery, now time.Time) Wanted {
-	w := Wanted{currency: q.Currency, lasting: q.For}
+	w := Wanted{currency: q.Currency, lasting: q.For, gpu: q.GPU != ""}
 	if q.MaxPrice != nil {
 		var err error
 		w.limit, err = money.LimitOf("maxPrice", q.MaxPrice, now, cmp.Or(q.For, time.Hour))
@@ -191,7 +192,17 @@ func (w *Wanted) Has(p *market.Plan) bool {
 	case w.none, w.currency != "" && !p.Price.Free() && p.Price.Currency != w.currency, w.lasting > 0 && p.Lasts(w.lasting) != nil:
 		return false
 	}
-	return w.limit == nil || w.limit.Allows(p.Price, p.Min)
+	return (w.limit == nil || w.limit.Allows(p.Price, p.Min)) && (!w.gpu || sellsGPU(p.Resources))
+}
+
+// sellsGPU reports whether resources include a GPU or a part of one.
+func sellsGPU(r api.Resources) bool {
+	for name := range r {
+		if strings.Contains(string(name), "gpu") || strings.HasPrefix(string(name), "nvidia.com/mig-") {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *search) plans(o Offered) []FoundPlan {

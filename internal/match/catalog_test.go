@@ -76,7 +76,7 @@ func putSeller(t *rapid.T, s *market.State, i int, version int64, now market.Tim
 			spec.ValidUntil = &until
 		}
 		for p := range 1 + pick(2) {
-			plan := api.Plan{Name: fmt.Sprintf("plan-%d", p), Resources: resources("cpu", "1"), Quantity: int64(pick(3)), Units: &api.Units{Min: 1 + int64(pick(2)), Max: 9}}
+			plan := api.Plan{Name: fmt.Sprintf("plan-%d", p), Resources: []api.Resources{resources("cpu", "1"), resources("cpu", "1", "nvidia.com/gpu", "1")}[pick(2)], Quantity: int64(pick(3)), Units: &api.Units{Min: 1 + int64(pick(2)), Max: 9}}
 			if plan.Quantity > 0 {
 				plan.Quantity += plan.Units.Min
 			}
@@ -102,7 +102,7 @@ func putSeller(t *rapid.T, s *market.State, i int, version int64, now market.Tim
 		}
 		s.Apply(market.Event{Time: now, Offer: o})
 	}
-	has := resources("cpu", fmt.Sprint(pick(3)))
+	has := resources("cpu", fmt.Sprint(pick(3)), "nvidia.com/gpu", fmt.Sprint(pick(3)))
 	terms := &api.Terms{}
 	if pick(4) == 0 {
 		terms.VisibleTo.Clusters = []string{seller(pick(300))}
@@ -150,6 +150,9 @@ func lookAtEverything(v *market.View, to *api.Card, q api.CatalogQuery, now mark
 			for i := range o.Plans {
 				p := &o.Plans[i]
 				left := l.Remaining(o, p)
+				if _, gpu := p.Resources["nvidia.com/gpu"]; q.GPU != "" && !gpu {
+					continue
+				}
 				if q.Currency != "" && !p.Price.Free() && p.Price.Currency != q.Currency || q.For > 0 && p.Lasts(q.For) != nil || q.Available && left < p.Min {
 					continue
 				}
@@ -190,6 +193,10 @@ func describe(o match.Offered, plans []match.FoundPlan) string {
 	return out
 }
 
-func resources(name, amount string) api.Resources {
-	return api.Resources{corev1.ResourceName(name): resource.MustParse(amount)}
+func resources(pairs ...string) api.Resources {
+	out := api.Resources{}
+	for i := 0; i < len(pairs); i += 2 {
+		out[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
+	}
+	return out
 }

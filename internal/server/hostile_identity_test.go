@@ -34,7 +34,7 @@ var forWhom = map[string]string{
 	"POST /reservations/{id}/release": "member", "POST /reservations/{id}/adopt": "member", "POST /reservations/{id}/progress": "member",
 	"GET /catalog": "member operator", "GET /catalog/{cluster}/{name}": "member operator",
 	"PUT /clusters/{cluster}/offers/{name}": "member", "DELETE /clusters/{cluster}/offers/{name}": "member",
-	"GET /members": "operator", "POST /members/{cluster}/{step}": "operator", "PUT /members/{cluster}/caps": "operator", "POST /members/{cluster}/certificate": "operator", "POST /operators": "socket", "GET /tokens": "operator", "POST /tokens": "operator",
+	"GET /members": "operator", "POST /members/{cluster}/{step}": "operator", "PUT /members/{cluster}/caps": "operator", "POST /members/{cluster}/certificate": "operator", "POST /operators": "socket", "GET /tokens": "operator", "POST /tokens": "operator", "DELETE /tokens/{id}": "operator", "GET /broker": "operator",
 }
 
 // bodies that each route accepts, so that only who calls is wrong.

@@ -41,6 +41,10 @@ func (s *Server) memberRoutes() {
 		"/tokens", "The join tokens, without their secrets (operators)"), s.listTokens)
 	huma.Register(s.api, operation("create-token", http.MethodPost,
 		"/tokens", "Make a join token (operators)", created), s.createToken)
+	huma.Register(s.api, operation("delete-token", http.MethodDelete,
+		"/tokens/{id}", "Make a join token void that no cluster has used (operators)", noContent), s.deleteToken)
+	huma.Register(s.api, operation("broker-status", http.MethodGet,
+		"/broker", "The state of the broker (operators)"), s.brokerStatus)
 }
 
 func (s *Server) memberPayload(m *market.Member) api.Envelope[api.Member] {
@@ -53,7 +57,7 @@ func (s *Server) memberPayload(m *market.Member) api.Envelope[api.Member] {
 			Priority: m.Caps.Priority, Resources: m.Caps.Resources.Resources()}
 	}
 	if l := s.Exchange.View().Listing(m.Cluster); l != nil {
-		p.Fresh = l.Fresh(s.Exchange.Now())
+		p.Fresh = m.State == api.MemberActive && l.Fresh(s.Exchange.Now())
 	}
 	return api.Envelope[api.Member]{ID: m.Cluster, Payload: p}
 }
@@ -162,7 +166,41 @@ func (s *Server) createToken(ctx context.Context, in *struct{ Body api.TokenCrea
 	if err != nil {
 		return nil, wrap(err)
 	}
-	return &body[api.TokenCreated]{api.TokenCreated{Token: t.Text(), Expires: metav1.NewTime(expires)}}, nil
+	return &body[api.TokenCreated]{api.TokenCreated{ID: t.ID, Token: t.Text(), Expires: metav1.NewTime(expires)}}, nil
+}
+
+func (s *Server) deleteToken(ctx context.Context, in *struct {
+	ID string `path:"id" maxLength:"80"`
+}) (*struct{}, error) {
+	if err := operator(ctx); err != nil {
+		return nil, err
+	}
+	if _, err := s.Exchange.Do(ctx, market.DeleteToken{ID: in.ID}); err != nil {
+		return nil, wrap(err)
+	}
+	s.Log.Info("a join token is void", "token", in.ID, "by", CallerOf(ctx))
+	return nil, nil
+}
+
+func (s *Server) brokerStatus(ctx context.Context, _ *struct{}) (*body[api.BrokerState], error) {
+	if err := operator(ctx); err != nil {
+		return nil, err
+	}
+	out := api.BrokerState{
+		URL: s.URL, Since: s.started.Meta(), Protocol: api.Protocol, Members: map[api.MemberState]int{}, Reservations: map[api.State]int{},
+	}
+	err := s.Exchange.Read(ctx, func(m *market.State) {
+		out.Lineage, out.Revision, out.Tokens = s.Exchange.Lineage(), m.Revision, len(m.Tokens())
+		for _, member := range m.Members() {
+			out.Members[member.State]++
+		}
+		for state, n := range m.Count() {
+			if n > 0 && !state.Over() {
+				out.Reservations[state] = n
+			}
+		}
+	})
+	return &body[api.BrokerState]{out}, wrap(err)
 }
 
 // createCertificate signs a request of a cluster that need not be a member yet: its first advertisement

@@ -40,7 +40,7 @@ type CatalogSearch struct {
 	Seller    string `query:"seller" maxLength:"63" doc:"only offers of this cluster"`
 	Type      string `query:"type" maxLength:"63" doc:"only offers of this type"`
 	Region    string `query:"region" maxLength:"128" doc:"only offers of sellers in this region"`
-	GPU       string `query:"gpu" maxLength:"128" doc:"only offers of sellers that have a GPU whose name contains this"`
+	GPU       string `query:"gpu" maxLength:"128" doc:"only plans with a GPU, of sellers that have a GPU whose name contains this"`
 	Currency  string `query:"currency" maxLength:"3" doc:"only plans in this currency, and free plans"`
 	MaxPrice  string `query:"maxPrice" maxLength:"40" doc:"only plans whose smallest purchase costs at most this (3EUR/hour), for the requested time"`
 	Available bool   `query:"available" doc:"only plans that are not sold out"`

@@ -32,7 +32,7 @@ func peerEnvelope(p *api.Peer) api.Envelope[api.KnownPeer] {
 // Trust writes which key an admin confirmed into the Peer of a cluster. Errors: Invalid.
 func (c *Cluster) Trust(ctx context.Context, cluster string, spec api.PeerSpec) (api.Envelope[api.KnownPeer], error) {
 	if _, err := identity.ParseFingerprint(spec.Fingerprint); err != nil && spec.Fingerprint != "" {
-		return api.Envelope[api.KnownPeer]{}, api.Invalid("fingerprint", "%s", err).Fix("copy the fingerprint that `bourse status` prints at %s", cluster)
+		return api.Envelope[api.KnownPeer]{}, api.Errorf(api.CodeInvalid, "%s", err).Fix("copy the fingerprint that `bourse status` prints at %s", cluster)
 	}
 	return c.editPeer(ctx, cluster, func(s *api.PeerSpec) { s.Fingerprint = spec.Fingerprint })
 }

@@ -107,7 +107,7 @@ func upToDateCondition(ours *market.Reservation, w Wish, cannot error) metav1.Co
 	case change != nil && sameChange(want, *change):
 		c.Reason, c.Message = string(change.Reason), "it is not changed: "+string(change.Reason)
 		if change.Message != "" {
-			c.Message += ": " + change.Message
+			c.Message += ": " + api.WithoutCode(change.Message)
 		}
 	default:
 		c.Reason, c.Message = "Changing", "it is about to change"
@@ -146,7 +146,7 @@ func describe(r *market.Reservation) string {
 		s += "; " + describeEarlyEnd(r)
 	}
 	if r.Message != "" {
-		s += ": " + r.Message
+		s += ": " + api.WithoutCode(r.Message)
 	}
 	if r.State == api.Rejected || r.State == api.Pending {
 		s += "; see: bourse why " + r.ID
