@@ -124,7 +124,7 @@ func memberToken(ctx context.Context, c client.Client, cluster string, ttl time.
 	switch err := c.SubResource("token").Create(ctx, account, request); {
 	case err == nil:
 		return request.Status, nil
-	case unbound != nil && apierrors.IsNotFound(err): // whoever may only make tokens depends on the broker for the rest
+	case unbound != nil && apierrors.IsNotFound(err): // a user who may only make tokens needs the broker for the rest
 		return authenticationv1.TokenRequestStatus{}, api.Errorf(api.CodeUnavailable, "%s", unbound).
 			Fix("use the kubeconfig of an admin of the broker's cluster: --kubeconfig; or approve %s first, if it asked to join: the broker binds its members", cluster)
 	default:

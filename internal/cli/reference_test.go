@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra/doc"
 )
 
-var update = flag.Bool("update", false, "write docs/reference anew")
+var update = flag.Bool("update", false, "write docs/reference")
 
 // The reference of the commands in docs/reference is what their --help says.
 func TestReference(t *testing.T) {

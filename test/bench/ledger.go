@@ -33,8 +33,9 @@ const (
 	borrowers        = 8
 )
 
-// ledger measures an agent's Ledger at a real API server with 10,000 live reservations: how much of its space they take, how long it
-// takes until one more is accepted for good, one after the other, how much a start takes, and what is written at rest.
+// ledger measures an agent's Ledger at a real API server with 10,000 live reservations: how much of
+// its space they take, how long it takes until one more is accepted for good, one after the other,
+// how much a start takes, and what is written at rest.
 func ledger(ctx context.Context, b *bench) ([]Figure, error) {
 	c, stop, err := b.lightCluster(ctx, "lender")
 	if err != nil {
@@ -58,7 +59,7 @@ func ledger(ctx context.Context, b *bench) ([]Figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The last snapshot may still be on its way. A Ledger that never comes to rest is measured all the same.
+	// The last snapshot may still be on its way. A Ledger that never comes to rest is measured, too.
 	for range 12 {
 		if writes, err := writesWithin(c, 5*time.Second); err != nil || writes == 0 {
 			break

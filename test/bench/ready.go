@@ -19,10 +19,11 @@ import (
 	"github.com/bourse-dev/bourse/test/lab"
 )
 
-// ready measures how long it takes from a request to a Ready virtual node, from nothing and back to nothing each time,
-// against the same done with Liqo's own objects by a client that has the rights of both clusters' admins. The two take
-// turns, each from rest, so that both meet the same machine; thirty of each, because medians of ten differ by a tenth and more from run to
-// run, by which turns the collections of the API servers fall into.
+// ready measures how long it takes from a request to a Ready virtual node, from nothing and back to
+// nothing each time, against the same done with Liqo's own objects by a client that has the rights
+// of both clusters' admins. The two take turns, each from rest, so that both meet the same machine;
+// thirty of each, because medians of ten differ by a tenth and more from run to run, by which turns
+// the collections of the API servers fall into.
 func ready(ctx context.Context, b *bench) ([]Figure, error) {
 	runs := max(b.count(30), 2)
 	r := &readiness{}
@@ -53,11 +54,12 @@ func ready(ctx context.Context, b *bench) ([]Figure, error) {
 	}, nil
 }
 
-// rest is how long both clusters come to rest before a turn, because what the turn before has left them to do is not measured with it; and
-// after it, because a slice that goes the moment its Node is Ready may leave Liqo with a Node that nothing removes.
+// rest is how long both clusters come to rest before a turn, because what the turn before has left
+// them to do is not measured with it; and after it, because a slice that goes the moment its Node
+// is Ready may leave Liqo with a Node that nothing removes.
 const rest = time.Second
 
-// readiness is two clusters with Liqo, of which rome borrows from milan.
+// readiness is two clusters with Liqo. rome borrows from milan.
 type readiness struct {
 	lab         *lab.Lab
 	federation  *federation.Federation

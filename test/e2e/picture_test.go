@@ -11,7 +11,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// Instructions show what the Ledgers say. Whoever edits one changes the picture, until the next change of what it shows.
+// Instructions show the Ledgers. An edit of one lasts until its reservation changes.
 func TestInstructionsAreOnlyAPicture(t *testing.T) {
 	editInstructions(t, start(t))
 }

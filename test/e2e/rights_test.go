@@ -38,7 +38,7 @@ func (r right) String() string {
 	return strings.Join([]string{r.Verb, r.Group + "/" + r.Resource, r.Namespace + "/" + r.Name}, " ")
 }
 
-// unused are the rights that an agent has without using them here, and why it has them all the same.
+// unused are the rights that an agent does not use here, and the reason why it has them.
 var unused = map[string]string{
 	"update bourse.dev/resourcerequests/finalizers /": "asked about by the admission plugin OwnerReferencesPermissionEnforcement, which is on here, not by a request",
 	"patch events.k8s.io/events /":                    "for an Event that repeats itself",
@@ -106,7 +106,7 @@ func useAllRights(t *testing.T, w *world) {
 		}
 		return err
 	})
-	for _, word := range []string{"SHA256:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", ""} { // the second at once, whatever a cache still says
+	for _, word := range []string{"SHA256:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", ""} { // the second at once, even if a cache is stale
 		if _, err := people.Trust(t.Context(), "milan", word); err != nil {
 			t.Fatal(err)
 		}

@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Liqo's daemons, in the order in which they start. A virtual kubelet runs for each virtual node, the proxy to the API server only
-// where it is started.
+// Liqo's daemons, in the order in which they start. A virtual kubelet runs for each virtual node,
+// the proxy to the API server only where it is started.
 const (
 	LiqoWebhook           Daemon = "liqo-webhook"
 	LiqoControllerManager Daemon = "liqo-controller-manager"
@@ -28,8 +28,9 @@ const LiqoVersion = "v1.2.0"
 // LiqoNamespace is where Liqo lives in a cluster.
 const LiqoNamespace = "liqo"
 
-// liqo is the Liqo of a cluster: the real control plane, its ID the cluster's name. It has no data plane, which needs real
-// nodes: networking is off, and pods keep the addresses that KWOK gives them.
+// liqo is the Liqo of a cluster: the real control plane, its ID the cluster's name. It has no data
+// plane, which needs real nodes: networking is off, and pods keep the addresses that KWOK gives
+// them.
 type liqo struct {
 	bin     Binaries
 	source  string // Liqo's own folder among the modules
@@ -114,8 +115,8 @@ func (c *Cluster) webhookCertificate() error {
 	return nil
 }
 
-// isLiqo says whether a daemon is Liqo's: these are restarted when they end untold, because liqo-controller-manager may
-// panic (when a virtual node is deleted before its Node is there).
+// isLiqo says whether a daemon is Liqo's: these are restarted when they end untold, because
+// liqo-controller-manager may panic (when a virtual node is deleted before its Node is there).
 func (d Daemon) isLiqo() bool {
 	return d == LiqoWebhook || d == LiqoControllerManager || d == LiqoCRDReplicator || d == LiqoProxy || d == LiqoIPAM
 }
@@ -171,7 +172,7 @@ func (c *Cluster) liqoFlags(d Daemon) []string {
 			"--pod-name=ipam", fmt.Sprintf("--port=%d", c.liqo.ipam), "--sync-interval=2m", "--sync-graceperiod=30s",
 			"--pools=10.0.0.0/8,192.168.0.0/16,172.16.0.0/12",
 		}
-	case LiqoProxy: // as in Liqo's chart: whatever is asked for, it is the API server
+	case LiqoProxy: // as in Liqo's chart: each request goes to the API server
 		return []string{fmt.Sprintf("--port=%d", c.liqo.proxy), fmt.Sprintf("--force-host=127.0.0.1:%d", c.port.number)}
 	default:
 		return []string{"--cluster-id=" + c.name, "--metrics-address=0"}

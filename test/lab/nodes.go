@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// fakeNode is the annotation by which KWOK knows the nodes that it plays.
+// fakeNode is the annotation of the nodes that KWOK simulates.
 const fakeNode = "kwok.x-k8s.io/node"
 
 // Node is a node without a machine.
@@ -22,7 +22,8 @@ type Node struct {
 	// Labels besides kubernetes.io/hostname, /os (linux) and /arch (amd64), which they may override.
 	Labels map[string]string
 	Taints []corev1.Taint
-	// Resources are its capacity and allocatable. Default: 8 CPU and 32Gi of memory; pods are 110 unless given.
+	// Resources are its capacity and allocatable. Default: 8 CPU and 32Gi of memory; pods are 110
+	// unless given.
 	Resources corev1.ResourceList
 	// Unschedulable makes it cordoned from the start.
 	Unschedulable bool
@@ -64,7 +65,8 @@ func (c *Cluster) AddNodes(ctx context.Context, nodes ...Node) error {
 	})
 }
 
-// freeNodes takes the nodes from a KWOK that is dead: its successor would wait until the dead one's leases end.
+// freeNodes takes the nodes from a KWOK that is dead: its successor would wait until the dead one's
+// leases end.
 func (c *Cluster) freeNodes(ctx context.Context) error {
 	return c.client.CoordinationV1().Leases(corev1.NamespaceNodeLease).
 		DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})

@@ -21,8 +21,9 @@ type credentials struct {
 	token string
 }
 
-// writeCredentials makes a cluster's keys in dir: ca.crt, server.crt and server.key (for 127.0.0.1), sa.key (signs the
-// tokens of ServiceAccounts), tokens.csv, and ca.key, by which the controller manager signs certificates.
+// writeCredentials makes a cluster's keys in dir: ca.crt, server.crt and server.key (for
+// 127.0.0.1), sa.key (signs the tokens of ServiceAccounts), tokens.csv, and ca.key, with which the
+// controller manager signs certificates.
 func writeCredentials(dir string) (credentials, error) {
 	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

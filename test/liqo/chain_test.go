@@ -35,8 +35,8 @@ func namesIn(list kube.ObjectList) []string {
 	return names
 }
 
-// "Provision the capacity advertised": from nothing to a virtual node of exactly what was reserved, with pods that run on
-// the provider, and back to nothing.
+// "Provision the capacity advertised": from nothing to a virtual node of exactly what was reserved,
+// with pods that run on the provider, and back to nothing.
 func TestGapProvisionTheCapacity(t *testing.T) {
 	w := start(t)
 	want := amounts("8", "16Gi")
@@ -68,8 +68,9 @@ func TestGapProvisionTheCapacity(t *testing.T) {
 	w.nothingLeft(t, w.rome, w.milan)
 }
 
-// Two reservations of one account add up to one grant, whatever the consumer wishes for; when one ends, the pods of
-// the other go on. A new one, during the teardown of the last, begins anew.
+// Two reservations of one account add up to one grant, even if the consumer asks for more; when one
+// ends, the pods of the other go on. A new one, during the teardown of the last, starts from
+// nothing.
 func TestReservationsOfOneAccountAddUp(t *testing.T) {
 	w := start(t)
 	first := w.ask(t, w.rome, w.paris, "first", amounts("4", "8Gi"))
@@ -104,8 +105,8 @@ func TestReservationsOfOneAccountAddUp(t *testing.T) {
 	w.nothingLeft(t, w.rome, w.paris)
 }
 
-// Of two reservations of one account one expires while the consumer's agent is dead: the provider ends it by its signed time, and the pods
-// of the other never stop.
+// Of two reservations of one account one expires while the consumer's agent is dead: the provider
+// ends it by its signed time, and the pods of the other never stop.
 func TestOneExpiresWhileTheConsumersAgentIsDead(t *testing.T) {
 	w := start(t)
 	stays := w.ask(t, w.rome, w.paris, "goes-on", amounts("2", "4Gi"))
@@ -148,7 +149,8 @@ func TestOneExpiresWhileTheConsumersAgentIsDead(t *testing.T) {
 	w.nothingLeft(t, w.rome, w.paris)
 }
 
-// uses waits until an instruction of the request shows what its account of two is granted and uses, and by which namespaces.
+// uses waits until an instruction of the request shows what its account of two is granted and uses,
+// and by which namespaces.
 func (a *asked) uses(namespace string, at *federation.Member, o kube.Object, namespaces []api.NamespaceUse) {
 	a.t.Helper()
 	eventually(a.t, fmt.Sprintf("the %T of %s shows what is used", o, a.request.Name), func(ctx context.Context) error {
@@ -170,8 +172,9 @@ func (a *asked) uses(namespace string, at *federation.Member, o kube.Object, nam
 	})
 }
 
-// A part of what is lent ends while its pods refuse to go: those of the other reservation never stop, the others are
-// moved off, and where a PodDisruptionBudget holds them they are taken back in the end.
+// A part of what is lent ends while its pods refuse to go: those of the other reservation never
+// stop, the others are moved off, and where a PodDisruptionBudget holds them they are taken back in
+// the end.
 func TestPodsThatRefuseToGo(t *testing.T) {
 	w := start(t)
 	leaves := w.ask(t, w.rome, w.paris, "leaves", amounts("2", "4Gi"))

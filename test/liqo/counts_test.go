@@ -18,8 +18,9 @@ import (
 	"github.com/bourse-dev/bourse/test/e2e/federation"
 )
 
-// A consumer deletes pods that ignore SIGTERM and makes others: Liqo counts the former no more. They take no more than is reserved
-// all the same; when the reservation has ended, nothing runs any more, and it is the provider's again.
+// A consumer deletes pods that ignore SIGTERM and makes others: Liqo counts the former no more.
+// They take no more than is reserved too; when the reservation has ended, nothing runs any more,
+// and it is the provider's again.
 func TestPodsThatRunOnAreCounted(t *testing.T) {
 	w := start(t)
 	a := w.ask(t, w.rome, w.milan, "runs-on", amounts("1", "1Gi"))

@@ -13,8 +13,9 @@ import (
 	"github.com/bourse-dev/bourse/test/lab"
 )
 
-// A consumer that does not answer any more is evicted: the provider waits for it for a while, then has Liqo take its rights
-// and what it had, and only then lets go of it. When the consumer is back, it borrows anew.
+// A consumer that does not answer any more is evicted: the provider waits for it for a while, then
+// has Liqo take its rights and what it had, and only then lets go of it. When the consumer is back,
+// it borrows again.
 func TestTheConsumerIsGone(t *testing.T) {
 	w := start(t)
 	a := w.ask(t, w.rome, w.paris, "gone", amounts("1", "1Gi"))
@@ -31,8 +32,9 @@ func TestTheConsumerIsGone(t *testing.T) {
 	a.borrowsAnew(w.paris, "again")
 }
 
-// The provider takes a consumer's rights and what it copied while the consumer's Liqo does not see it, which from then on is told
-// only that it may not look. By itself it would keep for ever what it remembers of the copies, and the tenant namespace with it.
+// The provider takes a consumer's rights and what it copied while the consumer's Liqo does not see
+// it, which from then on is told only that it may not look. By itself it would keep for ever what
+// it remembers of the copies, and the tenant namespace with it.
 func TestLiqoDoesNotSeeItsCopiesGo(t *testing.T) {
 	w := start(t)
 	a := w.ask(t, w.rome, w.paris, "unseen", amounts("1", "1Gi"))
@@ -44,7 +46,7 @@ func TestLiqoDoesNotSeeItsCopiesGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(resume)
-	if err := w.paris.Cluster.Restart(t.Context(), lab.APIServer); err != nil { // what is watched there will be asked for anew
+	if err := w.paris.Cluster.Restart(t.Context(), lab.APIServer); err != nil { // watches must be opened again
 		t.Fatal(err)
 	}
 	w.evictsWithoutIt(t, w.paris, w.rome)
@@ -52,7 +54,8 @@ func TestLiqoDoesNotSeeItsCopiesGo(t *testing.T) {
 	a.borrowsAnew(w.paris, "seen")
 }
 
-// borrowsAnew starts the consumer's agent again, which finds what it had ended, lets go of it, and reserves the same once more.
+// borrowsAnew starts the consumer's agent again, which finds what it had ended, lets go of it, and
+// reserves the same once more.
 func (a *asked) borrowsAnew(provider *federation.Member, name string) {
 	a.t.Helper()
 	if _, err := a.from.StartAgent(0); err != nil {
@@ -69,7 +72,8 @@ func (a *asked) borrowsAnew(provider *federation.Member, name string) {
 	a.nothingLeft(a.t, a.from, provider)
 }
 
-// evictsWithoutIt has a provider evict a consumer that does not answer, and waits until nothing of it is left there.
+// evictsWithoutIt has a provider evict a consumer that does not answer, and waits until nothing of
+// it is left there.
 func (w *world) evictsWithoutIt(t *testing.T, provider, consumer *federation.Member) {
 	t.Helper()
 	if _, err := provider.People(0).Evict(t.Context(), consumer.Name); err != nil {

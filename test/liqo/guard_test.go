@@ -90,7 +90,7 @@ func (w *world) guarded(t *testing.T, at *federation.Member, namespace string) {
 	})
 }
 
-// confined demands that whoever takes over the agent's ServiceAccount gets no further.
+// confined checks that an attacker with the agent's ServiceAccount gains nothing else.
 func (w *world) confined(t *testing.T, at *federation.Member) {
 	config, err := at.Cluster.ServiceAccount(t.Context(), api.Namespace, "bourse-agent")
 	if err != nil {

@@ -34,8 +34,8 @@ import (
 	"github.com/bourse-dev/bourse/test/lab"
 )
 
-// as is the provider's API as the consumer's Liqo reaches it, by an identity that Liqo keeps in a Secret: what a
-// hostile consumer has in its hands.
+// as is the provider's API as the consumer's Liqo reaches it, by an identity that Liqo keeps in a
+// Secret: what a hostile consumer has in its hands.
 func (w *world) as(t *testing.T, consumer, provider *federation.Member, secret string) kube.Client {
 	t.Helper()
 	var s corev1.Secret
@@ -53,7 +53,8 @@ func (w *world) as(t *testing.T, consumer, provider *federation.Member, secret s
 	return c
 }
 
-// A consumer that Liqo lets do more than it reserved is refused by the provider's policies, each with its message.
+// A consumer that Liqo lets do more than it reserved is refused by the provider's policies, each
+// with its message.
 func TestAHostileConsumer(t *testing.T) {
 	w := start(t)
 	a := w.ask(t, w.rome, w.milan, "hostile", amounts("2", "2Gi"))
@@ -233,8 +234,8 @@ func (w *world) request(t *testing.T, of *federation.Member, name string, groups
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
 }
 
-// "Choose the provider's reservation posture": without its policies a provider peers with nobody, and says so and how to
-// fix it.
+// "Choose the provider's reservation posture": without its policies a provider peers with nobody,
+// and says so and how to fix it.
 func TestGapChooseThePosture(t *testing.T) {
 	w := start(t)
 	for _, name := range []string{"bourse-pods", "bourse-slice-class"} {
@@ -332,7 +333,7 @@ func TestNoNamespaceIsCaptured(t *testing.T) {
 	var slice authv1beta1.ResourceSlice
 	name := market.SliceName("rome", "paris", api.GeneralPool)
 	if err := w.rome.Objects.Get(t.Context(), kube.ObjectKey{Namespace: "liqo-tenant-paris", Name: name}, &slice); !apierrors.IsNotFound(err) {
-		t.Errorf("the slice was made all the same: %v", err)
+		t.Errorf("the slice was made: %v", err)
 	}
 	if err := w.rome.Objects.Delete(t.Context(), everywhere); err != nil {
 		t.Fatal(err)

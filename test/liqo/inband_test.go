@@ -28,11 +28,13 @@ import (
 // closed is an address of an API server at which nothing answers.
 const closed = "https://127.0.0.1:1"
 
-// A provider whose API server is reached through the network only: nobody dials it, the network comes first, and then all that Liqo
-// does there goes through Liqo's own proxy. At its end the network goes last.
+// A provider whose API server is reached through the network only: nobody dials it, the network
+// comes first, and then all that Liqo does there goes through Liqo's own proxy. At its end the
+// network goes last.
 //
-// The proxy is the real one. The test stands for the tunnel: it plays Liqo's networking, and maps the external addresses of the
-// provider to loopback ones, at which that proxy listens. That Liqo's gateways carry it needs real nodes.
+// The proxy is the real one. The test stands for the tunnel: it plays Liqo's networking, and maps
+// the external addresses of the provider to loopback ones, at which that proxy listens. That Liqo's
+// gateways carry it needs real nodes.
 func TestAnAPIServerBehindTheNetwork(t *testing.T) {
 	w := start(t)
 	reserves(t, w.rome, "10.60.0.0/16", "10.70.0.0/16")
@@ -96,7 +98,8 @@ func TestAnAPIServerBehindTheNetwork(t *testing.T) {
 	w.nothingLeft(t, w.rome, w.milan)
 }
 
-// watches demands, when it is asked after the end of a peering, that the gateway went last: after what needed the tunnel.
+// watches demands, when it is asked after the end of a peering, that the gateway went last: after
+// what needed the tunnel.
 func (d *dataPlane) watches(gateways, needs kube.ObjectList, name string) func() {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
@@ -150,7 +153,8 @@ func (w *world) waitsForTheNetwork(t *testing.T) {
 	}
 }
 
-// hide takes a cluster's API server out of the reach of others, all but through the network, until the test ends.
+// hide takes a cluster's API server out of the reach of others, all but through the network, until
+// the test ends.
 func (w *world) hide(t *testing.T, m *federation.Member) {
 	t.Helper()
 	advertise := func(ctx context.Context, at string, access api.APIServerAccess) error {
@@ -209,7 +213,8 @@ func (w *world) findsNoWay(t *testing.T, m *federation.Member, want bool) {
 	}
 }
 
-// proxied starts Liqo's proxy to a cluster's API server, with the objects by which Liqo gives it an address in networks.
+// proxied starts Liqo's proxy to a cluster's API server, with the objects that give it an address
+// in Liqo's networks.
 func (w *world) proxied(t *testing.T, m *federation.Member, address string) {
 	t.Helper()
 	service := &corev1.Service{

@@ -20,15 +20,16 @@ import (
 	"github.com/bourse-dev/bourse/test/e2e/federation"
 )
 
-// dataPlane plays Liqo's networking controllers and gateways in one cluster, which need real nodes: what they would write
-// into the status of objects that the agent made. The tunnel itself is not tested here.
+// dataPlane plays Liqo's networking controllers and gateways in one cluster, which need real nodes:
+// what they would write into the status of objects that the agent made. The tunnel itself is not
+// tested here.
 type dataPlane struct {
 	*world
 	t        *testing.T
 	at, peer *federation.Member
-	// mapped is by which addresses at sees the pods of peer.
+	// mapped are the addresses that at uses for the pods of peer.
 	mapped networkingv1beta1.CIDR
-	// external is by which it sees its external ones; empty: as they are.
+	// external are those for its external addresses; empty: unchanged.
 	external networkingv1beta1.CIDR
 }
 
@@ -204,7 +205,8 @@ func (w *world) restart(t *testing.T, m *federation.Member) {
 	}
 }
 
-// confinedToItsNetworks demands that whoever takes over the agent's ServiceAccount writes no network made by hand.
+// confinedToItsNetworks checks that an attacker with the agent's ServiceAccount cannot write a
+// network made by hand.
 func (w *world) confinedToItsNetworks(t *testing.T, at *federation.Member) {
 	t.Helper()
 	config, err := at.Cluster.ServiceAccount(t.Context(), api.Namespace, "bourse-agent")
@@ -236,9 +238,9 @@ func (w *world) confinedToItsNetworks(t *testing.T, at *federation.Member) {
 	}
 }
 
-// A request with a network: each side makes its half of what the other says, the provider's gateway is the one that is
-// dialled, and the reservation is Active once the tunnel stands. When the last that asks for it ends, the network goes, and
-// the peering stays for the others.
+// A request with a network: each side makes its half of what the other says, the provider's gateway
+// is the one that is dialled, and the reservation is Active once the tunnel stands. When the last
+// that asks for it ends, the network goes, and the peering stays for the others.
 func TestNetwork(t *testing.T) {
 	w := start(t)
 	reserves(t, w.rome, "10.60.0.0/16", "10.70.0.0/16")

@@ -18,7 +18,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// The pool's classes are what the virtual node offers, and its nodes are where pods run, whatever the consumer says.
+// The virtual node offers the pool's classes, and pods run on the pool's nodes, even if the
+// consumer asks for others.
 func TestThePoolsNodesAndClasses(t *testing.T) {
 	w := start(t)
 	w.withPolicy(t, w.paris, func(s *api.Sharing) {
@@ -83,8 +84,8 @@ func TestThePoolsNodesAndClasses(t *testing.T) {
 	w.nothingLeft(t, w.rome, w.paris)
 }
 
-// Two pools are two virtual nodes of one provider, each on nodes of its own. When one of them goes, what runs on the other
-// never stops: Liqo's map of the namespaces is kept until the last.
+// Two pools are two virtual nodes of one provider, each on nodes of its own. When one of them goes,
+// what runs on the other never stops: Liqo's map of the namespaces is kept until the last.
 func TestSeveralPools(t *testing.T) {
 	w := start(t)
 	t.Cleanup(func() { w.offers(t, "milan", map[string]string{api.GeneralPool: "32"}) })

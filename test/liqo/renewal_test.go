@@ -18,11 +18,12 @@ import (
 	"github.com/bourse-dev/bourse/test/lab"
 )
 
-// Liqo renews its certificates itself, and the agents let it, and say where it does not. One that has ended they bring as soon as there
-// is another: nothing that runs ends by it.
+// Liqo renews its certificates itself, and the agents let it, and say where it does not. One that
+// has ended they bring as soon as there is another: nothing that runs ends by it.
 func TestLiqoRenewsItsCertificates(t *testing.T) {
 	w := start(t)
-	// Kubernetes has what it signs begin five minutes ago: of 160 s two thirds are over in seven, of half a minute four fifths at once.
+	// Kubernetes has what it signs begin five minutes ago: of 160 s two thirds are over in seven,
+	// of half a minute four fifths at once.
 	signFor := func(flags ...string) {
 		t.Helper()
 		w.milan.Flags[lab.ControllerManager] = flags
@@ -66,7 +67,7 @@ func TestLiqoRenewsItsCertificates(t *testing.T) {
 	w.finds(t, w.rome, health.CertificateExpired, "cluster milan")
 	w.finds(t, w.milan, health.CertificateExpired, "cluster rome")
 
-	// Rome's Liqo has no connection left by which it could fetch what milan's signs, once that is back: the agents bring it.
+	// Rome's Liqo has no connection left to fetch what milan's Liqo signs: the agents transfer it.
 	signFor()
 	err := errors.Join(w.rome.Cluster.Restart(t.Context(), lab.LiqoCRDReplicator), w.milan.Cluster.Start(t.Context(), lab.LiqoControllerManager))
 	if err != nil {

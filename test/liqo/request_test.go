@@ -39,7 +39,7 @@ func (w *world) ask(t *testing.T, from, target *federation.Member, name string, 
 	if err := from.Objects.Create(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { // where a test failed: the next one begins anew
+	t.Cleanup(func() { // after a failure: the next test starts from nothing
 		if from.Objects.Delete(context.Background(), r) == nil {
 			w.nothingLeft(t, from, target)
 		}

@@ -15,8 +15,9 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// The storage of a plan is what volumes the buyer's namespaces can have at the seller, all of them together: each has an equal part of
-// what nobody uses, and one volume more than what is left is refused.
+// The storage of a plan is what volumes the buyer's namespaces can have at the seller, all of them
+// together: each has an equal part of what nobody uses, and one volume more than what is left is
+// refused.
 func TestStorageOfAPlan(t *testing.T) {
 	w := start(t)
 	w.lendsStorage(t, "100Gi")
@@ -63,7 +64,7 @@ func TestStorageOfAPlan(t *testing.T) {
 	}
 	w.stores(t, map[string]string{"stored-rome": "8704Mi", "stored-too-rome": "1536Mi"})
 
-	// Whoever reserves no storage gets none where it is lent.
+	// A reservation without storage gets none from a provider that shares it.
 	other := w.ask(t, w.paris, w.milan, "bare", amounts("1", "1Gi"))
 	other.becomes(api.Active)
 	w.stores(t, map[string]string{"bare-paris": "0"})

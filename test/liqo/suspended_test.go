@@ -18,8 +18,8 @@ import (
 	"github.com/bourse-dev/bourse/test/e2e/federation"
 )
 
-// A provider's admin suspends a consumer: it gets nothing more, both sides show why, what runs goes on and what ends, ends, through
-// a restart of either agent. Resumed, it grows again.
+// A provider's admin suspends a consumer: it gets nothing more, both sides show why, what runs goes
+// on and what ends, ends, through a restart of either agent. Resumed, it grows again.
 func TestAProviderSuspendsAConsumer(t *testing.T) {
 	w := start(t)
 	t.Cleanup(func() { _, _ = w.milan.People(0).Resume(context.Background(), "rome") })
@@ -74,7 +74,7 @@ func TestAProviderSuspendsAConsumer(t *testing.T) {
 	w.nothingLeft(t, w.rome, w.milan)
 }
 
-// What ends while the Tenant is cordoned, here by an admin's own hand, ends all the same, up to the last.
+// A reservation ends completely also while the Tenant is cordoned, here by an admin.
 func TestAReservationEndsWhileItsTenantIsCordoned(t *testing.T) {
 	w := start(t)
 	a := w.ask(t, w.rome, w.milan, "cordoned", amounts("2", "2Gi"))
@@ -110,7 +110,8 @@ func (w *world) showsCordoned(t *testing.T, a *asked) {
 	})
 }
 
-// showsSuspended waits until both sides show a suspension, and an Event has told it; by no reason: that there is none.
+// showsSuspended waits until both sides show a suspension, and an Event has told it; by no reason:
+// that there is none.
 func (w *world) showsSuspended(t *testing.T, a *asked, reason, says string) {
 	t.Helper()
 	told := reason

@@ -82,7 +82,7 @@ func newHosted(t *testing.T) *hosted {
 	return h
 }
 
-// run starts the broker, anew if it was stopped.
+// run starts the broker, also after it was stopped.
 func (h *hosted) run() {
 	h.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -123,7 +123,8 @@ func (h *hosted) wait(d time.Duration) {
 	}
 }
 
-// The broker's clock is a day wrong, and then right again: nobody notices, and the journal never stores a jumped time.
+// The broker's clock is a day wrong, and then right again: nobody notices, and the journal never
+// stores a jumped time.
 func TestClockJumps(t *testing.T) {
 	t.Parallel()
 	h := newHosted(t)

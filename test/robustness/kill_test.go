@@ -10,14 +10,14 @@ import (
 	"github.com/bourse-dev/bourse/client"
 )
 
-// Whatever was acknowledged is there after kill -9, nothing is there twice, and what is repeated changes nothing.
+// Acknowledged changes survive kill -9, nothing exists twice, and a repeated call changes nothing.
 func TestKilledUnderLoad(t *testing.T) {
 	t.Parallel()
 	b := newProcess(t)
 	killedUnderLoad(t, b, 20, cpu(9_000), func(int) { b.kill() })
 }
 
-// The same with the market in PostgreSQL, of which the server too is killed: the broker then ends by itself.
+// The same with the market in PostgreSQL. Its server is killed too: then the broker ends by itself.
 func TestKilledUnderLoadOnPostgres(t *testing.T) {
 	server := startPostgres(t)
 	b := newProcess(t)
@@ -146,8 +146,8 @@ func (d *deal) kept(t *testing.T, now client.Reservation) {
 	}
 }
 
-// repeat repeats every request that is not over, and all of whose outcome nothing was heard: each gives the reservation
-// that it made, and together they made exactly those that are known.
+// repeat repeats every request that is not over, and all of whose outcome nothing was heard: each
+// gives the reservation that it made, and together they made exactly those that are known.
 func (l *load) repeat(known map[string]client.Reservation) {
 	l.t.Helper()
 	made := map[string]string{}

@@ -20,8 +20,9 @@ import (
 	"github.com/bourse-dev/bourse/test/robustness/member"
 )
 
-// A backup of the journal that was put back lacks what was acknowledged since. The broker sees it and refuses;
-// an operator accepts the loss; the agents keep what they hold, and nothing of it is sold again.
+// A backup of the journal that was put back lacks what was acknowledged since. The broker sees it
+// and refuses; an operator accepts the loss; the agents keep what they hold, and nothing of it is
+// sold again.
 func TestJournalPutBack(t *testing.T) {
 	t.Parallel()
 	b := newProcess(t)
@@ -79,7 +80,7 @@ func TestJournalPutBack(t *testing.T) {
 		t.Errorf("the lineage is still %s", lineage)
 	}
 	b.adopts(second)
-	eventually(t, "members begin anew, with a whole snapshot", func(context.Context) bool {
+	eventually(t, "members start again, with a whole snapshot", func(context.Context) bool {
 		watch.mu.Lock()
 		defer watch.mu.Unlock()
 		return watch.whole == 2
@@ -87,8 +88,9 @@ func TestJournalPutBack(t *testing.T) {
 	b.balanced()
 }
 
-// A backup of a running broker, kept in a file, makes a broker on PostgreSQL, and a backup of that one on a file again.
-// Each time what was agreed after the backup is kept by the agents and counts, though the broker does not know it.
+// A backup of a running broker, kept in a file, makes a broker on PostgreSQL, and a backup of that
+// one on a file again. Each time what was agreed after the backup is kept by the agents and counts,
+// though the broker does not know it.
 func TestRestoredFromBackup(t *testing.T) {
 	server := startPostgres(t)
 	_, database := server.Schema(t)
@@ -132,7 +134,7 @@ func TestRestoredFromBackup(t *testing.T) {
 	rome.becomes("too-much", api.Rejected)
 }
 
-// What waited in the queue nobody has signed, so that a restored broker cannot be shown it: it is asked for anew.
+// Nobody has signed what waited in the queue, so the restored broker cannot learn it: agents ask again.
 func TestRestoredWhileARequestWaits(t *testing.T) {
 	t.Parallel()
 	b := newProcess(t)
@@ -157,8 +159,9 @@ func TestRestoredWhileARequestWaits(t *testing.T) {
 	})
 }
 
-// A join token that was used after the backup is void in the broker that is made of it, and so is one that nobody has used. The same holds
-// for a journal that was put back. The operator is shown the members that are back, of whom one was revoked since.
+// A join token that was used after the backup is void in the broker that is made of it, and so is
+// one that nobody has used. The same holds for a journal that was put back. The operator sees the
+// members that are back. One of them had been revoked.
 func TestRestoredTokensAreVoid(t *testing.T) {
 	t.Parallel()
 	for name, putBack := range map[string]func(*process) (undo func() string){
@@ -258,7 +261,8 @@ func (b *process) restore(backup, lost, store string) (said string) {
 	return said
 }
 
-// adopts waits until the broker has taken in, from those who signed it, a reservation that its journal has lost.
+// adopts waits until the broker has taken in, from those who signed it, a reservation that its
+// journal has lost.
 func (b *process) adopts(id string) {
 	b.t.Helper()
 	eventually(b.t, "the broker adopts "+id, func(context.Context) bool {

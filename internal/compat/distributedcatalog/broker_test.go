@@ -19,8 +19,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
-// bazaar is a federation whose broker answers the prototype's clients: milan sells the offer web, rome and oslo are members, lima
-// waits for approval, nobody has no certificate.
+// bazaar is a federation whose broker answers the prototype's clients: milan sells the offer web,
+// rome and oslo are members, lima waits for approval, nobody has no certificate.
 type bazaar struct {
 	*servertest.Federation
 	rome, milan, oslo, lima *servertest.Member
@@ -48,7 +48,8 @@ func (b *bazaar) publish(t *testing.T, version int64, price string) {
 	}
 }
 
-// credentials are what the prototype's connector sends, with a Liqo token that must not be found anywhere afterwards.
+// credentials are what the prototype's connector sends, with a Liqo token that must not be found
+// anywhere afterwards.
 func credentials(cluster string) string {
 	return fmt.Sprintf(`{"clusterID":%q, "clusterName":%q, "token":"%s", "endpoint":"http://157.154.63.92:61789","clusterContractEndpoint":"http://157.154.63.92:6002"}`, cluster, cluster, liqoToken)
 }
@@ -117,7 +118,7 @@ const readmeOffer = `{
     "resources": {"cpu": "1", "ram": "1Gi", "storage": "1Gi"}}]
 }`
 
-// Whoever is not who it must be, and whatever is not what it must be, changes nothing.
+// Invalid callers and invalid bodies change nothing.
 func TestHostileCallsOfTheBroker(t *testing.T) {
 	b := newBazaar(t)
 	before := b.Exchange.View().Revision
@@ -257,7 +258,8 @@ func read[T any](t *testing.T, c *websocket.Conn) (out T) {
 	return out
 }
 
-// A subscriber reads the whole catalog, then each provider whose offers change, and of one that sells nothing any more its ID.
+// A subscriber reads the whole catalog, then each provider whose offers change, and of one that
+// sells nothing any more its ID.
 func TestSubscribe(t *testing.T) {
 	b := newBazaar(t)
 	c, err := b.subscribe(t, nil, http.Header{"Cookie": {"jwt-token=" + b.authenticate(t, b.rome)}})

@@ -43,8 +43,9 @@ type ConnectorOptions struct {
 	Log *slog.Logger
 }
 
-// Connector serves the interface of the prototype's connector, and by next, which is how an agent serves the people of its cluster, all
-// else: who is let in there may do everything, and nobody else is. Subscribers are told until ctx ends.
+// Connector serves the interface of the prototype's connector, and by next, which is how an agent
+// serves the people of its cluster, all else: who is let in there may do everything, and nobody
+// else is. Subscribers are told until ctx ends.
 //
 //	GET, POST          /api/cluster/init, /api/cluster/prettyname, /api/cluster/contractendpoint
 //	GET                /api/cluster/parameters
@@ -116,7 +117,8 @@ type connector struct {
 	shown map[string]string
 }
 
-// inText is JSON as a text in JSON: so the prototype answers wherever it does not answer with one of its documents.
+// inText is JSON as a text in JSON: so the prototype answers wherever it does not answer with one
+// of its documents.
 func inText(payload any) string {
 	data, _ := json.Marshal(payload)
 	return string(data)
@@ -210,7 +212,7 @@ func (c *connector) putOffer(w http.ResponseWriter, r *http.Request) (any, error
 	return said("Offer updated"), nil
 }
 
-// settles waits for a moment until our view of the cluster shows what was just written: whoever wrote it looks at it next.
+// settles waits briefly until our view of the cluster shows the last write, because its caller reads it next.
 func (c *connector) settles(ctx context.Context, shown func() bool) {
 	for deadline := time.Now().Add(5 * time.Second); !shown() && pause(ctx, deadline) == nil; {
 	}
@@ -263,7 +265,8 @@ func (c *connector) deleteOffer(_ http.ResponseWriter, r *http.Request) (any, er
 	return said("Offer deleted"), nil
 }
 
-// subscribe tells of each provider whose offers change, in the prototype's envelope, and when the broker is away.
+// subscribe tells of each provider whose offers change, in the prototype's envelope, and when the
+// broker is away.
 func (c *connector) subscribe(w http.ResponseWriter, r *http.Request) {
 	c.subscribers.serve(w, r, "the people of this cluster", feed{
 		quiet: true, every: lookAway,

@@ -33,7 +33,8 @@ const (
 )
 
 const (
-	// maxID bounds IDs, in bytes; an offer's is by default the cluster's and the offer's name with "_" between them, a plan's the offer's and the plan's.
+	// maxID bounds IDs, in bytes; an offer's is by default the cluster's and the offer's name with
+	// "_" between them, a plan's the offer's and the plan's.
 	maxID = 200
 	// endless is the quantity that is no bound.
 	endless = 1_000_000
@@ -51,7 +52,8 @@ var short = regexp.MustCompile(`^[0-9]{1,15}(\.[0-9]{1,9})?(m|k|M|G|T|P|Ki|Mi|Gi
 // decimal is a number as JSON writes it, without an exponent.
 var decimal = regexp.MustCompile(`^[0-9]{1,9}(\.[0-9]{1,30})?$`)
 
-// nameOf is the name in Bourse of what has an ID in the prototype, within what has the ID of parent. Errors: Invalid at field.
+// nameOf is the name in Bourse of what has an ID in the prototype, within what has the ID of
+// parent. Errors: Invalid at field.
 func nameOf(field, id, parent string) (string, error) {
 	if id == "" || len(id) > maxID || !utf8.ValidString(id) || strings.ContainsFunc(id, unhandy) {
 		return "", api.Invalid(field, "%.80q is not an ID", id).Fix("use 1 to %d printable characters without spaces, / or \\", maxID)
@@ -66,7 +68,7 @@ func nameOf(field, id, parent string) (string, error) {
 
 func unhandy(r rune) bool { return !unicode.IsPrint(r) || unicode.IsSpace(r) || r == '/' || r == '\\' }
 
-// offerID is the ID by which the prototype knows an offer: the one that it gave it, else one of its own pattern.
+// offerID returns the prototype's ID of an offer: the one that it chose, else one of its pattern.
 func offerID(seller, name string, o *api.OfferSpec) string {
 	if id := o.Labels[labelID]; id != "" {
 		if again, err := nameOf("", id, seller); err == nil && again == name {
@@ -97,8 +99,9 @@ func planOf(offer, id string, o *api.OfferSpec) *api.Plan {
 	return nil
 }
 
-// show writes an offer as the prototype does: to its seller as the offer says; to buyers, where left says how many units of a plan are
-// left, each plan as the fewest units that are sold, as these are what one purchase gets and pays.
+// show writes an offer as the prototype does: to its seller as the offer says; to buyers, where
+// left says how many units of a plan are left, each plan as the fewest units that are sold, as
+// these are what one purchase gets and pays.
 func show(seller, name string, o *api.OfferSpec, left func(plan *api.Plan) int64) Offer {
 	onSale := !o.Draft
 	out := Offer{
@@ -153,8 +156,9 @@ func plainly(amount *big.Rat) string {
 	return strings.TrimSuffix(strings.TrimRight(amount.FloatString(9), "0"), ".")
 }
 
-// read makes of what the prototype says of an offer its name and what it says in Bourse. What the prototype has no word for (to whom it
-// is shown, what it may cost to end it ...) stays as it was. Errors: Invalid with the field.
+// read makes of what the prototype says of an offer its name and what it says in Bourse. What the
+// prototype has no word for (to whom it is shown, what it may cost to end it ...) stays as it was.
+// Errors: Invalid with the field.
 func (o *Offer) read(seller string, was *api.OfferSpec) (string, api.OfferSpec, error) {
 	none := api.OfferSpec{}
 	name, err := nameOf("offerID", o.OfferID, seller)
@@ -285,7 +289,8 @@ func (p *Plan) read(field, name string, into *api.Plan) error {
 	return nil
 }
 
-// price is what a plan costs. Amounts that a computer's arithmetic made longer (0.30000000000000004) are rounded to nine digits.
+// price is what a plan costs. Amounts that a computer's arithmetic made longer
+// (0.30000000000000004) are rounded to nine digits.
 func (p *Plan) price(field string, was *api.Price) (*api.Price, error) {
 	text := cmp.Or(p.PlanCost.String(), "0")
 	if !decimal.MatchString(text) {
@@ -311,8 +316,8 @@ func showable(field, text string, most int) error {
 	return nil
 }
 
-// byProvider puts what the catalog lists under those who sell it, but for the caller and for sellers that are silent.
-// brokerURL is where those are dealt with that have no connector.
+// byProvider puts what the catalog lists under those who sell it, but for the caller and for
+// sellers that are silent. brokerURL is where those are dealt with that have no connector.
 func byProvider(listed []api.Envelope[api.Listing], but, brokerURL string) []Catalog {
 	all := []Catalog{}
 	at := map[string]int{}
@@ -346,7 +351,8 @@ func showListing(l *api.Listing) Offer {
 	return show(l.Seller, l.Name, &l.Offer, func(p *api.Plan) int64 { return l.Plans[p.Name].Remaining })
 }
 
-// find is the listing whose offer has an ID, nil if none has. IDs with a seller's name in front are only ever that seller's.
+// find is the listing whose offer has an ID, nil if none has. IDs with a seller's name in front are
+// only ever that seller's.
 func find(listed []api.Envelope[api.Listing], id string) *api.Listing {
 	for i := range listed {
 		l := &listed[i].Payload

@@ -40,7 +40,8 @@ func arbitrary(t *rapid.T) api.OfferSpec {
 	return o
 }
 
-// What is shown to its seller and saved as it was shown is the same offer, so that it is not signed anew; and its IDs find it.
+// An offer that its seller reads and saves unchanged is the same offer: it is not signed again, and
+// its IDs find it.
 func TestSavedAsShown(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec := arbitrary(t)
@@ -126,7 +127,7 @@ func TestREADMEsOtherShapes(t *testing.T) {
 	}
 }
 
-// Whatever comes, it is read or refused, and what is read can be signed and shown.
+// Each body is read or refused. A body that is read can be signed and shown.
 func FuzzOffer(f *testing.F) {
 	f.Add([]byte(`{"offerID":"offer1","offerName":"offer1","plans":[{"planID":"plan1","planCost":0.1,"planCostCurrency":"EUR","planCostPeriod":"month","planQuantity":1,"resources":{"cpu":"1","ram":"1Gi"}}]}`))
 	f.Add([]byte(`{"offerID":{"$ne":""},"plans":{}}`))

@@ -12,10 +12,11 @@ type Provider struct {
 	ClusterPrettyName string `json:"clusterPrettyName,omitempty"`
 	// Token was Liqo's. It is read and dropped, and empty in every answer: agents peer without one.
 	Token string `json:"token"`
-	// Endpoint was that of Liqo's authentication, which Liqo no longer has. It is the connector's URL, or the broker's.
+	// Endpoint was that of Liqo's authentication, which Liqo no longer has. It is the connector's
+	// URL, or the broker's.
 	Endpoint string `json:"endpoint"`
-	// ClusterContractEndpoint is where what the cluster sells is bought: at its connector, or where it has none at the broker. Nobody
-	// is called there because a caller says so.
+	// ClusterContractEndpoint is where what the cluster sells is bought: at its connector, or where
+	// it has none at the broker. Nobody is called there because a caller says so.
 	ClusterContractEndpoint string `json:"clusterContractEndpoint"`
 }
 
@@ -41,7 +42,7 @@ type Offer struct {
 	Status *bool `json:"status"`
 	// ClusterID is the seller's. Default: the caller's.
 	ClusterID string `json:"clusterID,omitempty"`
-	// Document is the seller's signed offer (JWS), by which a broker puts it on sale.
+	// Document is the seller's signed offer (JWS), which puts it on sale at a broker.
 	Document string `json:"document,omitempty"`
 }
 
@@ -53,9 +54,11 @@ type Plan struct {
 	PlanCost         json.Number `json:"planCost"`
 	PlanCostCurrency string      `json:"planCostCurrency"`
 	PlanCostPeriod   string      `json:"planCostPeriod"`
-	// PlanQuantity is how many may be sold; in a catalog, how many are left. Absent, or a million: as many as fit.
+	// PlanQuantity is how many may be sold; in a catalog, how many are left. Absent, or a million:
+	// as many as fit.
 	PlanQuantity *int64 `json:"planQuantity"`
-	// Resources are cpu, memory (or ram), storage and gpu; OtherResources those that the prototype has no word for.
+	// Resources are cpu, memory (or ram), storage and gpu; OtherResources those that the prototype
+	// has no word for.
 	Resources      map[string]Amount `json:"resources"`
 	OtherResources map[string]Amount `json:"otherResources,omitempty"`
 }
@@ -125,7 +128,8 @@ type PeeringDocument struct {
 	Age               string       `json:"age"`
 }
 
-// PeeringUsage is what one cluster has of another by contracts, and what of that its pods request, as Kubernetes writes amounts.
+// PeeringUsage is what one cluster has of another by contracts, and what of that its pods request,
+// as Kubernetes writes amounts.
 type PeeringUsage struct {
 	UsedCPUs    string `json:"usedCpus"`
 	UsedMemory  string `json:"usedMemory"`

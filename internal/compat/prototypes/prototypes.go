@@ -1,4 +1,5 @@
-// Package prototypes serves the interfaces of the prototypes, each of which an operator enables by a flag of the broker.
+// Package prototypes serves the interfaces of the prototypes, which an operator enables by flags of
+// the broker.
 package prototypes
 
 import (
@@ -28,12 +29,13 @@ type Options struct {
 	Catalog, Orchestrator bool
 	// DistributedCatalog serves members as the broker of the Distributed Catalog did.
 	DistributedCatalog bool
-	// Kubernetes is the broker's own cluster. Its ForeignClusters are in the catalog. Default: the cluster that the broker
-	// runs in, if any. Objects needs one.
+	// Kubernetes is the broker's own cluster. Its ForeignClusters are in the catalog. Default: the
+	// cluster that the broker runs in, if any. Objects needs one.
 	Kubernetes *rest.Config
 }
 
-// Serve adds the routes to a server that does not serve yet. dir is the folder of the broker. Errors: Invalid with the flag.
+// Serve adds the routes to a server that does not serve yet. dir is the folder of the broker.
+// Errors: Invalid with the flag.
 func (o Options) Serve(dir string, s *server.Server, authority *tlsid.Authority) error {
 	if o.Catalog || o.Orchestrator {
 		clusters, err := liqobroker.ForeignClusters(o.Kubernetes, s.Log)
@@ -76,8 +78,8 @@ func (o Options) Run(ctx context.Context, s *server.Server) error {
 	return kubernetes.Run(ctx, kubernetes.Options{Server: s, Cluster: o.Kubernetes, Log: s.Log})
 }
 
-// Members is the handler for members, with the routes of the Distributed Catalog before it, and without those of resource
-// agents if they use objects only.
+// Members is the handler for members, with the routes of the Distributed Catalog before it, and
+// without those of resource agents if they use objects only.
 func (o Options) Members(ctx context.Context, s *server.Server) http.Handler {
 	members := s.Members()
 	if o.Objects && !o.Agents {

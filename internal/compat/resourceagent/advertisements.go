@@ -92,7 +92,7 @@ func (a *agents) instructed(ctx context.Context, l *market.Listing) ([]reservati
 	return out, err
 }
 
-// advertisement shows one, to whoever may see the cluster.
+// advertisement answers with the advertisement of a cluster that the caller may see.
 func (a *agents) advertisement(r *http.Request) (compat.Answer, error) {
 	caller, err := compat.Cluster(r)
 	if err != nil {
@@ -142,8 +142,8 @@ func (a *advertisementDTO) properties() api.Properties {
 	return p
 }
 
-// measurement is what an advertisement comes to. counted is what its available is less already: what is shared is both together,
-// and no more than there is. Errors: Invalid with the field.
+// measurement is what an advertisement comes to. counted is what its available is less already:
+// what is shared is both together, and no more than there is. Errors: Invalid with the field.
 func (a *advertisementDTO) measurement(counted api.Resources) (api.Measurement, error) {
 	var out api.Pool
 	var available api.Resources

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// What an agent says of itself that decides nothing is given back to whoever may see it, also where the next advertisement leaves it out.
+// Claims without effect are shown to callers that may see the cluster, also if the next
+// advertisement lacks them.
 func TestClaims(t *testing.T) {
 	w := newTown(t)
 	w.approved("cluster-1", "cluster-2")

@@ -22,7 +22,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// Secret is what the keys of legacy members are derived from. Whoever has it can sign in their names.
+// Secret is the secret from which the keys of legacy members are derived. Its holder can sign in their names.
 type Secret []byte
 
 const secretSize = 32
@@ -60,8 +60,8 @@ func hasMembers(v *market.View) bool {
 	return false
 }
 
-// deputy does in a legacy member's name what an agent would do: it signs what the member's calls mean, and gives the market the
-// same commands as everybody.
+// deputy does in a legacy member's name what an agent would do: it signs what the member's calls
+// mean, and gives the market the same commands as everybody.
 type deputy struct {
 	exchange *exchange.Exchange
 	secret   Secret
@@ -150,8 +150,9 @@ func (d *deputy) cancel(ctx context.Context, l *market.Listing, id string) error
 	})
 }
 
-// fetch does what it means that a provider fetches its instructions: it accepts what is new, is free of what is over, and cannot
-// change what it has. Then it returns those that it is to carry out.
+// fetch does what it means that a provider fetches its instructions: it accepts what is new, is
+// free of what is over, and cannot change what it has. Then it returns those that it is to carry
+// out.
 func (d *deputy) fetch(ctx context.Context, l *market.Listing) (instructions []*market.Reservation, err error) {
 	err = d.each(ctx, l, func(r *market.Reservation, key *clusterkey.Key) (market.Command, error) {
 		assignment, generation := r.Asked()
@@ -184,8 +185,8 @@ func (d *deputy) fetch(ctx context.Context, l *market.Listing) (instructions []*
 	return instructions, err
 }
 
-// each does the command, if there is one, that do makes of each of a member's reservations. One that has moved on meanwhile is left
-// for the next time.
+// each does the command, if there is one, that do makes of each of a member's reservations. One
+// that has moved on meanwhile is left for the next time.
 func (d *deputy) each(ctx context.Context, l *market.Listing, do func(*market.Reservation, *clusterkey.Key) (market.Command, error)) error {
 	all, err := d.mine(ctx, l.Cluster)
 	if err != nil || len(all) == 0 {
@@ -210,8 +211,9 @@ func (d *deputy) each(ctx context.Context, l *market.Listing, do func(*market.Re
 	return nil
 }
 
-// counted is what a provider's agent has already taken from what it calls available: what it was instructed so long ago
-// that it has advertised since. What it may not have taken yet is not in it: that errs low.
+// counted is what a provider's agent has already taken from what it calls available: what it was
+// instructed so long ago that it has advertised since. What it may not have taken yet is not in it:
+// that errs low.
 func (d *deputy) counted(ctx context.Context, cluster string) (sum market.Amounts, err error) {
 	all, err := d.mine(ctx, cluster)
 	for _, r := range all {

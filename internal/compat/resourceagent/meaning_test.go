@@ -97,7 +97,7 @@ func TestFetchingAccepts(t *testing.T) {
 }
 
 // What the agent calls available bounds what is shared: a part of what it has, or what it has less
-// what it was instructed. The broker's own count is never in doubt, whatever it sends as reserved.
+// what it was instructed. The broker's own count holds, for any value that it sends as reserved.
 func TestAvailableBoundsWhatIsShared(t *testing.T) {
 	w := newTown(t, impatient)
 	w.approved("cluster-1", "cluster-2")
@@ -181,7 +181,7 @@ func TestIdempotencyKey(t *testing.T) {
 }
 
 // A cluster that gets an agent with a key joins by a token that names it, and is no legacy member
-// any more; whoever still shows its subject is refused. A token for anybody does not do.
+// any more; callers with its old subject are refused. A token without a cluster ID is not enough.
 func TestAnOwnKey(t *testing.T) {
 	w := newTown(t, impatient)
 	w.approved("cluster-1")

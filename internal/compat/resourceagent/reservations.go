@@ -135,7 +135,7 @@ func within(err error) error {
 	return err
 }
 
-// settled signs a reservation, each time that it is held anew, until its provider has answered or the wait is over.
+// settled signs a reservation each time that it is held, until its provider has answered or the wait is over.
 func (a *agents) settled(ctx context.Context, l *market.Listing, r *market.Reservation) (*market.Reservation, error) {
 	watch, err := a.Server.Exchange.Watch(ctx, l.Cluster, "", 0)
 	if err != nil {
@@ -149,7 +149,7 @@ func (a *agents) settled(ctx context.Context, l *market.Listing, r *market.Reser
 			return nil, err
 		}
 		if _, _, err := watch.Next(patience); err != nil {
-			break // it goes on without us: whoever asks again is told
+			break // it continues without us: the next call reads the result
 		}
 		if r, err = a.find(ctx, r.ID, l.Cluster); err != nil {
 			return nil, err
@@ -158,7 +158,7 @@ func (a *agents) settled(ctx context.Context, l *market.Listing, r *market.Reser
 	return a.find(ctx, r.ID, l.Cluster)
 }
 
-// find returns a reservation of which a cluster is a party. Errors: NotFound.
+// find returns a reservation of a cluster, as consumer or provider. Errors: NotFound.
 func (a *agents) find(ctx context.Context, id, cluster string) (r *market.Reservation, err error) {
 	err = a.Server.Exchange.Read(ctx, func(s *market.State) { r = s.Reservation(id) })
 	if err == nil && (r == nil || !r.Concerns(cluster)) {
@@ -183,7 +183,7 @@ func (a *agents) reservation(r *http.Request) (compat.Answer, error) {
 	return compat.Answer{Status: http.StatusOK, Body: shown(found)}, nil
 }
 
-// signed signs what was held anew since a legacy consumer last called.
+// signed signs the reservations that are held again since a legacy consumer last called.
 func (a *agents) signed(ctx context.Context, l *market.Listing) error {
 	if !l.Member.Legacy {
 		return nil

@@ -166,7 +166,7 @@ func (w *town) member(name, cpu string, trust api.TrustLevel) *servertest.Member
 	return m
 }
 
-// accepts lets a provider accept whatever is assigned to it.
+// accepts lets a provider accept each assignment.
 func (w *town) accepts(m *servertest.Member) {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})

@@ -197,7 +197,7 @@ func card(cluster, by *transporttest.Party, legacy bool) string {
 			Connector: "https://elsewhere:1"}, Rotations: cluster.Rotations, Legacy: legacy})
 }
 
-// successorOf is a card of a new key, of which a signer says that it succeeds the cluster's.
+// successorOf is a card of a new key that a signer names as the successor of the cluster's key.
 func successorOf(t *testing.T, cluster, by *transporttest.Party) string {
 	t.Helper()
 	next := *cluster

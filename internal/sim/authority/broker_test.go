@@ -15,7 +15,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
-// books is a broker of which the three are members; each shows it every document.
+// books is a broker with the three as members; each sends it every document.
 type books struct {
 	*servertest.Federation
 	*cast
@@ -85,7 +85,7 @@ func (b *books) shown(t *testing.T, show func(context.Context, *servertest.Membe
 	return effect(before, see(t, b.Exchange))
 }
 
-// subject is the cluster of which a signer shows cards: its own, or the one that it poses as.
+// subject is the cluster in a signer's cards: its own, or the one that it impersonates.
 func (b *books) subject(by *transporttest.Party) *transporttest.Party {
 	if by != nil && by.ID == "milan" {
 		return b.milan

@@ -180,7 +180,7 @@ func (i *impostor) translate(text []byte, writer, reader string) []byte {
 	})
 }
 
-// learn makes the other versions of a document, of which there is the one for a reader.
+// learn makes the other versions of a document for which one reader has the original.
 func (i *impostor) learn(document, author, reader string) error {
 	header, err := clusterkey.Peek(document)
 	if err != nil {

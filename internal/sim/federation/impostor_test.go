@@ -191,7 +191,7 @@ func (s *stage) refuses(name string) {
 	}
 }
 
-// knows waits until a cluster shows by which key it knows another, and whether it is believed.
+// knows waits until a cluster shows its known key of another, and whether it trusts it.
 func (s *stage) knows(m *federation.Member, peer, fingerprint, reason string) {
 	s.t.Helper()
 	var p api.Peer

@@ -102,7 +102,7 @@ func timeless(o runtime.Object) *unstructured.Unstructured {
 	return u
 }
 
-// looseShapes types objects of which no schema is known: maps are merged, lists
+// looseShapes types objects without a schema: maps are merged, lists
 // replaced, except those that mean the same in every type.
 type looseShapes struct{ managedfields.TypeConverter }
 

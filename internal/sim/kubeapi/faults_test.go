@@ -118,7 +118,7 @@ func TestDownIsConnectionRefused(t *testing.T) {
 	api := newAPI(kubeapi.Options{})
 	api.Down(true)
 	_, err := kubernetes.NewForConfigOrDie(api.Config()).CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
-	if !errors.Is(err, syscall.ECONNREFUSED) { // what reflectors wait for instead of listing anew
+	if !errors.Is(err, syscall.ECONNREFUSED) { // what reflectors wait for instead of listing again
 		t.Errorf("got %v", err)
 	}
 }

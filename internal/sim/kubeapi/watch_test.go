@@ -96,7 +96,7 @@ func TestReflector(t *testing.T) {
 	})
 }
 
-// Whatever happens in whatever order, a cache ends up with what is stored.
+// After any events in any order, a cache has the stored objects.
 func TestCachesConverge(t *testing.T) {
 	for seed := range uint64(10) {
 		synctest.Test(t, func(t *testing.T) {

@@ -1,4 +1,5 @@
-// Package catalogtest replays what clients of the Distributed Catalog ask, and compares the transcript with a golden file.
+// Package catalogtest replays what clients of the Distributed Catalog ask, and compares the
+// transcript with a golden file.
 package catalogtest
 
 import (
@@ -17,9 +18,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "write the transcripts in testdata anew")
+var update = flag.Bool("update", false, "write the transcripts in testdata")
 
-// Transcript is what was asked and answered, in order: a golden file in testdata that reads as the reference of the interface.
+// Transcript is what was asked and answered, in order: a golden file in testdata that reads as the
+// reference of the interface.
 type Transcript struct {
 	T testing.TB
 	// URL is where is asked, and the golden file says BROKER.
@@ -113,6 +115,6 @@ func (s *Transcript) Compare(name string) {
 		s.T.Fatal(err)
 	}
 	if diff := cmp.Diff(string(golden), text); diff != "" {
-		s.T.Errorf("not as in %s (-update writes it anew):\n%s", file, diff)
+		s.T.Errorf("not as in %s (-update writes it):\n%s", file, diff)
 	}
 }

@@ -22,7 +22,7 @@ func testDelete(s *suite) {
 	s.ok(s.widgets.Delete(s.ctx, "a", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &right}}))
 	s.refused(s.widgets.Delete(s.ctx, "a", metav1.DeleteOptions{}), apierrors.IsNotFound, "second delete")
 	if again := s.create(widget("a", nil)); again.GetUID() == right {
-		s.Error("an object made anew has the old one's uid")
+		s.Error("an object that was created again has the old one's uid")
 	}
 	s.pod("p", "")
 	s.ok(s.kube.CoreV1().Pods(s.ns).Delete(s.ctx, "p", metav1.DeleteOptions{}))
