@@ -34,6 +34,7 @@ const (
 	CodeLedgerFull         Code = "LedgerFull"
 	CodeUnreachable        Code = "ApiServerUnreachable" // a provider's API server does not answer from here
 	CodeNoNetwork          Code = "NoNetwork"            // no network can be made between the two clusters
+	CodeVolumesAtStake     Code = "VolumesAtStake"       // it would delete volumes that nobody gave up
 	CodeUnavailable        Code = "Unavailable"          // try again later
 	CodeInternal           Code = "Internal"
 )
@@ -70,6 +71,7 @@ var Codes = map[Code]CodeInfo{
 	CodeLedgerFull:         {http.StatusInsufficientStorage, 5, "The ledger is full"},
 	CodeUnreachable:        {http.StatusServiceUnavailable, 6, "The provider's API server cannot be reached"},
 	CodeNoNetwork:          {http.StatusConflict, 5, "No network can be made between the two clusters"},
+	CodeVolumesAtStake:     {http.StatusConflict, 5, "Volumes would be deleted"},
 	CodeUnavailable:        {http.StatusServiceUnavailable, 6, "Not available now"},
 	CodeInternal:           {http.StatusInternalServerError, 1, "Internal error"},
 }
@@ -90,6 +92,8 @@ type Error struct {
 	Remedy string `json:"remedy,omitempty"`
 	// Decision is the explanation that came with NoCandidate.
 	Decision *Decision `json:"decision,omitempty"`
+	// Volumes are those that came with VolumesAtStake.
+	Volumes *Volumes `json:"volumes,omitempty"`
 }
 
 // Errorf makes an Error of the code, with a detail.

@@ -19,6 +19,9 @@ const (
 	ConditionPodsComply = "PodsComply"
 	// ConditionUpToDate says whether a bound reservation matches the current spec of its request.
 	ConditionUpToDate = "UpToDate"
+	// ConditionVolumesAtStake of a ResourceRequest: its end would delete volumes. Its deletion waits, or its time ends within a
+	// day. Absent: neither.
+	ConditionVolumesAtStake = "VolumesAtStake"
 	// ConditionAwaitsApproval of a ProviderInstruction, and of its ResourceRequest: an admin of the provider must approve it.
 	ConditionAwaitsApproval = "AwaitsApproval"
 	// ConditionBreached of a Contract: its seller ended it early, without the notice of its plan.

@@ -80,9 +80,10 @@ func (c *Client) Answer(ctx context.Context, id string, word api.Answer) error {
 	return c.call(ctx, http.MethodPost, "/approvals/"+url.PathEscape(id), nil, word, nil)
 }
 
-// ReleaseLocally deletes the ResourceRequest behind a reservation.
-func (c *Client) ReleaseLocally(ctx context.Context, id string) error {
-	return c.call(ctx, http.MethodPost, "/reservations/"+url.PathEscape(id)+"/release", nil, nil, nil)
+// ReleaseLocally deletes the ResourceRequest behind a reservation. Errors: VolumesAtStake if that would delete volumes that
+// the body does not give up.
+func (c *Client) ReleaseLocally(ctx context.Context, id string, r api.Release) error {
+	return c.call(ctx, http.MethodPost, "/reservations/"+url.PathEscape(id)+"/release", nil, r, nil)
 }
 
 // ChangeLocally edits the ResourceRequest behind a reservation.

@@ -23,6 +23,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/borrowing"
 	"github.com/bourse-dev/bourse/internal/agent/brokers"
 	"github.com/bourse-dev/bourse/internal/agent/brokersession"
 	"github.com/bourse-dev/bourse/internal/agent/catalogcache"
@@ -357,13 +358,14 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 	if here != nil {
 		group.Go(func() error { return here.Run(ctx) })
 		var peerings *peering.Peerings
-		if used, peerings, err = a.useLiqo(cluster, addresses, policy, messenger, relay, ledger, known, inv, &peeringsChanged, log); err != nil {
+		var loans *borrowing.Borrowing
+		if used, peerings, loans, err = a.useLiqo(cluster, addresses, policy, messenger, relay, ledger, known, inv, &peeringsChanged, log); err != nil {
 			return err
 		}
 		overstaying = used.Overstaying
 		gateOptions.Freed, ensurePeering = used.Freed, peerings.Follow
 		borrowerOptions.Reach, borrowerOptions.Fit, borrowerOptions.Joins = here.CheckReach, here.CheckBorrow, a.gateway.Joins()
-		requestOptions.Volumes = a.mgr.GetAPIReader()
+		requestOptions.Volumes, requestOptions.Unoffloads = a.mgr.GetAPIReader(), loans.Unoffloads
 	}
 	lends, borrows := gate.New(gateOptions), requests.NewBorrower(borrowerOptions)
 	catalog := catalogcache.New(catalogcache.Options{

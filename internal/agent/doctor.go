@@ -49,6 +49,7 @@ func (a *agent) newDoctor(m *enrollment.Membership, ledgers map[string]*exchange
 		access := doctor.Access{Reader: reader, LiqoNamespace: a.LiqoNamespace, Joins: a.gateway.Joins(), Sharing: policy.Sharing}
 		o.Liqo = reader
 		o.Checks = append(o.Checks,
+			doctor.Check{About: "what is borrowed", Find: doctor.Borrowed{Client: c}.Find},
 			doctor.Check{About: "peerings", Find: peerings.Find},
 			doctor.Check{About: "names that collide", Find: peerings.FindCollisions},
 			doctor.Check{About: "the certificates of peerings", Find: peerings.FindCertificates},

@@ -38,7 +38,7 @@ func (a *agent) findLiqo(ctx context.Context, addresses *peeraddress.Checker, ch
 }
 
 // useLiqo turns reservations into virtual nodes.
-func (a *agent) useLiqo(cluster string, addresses *peeraddress.Checker, policy *sharing.Policy, messenger *handshake.Messenger, relay transport.Broker, m *exchange.Exchange, known *peers.Peers, inv *inventory.Inventory, trigger *kubeobject.Trigger, log *slog.Logger) (*usage.Usage, *peering.Peerings, error) {
+func (a *agent) useLiqo(cluster string, addresses *peeraddress.Checker, policy *sharing.Policy, messenger *handshake.Messenger, relay transport.Broker, m *exchange.Exchange, known *peers.Peers, inv *inventory.Inventory, trigger *kubeobject.Trigger, log *slog.Logger) (*usage.Usage, *peering.Peerings, *borrowing.Borrowing, error) {
 	c, reader := a.mgr.GetClient(), a.mgr.GetAPIReader()
 	graces := grant.Graces{Shrink: a.ShrinkGrace, Excess: a.ExcessGrace}
 	net := &network.Network{Client: c, Reader: reader, Cluster: cluster, LiqoNamespace: a.LiqoNamespace, Gateway: a.gateway, Allows: addresses.CheckHost}
@@ -60,9 +60,9 @@ func (a *agent) useLiqo(cluster string, addresses *peeraddress.Checker, policy *
 		Graces: peering.Graces{Linger: a.Linger, Abandon: a.Abandon}, Trigger: trigger,
 	})
 	if err := peerings.Control(a.mgr); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	return used, peerings, lends.Control(a.mgr)
+	return used, peerings, borrows, lends.Control(a.mgr)
 }
 
 // consumerOf says in whose account the pods of a slice's user are, by the accounts in the Ledger.

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -201,10 +203,13 @@ func explain(out io.Writer, d api.Decision) {
 
 func (sh *shell) releaseCommand() *cobra.Command {
 	var sure consent
+	var given []string
 	all := false
 	cmd := &cobra.Command{
 		Use: "release RESERVATION...", GroupID: "use", Short: "Release reservations, and delete their ResourceRequests",
-		Long:    "Release ends reservations that your cluster made, named by ID or by the name of the ResourceRequest. --all ends every one.",
+		Long: "Release ends reservations that your cluster made, named by ID or by the name of the ResourceRequest. --all ends every one.\n" +
+			"Volumes whose data is at the provider are deleted with a reservation. Release names them and, at a terminal, asks.\n" +
+			"Elsewhere it ends nothing that has volumes, unless --volumes-die has the digest of their list.",
 		Example: "  bourse release web\n  bourse release --all",
 		Args:    cobra.ArbitraryArgs, ValidArgsFunction: sh.complete(sh.person, reservationNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -221,20 +226,23 @@ func (sh *shell) releaseCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			var failed error // one that has volumes holds up no other
 			for _, name := range args {
 				id, err := reservationID(ctx, c, name)
-				if err != nil {
-					return err
+				if err == nil {
+					err = sh.release(cmd, c, id, given)
 				}
-				if err := c.ReleaseLocally(ctx, id); err != nil {
-					return err
+				if err != nil {
+					failed = errors.Join(failed, err)
+					continue
 				}
 				fmt.Fprintln(sh.progress, id, "is being released")
 			}
-			return nil
+			return failed
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "release all reservations that your cluster made")
+	cmd.Flags().StringSliceVar(&given, "volumes-die", nil, "digest of a list of volumes, from the refusal to delete them: deletes these volumes; may be repeated")
 	sure.add(cmd)
 	return cmd
 }
@@ -248,6 +256,23 @@ func ownReservations(ctx context.Context, c *client.Client, self string) (own []
 		}
 	}
 	return own, err
+}
+
+// release releases a reservation. It gives up the volumes whose digest the user gave, or those that the user agrees to.
+func (sh *shell) release(cmd *cobra.Command, c *client.Client, id string, given []string) error {
+	ctx, in := cmd.Context(), cmd.InOrStdin()
+	err := c.ReleaseLocally(ctx, id, api.Release{})
+	e, _ := errors.AsType[*api.Error](err)
+	if e == nil || e.Code != api.CodeVolumesAtStake || e.Volumes == nil {
+		return err
+	}
+	word := e.Volumes.Digest
+	if !slices.Contains(given, word) {
+		if len(given) > 0 || !terminal(in) || !agrees(ctx, bufio.NewReader(in), sh.progress, e.Detail+". Delete the data?") {
+			return err
+		}
+	}
+	return c.ReleaseLocally(ctx, id, api.Release{VolumesDie: word})
 }
 
 func (sh *shell) confirmCommand() *cobra.Command {

@@ -63,6 +63,10 @@ var (
 		"A NamespaceOffloading selects every virtual node, also those of providers that come later.",
 		"A new provider would get the pods and Secrets of that namespace. Requests that would add a provider stop.",
 		"Name the providers in its `clusterSelector`, or set `offload.others: true` in the request."}
+	VolumesAtStake = Kind{"VolumesAtStake", warn,
+		"The end of a request would delete volumes. Its deletion waits for the user, or its time ends within a day.",
+		"When the reservation ends, its provider deletes the namespaces that it offloads, with all volumes in them.",
+		"Copy the data, extend the reservation, or give up the volumes: `docs/borrow.md`."}
 
 	// Lending.
 	PoliciesMissing = Kind{"PoliciesMissing", bad,
@@ -172,7 +176,7 @@ var (
 // Kinds are all, in the order of the documentation.
 var Kinds = []Kind{
 	LiqoMissing, LiqoUntested, LiqoUnknown, LiqoModuleOff, LiqoKeyUnusable, LiqoWebhookDown, LimitsNotEnforced, DefaultClassOpen, APIServerLocal, APIServerUnknown,
-	APIServerSilent, TolerationSeconds, WouldOffloadOthers,
+	APIServerSilent, TolerationSeconds, WouldOffloadOthers, VolumesAtStake,
 	PoliciesMissing, ClusterIDCollides, ConsumersCrowded, SecretOfLiqo, APIServerProxy, NothingShared, Overcommitted, NotCovered, FieldIgnored,
 	KeyChanged, KeyUnconfirmed, VersionSkew, MixedPeering, LegacyAccounting, PeeringStuck,
 	BrokerUnreachable, WithoutBroker, GoesOn, CertificateExpiring, CertificateExpired, ClockSkew, LedgerCrowded, RightsMissing, NotChecked,

@@ -142,8 +142,14 @@ func (l *local) routes(a huma.API) {
 			return answered(l.cluster.ChangeReservation(ctx, in.ID, in.Body))
 		})
 	huma.Register(a, operation("release", http.MethodPost, "/reservations/{id}/release",
-		"Delete the request behind a reservation", noContent), func(ctx context.Context, in *ReservationPath) (*struct{}, error) {
-		return nil, wrap(l.cluster.ReleaseReservation(ctx, in.ID))
+		"Delete the request behind a reservation", noContent), func(ctx context.Context, in *struct {
+		ReservationPath
+		Body *api.Release
+	}) (*struct{}, error) {
+		if in.Body == nil {
+			in.Body = &api.Release{}
+		}
+		return nil, wrap(l.cluster.ReleaseReservation(ctx, in.ID, *in.Body))
 	})
 	huma.Register(a, operation("list-requests", http.MethodGet, "/requests", "List the ResourceRequests of this cluster"),
 		func(ctx context.Context, in *struct{ Page }) (*body[page[api.RequestStatus]], error) {

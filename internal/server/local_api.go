@@ -35,8 +35,8 @@ type ClusterAPI interface {
 	// not bound.
 	ChangeReservation(ctx context.Context, id string,
 		change api.ReservationChange) (api.Envelope[api.RequestStatus], error)
-	// ReleaseReservation deletes the request behind a reservation. Errors: NotFound.
-	ReleaseReservation(ctx context.Context, id string) error
+	// ReleaseReservation deletes the request behind a reservation. Errors: NotFound, VolumesAtStake.
+	ReleaseReservation(ctx context.Context, id string, r api.Release) error
 	// Offers returns the offers of this cluster.
 	Offers(ctx context.Context) ([]api.Envelope[api.OwnOffer], error)
 	// PutOffer creates or changes an Offer. Errors: Invalid.

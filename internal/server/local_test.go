@@ -62,7 +62,7 @@ func (h *house) ChangeReservation(_ context.Context, id string, c api.Reservatio
 	return client.RequestStatus{ID: id + cpu.String() + c.For.Duration.String()}, h.found("change " + id)
 }
 
-func (h *house) ReleaseReservation(_ context.Context, id string) error {
+func (h *house) ReleaseReservation(_ context.Context, id string, _ api.Release) error {
 	return h.found("release " + id)
 }
 
@@ -179,7 +179,7 @@ func TestLocal(t *testing.T) {
 		"request":  func() (string, error) { r, err := c.Request(ctx, "default", "r"); return r.ID, err },
 		"requests": func() (string, error) { r, err := c.Requests(ctx); return r[0].ID + r[1].ID, err },
 		"confirm":  func() (string, error) { r, err := c.ConfirmRequest(ctx, "default", "r"); return r.ID, err },
-		"release":  func() (string, error) { return "", c.ReleaseLocally(ctx, "r-1") },
+		"release":  func() (string, error) { return "", c.ReleaseLocally(ctx, "r-1", api.Release{}) },
 		"change": func() (string, error) {
 			r, err := c.ChangeLocally(ctx, "r-1", api.ReservationChange{Resources: transporttest.CPU("3"),
 				For: &metav1.Duration{Duration: time.Hour}})
@@ -212,7 +212,7 @@ func TestLocal(t *testing.T) {
 	}
 	for name, err := range map[string]error{
 		"unknown request":     errOf(c.Request(ctx, "default", "none")),
-		"unknown reservation": c.ReleaseLocally(ctx, "none"),
+		"unknown reservation": c.ReleaseLocally(ctx, "none", api.Release{}),
 	} {
 		if api.CodeOf(err) != api.CodeNotFound {
 			t.Errorf("%s: %v", name, err)

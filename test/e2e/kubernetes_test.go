@@ -186,7 +186,7 @@ func trade(t *testing.T, rome, milan *simulated.Member) (id string) {
 		}
 		return err
 	})
-	if err := rome.People.ReleaseLocally(t.Context(), id); err != nil {
+	if err := rome.People.ReleaseLocally(t.Context(), id, api.Release{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "it is Released", func(ctx context.Context) error {

@@ -96,7 +96,7 @@ func useAllRights(t *testing.T, w *world) {
 		t.Fatal(err)
 	}
 	id := listener(api.Reserved)
-	if err := people.ReleaseLocally(t.Context(), id); err != nil {
+	if err := people.ReleaseLocally(t.Context(), id, api.Release{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "it is released", func(ctx context.Context) error {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/liqo/offload"
+	"github.com/bourse-dev/bourse/internal/market"
 )
 
 // checkPodsEvery is how often it is checked whether a provider would accept the pods of a loan.
@@ -82,6 +83,32 @@ func (b *Borrowing) uses(ctx context.Context, all []loan) (map[string]*offload.U
 		}
 	}
 	return uses, nil
+}
+
+// Unoffloads returns the namespaces that are no longer offloaded to the provider of a reservation once it has
+// ended, at a time: Liqo then deletes their twins there, with all volumes. A namespace that another reservation
+// with this provider names, and that ends later, stays.
+func (b *Borrowing) Unoffloads(ctx context.Context, ending *market.Reservation, at market.Time) ([]string, error) {
+	all, err := b.loans(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var leave, stay []string
+	for _, l := range all {
+		o := l.offload()
+		switch {
+		case o == nil || l.Provider != ending.Provider:
+		case l.ID == ending.ID:
+			leave = o.Namespaces
+		case l.EndsAt() > at:
+			for _, name := range o.Namespaces {
+				if offload.CheckAllowed(ctx, b.options.Client, name, l.request.Namespace) == nil {
+					stay = append(stay, name)
+				}
+			}
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(leave), func(name string) bool { return slices.Contains(stay, name) }), nil
 }
 
 // awaitNamespaces shows for each loan whether the namespaces that its request names are mapped at the provider.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
@@ -70,6 +71,9 @@ func Uninstall(ctx context.Context, config *rest.Config, r Removal) error {
 		if err := u.remove(ctx, &rbacv1.Role{ObjectMeta: at}); err != nil {
 			return err
 		}
+	}
+	if err := u.removeFinalizers(ctx); err != nil {
+		return err
 	}
 	if err := u.removeKinds(ctx); err != nil {
 		return err
@@ -173,6 +177,17 @@ func (u *removal) removeLabels(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// removeFinalizers lets ResourceRequests be deleted without an agent. Their volumes stay with Liqo's objects.
+func (u *removal) removeFinalizers(ctx context.Context) error {
+	err := liqo.Change(ctx, u.c, &api.ResourceRequestList{}, func(o client.Object) bool {
+		return !u.DryRun && controllerutil.RemoveFinalizer(o, api.VolumesFinalizer)
+	})
+	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) { // they are gone already
+		return nil
+	}
+	return err
 }
 
 // removeKinds deletes the definitions of Bourse's kinds, and with them all of its objects.

@@ -2,6 +2,8 @@ package localapi
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,6 +28,7 @@ type agent struct {
 	Doctor
 	key      *clusterkey.Key
 	disowned []string
+	volumes  *api.Volumes // at stake
 }
 
 func (a *agent) Key() *clusterkey.Key                                          { return a.key }
@@ -41,6 +44,10 @@ func (a *agent) Check(string, api.BrokerSpec) error                            {
 
 func (a *agent) FindStickTo(context.Context, *api.ResourceRequest) ([]string, error) {
 	return []string{"milan"}, nil
+}
+
+func (a *agent) FindVolumes(context.Context, *api.ResourceRequest) (*api.Volumes, error) {
+	return a.volumes, nil
 }
 
 func (a *agent) Disown(_ context.Context, id string) error {
@@ -104,8 +111,21 @@ func TestRequests(t *testing.T) {
 	if _, err := c.ChangeReservation(ctx, "r-2", api.ReservationChange{}); api.CodeOf(err) != api.CodeNotFound {
 		t.Errorf("a change of one that is not there: %v", err)
 	}
+	a.volumes = &api.Volumes{Digest: "d-1", Count: 30, Claims: []string{"db/data"}}
+	for _, word := range []string{"", "d-0"} {
+		err := c.ReleaseReservation(ctx, "r-1", api.Release{VolumesDie: word})
+		refusal, _ := errors.AsType[*api.Error](err)
+		if refusal == nil || refusal.Code != api.CodeVolumesAtStake || refusal.Volumes.Digest != "d-1" || !strings.Contains(refusal.Error(), "30 volumes (db/data and 29 more)") ||
+			!strings.Contains(refusal.Remedy, "--volumes-die d-1") {
+			t.Errorf("release with the word %q: %v", word, err)
+		}
+	}
+	if err := c.giveUpVolumes(ctx, stored, "r-1", "d-1"); err != nil || stored.Annotations[api.VolumesMayDie] != "d-1" {
+		t.Errorf("%+v, %v", stored.Annotations, err)
+	}
+	a.volumes = nil
 	for _, id := range []string{"r-1", "r-1", "r-2"} {
-		if err := c.ReleaseReservation(ctx, id); err != nil {
+		if err := c.ReleaseReservation(ctx, id, api.Release{}); err != nil {
 			t.Errorf("release of %s: %v", id, err)
 		}
 	}

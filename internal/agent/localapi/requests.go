@@ -190,8 +190,9 @@ func (c *Cluster) resize(object *api.ResourceRequest, change api.ReservationChan
 }
 
 // ReleaseReservation deletes the ResourceRequest that made a reservation. A reservation that the Ledger does
-// not know, or without its request, ends too. Errors: NotFound.
-func (c *Cluster) ReleaseReservation(ctx context.Context, id string) error {
+// not know, or without its request, ends too. Errors: NotFound; VolumesAtStake if that would delete volumes that
+// the user has not given up.
+func (c *Cluster) ReleaseReservation(ctx context.Context, id string, r api.Release) error {
 	var ours *market.Reservation
 	if err := c.o.Ledger.Read(ctx, func(s *market.State) { ours = s.Reservation(id) }); err != nil {
 		return err
@@ -199,10 +200,18 @@ func (c *Cluster) ReleaseReservation(ctx context.Context, id string) error {
 	if ours == nil || ours.Object == nil {
 		return c.o.Requests.Disown(ctx, id)
 	}
-	object := &api.ResourceRequest{}
-	object.Namespace, object.Name = ours.Object.Namespace, ours.Object.Name
 	uid := types.UID(ours.Object.UID)
-	err := c.o.Client.Delete(ctx, object, client.Preconditions{UID: &uid})
+	object, err := c.getRequest(ctx, ours.Object.Namespace, ours.Object.Name)
+	if api.CodeOf(err) == api.CodeNotFound || err == nil && object.UID != uid {
+		return nil // it is being released already
+	}
+	if err == nil {
+		err = c.giveUpVolumes(ctx, object, id, r.VolumesDie)
+	}
+	if err != nil {
+		return err
+	}
+	err = c.o.Client.Delete(ctx, object, client.Preconditions{UID: &uid})
 	if apierrors.IsNotFound(err) {
 		return nil // it is being released already
 	}
@@ -210,4 +219,22 @@ func (c *Cluster) ReleaseReservation(ctx context.Context, id string) error {
 		return kubeobject.Error(err)
 	}
 	return nil
+}
+
+// giveUpVolumes records a user's word on the volumes that a reservation takes with it. The controller of the request
+// compares the word again before anything ends. Errors: VolumesAtStake if it is not the digest of the list.
+func (c *Cluster) giveUpVolumes(ctx context.Context, object *api.ResourceRequest, id, word string) error {
+	volumes, err := c.o.Requests.FindVolumes(ctx, object)
+	if err != nil || volumes == nil {
+		return err
+	}
+	if word != volumes.Digest {
+		refusal := api.Errorf(api.CodeVolumesAtStake, "%s would be deleted with reservation %s", volumes, id).
+			Fix("copy the data first (docs/borrow.md#keep-data), or give it up: bourse release %s --volumes-die %s", id, volumes.Digest)
+		refusal.Volumes = volumes
+		return refusal
+	}
+	before := object.DeepCopy()
+	metav1.SetMetaDataAnnotation(&object.ObjectMeta, api.VolumesMayDie, word)
+	return kubeobject.Error(c.o.Client.Patch(ctx, object, client.MergeFrom(before)))
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,7 +29,10 @@ const ConfirmAnnotation = "bourse.dev/confirm"
 const retryAfter = 5 * time.Second
 
 // Controller is the controller of ResourceRequests.
-type Controller struct{ Options }
+type Controller struct {
+	Options
+	ending sync.Mutex // held while the reservations of a deleted request are ended
+}
 
 // Options say for which cluster a Controller acts, and through what.
 type Options struct {
@@ -46,6 +50,9 @@ type Options struct {
 	Forgotten func(*market.Reservation) bool
 	// Volumes reads PersistentVolumeClaims. Nil: nothing is offloaded here.
 	Volumes client.Reader
+	// Unoffloads returns the namespaces that a provider loses, with all their volumes there, once a reservation has ended at
+	// a time. Nil: nothing is offloaded here.
+	Unoffloads func(ctx context.Context, ending *market.Reservation, at market.Time) ([]string, error)
 	// Changed makes this controller, which watches it, look at a request again.
 	Changed *kubeobject.Trigger
 	// Passing is how long the status does not show that a provider is asked: mostly it answers at once.
@@ -53,7 +60,7 @@ type Options struct {
 }
 
 // New returns the controller of ResourceRequests.
-func New(o Options) *Controller { return &Controller{o} }
+func New(o Options) *Controller { return &Controller{Options: o} }
 
 // Reconcile makes the reservation of a request, changes it with the request, ends it when the request is gone, and shows
 // its state.
@@ -64,6 +71,9 @@ func (r *Controller) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Resul
 		return ctrl.Result{}, kubeobject.Error(err)
 	}
 	there := err == nil && object.DeletionTimestamp == nil
+	if err == nil && !there {
+		return r.finish(ctx, at, &object)
+	}
 	parts, err := r.readRecords(ctx, at, string(object.UID), there)
 	if err != nil || !there {
 		return ctrl.Result{}, err
@@ -71,6 +81,9 @@ func (r *Controller) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Resul
 	ours := firstPart(parts)
 	if ours == nil && object.Status.Reservation != "" && object.Status.State.Over() {
 		return ctrl.Result{}, nil // over for so long that the Ledger forgot it
+	}
+	if err := r.guardVolumes(ctx, &object); err != nil {
+		return ctrl.Result{}, err
 	}
 	wish := WishOf(&object)
 	if ours != nil {
@@ -112,7 +125,8 @@ func (r *Controller) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Resul
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	if !ours.Bound() || len(ours.Group) > 0 {
-		return ctrl.Result{}, r.showState(ctx, &object, parts, checkUnchanged(parts, wish))
+		err := r.showState(ctx, &object, parts, checkUnchanged(parts, wish))
+		return ctrl.Result{RequeueAfter: r.nextWarning(&object, parts)}, err
 	}
 	again, cannot := borrower.Change(ctx, ours, wish)
 	if cannot != nil && api.CodeOf(cannot) != api.CodeInvalid {
@@ -121,6 +135,7 @@ func (r *Controller) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Resul
 	if parts, err = r.readRecords(ctx, at, string(object.UID), true); err != nil || len(parts) == 0 {
 		return ctrl.Result{}, err
 	}
+	again = soonest(again, r.nextWarning(&object, parts))
 	return ctrl.Result{RequeueAfter: again}, r.showState(ctx, &object, parts, cannot)
 }
 
@@ -176,14 +191,28 @@ func (r *Controller) Look(ctx context.Context, ours *market.Reservation) (*Wish,
 func (r *Controller) readRecords(
 	ctx context.Context, at ctrl.Request, uid string, there bool,
 ) ([]*market.Reservation, error) {
-	var ours []*market.Reservation
-	var gone []*market.Reservation
-	err := r.Market.Read(ctx, func(s *market.State) {
+	if !there {
+		uid = ""
+	}
+	ours, gone, err := r.findRecords(ctx, at.Namespace, at.Name, uid)
+	for _, record := range gone {
+		if err == nil {
+			err = r.end(ctx, record)
+		}
+	}
+	return ours, err
+}
+
+// findRecords returns the Ledger's records of the parts of an object, and those of other objects that had its name.
+func (r *Controller) findRecords(
+	ctx context.Context, namespace, name, uid string,
+) (ours, gone []*market.Reservation, err error) {
+	err = r.Market.Read(ctx, func(s *market.State) {
 		for _, record := range s.Of(r.Cluster, 0) {
 			o := record.Object
 			switch {
-			case o == nil || o.Namespace != at.Namespace || o.Name != at.Name:
-			case there && o.UID == uid:
+			case o == nil || o.Namespace != namespace || o.Name != name:
+			case uid != "" && o.UID == uid:
 				ours = append(ours, record)
 			default:
 				gone = append(gone, record)
@@ -196,12 +225,7 @@ func (r *Controller) readRecords(
 	if n := len(ours); n > 1 && len(ours[n-1].Group) == 0 { // not split: only the newest counts
 		ours = ours[n-1:]
 	}
-	for _, record := range gone {
-		if err == nil {
-			err = r.end(ctx, record)
-		}
-	}
-	return ours, err
+	return ours, gone, err
 }
 
 // end ends a reservation whose request is gone. Sync sends that to the broker where it was made.

@@ -76,6 +76,7 @@ func (r *Controller) showState(
 		}
 		meta.SetStatusCondition(&status.Conditions, c)
 	}
+	r.warnOfEnd(ctx, object, status, parts)
 	if err := r.writeStatus(ctx, object, *status, kind, string(ours.State)); err != nil {
 		return err
 	}
@@ -194,6 +195,7 @@ func (r *Controller) writeStatus(
 	if equality.Semantic.DeepEqual(object.Status, status) {
 		return nil
 	}
+	before := object.Status
 	isNew := object.Status.State != status.State || object.Status.Message != status.Message
 	object.Status = status
 	if err := kubeobject.SoleStatus(r.Client).Apply(ctx, object); err != nil {
@@ -202,5 +204,6 @@ func (r *Controller) writeStatus(
 	if isNew {
 		r.Events.Eventf(object, nil, kind, reason, "Reserve", "%.1000s", status.Message) // the API server takes 1024 bytes
 	}
+	r.showVolumesEvent(object, before)
 	return nil
 }

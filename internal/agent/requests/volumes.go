@@ -5,45 +5,77 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// selectedNode is Kubernetes' annotation on a claim whose volume was made on the node of its first pod. For an offloaded
-// pod that is the virtual node.
-const selectedNode = "volume.kubernetes.io/selected-node"
+const (
+	// selectedNode is Kubernetes' annotation on a claim whose volume was made on the node of its first pod. For an
+	// offloaded pod that is the virtual node.
+	selectedNode = "volume.kubernetes.io/selected-node"
+
+	claimsAtOnce = 500 // read from the API server
+)
+
+// volume is a claim that has its data at a provider.
+type volume struct {
+	claim    string // NAMESPACE/NAME
+	uid      string
+	provider string
+}
+
+// readVolumes returns the claims of namespaces that have their data at a provider. The name of a virtual node says whose
+// it is, also when it is gone. Claims that end with a pod, or are being deleted, do not count. Errors: Unavailable.
+func (r *Controller) readVolumes(ctx context.Context, namespaces []string) (out []volume, err error) {
+	providers := map[string]string{"": ""} // by node
+	for _, namespace := range namespaces {
+		list := corev1.PersistentVolumeClaimList{}
+		for first := true; first || list.Continue != ""; first = false {
+			more := client.Continue(list.Continue)
+			if err := r.Volumes.List(ctx, &list, client.InNamespace(namespace), client.Limit(claimsAtOnce), more); err != nil {
+				return nil, api.Errorf(api.CodeUnavailable, "cannot see which volumes namespace %s has: %s", namespace, err).
+					Fix("apply config/liqo again, or say data: Move")
+			}
+			for i := range list.Items {
+				c := &list.Items[i]
+				bound := c.Status.Phase == corev1.ClaimBound || c.Status.Phase == corev1.ClaimLost
+				if owner := metav1.GetControllerOf(c); !bound || c.DeletionTimestamp != nil || owner != nil && owner.Kind == "Pod" {
+					continue
+				}
+				node := c.Annotations[selectedNode]
+				if _, known := providers[node]; !known {
+					if providers[node], err = r.findProvider(ctx, node); err != nil {
+						return nil, err
+					}
+				}
+				if provider := providers[node]; provider != "" {
+					out = append(out, volume{c.Namespace + "/" + c.Name, string(c.UID), provider})
+				}
+			}
+		}
+	}
+	return out, nil
+}
 
 // FindStickTo returns the providers to which a request must stick: those that it names, and those where the namespaces
-// that it offloads have volumes, unless the data may stay behind. The name of a virtual node says whose it is, also when
-// it is gone. Errors: Unavailable if the volumes cannot be read.
+// that it offloads have volumes, unless the data may stay behind. Errors: Unavailable if the volumes cannot be read.
 func (r *Controller) FindStickTo(ctx context.Context, object *api.ResourceRequest) ([]string, error) {
 	o := object.Spec.Offload
 	if o == nil || o.Data == api.DataMove || r.Volumes == nil {
 		return object.Spec.StickTo, nil
 	}
+	volumes, err := r.readVolumes(ctx, o.Namespaces)
 	out := slices.Clone(object.Spec.StickTo)
-	for _, namespace := range o.Namespaces {
-		var claims corev1.PersistentVolumeClaimList
-		if err := r.Volumes.List(ctx, &claims, client.InNamespace(namespace)); err != nil {
-			return nil, api.Errorf(api.CodeUnavailable, "cannot see which volumes namespace %s has: %s", namespace, err).
-				Fix("apply config/liqo again, or say data: Move")
-		}
-		for _, claim := range claims.Items {
-			if node := claim.Annotations[selectedNode]; node != "" && claim.Status.Phase == corev1.ClaimBound {
-				provider, err := r.findProvider(ctx, node)
-				if err != nil {
-					return nil, err
-				}
-				if provider != "" && !slices.Contains(out, provider) {
-					out = append(out, provider)
-				}
-			}
+	for _, v := range volumes {
+		if !slices.Contains(out, v.provider) {
+			out = append(out, v.provider)
 		}
 	}
 	slices.Sort(out)
-	return out, nil
+	return out, err
 }
 
 // findProvider returns the provider whose virtual node has a name, empty if this cluster knows none.

@@ -232,7 +232,7 @@ func (c *connector) await(ctx context.Context, r client.RequestStatus) (api.Reso
 			return s, nil
 		case ended(s.State), s.State == "" && s.Message != "":
 			if s.Reservation != "" {
-				_ = c.ReleaseLocally(ctx, s.Reservation) // it came to nothing: the next may have its name
+				_ = c.ReleaseLocally(ctx, s.Reservation, api.Release{}) // it came to nothing: the next may have its name
 			}
 			return s, api.Errorf(api.CodeConflict, "it was not bought: %s", cmp.Or(s.Message, string(s.State))).Fix("see: bourse why %s", s.Reservation)
 		}
@@ -341,7 +341,7 @@ func (c *connector) revoke(_ http.ResponseWriter, r *http.Request) (any, error) 
 		case !inForce(d.Status.State):
 			return said("Contract is over"), nil
 		case d.Status.Terms.Buyer == status.Cluster:
-			return said("Contract ended"), c.ReleaseLocally(r.Context(), id)
+			return said("Contract ended"), c.ReleaseLocally(r.Context(), id, api.Release{})
 		default:
 			at, err := c.Reclaim(r.Context(), id)
 			return said("Contract ends at " + at.At.UTC().Format(time.RFC3339)), err

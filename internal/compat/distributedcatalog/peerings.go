@@ -126,7 +126,7 @@ func (c *connector) unpeer(_ http.ResponseWriter, r *http.Request) (any, error) 
 		return nil, api.Errorf(api.CodeNotFound, "this cluster has nothing at %s", seller).At("id").Fix("what %s has here ends with: bourse evict %s", seller, seller)
 	}
 	for _, id := range live {
-		if err := c.ReleaseLocally(r.Context(), id); err != nil && api.CodeOf(err) != api.CodeNotFound {
+		if err := c.ReleaseLocally(r.Context(), id, api.Release{}); err != nil && api.CodeOf(err) != api.CodeNotFound {
 			return nil, err
 		}
 	}

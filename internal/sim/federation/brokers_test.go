@@ -106,7 +106,7 @@ func TestTwoBrokers(t *testing.T) {
 		found[0].Payload.AsOf != nil {
 		t.Errorf("with one of two brokers: %+v", found)
 	}
-	if err := f.rome.People.ReleaseLocally(t.Context(), at.Reservation); err != nil {
+	if err := f.rome.People.ReleaseLocally(t.Context(), at.Reservation, api.Release{}); err != nil {
 		t.Fatal(err)
 	}
 	f.until("what was bought at north ends at milan, and two are left there", func() bool {

@@ -44,7 +44,7 @@ func TestDedicated(t *testing.T) {
 		!strings.Contains(s.Message, "by dedicated: has sold pool \"general\" to another, for it alone") {
 		t.Errorf("%+v", s)
 	}
-	if err := f.rome.People.ReleaseLocally(t.Context(), got.Reservation); err != nil {
+	if err := f.rome.People.ReleaseLocally(t.Context(), got.Reservation, api.Release{}); err != nil {
 		t.Fatal(err)
 	}
 	f.until("it is over", func() bool { return f.contractsOf(f.milan)[got.Reservation].Status.State == api.Released })

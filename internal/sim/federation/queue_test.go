@@ -79,7 +79,7 @@ func TestQueue(t *testing.T) {
 		t.Errorf("who stands before the first: %+v", e.Decision)
 	}
 
-	if err := f.rome.People.ReleaseLocally(t.Context(), now.ID); err != nil {
+	if err := f.rome.People.ReleaseLocally(t.Context(), now.ID, api.Release{}); err != nil {
 		t.Fatal(err)
 	}
 	got := f.is(f.rome, "high", api.Reserved)
@@ -88,7 +88,7 @@ func TestQueue(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	f.is(f.oslo, "low", api.Pending)
-	if err := f.oslo.People.ReleaseLocally(t.Context(), low.ID); err != nil {
+	if err := f.oslo.People.ReleaseLocally(t.Context(), low.ID, api.Release{}); err != nil {
 		t.Fatal(err)
 	}
 	f.until("it waits no longer", func() bool {
@@ -122,7 +122,7 @@ func TestQueueEnds(t *testing.T) {
 	if waits.Payload.Sale == nil {
 		t.Errorf("%+v", waits.Payload)
 	}
-	if err := f.rome.People.ReleaseLocally(t.Context(), sold.ID); err != nil {
+	if err := f.rome.People.ReleaseLocally(t.Context(), sold.ID, api.Release{}); err != nil {
 		t.Fatal(err)
 	}
 	if got := f.is(f.oslo, "waits", api.Reserved); got.Payload.Provider != "milan" || got.Payload.Sale.Units != 3 {

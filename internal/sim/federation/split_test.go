@@ -70,7 +70,7 @@ func TestSplit(t *testing.T) {
 		t.Errorf("%v have %s", on, sum.String())
 	}
 	f.makes(f.rome, "no-room", one, api.Rejected)
-	if err := f.rome.People.ReleaseLocally(t.Context(), got.Payload.Group[1]); err != nil { // any part stands for all
+	if err := f.rome.People.ReleaseLocally(t.Context(), got.Payload.Group[1], api.Release{}); err != nil { // any part stands for all
 		t.Fatal(err)
 	}
 	f.until("all are free again", all)

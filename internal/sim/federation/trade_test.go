@@ -166,7 +166,7 @@ func TestTrade(t *testing.T) {
 		return d.Status.Terms.Units == 1 && of.Status.Terms.Units == 1 &&
 			d.Status.Terms.Price.Amount == "0.10" && d.Spec == of.Spec && d.Status.Cost == of.Status.Cost
 	})
-	if err := f.rome.People.ReleaseLocally(t.Context(), got.Reservation); err != nil {
+	if err := f.rome.People.ReleaseLocally(t.Context(), got.Reservation, api.Release{}); err != nil {
 		t.Fatal(err)
 	}
 	f.until("it is over on both, and the record stays", func() bool {
@@ -227,7 +227,7 @@ func TestTradeWithoutBroker(t *testing.T) {
 	})
 
 	// What was bought through the broker ends without it, too, and what was bought without it changes.
-	if err := f.rome.People.ReleaseLocally(t.Context(), before.Reservation); err != nil {
+	if err := f.rome.People.ReleaseLocally(t.Context(), before.Reservation, api.Release{}); err != nil {
 		t.Fatal(err)
 	}
 	f.until("what was bought through the broker is over", func() bool {
@@ -256,7 +256,7 @@ func TestTradeWithoutBroker(t *testing.T) {
 		reserved := milan.Payload.Pools[api.GeneralPool].Reserved
 		return err == nil && reserved.Cpu().Value() == 6
 	})
-	if err := f.rome.People.ReleaseLocally(t.Context(), direct.Reservation); err != nil {
+	if err := f.rome.People.ReleaseLocally(t.Context(), direct.Reservation, api.Release{}); err != nil {
 		t.Fatal(err)
 	}
 	f.until("it is over on both", func() bool {

@@ -1,0 +1,43 @@
+package api
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Names on a ResourceRequest whose end would delete volumes.
+const (
+	// VolumesMayDie is the annotation with which a user gives up the volumes of a request. Its value is the digest of their
+	// list: it is void when the list changes.
+	VolumesMayDie = Group + "/volumes-may-die"
+	// VolumesFinalizer delays the deletion of a request until no volume is at stake, or its user gave up the volumes.
+	VolumesFinalizer = Group + "/volumes"
+)
+
+// Volumes are PersistentVolumeClaims whose data is at a provider, which deletes the data with a reservation.
+type Volumes struct {
+	// Digest of the whole list: who gives it back gives up these volumes, and no others.
+	Digest string `json:"digest"`
+	// Count is the number of claims.
+	Count int `json:"count"`
+	// Claims names the first 20 of them as NAMESPACE/NAME.
+	Claims []string `json:"claims"`
+}
+
+// String names the volumes.
+func (v *Volumes) String() string {
+	noun, more := "volumes", ""
+	if v.Count == 1 {
+		noun = "volume"
+	}
+	if rest := v.Count - len(v.Claims); rest > 0 {
+		more = fmt.Sprintf(" and %d more", rest)
+	}
+	return fmt.Sprintf("%d %s (%s%s)", v.Count, noun, strings.Join(v.Claims, ", "), more)
+}
+
+// Release is the body with which a user releases a reservation. It may be absent.
+type Release struct {
+	// VolumesDie is the digest that the refusal VolumesAtStake gave: it gives up the volumes. Empty: none may be deleted.
+	VolumesDie string `json:"volumesDie,omitempty" maxLength:"64"`
+}

@@ -1,0 +1,223 @@
+package requests
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+const (
+	claimsNamed = 20 // of those at stake
+
+	// The volumes at stake are shown from early, and again from late, before the end of a reservation.
+	early, late = 24 * time.Hour, time.Hour
+	// lookAgain is how soon volumes that are shown are read again, waiting the same while a deletion waits for them.
+	lookAgain = 5 * time.Minute
+	waiting   = 5 * time.Second
+)
+
+// FindVolumes returns the volumes that providers delete if the reservations of a request end now, nil if none. Errors:
+// Unavailable if they cannot be read.
+func (r *Controller) FindVolumes(ctx context.Context, object *api.ResourceRequest) (*api.Volumes, error) {
+	ours, _, err := r.findRecords(ctx, object.Namespace, object.Name, string(object.UID))
+	if err != nil {
+		return nil, err
+	}
+	return r.atStake(ctx, ours, func(*market.Reservation) market.Time { return r.Market.Now() })
+}
+
+// atStake returns the volumes that providers delete once each of these reservations has ended, at its time.
+func (r *Controller) atStake(
+	ctx context.Context, ending []*market.Reservation, at func(*market.Reservation) market.Time,
+) (*api.Volumes, error) {
+	if r.Unoffloads == nil {
+		return nil, nil
+	}
+	var lost []volume
+	for _, part := range ending {
+		if !part.Bound() {
+			continue
+		}
+		namespaces, err := r.Unoffloads(ctx, part, at(part))
+		if err != nil {
+			return nil, err
+		}
+		volumes, err := r.readVolumes(ctx, namespaces)
+		if err != nil {
+			return nil, err
+		}
+		for _, v := range volumes {
+			if v.provider == part.Provider {
+				lost = append(lost, v)
+			}
+		}
+	}
+	return listVolumes(lost), nil
+}
+
+// listVolumes returns the list of volumes with its digest, nil if there are none. A claim that was deleted and made again
+// with the same name is another one.
+func listVolumes(all []volume) *api.Volumes {
+	if len(all) == 0 {
+		return nil
+	}
+	lines := make([]string, len(all))
+	for i, v := range all {
+		lines[i] = v.claim + " " + v.uid
+	}
+	slices.Sort(lines)
+	digest, out := sha256.New(), &api.Volumes{Count: len(all)}
+	for i, line := range lines {
+		fmt.Fprintln(digest, line)
+		if i < claimsNamed {
+			claim, _, _ := strings.Cut(line, " ")
+			out.Claims = append(out.Claims, claim)
+		}
+	}
+	out.Digest = hex.EncodeToString(digest.Sum(nil)[:8])
+	return out
+}
+
+// guardVolumes makes the deletion of a request wait for this controller, before the request can have volumes.
+func (r *Controller) guardVolumes(ctx context.Context, object *api.ResourceRequest) error {
+	before := object.DeepCopy()
+	if object.Spec.Offload == nil || r.Unoffloads == nil || !controllerutil.AddFinalizer(object, api.VolumesFinalizer) {
+		return nil
+	}
+	return r.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}
+
+// finish ends the reservations of a request that is being deleted. It waits while that would delete volumes that the user
+// has not given up.
+func (r *Controller) finish(ctx context.Context, at ctrl.Request, object *api.ResourceRequest) (ctrl.Result, error) {
+	guarded := controllerutil.ContainsFinalizer(object, api.VolumesFinalizer)
+	r.ending.Lock() // two requests that keep each other's volumes do not end at once
+	defer r.ending.Unlock()
+	if guarded {
+		volumes, err := r.FindVolumes(ctx, object)
+		word := object.Annotations[api.VolumesMayDie]
+		if err != nil || volumes != nil && word != volumes.Digest {
+			return ctrl.Result{RequeueAfter: waiting}, r.showWaiting(ctx, object, volumes, err)
+		}
+	}
+	if _, err := r.readRecords(ctx, at, string(object.UID), false); err != nil || !guarded {
+		return ctrl.Result{}, err
+	}
+	before := object.DeepCopy()
+	controllerutil.RemoveFinalizer(object, api.VolumesFinalizer)
+	err := r.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	return ctrl.Result{}, client.IgnoreNotFound(err)
+}
+
+// showWaiting shows which volumes delay the deletion of a request, or why they could not be read.
+func (r *Controller) showWaiting(ctx context.Context, object *api.ResourceRequest, v *api.Volumes, cause error) error {
+	message := "the deletion waits until the volumes can be read: "
+	if cause != nil {
+		message += cause.Error()
+	} else {
+		message = fmt.Sprintf("the deletion waits, because it would delete %s: copy the data and delete the claims, "+
+			"or give the data up: kubectl -n %s annotate --overwrite resourcerequest %s %s=%s",
+			v, object.Namespace, object.Name, api.VolumesMayDie, v.Digest)
+	}
+	status := object.Status.DeepCopy()
+	setVolumes(status, "DeletionWaits", message, object.Generation)
+	return r.writeStatus(ctx, object, *status, corev1.EventTypeWarning, "DeletionWaits")
+}
+
+// setVolumes sets the condition VolumesAtStake.
+func setVolumes(status *api.ResourceRequestStatus, reason, message string, generation int64) {
+	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+		Type: api.ConditionVolumesAtStake, Status: metav1.ConditionTrue, Reason: reason, Message: message, ObservedGeneration: generation,
+	})
+}
+
+// warnOfEnd sets the condition VolumesAtStake if parts of a request that end soon take volumes with them. An end by time
+// does not wait.
+func (r *Controller) warnOfEnd(
+	ctx context.Context, object *api.ResourceRequest, status *api.ResourceRequestStatus, parts []*market.Reservation,
+) {
+	if object.Spec.Offload == nil {
+		return
+	}
+	soon := slices.DeleteFunc(slices.Clone(parts), func(p *market.Reservation) bool {
+		return !p.Bound() || r.timeLeft(p) > early
+	})
+	volumes, err := r.atStake(ctx, soon, (*market.Reservation).EndsAt)
+	if err != nil {
+		meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+			Type: api.ConditionVolumesAtStake, Status: metav1.ConditionUnknown, Reason: "NotRead", Message: err.Error(),
+			ObservedGeneration: object.Generation,
+		})
+		return
+	}
+	if volumes == nil {
+		meta.RemoveStatusCondition(&status.Conditions, api.ConditionVolumesAtStake)
+		return
+	}
+	first := slices.MinFunc(soon, func(a, b *market.Reservation) int { return cmp.Compare(a.EndsAt(), b.EndsAt()) })
+	reason := "EndsWithinADay"
+	if r.timeLeft(first) <= late {
+		reason = "EndsWithinAnHour"
+	}
+	setVolumes(status, reason, fmt.Sprintf("%s will be deleted when reservation %s ends, at %s: copy the data, or extend it: "+
+		"bourse extend %s --for 24h", volumes, first.ID, first.EndsAt().Go().Format(time.RFC3339), first.ID), object.Generation)
+}
+
+func (r *Controller) timeLeft(part *market.Reservation) time.Duration {
+	return part.EndsAt().Go().Sub(r.Market.Now().Go())
+}
+
+// nextWarning returns how soon the volumes of a request must be looked at, 0 if never.
+func (r *Controller) nextWarning(object *api.ResourceRequest, parts []*market.Reservation) (next time.Duration) {
+	if object.Spec.Offload == nil || r.Unoffloads == nil {
+		return 0
+	}
+	for _, part := range parts {
+		if !part.Bound() {
+			continue
+		}
+		left := r.timeLeft(part)
+		switch {
+		case left > early:
+			left -= early
+		case left > late:
+			left = min(left-late, lookAgain)
+		default:
+			left = min(max(left, time.Second), lookAgain)
+		}
+		next = soonest(next, left)
+	}
+	return next
+}
+
+// soonest returns the shorter of two times to wait, of which 0 means never.
+func soonest(a, b time.Duration) time.Duration {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// showVolumesEvent tells of volumes at stake once for each reason.
+func (r *Controller) showVolumesEvent(object *api.ResourceRequest, before api.ResourceRequestStatus) {
+	was := meta.FindStatusCondition(before.Conditions, api.ConditionVolumesAtStake)
+	is := meta.FindStatusCondition(object.Status.Conditions, api.ConditionVolumesAtStake)
+	if is != nil && (was == nil || was.Reason != is.Reason) {
+		r.Events.Eventf(object, nil, corev1.EventTypeWarning, is.Type, "Release", "%.1000s", is.Message)
+	}
+}
