@@ -43,8 +43,7 @@ const maxOfConsumer = 5000
 
 // checkRemembered reports why the gate cannot take one more reservation of a consumer, or nil.
 func (s *State) checkRemembered(consumer string) error {
-	p := s.parties[consumer]
-	if p == nil || p.live.valid+p.ended.valid < maxOfConsumer {
+	if n := s.consumed(consumer).count; n[borrowed]+n[lent]+n[ended] < maxOfConsumer {
 		return nil
 	}
 	return api.Errorf(api.CodeLedgerFull, "cluster %s remembers %d reservations of %s, with those that ended within the last %s, and takes no more", s.Self, maxOfConsumer, consumer, s.retention()).

@@ -83,8 +83,8 @@ func (s *State) checkAdopted(r *Reservation, all Caps) error {
 				Fix("end what nobody needs")
 		}
 	}
-	if most := manyTimes(caps.Reservations); most > 0 && has.reservations >= most {
-		return reached(r.Consumer, "reservations", most, has.reservations, 1)
+	if most := manyTimes(caps.Reservations); most > 0 && has.count[borrowed] >= most {
+		return reached(r.Consumer, "reservations", most, has.count[borrowed], 1)
 	}
 	caps.Bytes = manyTimes(all.Bytes)
 	return s.checkBytes(r.Consumer, caps, footprint(r))

@@ -44,62 +44,23 @@ func (c Caps) equal(o Caps) bool {
 	return c.Reservations == o.Reservations && c.Pending == o.Pending && c.Priority == o.Priority && slices.Equal(c.Resources, o.Resources)
 }
 
-// taken is what a consumer has pending, held and reserved: all that is not over. What is pending takes nothing of anybody, but it
-// will, without asking again.
-type taken struct {
-	reservations, pending, bytes int64
-	size                         Amounts
-}
-
-// countTaken updates what a consumer has taken when a reservation changes from old to r. Either may be nil.
-func (s *State) countTaken(old, r *Reservation) {
-	for _, x := range []struct {
-		r    *Reservation
-		sign int64
-	}{{old, -1}, {r, 1}} {
-		if x.r == nil || x.r.State.Over() {
-			continue
-		}
-		t := s.taken[x.r.Consumer]
-		if t == nil {
-			t = &taken{}
-			s.taken[x.r.Consumer] = t
-		}
-		t.reservations += x.sign
-		t.bytes += x.sign * x.r.Bytes
-		if x.r.State == api.Pending {
-			t.pending += x.sign
-		}
-		if x.sign > 0 {
-			t.size = t.size.Swap(nil, x.r.Takes())
-		} else {
-			t.size = t.size.Swap(x.r.Takes(), nil)
-		}
-		if t.reservations == 0 {
-			delete(s.taken, x.r.Consumer)
-		}
-	}
-}
-
 // checkBytes reports why a consumer may not take that many more bytes of memory, or nil.
 func (s *State) checkBytes(consumer string, all Caps, more int64) error {
-	_, has := s.capsOf(consumer, all)
-	if p := s.parties[consumer]; p != nil {
-		has.bytes += p.unheardBytes
-	}
-	if all.Bytes == 0 || has.bytes+more <= all.Bytes {
+	p := s.consumed(consumer)
+	has := p.bytes[borrowed] + p.bytes[unheard]
+	if all.Bytes == 0 || has+more <= all.Bytes {
 		return nil
 	}
 	return api.Errorf(api.CodeCapReached, "what cluster %s has pending, held and reserved, or released without its provider's answer, takes %d KiB, %d KiB more are asked for, and it may have %d KiB",
-		consumer, has.bytes>>10, (more+1023)>>10, all.Bytes>>10).Fix("release something, make requests that say less, or ask the operator for a larger --max-bytes, or to remove providers that are gone")
+		consumer, has>>10, (more+1023)>>10, all.Bytes>>10).Fix("release something, make requests that say less, or ask the operator for a larger --max-bytes, or to remove providers that are gone")
 }
 
 // checkCaps reports why a consumer may not have that many more reservations of that total size, or nil. The consumer's own caps
 // replace those for all.
 func (s *State) checkCaps(consumer string, all Caps, more int64, size Amounts) error {
 	caps, has := s.capsOf(consumer, all)
-	if more > 0 && caps.Reservations > 0 && has.reservations+more > caps.Reservations {
-		return reached(consumer, "reservations", caps.Reservations, has.reservations, more)
+	if more > 0 && caps.Reservations > 0 && has.count[borrowed]+more > caps.Reservations {
+		return reached(consumer, "reservations", caps.Reservations, has.count[borrowed], more)
 	}
 	if len(has.size)+len(size) > maxTaken && len(has.size.Plus(size)) > maxTaken {
 		return api.Errorf(api.CodeCapReached, "cluster %s may have %d different resources pending, held and reserved, and asks for more", consumer, maxTaken).
@@ -117,16 +78,12 @@ func (s *State) checkCaps(consumer string, all Caps, more int64, size Amounts) e
 	return nil
 }
 
-// capsOf are the caps of a consumer, and what it has.
-func (s *State) capsOf(consumer string, all Caps) (caps Caps, has taken) {
-	caps = all
+// capsOf returns the caps of a consumer, and its account. What is pending counts: it will take capacity without another request.
+func (s *State) capsOf(consumer string, all Caps) (Caps, *party) {
 	if m := s.members[consumer]; m != nil && m.Caps != nil {
-		caps = caps.but(*m.Caps)
+		all = all.but(*m.Caps)
 	}
-	if t := s.taken[consumer]; t != nil {
-		has = *t
-	}
-	return caps, has
+	return all, s.consumed(consumer)
 }
 
 // checkWaiting reports why a request may not have its priority, or may not wait, or nil. pends says that it would wait.

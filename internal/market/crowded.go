@@ -22,15 +22,8 @@ func (s *State) crowd(consumer string) {
 }
 
 func (s *State) isCrowded(consumer string) bool {
-	p := s.parties[consumer]
-	if p == nil || p.bytes <= minEndedBytes {
-		return false
-	}
-	live := int64(0)
-	if t := s.taken[consumer]; t != nil {
-		live = t.bytes
-	}
-	return p.bytes > max(minEndedBytes, maxKeptBytes-live-p.unheardBytes)
+	p := s.consumed(consumer)
+	return p.bytes[ended] > max(minEndedBytes, maxKeptBytes-p.bytes[borrowed]-p.bytes[unheard])
 }
 
 // calm drops those of crowded of whom enough was forgotten.
@@ -40,33 +33,21 @@ func (s *State) calm() {
 	}
 }
 
-// BytesOf is about how many bytes the reservations of a consumer take, and those of all consumers, with what is over and remembered.
+// consumedBytes is about how much memory all takes that the cluster consumes or consumed.
+func (p *party) consumedBytes() int64 { return p.bytes[borrowed] + p.bytes[ended] + p.bytes[unheard] }
+
+// BytesOf returns about how many bytes the reservations of a consumer take, and those of all consumers, with those that are over.
 func (s *State) BytesOf(consumer string) (has, all int64) {
-	add := func(name string, bytes int64) {
-		if all += bytes; name == consumer {
-			has += bytes
-		}
+	for _, p := range s.parties {
+		all += p.consumedBytes()
 	}
-	for name, p := range s.parties {
-		add(name, p.bytes+p.unheardBytes)
-	}
-	for name, t := range s.taken {
-		add(name, t.bytes)
-	}
-	return has, all
+	return s.consumed(consumer).consumedBytes(), all
 }
 
-// Greediest is the consumer whose reservations take most, with what is over and remembered; empty: there are none.
+// Greediest returns the consumer whose reservations take the most bytes, with those that are over. It is empty if there are none.
 func (s *State) Greediest() (consumer string) {
-	bytes := map[string]int64{}
-	for name, p := range s.parties {
-		bytes[name] += p.bytes + p.unheardBytes
-	}
-	for name, t := range s.taken {
-		bytes[name] += t.bytes
-	}
-	for _, name := range slices.Sorted(maps.Keys(bytes)) {
-		if bytes[name] > bytes[consumer] {
+	for _, name := range slices.Sorted(maps.Keys(s.parties)) {
+		if s.parties[name].consumedBytes() > s.consumed(consumer).consumedBytes() {
 			consumer = name
 		}
 	}
@@ -86,8 +67,8 @@ type Kept struct {
 // Kept returns it.
 func (s *State) Kept() Kept {
 	k := Kept{Rejected: len(s.rejected.byID), Early: s.early}
-	for _, t := range s.taken {
-		k.Largest = max(k.Largest, t.bytes)
+	for _, p := range s.parties {
+		k.Largest = max(k.Largest, p.bytes[borrowed])
 	}
 	return k
 }

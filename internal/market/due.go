@@ -1,47 +1,22 @@
 package market
 
 import (
-	"container/heap"
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
 )
 
-// due is when time alone will change a reservation, or make a join token useless. Each has one entry, which moves in the queue whenever
-// that time changes: so the queue is never longer than what the market has, and all in it is true.
+// due is when time alone will change a reservation, or make a join token useless. Each has one entry, which is in [State.due] unless at
+// is 0: so there are never more entries than records.
 type due struct {
 	at    Time
 	id    string
 	token bool
-	place int // in the queue; absent: it is not in it
 }
 
-const absent = -1
-
-// dueQueue is a heap of what is due, soonest first; ties by ID, so that two
-// machines expire in the same order.
-type dueQueue []*due
-
-func (q dueQueue) Len() int { return len(q) }
-func (q dueQueue) Less(i, j int) bool {
-	a, b := q[i], q[j]
-	return a.at < b.at || a.at == b.at && (a.id < b.id || a.id == b.id && a.token && !b.token)
-}
-func (q dueQueue) Swap(i, j int) {
-	q[i], q[j] = q[j], q[i]
-	q[i].place, q[j].place = i, j
-}
-func (q *dueQueue) Push(x any) {
-	d := x.(*due)
-	d.place = len(*q)
-	*q = append(*q, d)
-}
-func (q *dueQueue) Pop() any {
-	last := len(*q) - 1
-	d := (*q)[last]
-	(*q)[last], d.place = nil, absent
-	*q = (*q)[:last]
-	return d
+// before orders by time, then by ID, so that two machines expire in the same order.
+func (d *due) before(o *due) bool {
+	return d.at < o.at || d.at == o.at && (d.id < o.id || d.id == o.id && d.token && !o.token)
 }
 
 // next is when time alone will change the reservation; 0 is never.
@@ -89,19 +64,15 @@ func (s *State) retention() time.Duration {
 // useless is when nobody needs to remember the token any more.
 func (t *Token) useless() Time { return t.Expires.plus(Retention) }
 
-// await makes at the time when d is due; 0: never.
+// await sets when d is due; 0: never.
 func (s *State) await(d *due, at Time) {
-	switch before := d.at; {
-	case before == at:
+	if d.at == at {
 		return
-	case at == 0:
-		heap.Remove(&s.due, d.place)
-		d.at = 0
-	case before == 0:
-		d.at = at
-		heap.Push(&s.due, d)
-	default:
-		d.at = at
-		heap.Fix(&s.due, d.place)
+	}
+	if d.at != 0 {
+		s.due.Delete(d)
+	}
+	if d.at = at; at != 0 {
+		s.due.ReplaceOrInsert(d)
 	}
 }

@@ -1,12 +1,12 @@
 package market
 
 // Queued is how many entries wait for their time.
-func (s *State) Queued() int { return len(s.due) }
+func (s *State) Queued() int { return s.due.Len() }
 
 // Misplaced are the reservations and tokens whose entries are not where, or not due when, they should be.
 func (s *State) Misplaced() (ids []string) {
 	check := func(d *due, at Time) {
-		if queued := d.place != absent; d.at != at || queued != (at != 0) || queued && s.due[d.place] != d {
+		if queued, is := s.due.Get(d); d.at != at || is != (at != 0) || is && queued != d {
 			ids = append(ids, d.id)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/google/btree"
+
 	"github.com/bourse-dev/bourse/api"
 )
 
@@ -23,7 +25,8 @@ func (r *Reservation) Concerns(cluster string) bool { return slices.Contains(r.P
 // Of returns the reservations of which a cluster is a party and that changed after a
 // revision, oldest change first.
 func (s *State) Of(cluster string, after uint64) []*Reservation {
-	return slices.DeleteFunc(s.with(cluster, after), func(r *Reservation) bool { return !r.Concerns(cluster) })
+	all := s.listed(cluster, after, borrowed, lent, ended, unheard, provided)
+	return slices.DeleteFunc(all, func(r *Reservation) bool { return !r.Concerns(cluster) })
 }
 
 // Live returns the reservations of which a cluster is a party and that are not over, oldest change first.
@@ -31,134 +34,151 @@ func (s *State) Live(cluster string) []*Reservation {
 	return slices.DeleteFunc(s.live(cluster), func(r *Reservation) bool { return !r.Concerns(cluster) })
 }
 
-// live returns the reservations in which a cluster takes part and that are not over, oldest change first.
-func (s *State) live(cluster string) []*Reservation {
-	p := s.parties[cluster]
-	if p == nil {
-		return nil
-	}
-	return s.since(&p.live, 0)
-}
+// live returns the reservations that name a cluster and are not over, oldest change first.
+func (s *State) live(cluster string) []*Reservation { return s.listed(cluster, 0, borrowed, lent) }
 
-// with returns the reservations in which a cluster takes part and that changed after a revision, oldest change first.
-func (s *State) with(cluster string, after uint64) []*Reservation {
-	p := s.parties[cluster]
-	if p == nil {
-		return nil
-	}
-	return merged(merged(s.since(&p.live, after), s.since(&p.unheard, after)), merged(s.since(&p.ended, after), s.since(&p.provided, after)))
-}
+// list is one of the lists of a party.
+type list uint8
 
-func merged(a, b []*Reservation) []*Reservation {
-	if len(a) == 0 {
-		return b
-	} else if len(b) == 0 {
-		return a
-	}
-	out := make([]*Reservation, 0, len(a)+len(b))
-	for len(a) > 0 && len(b) > 0 {
-		if a[0].Revision < b[0].Revision {
-			out, a = append(out, a[0]), a[1:]
-		} else {
-			out, b = append(out, b[0]), b[1:]
-		}
-	}
-	return append(append(out, a...), b...)
-}
+const (
+	borrowed list = iota // it consumes them, and they are not over
+	lent                 // it provides them, and they are not over
+	ended                // it consumed them, and they are over
+	unheard              // the same, but the provider may not know yet: see [State.unfreed]
+	provided             // it provided them, and they are over
+	lists                // how many lists there are
+)
 
-// party is what a cluster takes part in, so that nobody has to look through all that is over to find what is not.
-type party struct {
-	live changes
-	// ended is what is over of what it consumed, provided what is over of what it provided. unheard is what is over of what it consumed
-	// and its provider may not know yet: see [State.unfreed].
-	ended, unheard, provided changes
-	// bytes is about how much memory those of ended take, unheardBytes those of unheard.
-	bytes, unheardBytes int64
-}
-
-// weigh adds, or takes away, what a reservation that is over takes of its consumer's.
-func (p *party) weigh(r *Reservation, sign int64) {
-	if r.RememberUntil != 0 {
-		p.unheardBytes += sign * r.Bytes
-	} else {
-		p.bytes += sign * r.Bytes
-	}
-}
-
-// changes lists reservations in the order in which they last changed. An entry is void once its reservation has changed again or is gone.
-// Void entries are dropped before there are more of them than of the others.
-type changes struct {
-	all      []change
-	valid    int
-	unsorted bool
-}
-
-type change struct {
-	id       string
+// entry is a record in a list. Lists are in the order in which records last changed.
+type entry struct {
+	list     list
 	revision uint64
+	record   *Reservation
 }
 
-// listsOf returns the lists in which a record belongs.
-func (s *State) listsOf(r *Reservation) (out [2]*changes) {
-	if c := s.party(r.Consumer); r.State.Over() && r.RememberUntil != 0 {
-		out[0] = &c.unheard
-	} else if r.State.Over() {
-		out[0] = &c.ended
-	} else {
-		out[0] = &c.live
-	}
-	if r.Provider == "" || r.Provider == r.Consumer {
-		return out
-	}
-	if p := s.party(r.Provider); r.State.Over() {
-		out[1] = &p.provided
-	} else {
-		out[1] = &p.live
-	}
-	return out
+func (a entry) before(b entry) bool {
+	return a.list < b.list || a.list == b.list && a.revision < b.revision
 }
+
+// party is the account of a cluster: the records that name it, and what it consumes.
+type party struct {
+	index *btree.BTreeG[entry]
+	// count is the number of records in each list, bytes about how much memory they take.
+	count, bytes [lists]int64
+	// pending is how many of borrowed wait for capacity, size what all of borrowed take.
+	pending int64
+	size    Amounts
+}
+
+const indexDegree = 16
+
+// indexNodes are nodes of indexes that are free to be used again.
+var indexNodes = btree.NewFreeListG[entry](1024)
 
 func (s *State) party(cluster string) *party {
 	p := s.parties[cluster]
 	if p == nil {
-		p = &party{}
+		p = &party{index: btree.NewWithFreeListG(indexDegree, entry.before, indexNodes)}
 		s.parties[cluster] = p
 	}
 	return p
 }
 
-// updateIndex moves a reservation from the lists of its old record to those of its new one. Either may be nil. The market has the new
-// record already.
+// consumed returns the account of a consumer to read from. It is empty for one without records.
+func (s *State) consumed(consumer string) *party {
+	if p := s.parties[consumer]; p != nil {
+		return p
+	}
+	return &party{}
+}
+
+// updateIndex replaces the old record of a reservation by the new one in the accounts of its parties. Either may be nil.
 func (s *State) updateIndex(old, r *Reservation) {
 	s.countPair(old, r)
-	if old != nil {
-		for _, list := range s.listsOf(old) {
-			if list != nil {
-				list.valid--
-			}
+	if r != nil {
+		consumed, supplied := r.lists()
+		s.party(r.Consumer).add(consumed, r)
+		if r.Provider != "" && r.Provider != r.Consumer {
+			s.party(r.Provider).add(supplied, r)
 		}
-		if old.State.Over() {
-			s.party(old.Consumer).weigh(old, -1)
+	}
+	if old != nil {
+		consumed, supplied := old.lists()
+		s.removeFrom(old.Consumer, consumed, old)
+		if old.Provider != "" && old.Provider != old.Consumer {
+			s.removeFrom(old.Provider, supplied, old)
 		}
 	}
 	if r != nil {
-		for _, list := range s.listsOf(r) {
-			if list != nil {
-				s.appendTo(list, r)
-			}
-		}
-		if r.State.Over() {
-			s.party(r.Consumer).weigh(r, 1)
-		}
 		s.crowd(r.Consumer)
 	}
-	if old != nil {
-		for _, cluster := range []string{old.Consumer, old.Provider} {
-			if p := s.parties[cluster]; p != nil && p.live.valid+p.ended.valid+p.unheard.valid+p.provided.valid == 0 {
-				delete(s.parties, cluster)
-			}
-		}
+}
+
+// lists returns the list of the consumer and the list of the provider in which the record belongs.
+func (r *Reservation) lists() (consumed, supplied list) {
+	switch {
+	case !r.State.Over():
+		return borrowed, lent
+	case r.RememberUntil != 0:
+		return unheard, provided
 	}
+	return ended, provided
+}
+
+func (p *party) add(l list, r *Reservation) {
+	p.index.ReplaceOrInsert(entry{l, r.Revision, r})
+	p.counted(l, r, 1)
+	if l == borrowed {
+		p.size = p.size.Swap(nil, r.Takes())
+	}
+}
+
+// removeFrom removes a record from a list of a cluster, and the account of a cluster without records.
+func (s *State) removeFrom(cluster string, l list, r *Reservation) {
+	p := s.parties[cluster]
+	p.index.Delete(entry{l, r.Revision, r})
+	p.counted(l, r, -1)
+	if l == borrowed {
+		p.size = p.size.Swap(r.Takes(), nil)
+	}
+	if p.index.Len() == 0 {
+		delete(s.parties, cluster)
+	}
+}
+
+func (p *party) counted(l list, r *Reservation, sign int64) {
+	p.count[l] += sign
+	p.bytes[l] += sign * r.Bytes
+	if r.State == api.Pending {
+		p.pending += sign
+	}
+}
+
+// listed returns the records in lists of a cluster that changed after a revision, oldest change first.
+func (s *State) listed(cluster string, after uint64, from ...list) (out []*Reservation) {
+	p := s.parties[cluster]
+	if p == nil {
+		return nil
+	}
+	for _, l := range from {
+		p.index.AscendRange(entry{list: l, revision: after + 1}, entry{list: l + 1}, func(e entry) bool {
+			out = append(out, e.record)
+			return true
+		})
+	}
+	slices.SortFunc(out, func(a, b *Reservation) int { return cmp.Compare(a.Revision, b.Revision) })
+	return out
+}
+
+// oldest returns the record of ended that changed first, or nil.
+func (s *State) oldest(cluster string) (oldest *Reservation) {
+	if p := s.parties[cluster]; p != nil {
+		p.index.AscendRange(entry{list: ended}, entry{list: ended + 1}, func(e entry) bool {
+			oldest = e.record
+			return false
+		})
+	}
+	return oldest
 }
 
 // pair is a consumer and a provider.
@@ -190,56 +210,6 @@ func (s *State) countPair(old, r *Reservation) {
 
 // Deal reports whether a reservation binds a consumer and a provider and still counts.
 func (s *State) Deal(consumer, provider string) bool { return s.pairs[pair{consumer, provider}] > 0 }
-
-func (s *State) appendTo(list *changes, r *Reservation) {
-	if n := len(list.all); n > 0 && list.all[n-1].revision > r.Revision {
-		list.unsorted = true
-	}
-	if len(list.all) > 2*list.valid+64 {
-		list.all = slices.DeleteFunc(list.all, s.void)
-	}
-	list.all = append(list.all, change{r.ID, r.Revision})
-	list.valid++
-}
-
-func (s *State) void(c change) bool {
-	r := s.reservations[c.id]
-	return r == nil || r.Revision != c.revision
-}
-
-// since returns what is listed and changed after a revision, oldest change first.
-func (s *State) since(list *changes, after uint64) []*Reservation {
-	if list.unsorted { // a snapshot is in the order of IDs
-		slices.SortFunc(list.all, func(a, b change) int { return cmp.Compare(a.revision, b.revision) })
-		list.unsorted = false
-	}
-	from, _ := slices.BinarySearchFunc(list.all, after+1, func(c change, revision uint64) int { return cmp.Compare(c.revision, revision) })
-	var out []*Reservation
-	for _, c := range list.all[from:] {
-		if r := s.reservations[c.id]; r != nil && r.Revision == c.revision {
-			out = append(out, r)
-		}
-	}
-	return out
-}
-
-// oldest returns what has been over for longest of what a cluster consumed, without what its provider may not know yet; or nil. Only a market that forgets it may call it.
-func (s *State) oldest(cluster string) *Reservation {
-	p := s.parties[cluster]
-	if p == nil {
-		return nil
-	}
-	if p.ended.unsorted {
-		s.since(&p.ended, s.Revision)
-	}
-	for len(p.ended.all) > 0 {
-		if c := p.ended.all[0]; !s.void(c) {
-			return s.reservations[c.id]
-		}
-		p.ended.all = p.ended.all[1:]
-	}
-	return nil
-}
 
 // Members returns the records, by cluster.
 func (s *State) Members() []*Member {

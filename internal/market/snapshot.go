@@ -130,7 +130,6 @@ func (s *State) restoreInPieces(data []byte, each Each) (err error) {
 		if i == 1 { // the others have about as many
 			s.reservations = make(map[string]*Reservation, len(pieces)*len(read[0]))
 			s.keys = make(map[ownKey]string, len(pieces)*len(read[0]))
-			s.due = slices.Grow(s.due, len(pieces)*len(read[0]))
 		}
 		err = s.fillReservations(read[i-1])
 		read[i-1] = nil

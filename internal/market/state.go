@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/btree"
+
 	"github.com/bourse-dev/bourse/api"
 )
 
@@ -56,11 +58,10 @@ type State struct {
 	providers    map[string]*provider
 	slots        []*provider // in the order they became known
 	counts       map[api.State]int
-	taken        map[string]*taken // by consumer; of none of them nothing
-	waiting      []*Reservation    // in the order in which they are served
-	queued       uint64            // how often that changed
-	tries        map[string]Why    // of those that wait, since the start
-	due          dueQueue
+	waiting      []*Reservation // in the order in which they are served
+	queued       uint64         // how often that changed
+	tries        map[string]Why // of those that wait, since the start
+	due          *btree.BTreeG[*due]
 	dirty        []*provider // to publish, each once
 	awake        awake
 	resold       []string // sellers, of a broker: see Resold
@@ -86,8 +87,8 @@ func New(self string) *State {
 		passed:       map[string]Passed{},
 		providers:    map[string]*provider{},
 		counts:       map[api.State]int{},
-		taken:        map[string]*taken{},
 		tries:        map[string]Why{},
+		due:          btree.NewG(indexDegree, (*due).before),
 		rejected:     newRejections(),
 		awake:        awake{asleep: true},
 	}
@@ -138,7 +139,6 @@ func (s *State) Apply(e Event) {
 				}
 				s.counts[r.State]--
 				s.countSale(r, -1)
-				s.countTaken(r, nil)
 				s.updateQueue(r, nil)
 			}
 		}
@@ -182,7 +182,6 @@ func (s *State) put(e *ReservationEvent, revision uint64) {
 	s.countSale(r, 1)
 	s.forgetUnsold(old)
 	s.counts[r.State]++
-	s.countTaken(old, r)
 	s.updateQueue(old, r)
 	if r.State.Counts() {
 		s.account(r, nil, r.Takes())
@@ -195,7 +194,7 @@ func (s *State) put(e *ReservationEvent, revision uint64) {
 	if old != nil {
 		r.due = old.due
 	} else {
-		r.due = &due{id: r.ID, place: absent}
+		r.due = &due{id: r.ID}
 	}
 	s.await(r.due, s.next(r))
 }
@@ -204,7 +203,7 @@ func (s *State) putToken(t *Token) {
 	if old := s.tokens[t.ID]; old != nil {
 		t.due = old.due
 	} else {
-		t.due = &due{id: t.ID, token: true, place: absent}
+		t.due = &due{id: t.ID, token: true}
 	}
 	s.tokens[t.ID] = t
 	s.await(t.due, t.useless())

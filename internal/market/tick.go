@@ -13,10 +13,10 @@ func (c Tick) decide(s *State, now Time) (Outcome, error) {
 	if len(s.crowded) > 0 {
 		return forget(s.forgetting(s.oldest(s.crowded[0])), now), nil
 	}
-	if len(s.due) == 0 || s.due[0].at > now || c.Waits && s.due[0].at != atOnce {
+	first, some := s.due.Min()
+	if !some || first.at > now || c.Waits && first.at != atOnce {
 		return Outcome{}, nil
 	}
-	first := s.due[0]
 	if first.token {
 		return forget(Forget{Tokens: []string{first.id}}, now), nil
 	}
