@@ -69,7 +69,7 @@ func DecodeBackup(data []byte) (b *Backup, state *market.State, err error) {
 	if err := json.Unmarshal(body, b); err != nil {
 		return nil, nil, err
 	}
-	state, err = exchange.Fold(func(onSnapshot func(journal.Head, []byte) error,
+	state, err = exchange.Rebuild(func(onSnapshot func(journal.Head, []byte) error,
 		_ func(journal.Record) error) (journal.Head, error) {
 		return b.Head, onSnapshot(b.Head, b.State)
 	})
@@ -102,7 +102,7 @@ func BackupStore(ctx context.Context, dir string, store Store) (*Backup, error) 
 // ReadStore verifies a store and folds it into its market. Errors: NotFound without a journal; those of
 // the store.
 func ReadStore(ctx context.Context, store Store) (state *market.State, head journal.Head, err error) {
-	state, err = exchange.Fold(func(onSnapshot func(journal.Head, []byte) error,
+	state, err = exchange.Rebuild(func(onSnapshot func(journal.Head, []byte) error,
 		onRecord func(journal.Record) error) (journal.Head, error) {
 		head, err = store.Read(ctx, onSnapshot, onRecord)
 		return head, err

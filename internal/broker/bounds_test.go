@@ -96,7 +96,7 @@ func (b *crowded) end() *market.State {
 func (b *crowded) fold() *market.State {
 	b.t.Helper()
 	j := sqlite.New(filepath.Join(b.dir, broker.JournalFile))
-	return must(exchange.Fold(func(onSnapshot func(journal.Head, []byte) error,
+	return must(exchange.Rebuild(func(onSnapshot func(journal.Head, []byte) error,
 		onRecord func(journal.Record) error) (journal.Head, error) {
 		return j.Read(context.Background(), onSnapshot, onRecord)
 	}))(b.t)

@@ -70,7 +70,7 @@ func AcceptLoss(ctx context.Context, store Store) (Resumed, error) {
 		return Resumed{}, missing(err)
 	}
 	var head journal.Head
-	state, err := exchange.Fold(func(onSnapshot func(journal.Head, []byte) error,
+	state, err := exchange.Rebuild(func(onSnapshot func(journal.Head, []byte) error,
 		onRecord func(journal.Record) error) (_ journal.Head, err error) {
 		head, err = store.Load(ctx, onSnapshot, onRecord)
 		return head, err

@@ -8,22 +8,23 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// maxRemembered is how many changes of the catalog are remembered. Who is further behind is told everything.
+// maxRemembered is how many changes of the catalog are kept. A reader that is further behind gets everything.
 const maxRemembered = 1 << 14
 
-// CatalogChange says that what a seller shows may be another now: to whom, its reader finds out.
+// CatalogChange names a seller whose offers may have changed. The reader finds out what it may see.
 type CatalogChange struct {
 	Seller string
-	// Lease says that only the seller's lease ended, or began: its offers are as they were.
+	// Lease says that only the seller's lease ended or began. The offers are the same.
 	Lease bool
 
 	revision uint64
 }
 
-// catalog remembers which sellers' offers changed, oldest first. All readers share it: of each is kept only how far it has read.
+// catalog is the log of changes, oldest first. All readers share it. Each reader has a cursor: the number of
+// the next change to read.
 type catalog struct {
 	mu sync.Mutex
-	// began is the revision since when each change is in log; first is the number of log's first entry.
+	// began is the revision from which on the log is complete, first the number of its first entry.
 	began uint64
 	first uint64
 	log   []CatalogChange
@@ -34,13 +35,13 @@ func (c *catalog) add(changes []CatalogChange) {
 	defer c.mu.Unlock()
 	c.log = append(c.log, changes...)
 	if over := len(c.log) - maxRemembered; over > 0 {
-		over += maxRemembered / 4 // some at once, so that it is seldom copied
+		over += maxRemembered / 4 // drop many at once: each time copies the log
 		c.began, c.first = c.log[over-1].revision+1, c.first+uint64(over)
 		c.log = slices.Clone(c.log[over:])
 	}
 }
 
-// begin forgets all: from now on what changes after that revision is remembered.
+// begin empties the log. It is complete from a revision on.
 func (c *catalog) begin(revision uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,8 +49,8 @@ func (c *catalog) begin(revision uint64) {
 	c.began, c.log = revision, nil
 }
 
-// after is the number of the first change that a reader may have missed who had read all up to a revision, its own changes included
-// once more: what is no event has the revision of the last one. not ok: it is not remembered.
+// after returns the cursor of a reader that has read everything up to a revision. The changes at that revision
+// come again, because advertisements have no revision of their own. not ok: the log does not go back so far.
 func (c *catalog) after(revision uint64) (number uint64, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,7 +69,7 @@ func (c *catalog) end() uint64 {
 	return c.first + uint64(len(c.log))
 }
 
-// since are the changes from a number on, each seller once, and the number of the next one. not ok: some are forgotten.
+// since returns the changes from a cursor on, each seller once, and the next cursor. not ok: some are gone.
 func (c *catalog) since(number uint64) (changes []CatalogChange, next uint64, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,8 +92,8 @@ func (c *catalog) since(number uint64) (changes []CatalogChange, next uint64, ok
 	return changes, next, true
 }
 
-// FollowCatalog makes the watch tell of the catalog, too: of what changed since a revision of that lineage, or, where that is not
-// known any more, of everything. complete says which. Errors: Unavailable.
+// FollowCatalog adds the catalog to the watch: the changes since a revision of a lineage. complete reports that
+// these are not known, so that the reader must list everything. Errors: Unavailable.
 func (w *Watch) FollowCatalog(ctx context.Context, lineage string, after uint64) (complete bool, err error) {
 	x := w.exchange
 	err = x.Read(ctx, func(s *market.State) {
@@ -103,13 +104,14 @@ func (w *Watch) FollowCatalog(ctx context.Context, lineage string, after uint64)
 		w.mu.Lock()
 		w.follows, w.read = true, number
 		w.mu.Unlock()
-		x.shoppers[w] = struct{}{}
+		x.followers[w] = struct{}{}
 	})
 	return complete, err
 }
 
-// Catalog returns which sellers' offers changed since it was last asked, or that everything is to be told anew: its cluster is
-// shown other offers now, or it is too far behind. Next returns for these, too. It comes before the revision that is told with them.
+// Catalog returns the sellers that changed since the last call. everything reports that the reader must list the
+// whole catalog again: its cluster may see other offers now, or it is too far behind. Next returns for changes of
+// the catalog, too. Call Catalog before you read the view.
 func (w *Watch) Catalog() (changes []CatalogChange, everything bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -117,34 +119,34 @@ func (w *Watch) Catalog() (changes []CatalogChange, everything bool) {
 		return nil, false
 	}
 	changes, next, ok := w.exchange.catalog.since(w.read)
-	everything = !ok || w.anew
-	if w.read, w.anew = next, false; everything {
+	everything = !ok || w.restart
+	if w.read, w.restart = next, false; everything {
 		changes = nil
 	}
 	return changes, everything
 }
 
-// beginAnew has a watch that follows the catalog tell everything again.
-func (w *Watch) beginAnew() {
+// restartCatalog makes the reader list the whole catalog again.
+func (w *Watch) restartCatalog() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.follows {
-		w.anew, w.woken = true, true
+		w.restart, w.woken = true, true
 		w.signal()
 	}
 }
 
-// changed notes what events and advertisements changed of the catalog, and wakes those who follow it. It comes after the view that
-// shows it was published.
-func (x *Exchange) changed(events []market.Event) {
-	if x.options.Self != "" { // an agent's Ledger has no customers
+// notifyCatalog logs the sellers that events and advertisements changed, and wakes the watches that follow the
+// catalog. The view with these changes must be published before.
+func (x *Exchange) notifyCatalog(events []market.Event) {
+	if x.options.Self != "" { // only a broker has a catalog
 		return
 	}
 	for _, e := range events {
 		x.changes = append(x.changes, changesBy(e, x.state)...)
 		if e.Member != nil {
-			for w := range x.subscribers[e.Member.Cluster] { // by another card it may be shown other offers
-				w.beginAnew()
+			for w := range x.subscribers[e.Member.Cluster] { // its new card may show it other offers
+				w.restartCatalog()
 			}
 		}
 	}
@@ -156,12 +158,12 @@ func (x *Exchange) changed(events []market.Event) {
 	}
 	x.catalog.add(x.changes)
 	x.changes = x.changes[:0]
-	for w := range x.shoppers {
+	for w := range x.followers {
 		w.Wake()
 	}
 }
 
-// observed notes what an advertisement changed of how its cluster stands in the catalog.
+// observed logs what an advertisement changed in the catalog.
 func (x *Exchange) observed(cluster string, before, after market.Seller) {
 	switch {
 	case after.Offers == 0 || x.options.Self != "" || before.Same(after):
@@ -172,7 +174,8 @@ func (x *Exchange) observed(cluster string, before, after market.Seller) {
 	}
 }
 
-// changesBy are the sellers whose offers an event, and those before it, may have changed; the state is as it is after them.
+// changesBy returns the sellers whose offers an event, and events before it, may have changed. s is the state
+// after it.
 func changesBy(e market.Event, s *market.State) (out []CatalogChange) {
 	for _, seller := range s.Resold() {
 		out = append(out, CatalogChange{Seller: seller})

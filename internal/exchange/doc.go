@@ -1,17 +1,18 @@
-// Package exchange is a running market: one goroutine owns the state, and nothing
-// is acknowledged before it is durable.
+// Package exchange runs a market. One goroutine owns the state, and nothing is acknowledged before
+// it is durable.
 //
-//	orders ─▶ answer those that only read, if others are to be written
-//	       ─▶ decide and apply these, one by one, on the working state
-//	       ─▶ append the whole batch to the journal in one commit
-//	       ─▶ publish the immutable view, feed the watches
+//	orders ─▶ answer the orders that only read
+//	       ─▶ decide the others, one by one, and apply their events to the state
+//	       ─▶ append all events to the journal in one commit
+//	       ─▶ publish the immutable view and notify the watches
 //	       ─▶ answer the orders
 //
-// While a commit is on its way new orders gather, so the batch grows with the
-// load and the disk's rate does not bound the market's. Whoever reads
-// ([Exchange.Read], [Exchange.View]) sees only what is durable.
+// During a commit, new orders queue. So the batch grows with the load, and the disk's commit rate
+// does not limit the market. [Exchange.Read] and [Exchange.View] show durable state only.
 //
-// When an append fails the working state is worth nothing. Over a file journal Run
-// ends, and with it the process: what a file system says after a failed fsync cannot
-// be trusted. Over a journal that says [Options.Resume], the state is loaded again.
+// After a failed append the state is not valid. With a file journal, Run ends, and the process with
+// it: the result of a failed fsync is unknown. With [Options.Resume], Run loads the journal again.
+//
+// Start with exchange.go (the loop), then orders.go (the calls), watch.go and catalog.go (what
+// readers receive), compact.go (snapshots) and resume.go (failures).
 package exchange

@@ -2,9 +2,9 @@ package exchange
 
 import "testing"
 
-// A journal without a bound is folded when the events since its snapshot take four times as much, within bounds; after a snapshot that was not
+// A journal without a bound is compacted when the events since its snapshot take four times as much, within bounds; after a snapshot that was not
 // stored, later.
-func TestWhenAJournalIsFolded(t *testing.T) {
+func TestWhenAJournalIsCompacted(t *testing.T) {
 	const MiB = 1 << 20
 	for _, c := range []struct {
 		tail
@@ -20,7 +20,7 @@ func TestWhenAJournalIsFolded(t *testing.T) {
 		at, before := c.tail, c.tail
 		at.bytes, before.bytes = c.from, c.from-1
 		if !at.due() || before.due() {
-			t.Errorf("%+v is folded from %d bytes on: %v, and before: %v", c.tail, c.from, at.due(), before.due())
+			t.Errorf("%+v is compacted from %d bytes on: %v, and before: %v", c.tail, c.from, at.due(), before.due())
 		}
 	}
 }

@@ -16,23 +16,23 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// Options say how an exchange runs.
+// Options configure an exchange.
 type Options struct {
 	// Self is the cluster whose agent's market this is; empty at a broker.
 	Self string
-	// Clock defaults to the machine's, Log to slog.Default.
+	// Clock defaults to SystemClock, Log to slog.Default.
 	Clock Clock
 	Log   *slog.Logger
-	// Resume loads the state again after an append whose outcome is unknown, instead of
-	// ending: for a journal that is not a file.
+	// Resume loads the journal again after an append with an unknown outcome. Set it for a journal that is not a
+	// file. Default: Run ends.
 	Resume bool
-	// SnapshotEvery is after how many events the journal is folded. Default 20,000, or as many
-	// as the market has records if these are more: a snapshot writes all of them.
+	// SnapshotEvery is the number of events between two snapshots. Default: 20,000, or the number of the market's
+	// records if that is larger, because a snapshot writes all of them.
 	SnapshotEvery uint64
-	// TickEvery is how often time is looked at. Default 250 ms.
+	// TickEvery is the longest time between two looks at the clock. Default 250 ms.
 	TickEvery time.Duration
-	// AppendBytes is about how many bytes of events go into one append: half of them for orders, the rest for what time brings. An
-	// append is larger by at most the events of one order and one tick. Default 8 MiB.
+	// AppendBytes is about the size of the largest append, half of it for orders and the rest for ticks. An append may
+	// be larger by the events of one order and one tick. Default 8 MiB.
 	AppendBytes int
 }
 
@@ -52,37 +52,32 @@ type Exchange struct {
 	state       *market.State
 	head        journal.Head
 	clock       *steady
-	snapshot    uint64 // revision of the last snapshot
-	foldedAt    uint64 // revision at which the journal was last folded, or could not be
-	foldNext    time.Time
-	folding     chan error
-	foldingAt   uint64
+	compaction  compaction
 	tail        tail
-	foldedSize  atomic.Int64 // of the newest snapshot, in bytes
-	waitHolds   market.Time  // time alone changes nothing before
-	behind      bool         // the last append had no space for all that time brought
-	appendBytes int          // of one append, at present: less than Options say after one for which the journal had no space
-	full        fullness     // whether the journal has space for what time brings
-	noticed     market.Time  // when the leases were last looked at
+	expiryFrom  market.Time // no hold or reservation expires before
+	behind      bool        // the last append had no space for all ticks
+	appendBytes int         // of one append; less than in Options after the journal was full
+	full        fullness
+	noticed     market.Time // when the leases were last compared
 	subscribers map[string]map[*Watch]struct{}
-	shoppers    map[*Watch]struct{} // those that follow the catalog
+	followers   map[*Watch]struct{} // the watches that follow the catalog
 	changes     []CatalogChange     // of this batch
-	buffer      []byte              // of the events that are appended, used again
+	buffer      []byte              // for the events of the next append
 }
 
 const (
 	maxBatch  = 512
 	queueSize = 4096
 	maxTicks  = 1000
-	// appendBytes is the default of Options.AppendBytes.
+	// appendBytes is the default of [Options].
 	appendBytes = 8 << 20
-	// maxOrder is the most bytes that the events of one order may take. With it, an append is under journal.MaxBatch.
+	// maxOrder is how many bytes the events of one order may take. So an append stays below journal.MaxBatch.
 	maxOrder = journal.MaxBatch / 2
-	// noticeEvery is how often a broker looks at its members' leases: what it notices is one event, and so one commit.
+	// noticeEvery is how often a broker compares its members' leases. Each comparison makes at most one event.
 	noticeEvery = time.Second
 )
 
-// Open loads the market from its journal. Errors are the journal's.
+// Open loads the market from its journal. Errors: the journal's.
 func Open(ctx context.Context, j journal.Journal, options Options) (*Exchange, error) {
 	if options.Clock == nil {
 		options.Clock = SystemClock()
@@ -99,7 +94,7 @@ func Open(ctx context.Context, j journal.Journal, options Options) (*Exchange, e
 	x := &Exchange{
 		options: options, journal: j, log: options.Log,
 		orders: make(chan *order, queueSize), done: make(chan struct{}),
-		subscribers: map[string]map[*Watch]struct{}{}, shoppers: map[*Watch]struct{}{},
+		subscribers: map[string]map[*Watch]struct{}{}, followers: map[*Watch]struct{}{},
 	}
 	x.stats.start, x.appendBytes = time.Now(), options.AppendBytes
 	if err := x.load(ctx); err != nil {
@@ -112,14 +107,14 @@ func Open(ctx context.Context, j journal.Journal, options Options) (*Exchange, e
 	}
 	x.stats.now.Store(int64(market.At(x.clock.now)))
 	if x.head.Revision > 0 {
-		x.wait("the market was loaded")
+		x.pauseExpiry("the market was loaded")
 	}
 	x.view.Store(x.state.Publish(nil))
 	return x, nil
 }
 
 func (x *Exchange) load(ctx context.Context) error {
-	folded := uint64(0)
+	snapshot := uint64(0)
 	var loaded tail
 	var head journal.Head
 	var changes []CatalogChange
@@ -129,9 +124,10 @@ func (x *Exchange) load(ctx context.Context) error {
 			changes = append(changes, change)
 		}
 	}
-	state, err := fold(x.options.Self, each, func(onSnapshot func(journal.Head, []byte) error, onRecord func(journal.Record) error) (_ journal.Head, err error) {
+	state, err := rebuild(x.options.Self, each, func(onSnapshot func(journal.Head, []byte) error,
+		onRecord func(journal.Record) error) (_ journal.Head, err error) {
 		head, err = x.journal.Load(ctx, func(at journal.Head, data []byte) error {
-			folded, loaded.snapshot = at.Revision, int64(len(data))
+			snapshot, loaded.snapshot = at.Revision, int64(len(data))
 			return onSnapshot(at, data)
 		}, func(r journal.Record) error {
 			for _, e := range r.Events {
@@ -144,28 +140,29 @@ func (x *Exchange) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	x.state, x.head, x.snapshot, x.foldedAt, x.tail = state, head, folded, folded, loaded
+	x.state, x.head, x.tail = state, head, loaded
+	x.compaction.at, x.compaction.tried = snapshot, snapshot
 	if x.options.Self == "" {
-		x.catalog.begin(folded)
+		x.catalog.begin(snapshot)
 		x.catalog.add(changes)
 	}
 	x.lineage.Store(&head.Lineage)
 	return nil
 }
 
-// Replay is what a journal does when it is loaded or read: see [journal.Journal].
+// Replay loads or reads a journal: see [journal.Journal].
 type Replay func(onSnapshot func(journal.Head, []byte) error, onRecord func(journal.Record) error) (journal.Head, error)
 
-// Fold makes a broker's market of what a journal holds, without running it. Errors are the journal's.
-func Fold(replay Replay) (*market.State, error) {
-	return fold("", func(market.Event, *market.State) {}, replay)
+// Rebuild returns the market of a broker from its journal, without running it. Errors: the journal's.
+func Rebuild(replay Replay) (*market.State, error) {
+	return rebuild("", func(market.Event, *market.State) {}, replay)
 }
 
-// decodedAhead is how many events are decoded ahead of the one that is applied.
+// decodedAhead is how many events are decoded ahead of the applied one.
 const decodedAhead = 64
 
-// fold tells each of the events after the snapshot, once it is true.
-func fold(self string, each func(market.Event, *market.State), replay Replay) (*market.State, error) {
+// rebuild calls each with every event after the snapshot, and the state after that event.
+func rebuild(self string, each func(market.Event, *market.State), replay Replay) (*market.State, error) {
 	state := market.New(self)
 	read, events := market.NewEventReader(), make(chan market.Event, decodedAhead)
 	var applying errgroup.Group
@@ -179,7 +176,7 @@ func fold(self string, each func(market.Event, *market.State), replay Replay) (*
 	head, err := replay(
 		func(_ journal.Head, data []byte) error {
 			err := state.Restore(data, onAllCores)
-			state.Resold() // what is in a snapshot is no news
+			state.Resold() // the snapshot is not a change
 			return err
 		},
 		func(r journal.Record) error {
@@ -198,12 +195,13 @@ func fold(self string, each func(market.Event, *market.State), replay Replay) (*
 		return nil, err
 	}
 	if state.Revision != head.Revision {
-		return nil, fmt.Errorf("journal: it is at revision %d, its events at %d", head.Revision, state.Revision)
+		return nil, fmt.Errorf("journal: its head is at revision %d, but its events lead to %d",
+			head.Revision, state.Revision)
 	}
 	return state, nil
 }
 
-// onAllCores is a [market.Each].
+// onAllCores is a [market.Each] that reads on all cores.
 func onAllCores(n int, read, take func(int)) {
 	done := make([]chan struct{}, n)
 	for i := range done {
@@ -226,17 +224,17 @@ func onAllCores(n int, read, take func(int)) {
 	}
 }
 
-// Lineage names the life of the journal that revisions belong to.
+// Lineage returns the lineage of the journal, to which revisions belong.
 func (x *Exchange) Lineage() string { return *x.lineage.Load() }
 
-// View is the newest published view.
+// View returns the newest published view.
 func (x *Exchange) View() *market.View { return x.view.Load() }
 
-// Run owns the state until ctx ends or the journal fails. The error is nil only when ctx ended.
+// Run owns the state until ctx ends or the journal fails. It returns nil only if ctx ended.
 func (x *Exchange) Run(ctx context.Context) error {
 	defer close(x.done)
 	defer x.closeWatches()
-	defer x.awaitFold()
+	defer x.awaitCompaction()
 	ticker := time.NewTicker(x.options.TickEvery)
 	defer ticker.Stop()
 	always := make(chan struct{})
@@ -252,23 +250,23 @@ func (x *Exchange) Run(ctx context.Context) error {
 			batch = x.gather(o)
 		case <-rest:
 		case <-ticker.C:
-		case err := <-x.folding:
-			x.folded(err)
+		case err := <-x.compaction.running:
+			x.compacted(err)
 			continue
 		case <-ctx.Done():
 			return nil
 		}
 		if err := x.runAll(ctx, batch); err != nil {
 			if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-				return nil // nothing that was acknowledged is lost
+				return nil // what was acknowledged is durable
 			}
 			return err
 		}
 	}
 }
 
-// gather takes what else is waiting. Those who are about to ask go first, as long as more of them come: where they wait for a core, a commit
-// of what few have asked would take it from them, and each would cost as much as one of what all ask.
+// gather returns the orders that wait. It yields the processor while the queue grows, so that callers about to
+// enqueue join this commit instead of each paying for their own.
 func (x *Exchange) gather(first *order) []*order {
 	for waiting := -1; waiting < len(x.orders); runtime.Gosched() {
 		waiting = len(x.orders)
@@ -298,8 +296,8 @@ func (x *Exchange) runAll(ctx context.Context, batch []*order) error {
 	}
 }
 
-// answerReads lets those look who only want to, and leaves the others: before a batch all that the state says is durable, so
-// they need not wait for its commit.
+// answerReads answers the reads of a batch and returns the other orders. Before the batch the whole state is durable,
+// so reads need not wait for a commit.
 func (x *Exchange) answerReads(batch []*order) []*order {
 	return slices.DeleteFunc(batch, func(o *order) bool {
 		if o.read != nil {
@@ -309,8 +307,8 @@ func (x *Exchange) answerReads(batch []*order) []*order {
 	})
 }
 
-// run carries out one batch, in the order that the package's comment gives, or as much of it as
-// fits into one append; the rest is for the next.
+// run carries out one batch, in the order that the package comment gives. It returns the orders for which the append
+// has no space.
 func (x *Exchange) run(ctx context.Context, batch []*order) (rest []*order, err error) {
 	now := x.look()
 	w := newWriting(len(batch), x.buffer)
@@ -326,27 +324,27 @@ func (x *Exchange) run(ctx context.Context, batch []*order) (rest []*order, err 
 	switch err := x.commit(ctx, w); {
 	case err == nil:
 	case refused(err):
-		return rest, x.retry(ctx, batch, err)
+		return rest, x.retryEach(ctx, batch, err)
 	default:
-		if batch, err = x.lost(ctx, batch, err); err != nil {
+		if batch, err = x.failBatch(ctx, batch, err); err != nil {
 			return nil, err
 		}
 	}
 	for _, o := range batch {
 		o.done(x.state)
 	}
-	x.startFold(ctx)
+	x.compact(ctx)
 	return rest, nil
 }
 
-// carryOut decides an order. Its events are applied only if a journal can take them: else the order fails, and nothing has changed.
+// carryOut decides an order. It applies the events only if the journal can take them. Otherwise the order fails.
 func (x *Exchange) carryOut(w *writing, o *order, now market.Time) {
 	switch {
 	case o.command != nil:
 		if o.outcome, o.err = market.Decide(x.state, o.command, now); o.err != nil {
 			return
 		}
-		if o.err = x.mayAdd(o); o.err == nil {
+		if o.err = x.checkSpace(o); o.err == nil {
 			o.err = w.add(o.outcome.Events, maxOrder)
 		}
 		if o.err != nil {
@@ -366,31 +364,31 @@ func (x *Exchange) apply(events []market.Event) {
 	}
 }
 
-// commit appends what was applied, and shows it once it is durable.
+// commit appends the applied events. Once they are durable, it publishes them.
 func (x *Exchange) commit(ctx context.Context, w *writing) error {
 	if err := x.append(ctx, w); err != nil {
 		return err
 	}
 	x.publish()
-	x.changed(w.events)
-	x.feed(w.events)
+	x.notifyCatalog(w.events)
+	x.notify(w.events)
 	return nil
 }
 
-// tick lets time pass, unless expiry waits, and does what is owed. What does not fit into one append is left for the next, which
-// follows at once.
+// tick decides what time brings, unless expiry pauses, and what a change of a member requires. If the append has no
+// space for all, the next one follows at once.
 func (x *Exchange) tick(w *writing, now market.Time) {
 	x.behind = false
 	if x.full.pauses(x.clock.now) {
 		return
 	}
 	for n := 0; ; n++ {
-		out, _ := market.Decide(x.state, market.Tick{Waits: now < x.waitHolds}, now)
+		out, _ := market.Decide(x.state, market.Tick{Waits: now < x.expiryFrom}, now)
 		if len(out.Events) == 0 {
 			return
 		}
 		if err := w.add(out.Events, maxOrder); err != nil {
-			x.log.Error("nothing that time brings is recorded: this is a bug", "error", err)
+			x.log.Error("the events of a tick cannot be recorded: this is a bug", "error", err)
 			return
 		}
 		x.apply(out.Events)
@@ -401,9 +399,9 @@ func (x *Exchange) tick(w *writing, now market.Time) {
 	}
 }
 
-// notice lets a broker notice whose lease ended and who is back, unless silence says nothing about anyone.
+// notice records at a broker which leases ended or began again, unless expiry pauses.
 func (x *Exchange) notice(w *writing, now market.Time) {
-	if x.options.Self != "" || now < x.waitHolds {
+	if x.options.Self != "" || now < x.expiryFrom {
 		return
 	}
 	x.state.Wake(now)
@@ -419,7 +417,7 @@ func (x *Exchange) publish() {
 	x.view.Store(x.state.Publish(x.view.Load()))
 }
 
-// look looks at the clock, and lets expiry wait when silence says nothing about anyone.
+// look reads the clock. After a jump or a pause, it pauses expiry: no agent could be heard.
 func (x *Exchange) look() market.Time {
 	x.stats.begin()
 	before := market.At(x.clock.now)
@@ -432,20 +430,20 @@ func (x *Exchange) look() market.Time {
 	case jumped != 0:
 		x.stats.jumps.Add(1)
 		x.log.Warn("the wall clock jumped: it is not followed; if it is right now, restart", "by", jumped)
-		x.wait("the clock jumped")
+		x.pauseExpiry("the clock jumped")
 	case paused != 0:
 		x.log.Warn("the process stood still", "for", paused)
-		x.wait("the process stood still")
+		x.pauseExpiry("the process stood still")
 	}
 	return market.At(now)
 }
 
-// wait lets every lease run anew and, at a broker, no hold end before one has.
-func (x *Exchange) wait(why string) {
+// pauseExpiry restarts every lease. At a broker, nothing expires for the time of one lease.
+func (x *Exchange) pauseExpiry(why string) {
 	now := market.At(x.clock.now)
 	x.state.RestartLeases(now)
 	if x.options.Self == "" {
-		x.waitHolds = now + market.Time(market.Lease.Milliseconds())
-		x.log.Info("expiry pauses for one lease", "why", why, "until", x.waitHolds.Go())
+		x.expiryFrom = now + market.Time(market.Lease.Milliseconds())
+		x.log.Info("expiry pauses for one lease", "why", why, "until", x.expiryFrom.Go())
 	}
 }

@@ -33,8 +33,8 @@ func (x *Exchange) ForgetChange(seller string) {
 	x.catalog.add([]CatalogChange{{Seller: seller, revision: x.View().Revision}})
 }
 
-// Folded is the revision of the last snapshot that was stored, and whether another one is on its way.
-func (x *Exchange) Folded() (at uint64, folding bool) {
-	_ = x.Read(context.Background(), func(*market.State) { at, folding = x.snapshot, x.folding != nil })
-	return at, folding
+// Compacted is the revision of the last snapshot that was stored, and whether another one is on its way.
+func (x *Exchange) Compacted() (at uint64, running bool) {
+	_ = x.Read(context.Background(), func(*market.State) { at, running = x.compaction.at, x.compaction.running != nil })
+	return at, running
 }

@@ -307,7 +307,7 @@ func TestStopWhileAppending(t *testing.T) {
 	})
 }
 
-// An append for which there is no space folds the journal and is tried once more; where that does not help, its commands fail, and
+// An append for which there is no space compacts the journal and is tried once more; where that does not help, its commands fail, and
 // what comes next is decided as if they had never been.
 func TestFullLedger(t *testing.T) {
 	full := fault{before: fmt.Errorf("1 MiB: %w", journal.ErrFull)}
@@ -321,7 +321,7 @@ func TestFullLedger(t *testing.T) {
 					t.Errorf("answered %v, want %q", err, want)
 				}
 				if n := j.snapshots.Load(); n != int64(min(times, 1)) {
-					t.Errorf("it was folded %d times", n)
+					t.Errorf("it was compacted %d times", n)
 				}
 				if held := x.reservation("a").State == api.Held; held != (want == "") {
 					t.Errorf("held: %v", held)
@@ -339,8 +339,8 @@ func TestFullLedger(t *testing.T) {
 	}
 }
 
-// A journal that is full although it is folded, and one that cannot be folded, fail what is asked of them and nothing else.
-func TestFullLedgerThatCannotBeFolded(t *testing.T) {
+// A journal that is full although it is compacted, and one that cannot be compacted, fail what is asked of them and nothing else.
+func TestFullLedgerThatCannotBeCompacted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &faulty{Journal: newMemory(), snapshot: errDisk}
 		x := founded(t, j, exchange.Options{Resume: true})

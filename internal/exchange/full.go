@@ -3,15 +3,15 @@ package exchange
 import "time"
 
 const (
-	// minAppend is what an append takes at least of what time brings, however little space the journal has: a few events.
+	// minAppend is the least size of an append, in bytes: a few events.
 	minAppend = 4 << 10
-	// Each time in a row that a full journal takes nothing, what time brings waits twice as long, from fullPause to maxFullPause: each
-	// try loads the whole journal and folds it.
+	// Ticks pause for fullPause after a full journal refused the smallest append, and twice as long after each
+	// further time, up to maxFullPause. Each try loads and compacts the whole journal.
 	fullPause, maxFullPause = time.Second, time.Minute
 )
 
-// fullness says for how long nothing is tried of what time brings, because the journal has no space for it. Commands are still tried,
-// because they may make space. An append that succeeds ends it.
+// fullness pauses ticks while the journal has no space for their events. Commands are still tried, because
+// they may make space. A successful append ends the pause.
 type fullness struct {
 	pause time.Duration
 	until time.Time
@@ -19,7 +19,7 @@ type fullness struct {
 
 func (f *fullness) pauses(now time.Time) bool { return now.Before(f.until) }
 
-// refused notes that the journal had no space for the smallest append.
+// refused records that the journal had no space for the smallest append.
 func (f *fullness) refused(now time.Time) {
 	f.pause = min(max(2*f.pause, fullPause), maxFullPause)
 	f.until = now.Add(f.pause)

@@ -72,9 +72,9 @@ func TestLedgerThatCameToAStop(t *testing.T) {
 	g.start(t)
 	const many = 600 // whose ends take more than the object may
 	for i := 0; i < many; i += 20 {
-		// Of four consumers none comes near the share of the Ledger that one may take, folded or not.
+		// Of four consumers none comes near the share of the Ledger that one may take, compacted or not.
 		g.binds([]string{"rome", "oslo", "paris", "turin"}[i/20%4], time.Hour, numbered("r", i, i+20)...)
-		g.folds()
+		g.compacts()
 	}
 	if err := g.stop(); err != nil {
 		t.Fatal(err)
@@ -119,7 +119,7 @@ func TestReleasedEarlyAgainAndAgain(t *testing.T) {
 		for range 50 {
 			g.look()
 		}
-		last = g.foldsAll("oslo", fmt.Sprint("fold-", round)).Snapshot
+		last = g.compactsAll("oslo", fmt.Sprint("fold-", round)).Snapshot
 	}
 	if most := int64(56 << 10); last > most || len(released) != 4*each {
 		t.Errorf("after %d were released early, its snapshot takes %d bytes, want at most %d", len(released), last, most)
@@ -202,7 +202,7 @@ func TestNothingNewInACrowdedLedger(t *testing.T) {
 				t.Errorf("refused by %v", err)
 			}
 		})
-		g.folds()
+		g.compacts()
 	}
 	bound := len(g.in(api.Reserved))
 	size := g.Size()
@@ -277,7 +277,7 @@ func (j *stuck) opens(t *testing.T, many int) *gate {
 	return g
 }
 
-// What is due is written in smaller pieces where a Ledger has little space left, and cannot be folded.
+// What is due is written in smaller pieces where a Ledger has little space left, and cannot be compacted.
 func TestEndsInSmallPiecesWhereSpaceIsScarce(t *testing.T) {
 	j := &stuck{Journal: newMemory()}
 	g := j.opens(t, 300)
@@ -291,7 +291,7 @@ func TestEndsInSmallPiecesWhereSpaceIsScarce(t *testing.T) {
 	}
 }
 
-// A Ledger that takes nothing of what is due is not loaded and folded each time the agent looks, and goes on once it has space.
+// A Ledger that takes nothing of what is due is not loaded and compacted each time the agent looks, and goes on once it has space.
 func TestAFullLedgerIsTriedLessAndLess(t *testing.T) {
 	j := &stuck{Journal: newMemory()}
 	g := j.opens(t, 20)
@@ -329,7 +329,7 @@ func TestWhatPacksWellFillsALedger(t *testing.T) {
 				t.Errorf("refused by %v", err)
 			}
 		})
-		g.folds()
+		g.compacts()
 	}
 	size := g.Size()
 	if size.Use() < exchange.Crowded || size.Plain > size.MaxPlain*3/4 || size.Snapshot+size.Tail > size.Space/2 {
@@ -365,7 +365,7 @@ func TestForgottenByOneShortEvent(t *testing.T) {
 		c := g.admission(fmt.Sprint("r-", i), fmt.Sprint("borrower-", i), time.Hour)
 		c.Document = noise(30 << 10)
 		g.must(c)
-		g.folds()
+		g.compacts()
 	}
 	g.fails(api.CodeLedgerFull, g.admission("more", "rome", time.Hour))
 	g.must(market.Commit{ID: "r-0", Generation: 1})

@@ -166,8 +166,8 @@ func (g *gate) frees() {
 	g.all(ids, func(id string) { g.must(market.Free{ID: id, Provider: "milan"}) })
 }
 
-// folds waits until a Ledger with little space is folded.
-func (g *gate) folds() {
+// compacts waits until a Ledger with little space is compacted.
+func (g *gate) compacts() {
 	g.t.Helper()
 	scarce := func() bool {
 		size := g.Size()
@@ -200,21 +200,21 @@ func takesLong(t *testing.T) {
 	}
 }
 
-// foldsAll waits until all that has happened is folded, and returns the size then. A fold that began before is not enough: so a consumer
+// compactsAll waits until all that has happened is compacted, and returns the size then. A fold that began before is not enough: so a consumer
 // binds more, which ends afterwards, until a later one is stored.
-func (g *gate) foldsAll(consumer, prefix string) journal.Size {
+func (g *gate) compactsAll(consumer, prefix string) journal.Size {
 	g.t.Helper()
 	var ids []string
 	revision := g.View().Revision
 	for begin := time.Now(); ; time.Sleep(time.Millisecond) {
-		at, folding := g.Folded()
+		at, running := g.Compacted()
 		if at >= revision {
 			break
 		}
 		if time.Since(begin) > time.Minute {
 			g.t.Fatalf("it is not folded: %+v", g.Size())
 		}
-		if !folding {
+		if !running {
 			next := numbered(prefix, len(ids), len(ids)+16)
 			ids = append(ids, next...)
 			g.binds(consumer, time.Minute, next...)

@@ -9,21 +9,21 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// order is something to be done by the owner: a command, or a look at the state.
+// order is work for the owner: a command, an observation or a read. One of these fields is set.
 type order struct {
 	command market.Command
-	observe func(s *market.State, now market.Time) error // soft state, before the commit
-	read    func(s *market.State)                        // what is durable
+	observe func(s *market.State, now market.Time) error // changes soft state, before the commit
+	read    func(s *market.State)                        // reads durable state
 	outcome market.Outcome
 	err     error
 	answer  chan struct{}
-	claimed atomic.Bool // of a read: by the owner that runs it, or by the caller that went away
+	claimed atomic.Bool // a read is run by the owner, or cancelled by its caller
 }
 
-// writes says whether it is one that a commit may follow.
+// writes reports whether the order may add events.
 func (o *order) writes() bool { return o.command != nil }
 
-// done answers an order, once what it is answered with is durable.
+// done answers an order. Everything that the answer says must be durable.
 func (o *order) done(s *market.State) {
 	if o.read != nil && o.claimed.CompareAndSwap(false, true) {
 		o.read(s)
@@ -31,20 +31,20 @@ func (o *order) done(s *market.State) {
 	close(o.answer)
 }
 
-// Do decides a command and makes it durable. Errors: the command's own; Unavailable
-// when the exchange stops or the journal's answer was lost: repeat the command.
+// Do decides a command and makes its events durable. Errors: the command's; Unavailable if the exchange
+// stops or the journal's answer was lost: repeat the command.
 func (x *Exchange) Do(ctx context.Context, c market.Command) (market.Outcome, error) {
 	market.Prepare(c)
 	o := &order{command: c}
-	if err := x.give(ctx, o); err != nil {
+	if err := x.submit(ctx, o); err != nil {
 		return market.Outcome{}, err
 	}
 	return o.outcome, nil
 }
 
-// Observe takes in an advertisement. Errors: StaleAdvertisement, Unavailable.
+// Observe stores an advertisement. Errors: StaleAdvertisement, Unavailable.
 func (x *Exchange) Observe(ctx context.Context, cluster string, m *market.Measured, fresh bool) error {
-	return x.give(ctx, &order{observe: func(s *market.State, now market.Time) error {
+	return x.submit(ctx, &order{observe: func(s *market.State, now market.Time) error {
 		before := s.Seller(cluster, now)
 		err := s.Observe(cluster, m, now, fresh)
 		x.observed(cluster, before, s.Seller(cluster, now))
@@ -52,33 +52,33 @@ func (x *Exchange) Observe(ctx context.Context, cluster string, m *market.Measur
 	}})
 }
 
-// Recall takes in what clusters advertised before this market started, of those that have not advertised since: it is shown, and
-// not sold from. Errors: Unavailable.
+// Recall stores advertisements from before this market started. They are shown, but nothing is reserved by
+// them. A newer advertisement of the same cluster stays. Errors: Unavailable.
 func (x *Exchange) Recall(ctx context.Context, all map[string]*market.Measured) error {
-	return x.give(ctx, &order{observe: func(s *market.State, now market.Time) error {
+	return x.submit(ctx, &order{observe: func(s *market.State, now market.Time) error {
 		for cluster, m := range all {
-			_ = s.Observe(cluster, m, now, false) // one that is no newer than what is known says nothing
+			_ = s.Observe(cluster, m, now, false) // an old one is ignored
 		}
 		return nil
 	}})
 }
 
-// Try remembers why a request that waits could not be served when it was last tried. Errors: Unavailable.
+// Try stores the decision of the last try to serve a waiting request. Errors: Unavailable.
 func (x *Exchange) Try(ctx context.Context, id string, why *api.Decision) error {
 	kept := market.Explain(why)
-	return x.give(ctx, &order{observe: func(s *market.State, _ market.Time) error {
+	return x.submit(ctx, &order{observe: func(s *market.State, _ market.Time) error {
 		s.Try(id, kept)
 		return nil
 	}})
 }
 
-// Read looks at the state, between two batches: what it sees is durable. look must be
-// quick and must not keep what it got, but for records and listings, which are immutable.
+// Read calls look with the durable state, between two batches. look must be quick. It may keep records and
+// listings, which are immutable, and nothing else. Errors: Unavailable; ctx's.
 func (x *Exchange) Read(ctx context.Context, look func(*market.State)) error {
-	return x.give(ctx, &order{read: look})
+	return x.submit(ctx, &order{read: look})
 }
 
-// Snapshot returns the whole market as it is between two batches, and where its journal stands then.
+// Snapshot returns the whole market, encoded, and the head of its journal at that moment.
 func (x *Exchange) Snapshot(ctx context.Context) (at journal.Head, state []byte, err error) {
 	var encode func() ([]byte, error)
 	if err := x.Read(ctx, func(s *market.State) { at, encode = x.head, s.Snapshot() }); err != nil {
@@ -88,10 +88,10 @@ func (x *Exchange) Snapshot(ctx context.Context) (at journal.Head, state []byte,
 	return at, state, err
 }
 
-// Now is the exchange's time.
+// Now returns the exchange's time.
 func (x *Exchange) Now() market.Time { return market.Time(x.stats.now.Load()) }
 
-func (x *Exchange) give(ctx context.Context, o *order) error {
+func (x *Exchange) submit(ctx context.Context, o *order) error {
 	o.answer = make(chan struct{})
 	select {
 	case x.orders <- o:
@@ -105,7 +105,7 @@ func (x *Exchange) give(ctx context.Context, o *order) error {
 		return o.err
 	case <-ctx.Done():
 		if o.read != nil && !o.claimed.CompareAndSwap(false, true) {
-			<-o.answer // look is running: the caller must not go on beside it
+			<-o.answer // look is running, and may write to variables of the caller
 			return o.err
 		}
 		return ctx.Err()

@@ -11,10 +11,10 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// lost answers every command of a batch whose append failed, because even a refusal was decided on
-// a state that never was. Without Resume the failure is the end; with it, what else is in the batch
-// is left to be answered from the state as it was loaded again.
-func (x *Exchange) lost(ctx context.Context, batch []*order, cause error) (rest []*order, err error) {
+// failBatch answers every command of a batch whose append has an unknown outcome. Even a refusal was decided
+// on a state that may not exist. With Resume it loads the journal again, and returns the other orders.
+// Errors: without Resume cause; else those of resume.
+func (x *Exchange) failBatch(ctx context.Context, batch []*order, cause error) (rest []*order, err error) {
 	for _, o := range batch {
 		if o.command == nil {
 			rest = append(rest, o)
@@ -26,24 +26,24 @@ func (x *Exchange) lost(ctx context.Context, batch []*order, cause error) (rest 
 	switch {
 	case !x.options.Resume:
 		return nil, fmt.Errorf("append to the journal: %w", cause)
-	case ctx.Err() != nil: // whoever stops now needs no state any more
+	case ctx.Err() != nil: // Run ends: no state is needed
 		return nil, ctx.Err()
 	}
 	return rest, x.resume(ctx, cause)
 }
 
-// refused reports that the journal wrote nothing of a batch, and would not if the whole batch were tried again.
+// refused reports whether the journal wrote nothing of a batch, and would refuse the same batch again.
 func refused(err error) bool {
 	return errors.Is(err, journal.ErrInvalid) || errors.Is(err, journal.ErrFull)
 }
 
-// retry carries out the orders of a batch that the journal refused, each in an append of its own, so that only an order fails whose
-// own events are refused. A journal that is full is folded before. Nothing was written, so each is decided for the first time. The
-// market goes on whatever is refused.
-func (x *Exchange) retry(ctx context.Context, batch []*order, cause error) error {
-	x.log.Error("the journal refused a batch and wrote nothing: its orders are tried one by one", "orders", len(batch), "cause", cause)
+// retryEach carries out the orders of a refused batch, each in its own append. So only an order fails whose
+// own events are refused. It compacts a full journal first.
+func (x *Exchange) retryEach(ctx context.Context, batch []*order, cause error) error {
+	x.log.Error("the journal refused a batch and wrote nothing: its orders are tried one by one",
+		"orders", len(batch), "cause", cause)
 	x.stats.refused.Add(1)
-	x.behind = false // what time brings waits for the next look, too
+	x.behind = false // ticks wait for the next batch, too
 	if err := x.resume(ctx, cause); err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (x *Exchange) retry(ctx context.Context, batch []*order, cause error) error
 			err = x.resume(ctx, err)
 		default:
 			var left []*order
-			left, err = x.lost(ctx, batch[i:], err)
+			left, err = x.failBatch(ctx, batch[i:], err)
 			for _, o := range left {
 				o.done(x.state)
 			}
@@ -79,13 +79,13 @@ func (x *Exchange) retry(ctx context.Context, batch []*order, cause error) error
 	return nil
 }
 
-// makeSpace folds a journal that was full. Where that does not help, less is appended at a time and, where that does not help either,
-// what time brings pauses.
+// makeSpace compacts a full journal. If that does not help, it makes appends smaller. If they are as small as
+// possible, it pauses ticks.
 func (x *Exchange) makeSpace(ctx context.Context) {
-	before := x.snapshot
-	x.fold(ctx)
+	before := x.compaction.at
+	x.compactNow(ctx)
 	switch {
-	case x.snapshot != before:
+	case x.compaction.at != before:
 	case x.appendBytes > minAppend:
 		x.appendBytes = max(x.appendBytes/2, minAppend)
 	default:
@@ -93,7 +93,7 @@ func (x *Exchange) makeSpace(ctx context.Context) {
 	}
 }
 
-// unwritten is the answer to an order that the journal refused.
+// unwritten returns the answer to an order that the journal refused.
 func unwritten(cause error) error {
 	if errors.Is(cause, journal.ErrFull) {
 		return api.Errorf(api.CodeLedgerFull, "%v", cause)
@@ -105,11 +105,11 @@ func unknown() error {
 	return api.Errorf(api.CodeUnavailable, "it may or may not have been recorded").Fix("repeat the call")
 }
 
-// resume loads the state again, after an append that was refused, whose outcome is not known, or that another writer was faster
-// than. Soft state is kept.
+// resume loads the journal again after a failed append. It keeps soft state. Errors: *journal.RefusedError;
+// ctx's.
 func (x *Exchange) resume(ctx context.Context, cause error) error {
 	x.log.Warn("the append failed: loading the journal again", "cause", cause)
-	x.awaitFold() // it is of what was loaded before
+	x.awaitCompaction() // it belongs to the state that is dropped
 	old := x.state
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		x.stats.begin()
@@ -129,10 +129,10 @@ func (x *Exchange) resume(ctx context.Context, cause error) error {
 	}
 	x.clock.notBefore(x.state.Time.Go())
 	x.state.TakeMeasurements(old)
-	if x.options.Self == "" { // it took a while, in which nobody was heard
-		x.wait("the market was loaded again")
+	if x.options.Self == "" { // advertisements were not received meanwhile
+		x.pauseExpiry("the market was loaded again")
 	}
 	x.view.Store(x.state.Publish(nil))
-	x.feedAll()
+	x.notifyAll()
 	return nil
 }

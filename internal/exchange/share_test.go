@@ -46,7 +46,7 @@ func TestOneConsumerKeepsNobodyOut(t *testing.T) {
 		t.Errorf("%d were taken in, which takes %.2f of the space", taken, use)
 	}
 	for i := 0; i < 200; i += 20 {
-		g.folds()
+		g.compacts()
 		g.binds("paris", time.Hour, numbered("p", i, i+20)...)
 	}
 	g.must(g.pinning("oslo"))
@@ -72,7 +72,7 @@ func TestOneConsumerLeavesHalfOfWhatIsLeft(t *testing.T) {
 	g.parts = 3 // a Ledger that is soon full
 	g.start(t)
 	asks := func(id, consumer string) error {
-		g.folds()
+		g.compacts()
 		c := g.admission(id, consumer, time.Hour)
 		c.Document = noise(6 << 10)
 		_, err := g.Do(t.Context(), c)

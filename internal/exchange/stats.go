@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// stats are counted by the owner and read by anyone.
+// stats are written by the owner and read by any goroutine.
 type stats struct {
 	now, batches, events, jumps, failures, refused atomic.Int64
 	appending                                      atomic.Int64 // nanoseconds in Append
 	start                                          time.Time
-	step                                           atomic.Int64 // nanoseconds from start to when the owner began what it does now
+	step                                           atomic.Int64 // nanoseconds from start to the owner's present step
 }
 
-// begin notes that the owner begins another step.
+// begin records that the owner begins a step.
 func (s *stats) begin() { s.step.Store(int64(time.Since(s.start))) }
 
-// Busy is for how long the owner has been at its present step: a batch, its commit, a load of the journal. Between steps it looks
-// at the time every TickEvery. It is the machine's time, whatever the Clock says.
+// Busy returns how long the owner's present step has taken: a batch, its commit, or a load of the journal.
+// It is the machine's time, not that of Options.Clock.
 func (x *Exchange) Busy() time.Duration {
 	return time.Since(x.stats.start) - time.Duration(x.stats.step.Load())
 }
@@ -41,14 +41,14 @@ func (s *stats) appended(events int, took time.Duration, err error) {
 	}
 }
 
-// Stats are counts since the start.
+// Stats counts what happened since the start.
 type Stats struct {
-	// Batches is how many commits the journal took, Events how many events were in them.
+	// Batches is the number of commits, Events the number of events in them.
 	Batches, Events int64
-	// Appending is the time spent in them.
+	// Appending is the time that the commits took.
 	Appending time.Duration
-	// Jumps is how often the wall clock jumped, Failures how often an append failed, Refused how many of these wrote nothing, so that
-	// their orders were tried again one by one.
+	// Jumps counts jumps of the wall clock, Failures failed appends. Refused counts the failed appends that
+	// wrote nothing, after which each order was tried alone.
 	Jumps, Failures, Refused int64
 }
 

@@ -11,26 +11,26 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// maxBehind is how many changed reservations may wait for a reader.
+// maxBehind is how many changed reservations may wait for one reader.
 const maxBehind = 4096
 
-// ErrBehind ends the watch of a reader that is too slow: it resumes from its last token.
+// ErrBehind ends the watch of a reader that is too slow. The reader resumes from its last token.
 var ErrBehind = errors.New("the reader is too slow for this watch")
 
-// ErrClosed ends a watch whose exchange stopped, or whose member may no longer watch.
+// ErrClosed ends a watch because the exchange stopped or the member may no longer watch.
 var ErrClosed = errors.New("the watch was closed")
 
-// ErrGivesWay ends a watch of a member that opened more of them than it may have.
+// ErrGivesWay ends a watch because the same member opened a newer one than it may have beside it.
 var ErrGivesWay = errors.New("the watch gives way to a newer one of the same member")
 
-// Watch tells what changes among the reservations of one cluster. Of a reservation
-// that changed several times since it was last asked it tells the newest.
+// Watch receives the changes of one cluster's reservations. If a reservation changes several times between two
+// calls of Next, the reader gets the newest record only.
 type Watch struct {
-	// Lineage and Revision are where the snapshot was taken.
+	// Lineage and Revision say where the snapshot was taken.
 	Lineage  string
 	Revision uint64
-	// Snapshot is what concerned the cluster at Revision and had changed since the
-	// revision asked for, oldest change first.
+	// Snapshot is the cluster's reservations at Revision that changed after the requested revision, oldest
+	// change first.
 	Snapshot []*market.Reservation
 
 	exchange *Exchange
@@ -38,22 +38,26 @@ type Watch struct {
 	wake     chan struct{}
 	mu       sync.Mutex
 	pending  map[string]*market.Reservation
-	met      map[string]struct{} // other parties of whom there may be news
+	met      map[string]struct{} // other parties to report by Met
 	revision uint64
 	woken    bool
 	err      error
-	// cut ends, by endCut, when the reader has no claim to the rest of what is being sent to it.
+	// endCut ends cut: see Cut.
 	cut    context.Context
 	endCut context.CancelFunc
-	// follows says that it tells of the catalog; read is how far it has, anew that everything is to be told.
-	follows, anew bool
-	read          uint64
+	// follows says that the watch includes the catalog, read is its cursor. restart says that the reader must list
+	// everything again.
+	follows, restart bool
+	read             uint64
 }
 
-// Watch opens a watch of the reservations of a cluster that changed after a revision
-// (0: all). Close it. Errors: Unavailable.
+// Watch opens a watch of the reservations of a cluster that changed after a revision of a lineage. If the lineage
+// or the revision is unknown, the snapshot has all. The caller must close the watch. Errors: Unavailable.
 func (x *Exchange) Watch(ctx context.Context, cluster string, lineage string, after uint64) (*Watch, error) {
-	w := &Watch{exchange: x, cluster: cluster, wake: make(chan struct{}, 1), pending: map[string]*market.Reservation{}, met: map[string]struct{}{}}
+	w := &Watch{
+		exchange: x, cluster: cluster, wake: make(chan struct{}, 1),
+		pending: map[string]*market.Reservation{}, met: map[string]struct{}{},
+	}
 	w.cut, w.endCut = context.WithCancel(context.Background())
 	err := x.Read(ctx, func(s *market.State) {
 		if lineage != x.head.Lineage || after > s.Revision {
@@ -73,7 +77,7 @@ func (x *Exchange) Watch(ctx context.Context, cluster string, lineage string, af
 	return w, err
 }
 
-// Wake makes Next return, with or without changes: there is something else to tell the reader.
+// Wake makes Next return, with or without changes.
 func (w *Watch) Wake() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -81,8 +85,8 @@ func (w *Watch) Wake() {
 	w.signal()
 }
 
-// Met returns, once, the other parties of the cluster's reservations: first all, then those whose record, or a reservation
-// with whom, changed. Next returns for these, too.
+// Met returns the other parties of the cluster's reservations: all of them at first, then those whose member
+// record or reservation changed since the last call. Next returns for these, too.
 func (w *Watch) Met() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -99,8 +103,8 @@ func (w *Watch) meet(parties ...string) {
 	}
 }
 
-// Next waits for changes and returns them, oldest first, with the revision that they
-// bring the reader to. Errors: ErrBehind, ErrClosed, ctx's.
+// Next waits for changes. It returns them, oldest first, and the revision up to which the reader then knows all.
+// Errors: ErrBehind, ErrClosed, ErrGivesWay, ctx's.
 func (w *Watch) Next(ctx context.Context) ([]*market.Reservation, uint64, error) {
 	for {
 		w.mu.Lock()
@@ -124,43 +128,41 @@ func (w *Watch) Next(ctx context.Context) ([]*market.Reservation, uint64, error)
 }
 
 func byRevision(m map[string]*market.Reservation) []*market.Reservation {
-	out := make([]*market.Reservation, 0, len(m))
-	for _, r := range m {
-		out = append(out, r)
-	}
-	slices.SortFunc(out, func(a, b *market.Reservation) int { return cmp.Compare(a.Revision, b.Revision) })
-	return out
+	return slices.SortedFunc(maps.Values(m), func(a, b *market.Reservation) int {
+		return cmp.Compare(a.Revision, b.Revision)
+	})
 }
 
-// Cut ends when the watch gives way or its member may no longer watch: the reader has no claim to the rest of what is being sent to it.
+// Cut returns a context that ends when the watch gives way or its member may no longer watch. What is being sent to
+// the reader may then be cut off.
 func (w *Watch) Cut() context.Context { return w.cut }
 
-// GiveWay makes Next return ErrGivesWay, and cuts what is being sent. Close the watch as ever.
+// GiveWay ends the watch with ErrGivesWay, and Cut. The caller must still close it.
 func (w *Watch) GiveWay() { w.endNow(ErrGivesWay) }
 
-// endNow ends the watch and cuts what is being sent.
+// endNow ends the watch and cuts off what is being sent.
 func (w *Watch) endNow(err error) {
 	w.end(err)
 	w.endCut()
 }
 
-// Close ends the watch.
+// Close ends the watch. It waits for nothing.
 func (w *Watch) Close() {
 	w.end(ErrClosed)
-	go func() { // the owner may be gone, or busy: nobody waits for it
+	go func() { // the owner may be busy, or gone
 		_ = w.exchange.Read(context.Background(), func(*market.State) { w.exchange.unsubscribe(w) })
 	}()
 }
 
 func (x *Exchange) unsubscribe(w *Watch) {
-	delete(x.shoppers, w)
+	delete(x.followers, w)
 	delete(x.subscribers[w.cluster], w)
 	if len(x.subscribers[w.cluster]) == 0 {
 		delete(x.subscribers, w.cluster)
 	}
 }
 
-// CloseWatches ends the watches of a cluster, which may no longer trade, and cuts what is being sent to it.
+// CloseWatches ends the watches of a cluster that may no longer trade, and cuts off what is being sent.
 func (x *Exchange) CloseWatches(ctx context.Context, cluster string) {
 	_ = x.Read(context.WithoutCancel(ctx), func(*market.State) {
 		for w := range x.subscribers[cluster] {
@@ -203,15 +205,15 @@ func (w *Watch) push(r *market.Reservation) {
 		w.pending, w.err = nil, ErrBehind
 	}
 	w.meet(r.Parties()...)
-	w.revision = r.Revision // changes are pushed in order: everything before this one is in pending or was read
+	w.revision = r.Revision // records come in order: all before this one are in pending or were read
 	w.signal()
 }
 
-// feed tells the watches of both parties what a durable batch changed.
-func (x *Exchange) feed(events []market.Event) {
+// notify sends the records that a durable batch changed to the watches of both parties.
+func (x *Exchange) notify(events []market.Event) {
 	for _, e := range events {
-		if e.Member != nil && x.state.Self == "" { // what an agent knows of others is nobody else's news
-			x.feedMember(e.Member.Cluster)
+		if e.Member != nil && x.state.Self == "" { // an agent's member records are its own
+			x.notifyPartners(e.Member.Cluster)
 		}
 		if e.Reservation == nil {
 			continue
@@ -225,15 +227,15 @@ func (x *Exchange) feed(events []market.Event) {
 	}
 }
 
-// feedMember tells those that its record changed who have, with the cluster, what is not over.
-func (x *Exchange) feedMember(cluster string) {
-	told := map[string]struct{}{cluster: {}}
+// notifyPartners tells the clusters that have live reservations with a cluster that its member record changed.
+func (x *Exchange) notifyPartners(cluster string) {
+	notified := map[string]struct{}{cluster: {}}
 	for _, r := range x.state.Live(cluster) {
 		for _, party := range []string{r.Consumer, r.Provider} {
-			if _, twice := told[party]; twice || !r.Concerns(party) {
+			if _, twice := notified[party]; twice || !r.Concerns(party) {
 				continue
 			}
-			told[party] = struct{}{}
+			notified[party] = struct{}{}
 			for w := range x.subscribers[party] {
 				w.mu.Lock()
 				w.meet(cluster)
@@ -244,16 +246,16 @@ func (x *Exchange) feedMember(cluster string) {
 	}
 }
 
-// feedAll tells every watch everything, after the state was loaded again. The tokens of
-// another lineage are worth nothing: its readers begin anew.
-func (x *Exchange) feedAll() {
+// notifyAll sends all records to every watch after the journal was loaded again. It ends watches of another lineage,
+// whose tokens are void.
+func (x *Exchange) notifyAll() {
 	for cluster, watches := range x.subscribers {
 		all := x.state.Of(cluster, 0)
 		for w := range watches {
 			if w.Lineage != x.head.Lineage {
 				w.end(ErrBehind)
 			}
-			w.beginAnew()
+			w.restartCatalog()
 			for _, r := range all {
 				w.push(r)
 			}
@@ -261,7 +263,7 @@ func (x *Exchange) feedAll() {
 	}
 }
 
-// EndWatches ends all watches: their readers come back to whoever serves next.
+// EndWatches ends all watches. Their readers connect again.
 func (x *Exchange) EndWatches() {
 	_ = x.Read(context.Background(), func(*market.State) { x.closeWatches() })
 }

@@ -8,20 +8,19 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// newWriting expects an event for each order.
 func newWriting(orders int, buffer []byte) *writing {
 	return &writing{events: make([]market.Event, 0, orders), data: make([][]byte, 0, orders), buffer: buffer[:0]}
 }
 
-// writing is a batch of events on its way into the journal.
+// writing is a batch of events for the journal.
 type writing struct {
 	events []market.Event
 	data   [][]byte // each of them encoded, in buffer
 	buffer []byte
 }
 
-// add encodes events, in most bytes together. They are applied after that, or not at all: an error leaves the batch as it was.
-// Errors: TooLarge; one that cannot be encoded.
+// add encodes events, which may have most bytes together. After an error the batch is as before.
+// Errors: TooLarge; that of the encoder.
 func (w *writing) add(events []market.Event, most int) (err error) {
 	before, known := len(w.buffer), len(w.data)
 	for _, e := range events {

@@ -29,7 +29,7 @@ func tail(t *testing.T, j journal.Journal) (from uint64, records int) {
 }
 
 // A journal stays short, and leads to the same market.
-func TestFold(t *testing.T) {
+func TestCompaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &faulty{Journal: newMemory()}
 		x := founded(t, j, exchange.Options{SnapshotEvery: 10})
@@ -54,8 +54,8 @@ func TestFold(t *testing.T) {
 	})
 }
 
-// A journal is folded by the bytes of its events, too: a few large ones are as long as many small ones.
-func TestFoldByBytes(t *testing.T) {
+// A journal is compacted by the bytes of its events, too: a few large ones are as long as many small ones.
+func TestCompactionByBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &faulty{Journal: newMemory()}
 		x := founded(t, j, exchange.Options{})
@@ -97,7 +97,7 @@ func TestStopWaitsForTheSnapshot(t *testing.T) {
 }
 
 // That a snapshot cannot be stored harms nobody.
-func TestFoldFails(t *testing.T) {
+func TestCompactionFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &faulty{Journal: newMemory(), snapshot: errDisk}
 		x := founded(t, j, exchange.Options{SnapshotEvery: 2})
