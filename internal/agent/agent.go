@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -77,6 +78,10 @@ type Options struct {
 	AllowUntestedLiqo bool
 	// Namespace holds what belongs to the agent. Default "bourse".
 	Namespace string
+	// AdvertisementName is the name of the Advertisement there. Default "cluster".
+	AdvertisementName string
+	// PublishAligned has the cluster advertise at the multiples of Interval on the clock.
+	PublishAligned bool
 	// Join is a token; it is needed once.
 	Join string
 	// BrokerURL overrides the token's. CertDir holds tls.crt, tls.key and ca.crt where the broker's CA
@@ -126,12 +131,8 @@ const (
 // Run runs an agent until ctx ends, or something fails that only a new start can cure. When the cluster gets a new key, it
 // starts again by itself.
 func Run(ctx context.Context, o Options) error {
-	if o.Namespace == "" {
-		o.Namespace = api.Namespace
-	}
-	if o.LiqoNamespace == "" {
-		o.LiqoNamespace = "liqo"
-	}
+	o.Namespace, o.LiqoNamespace = cmp.Or(o.Namespace, api.Namespace), cmp.Or(o.LiqoNamespace, "liqo")
+	o.AdvertisementName = cmp.Or(o.AdvertisementName, "cluster")
 	if o.Interval == 0 {
 		o.Interval = 30 * time.Second
 	}
@@ -343,7 +344,8 @@ func (a *agent) trade(ctx context.Context, group *errgroup.Group, cluster string
 		card.Liqo = here.FillCard
 	}
 	advertiser := sharing.New(sharing.Options{
-		Client: a.mgr.GetClient(), Namespace: a.Namespace, Card: card, Market: ledger, Inventory: inv, Policy: policy, Brokers: outlets.All, Interval: a.Interval, Log: log,
+		Client: a.mgr.GetClient(), Object: client.ObjectKey{Namespace: a.Namespace, Name: a.AdvertisementName}, Card: card, Market: ledger,
+		Inventory: inv, Policy: policy, Brokers: outlets.All, Schedule: sharing.Schedule{Interval: a.Interval, Aligned: a.PublishAligned}, Log: log,
 	})
 	gateOptions := gate.Options{
 		Cluster: cluster, Key: m.Key(), Former: m.Former(), Market: ledger, Engine: engine, Broker: broker, Log: log, Trust: demand, Fresh: advertiser.Fresh,

@@ -17,7 +17,7 @@ func (a *agent) distributedCatalog(hasLiqo bool, log *slog.Logger) func(context.
 	return func(ctx context.Context, next http.Handler, local *server.Server) http.Handler {
 		log.Info("the agent also answers clients of the Distributed Catalog", "socket", a.Socket, "listen", a.Listen, "under", "/api")
 		return distributedcatalog.Connector(ctx, next, distributedcatalog.ConnectorOptions{
-			Home: distributedcatalog.Objects{Client: a.mgr.GetClient(), Namespace: a.Namespace, Liqo: hasLiqo}, Server: local, URL: a.ConnectorURL, Log: log,
+			Home: distributedcatalog.Objects{Client: a.mgr.GetClient(), Namespace: a.Namespace, Advertisement: a.AdvertisementName, Liqo: hasLiqo}, Server: local, URL: a.ConnectorURL, Log: log,
 		})
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"log/slog"
@@ -25,6 +26,7 @@ func (sh *shell) agentCommand() *cobra.Command {
 	var o agent.Options
 	var log logFlags
 	var way transportFlags
+	var spaces namespaceFlags
 	var kubeconfig, identity, endorsement string
 	cmd := &cobra.Command{
 		Use: "agent", GroupID: "run", Short: "Run the agent of a cluster", Args: cobra.NoArgs,
@@ -42,6 +44,9 @@ func (sh *shell) agentCommand() *cobra.Command {
 				o.Join = os.Getenv("BOURSE_JOIN")
 			}
 			if err := way.read(&o); err != nil {
+				return err
+			}
+			if err := spaces.read(&o); err != nil {
 				return err
 			}
 			if endorsement != "" {
@@ -68,7 +73,9 @@ func (sh *shell) agentCommand() *cobra.Command {
 	f.StringVar(&o.APIServer, "api-server-address-override", "", "URL of this cluster's API server on its card, for peers (default: the one that Liqo knows)")
 	f.StringVar(&o.NetworkGateway, "network-gateway", "none", "how this cluster takes part in Liqo's network: none, outbound (its gateway dials the other one), NodePort or LoadBalancer (others can dial its gateway)")
 	f.BoolVar(&o.AllowUntestedLiqo, "allow-untested-liqo", false, "peer with a Liqo version that Bourse was not tested with")
-	f.StringVar(&o.Namespace, "namespace", api.Namespace, "namespace of the agent")
+	f.StringVar(&o.Namespace, "namespace", "", "namespace of the agent and its objects (default: POD_NAMESPACE, else "+api.Namespace+")")
+	spaces.add(f)
+	f.StringVar(&o.AdvertisementName, "advertisement-name", "cluster", "name of the Advertisement that the agent writes")
 	f.StringVar(&o.Join, "join", "", "join token of a broker; ignored once the cluster has joined (also BOURSE_JOIN, which ps does not show)")
 	f.StringVar(&o.BrokerURL, "broker-url", "", "URL of the broker, https://HOST:PORT (default: the one in the token)")
 	f.StringVar(&o.CertDir, "broker-cert-path", "", "folder with tls.crt, tls.key and ca.crt, for a broker without its own CA; replaces --join")
@@ -81,6 +88,7 @@ func (sh *shell) agentCommand() *cobra.Command {
 	durationVar(f, &o.ShrinkGrace, "shrink-grace", 30*time.Second, "how long pods may stay that no longer fit, because a reservation ended or became smaller")
 	durationVar(f, &o.ExcessGrace, "excess-grace", time.Minute, "how long after --shrink-grace the provider deletes them")
 	durationVar(f, &o.Interval, "advertisement-requeue-interval", 30*time.Second, "how often to advertise when nothing changes")
+	f.BoolVar(&o.PublishAligned, "publish-aligned", false, "advertise at the multiples of that interval on the clock, as all such agents do (default: clusters take turns)")
 	f.BoolVar(&o.LeaderElect, "leader-elect", false, "elect a leader among several replicas")
 	f.StringVar(&o.Socket, "socket", agentSocket(), "socket for users of the cluster")
 	f.StringVar(&o.ConnectorListen, "connector-listen", "", "address of the connector, where clusters that know this one deal with it without a broker, such as 0.0.0.0:7444 (default: off)")
@@ -94,6 +102,31 @@ func (sh *shell) agentCommand() *cobra.Command {
 	log.add(f)
 	cmd.AddCommand(sh.fingerprintCommand(), sh.rotateKeyCommand())
 	return cmd
+}
+
+// namespaceFlags are the prototype's flags for the namespace of the agent's objects. All of them are in one.
+type namespaceFlags struct{ advertisement, instruction string }
+
+func (n *namespaceFlags) add(f *pflag.FlagSet) {
+	f.StringVar(&n.advertisement, "advertisement-namespace", "", "the same as --namespace, as the prototype's agent names it")
+	f.StringVar(&n.instruction, "instruction-namespace", "", "the same as --namespace, as the prototype's agent names it")
+}
+
+// read finds the namespace of the agent. Errors: Invalid with the flag.
+func (n *namespaceFlags) read(o *agent.Options) error {
+	for _, given := range [][2]string{{"--advertisement-namespace", n.advertisement}, {"--instruction-namespace", n.instruction}} {
+		said := given[1]
+		if said == "" {
+			continue
+		}
+		if o.Namespace != "" && o.Namespace != said {
+			return api.Invalid(given[0], "%.63q is another namespace than %.63q", said, o.Namespace).
+				Fix("name one: Advertisement and ProviderInstructions are in the agent's namespace, ReservationInstructions beside their ResourceRequest")
+		}
+		o.Namespace = said
+	}
+	o.Namespace = cmp.Or(o.Namespace, os.Getenv("POD_NAMESPACE"), api.Namespace)
+	return nil
 }
 
 // logKubernetes sends the log lines of the Kubernetes libraries to log.

@@ -22,7 +22,7 @@ func (m *Membership) useProvided(ctx context.Context, id *store.Identity) (err e
 		return api.Invalid("--broker-url", "is empty").Fix("with --broker-cert-path, say where the broker is: --broker-url https://HOST:PORT")
 	}
 	if m.tls, err = tlsid.OpenClient(m.CertDir, m.Clock.Now, m.Log); err != nil {
-		return err
+		return api.Invalid("--broker-cert-path", "%s", err).Fix("name the folder with tls.crt, tls.key and ca.crt of this cluster")
 	}
 	return m.ensureKeys(ctx, m.BrokerURL, id)
 }

@@ -19,8 +19,8 @@ import (
 
 // advertisement writes the Advertisement named "cluster", which shows what the cluster advertises.
 type advertisement struct {
-	client    client.Client
-	namespace string
+	client client.Client
+	key    client.ObjectKey
 
 	mu         sync.Mutex
 	advertised *api.AdvertisementStatus // nil before the first advertisement
@@ -68,7 +68,7 @@ func (d *advertisement) showHealth(ctx context.Context, problems []api.Problem) 
 
 // write makes the object equal to what is known. The lock is held.
 func (d *advertisement) write(ctx context.Context) error {
-	object := &api.Advertisement{ObjectMeta: metav1.ObjectMeta{Namespace: d.namespace, Name: "cluster"}}
+	object := &api.Advertisement{ObjectMeta: metav1.ObjectMeta{Namespace: d.key.Namespace, Name: d.key.Name}}
 	if _, err := controllerutil.CreateOrPatch(ctx, d.client, object, func() error { return nil }); err != nil {
 		return kubeobject.Error(err)
 	}

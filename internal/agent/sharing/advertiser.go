@@ -29,21 +29,27 @@ const (
 // Options say what is advertised, and to whom.
 type Options struct {
 	Client client.Client
-	// Namespace is that of the Advertisement.
-	Namespace string
-	Card      CardOptions
+	// Object is where the Advertisement is.
+	Object client.ObjectKey
+	Card   CardOptions
 	// Market holds the gate's books, in the Ledger.
 	Market    *exchange.Exchange
 	Inventory *inventory.Inventory
 	Policy    *Policy
 	// Brokers returns those to which the cluster advertises. One that does not answer holds up no other.
-	Brokers func() []transport.Broker
-	// Interval is how often the cluster advertises without a change. It is aligned to the clock, with a phase that
-	// follows from the cluster's name, so that clusters do not advertise all at once.
-	Interval time.Duration
+	Brokers  func() []transport.Broker
+	Schedule Schedule
 	// Clock is the machine's by default.
 	Clock clock.Clock
 	Log   *slog.Logger
+}
+
+// Schedule is when a cluster advertises without a change: at the multiples of the interval on the clock. They are
+// shifted by a phase that follows from the cluster's name, so that clusters do not advertise all at once.
+type Schedule struct {
+	Interval time.Duration
+	// Aligned leaves the phase out: all such clusters advertise together, as the prototype's agents did.
+	Aligned bool
 }
 
 // Advertiser keeps the gate's books and the brokers informed of what this cluster has.
@@ -61,7 +67,7 @@ func New(o Options) *Advertiser {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	return &Advertiser{options: o, object: advertisement{client: o.Client, namespace: o.Namespace}}
+	return &Advertiser{options: o, object: advertisement{client: o.Client, key: o.Object}}
 }
 
 // Begin puts a first measurement into the gate's books, so that the gate can answer. Call it before Run. Errors:
@@ -79,12 +85,12 @@ func (a *Advertiser) Run(ctx context.Context) error {
 	retry := time.Duration(0)
 	for {
 		if err := a.advertise(ctx); err != nil && ctx.Err() == nil {
-			retry = min(max(2*retry, time.Second), a.options.Interval)
+			retry = min(max(2*retry, time.Second), a.options.Schedule.Interval)
 			a.options.Log.Warn("the broker did not take the advertisement", "error", err, "again in", retry)
 		} else {
 			retry = 0
 		}
-		wait := untilNextTurn(a.options.Clock.Now(), a.options.Interval, a.options.Card.Cluster)
+		wait := a.options.Schedule.untilNext(a.options.Clock.Now(), a.options.Card.Cluster)
 		if retry > 0 {
 			wait = retry
 		}
@@ -139,13 +145,15 @@ func (a *Advertiser) followBooks(ctx context.Context, books chan<- struct{}) {
 	}
 }
 
-// untilNextTurn returns how long until the cluster advertises next: the next multiple of the interval on the clock,
-// shifted by a phase that follows from the cluster's name.
-func untilNextTurn(now time.Time, interval time.Duration, cluster string) time.Duration {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(cluster))
-	phase := time.Duration(h.Sum64() % uint64(interval))
-	return interval - (time.Duration(now.UnixNano())-phase)%interval
+// untilNext returns how long until the cluster advertises next.
+func (s Schedule) untilNext(now time.Time, cluster string) time.Duration {
+	var phase time.Duration
+	if !s.Aligned {
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(cluster))
+		phase = time.Duration(h.Sum64() % uint64(s.Interval))
+	}
+	return s.Interval - (time.Duration(now.UnixNano())-phase)%s.Interval
 }
 
 // advertise measures the cluster once, and sends and shows the result.

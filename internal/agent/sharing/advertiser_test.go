@@ -97,7 +97,7 @@ func (l *lender) advertises(take func(api.Measurement) error) <-chan api.Measure
 		l.t.Fatal(err)
 	}
 	a := sharing.New(sharing.Options{
-		Client: l.client, Namespace: api.Namespace, Market: l.market, Inventory: i, Policy: policy, Log: log, Interval: 20 * time.Millisecond,
+		Client: l.client, Object: client.ObjectKey{Namespace: api.Namespace, Name: "cluster"}, Market: l.market, Inventory: i, Policy: policy, Log: log, Schedule: sharing.Schedule{Interval: 20 * time.Millisecond},
 		Card:    sharing.CardOptions{Cluster: l.milan.ID, Key: l.milan.Key, Rotations: l.milan.Rotations},
 		Brokers: func() []transport.Broker { return []transport.Broker{l.broker} },
 	})

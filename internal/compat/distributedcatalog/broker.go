@@ -314,11 +314,13 @@ func (m *member) change(ctx context.Context, o *Offer, on *api.Listing) (func() 
 		Fix("post it at the agent of %s, which signs it and puts it on sale here: POST /api/offers there", m.cluster)
 }
 
-// sameSale says whether two say the same to buyers, but for when they were written.
+// sameSale says whether two say the same to buyers. When they were written, and by which words, does not count.
 func sameSale(a, b *api.OfferSpec) bool {
 	a, b = a.DeepCopy(), b.DeepCopy()
-	delete(a.Labels, labelCreated)
-	delete(b.Labels, labelCreated)
+	for _, label := range []string{labelCreated, labelRAM} {
+		delete(a.Labels, label)
+		delete(b.Labels, label)
+	}
 	return equality.Semantic.DeepEqual(a, b)
 }
 

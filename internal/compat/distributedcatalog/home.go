@@ -24,14 +24,14 @@ const (
 // Objects implements [Home] with the objects of the agent's cluster.
 type Objects struct {
 	client.Client
-	// Namespace is the agent's.
-	Namespace string
+	// Namespace is the agent's, and Advertisement the name of its Advertisement.
+	Namespace, Advertisement string
 	// Liqo says that the cluster has Liqo. Without it there are no peerings, and no right to list them.
 	Liqo bool
 }
 
 func (o Objects) advertisement() *api.Advertisement {
-	return &api.Advertisement{ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: "cluster"}}
+	return &api.Advertisement{ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Advertisement}}
 }
 
 // Profile implements [Home].

@@ -30,6 +30,7 @@ const (
 	labelPretty  = "distributed-catalog/pretty-name"
 	labelCreated = "distributed-catalog/created"
 	labelPlan    = "distributed-catalog/plan." // + the plan's name: its ID
+	labelRAM     = "distributed-catalog/ram"   // its plans were written with ram instead of memory
 )
 
 const (
@@ -128,7 +129,11 @@ func show(seller, name string, o *api.OfferSpec, left func(plan *api.Plan) int64
 		for resource, one := range p.Resources {
 			amount := one.DeepCopy()
 			amount.Mul(units)
-			if word := shownAs[string(resource)]; word != "" {
+			word := shownAs[string(resource)]
+			if word == "memory" && o.Labels[labelRAM] != "" {
+				word = "ram"
+			}
+			if word != "" {
 				shown.Resources[word] = Amount(amount.String())
 				continue
 			}
@@ -230,6 +235,9 @@ func (o *Offer) label(spec *api.OfferSpec, seller, name string) error {
 	keep(labelID, o.OfferID, seller+"_"+name)
 	keep(labelName, o.OfferName, name)
 	keep(labelPretty, o.ClusterPrettyName, seller)
+	if slices.ContainsFunc(o.Plans, func(p Plan) bool { return p.Resources["ram"] != "" }) {
+		keep(labelRAM, "true", "")
+	}
 	if o.Created != "" {
 		created, err := o.Created.Int64()
 		if err != nil || created < 0 {

@@ -56,7 +56,7 @@ func federationOfBroker(leaf *x509.Certificate) (string, error) {
 }
 
 // OpenClient opens a client certificate that an external program renews: tls.crt, tls.key and ca.crt in dir,
-// such as a folder of [Authority.WriteOperator] or a member's --tls-cert-dir. Changes take effect as with
+// such as a folder of [Authority.WriteOperator] or an agent's --broker-cert-path. Changes take effect as with
 // [OpenProvided].
 func OpenClient(dir string, now func() time.Time, log *slog.Logger) (*Client, error) {
 	files, _, roots, err := openFiles(dir, log)
