@@ -16,8 +16,10 @@ import (
 func Local(broker BrokerAPI, cluster ClusterAPI, rate float64, log *slog.Logger) *Server {
 	mux := http.NewServeMux()
 	l := &local{broker, cluster}
-	l.routes(newAPI(mux))
-	return &Server{Options: Options{Rate: rate, Log: log}, limits: limits{rate: rate},
+	a := newAPI(mux)
+	l.routes(a)
+	describe(a, toAgent)
+	return &Server{Options: Options{Rate: rate, Log: log}, api: a, limits: limits{rate: rate},
 		calls: callLimiter{bounds: Bounds{Large: wholeLists}.orDefault()}, handler: routed(mux)}
 }
 

@@ -3,18 +3,25 @@ package server_test
 import (
 	"bytes"
 	"flag"
+	"log/slog"
 	"os"
 	"testing"
 
+	"github.com/bourse-dev/bourse/internal/server"
 	"github.com/bourse-dev/bourse/internal/server/servertest"
 )
 
 var update = flag.Bool("update", false, "write docs/openapi.yaml")
 
-// The committed description of the API is that of the code.
+// The committed descriptions of the broker's API and of the agent's are those of the code.
 func TestOpenAPI(t *testing.T) {
-	const file = "../../docs/openapi.yaml"
-	described, err := servertest.Start(t, servertest.Options{}).Server.OpenAPI()
+	checkDescription(t, "../../docs/openapi.yaml", servertest.Start(t, servertest.Options{}).Server)
+	checkDescription(t, "../../docs/openapi-agent.yaml", server.Local(nil, nil, 1, slog.New(slog.DiscardHandler)))
+}
+
+func checkDescription(t *testing.T, file string, s *server.Server) {
+	t.Helper()
+	described, err := s.OpenAPI()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,6 +34,7 @@ func shared(r huma.Registry, name string, s *huma.Schema) *huma.Schema {
 	longest := 32
 	s.Type, s.MaxLength = huma.TypeString, &longest
 	s.PrecomputeMessages()
+	s.Description, s.PatternDescription = s.PatternDescription, "" // the latter is no keyword of JSON Schema
 	r.Map()[name] = s
 	return &huma.Schema{Ref: "#/components/schemas/" + name}
 }

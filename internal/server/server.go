@@ -92,6 +92,7 @@ func New(o Options) *Server {
 		s.memberRoutes()
 		s.joinRoutes()
 	}
+	describe(s.api, toBroker)
 	s.handler = routed(mux)
 	return s
 }
