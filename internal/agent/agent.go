@@ -32,6 +32,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/enrollment"
 	"github.com/bourse-dev/bourse/internal/agent/gate"
 	"github.com/bourse-dev/bourse/internal/agent/handshake"
+	"github.com/bourse-dev/bourse/internal/agent/install"
 	"github.com/bourse-dev/bourse/internal/agent/ledger"
 	"github.com/bourse-dev/bourse/internal/agent/localapi"
 	"github.com/bourse-dev/bourse/internal/agent/monitoring"
@@ -192,8 +193,8 @@ func run(ctx context.Context, o Options) error {
 
 func newManager(o Options) (manager.Manager, error) {
 	skip := true
-	return ctrl.NewManager(o.Kubernetes, ctrl.Options{
-		Scheme: scheme.New(), Logger: logr.FromSlogHandler(o.Log.Handler()),
+	mgr, err := ctrl.NewManager(o.Kubernetes, ctrl.Options{
+		Scheme: scheme.New(), Logger: logr.FromSlogHandler(kubeobject.QuietLog(o.Log.Handler())),
 		Metrics:                       metricsserver.Options{BindAddress: "0"}, // see monitoring.Listen
 		HealthProbeBindAddress:        "0",
 		LeaderElection:                o.LeaderElect,
@@ -212,6 +213,10 @@ func newManager(o Options) (manager.Manager, error) {
 		}},
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&api.Ledger{}, &corev1.Secret{}}}},
 	})
+	if err != nil {
+		return nil, install.ExplainMissing(o.Kubernetes, err)
+	}
+	return mgr, nil
 }
 
 // ledgerName is the name of the Ledger, of which the connector has another.

@@ -219,7 +219,9 @@ func serve(ctx context.Context, o Options, market *exchange.Exchange,
 	if o.Ready != nil {
 		o.Ready(url)
 	}
-	return group.Wait()
+	err = group.Wait()
+	o.Log.Info("broker stopped", "url", url)
+	return err
 }
 
 // serveMembers ends the watches first, so that the listener can stop.

@@ -20,6 +20,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent"
 	"github.com/bourse-dev/bourse/internal/identity/store"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
 )
 
 func (sh *shell) agentCommand() *cobra.Command {
@@ -131,8 +132,9 @@ func (n *namespaceFlags) read(o *agent.Options) error {
 
 // logKubernetes sends the log lines of the Kubernetes libraries to log.
 func logKubernetes(log *slog.Logger) {
-	klog.SetSlogLogger(log)
-	ctrl.SetLogger(logr.FromSlogHandler(log.Handler()))
+	quiet := kubeobject.QuietLog(log.Handler())
+	klog.SetSlogLogger(slog.New(quiet))
+	ctrl.SetLogger(logr.FromSlogHandler(quiet))
 }
 
 func kubernetes(kubeconfig string) (*rest.Config, error) {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -93,13 +94,16 @@ func amount(r api.Resources, name string) string {
 	return human(q, name)
 }
 
-// human returns a quantity in a readable form: large CPUs with one decimal, bytes rounded down to
+// human returns a quantity in a readable form: CPUs in cores, with one decimal, bytes rounded down to
 // the largest unit that leaves a readable number.
 func human(q resource.Quantity, name string) string {
-	if name == "cpu" && q.MilliValue()%1000 != 0 && q.MilliValue() > 10_000 {
-		return fmt.Sprintf("%.1f", float64(q.MilliValue())/1000)
+	if name == "cpu" && q.MilliValue()%1000 != 0 && max(q.MilliValue(), -q.MilliValue()) >= 100 {
+		return strings.TrimSuffix(fmt.Sprintf("%.1f", math.Floor(float64(q.MilliValue())/100)/10), ".0")
 	}
 	if name != "memory" && name != "ephemeral-storage" {
+		if q.MilliValue()%1000 == 0 {
+			return strconv.FormatInt(q.Value(), 10)
+		}
 		return q.String()
 	}
 	v, sign := q.Value(), ""

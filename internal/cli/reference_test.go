@@ -3,15 +3,43 @@ package cli
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+
+	"github.com/bourse-dev/bourse/api"
 )
 
 var update = flag.Bool("update", false, "write docs/reference")
+
+// exitCodes describes the exit codes, from the table of errors.
+func exitCodes() string {
+	meanings := map[int]string{
+		1: "an internal error, or one of the operating system", 2: "bad input: a flag, an argument or a field is wrong", 3: "not allowed",
+		4: "not found", 5: "the state or the capacity does not permit it; `bourse doctor`: there is an Error", 6: "not available now: try again",
+	}
+	text := "## Exit codes\n\nErrors begin with a code. The exit code follows from it.\n\n- 0: success\n"
+	for exit := 1; exit <= len(meanings); exit++ {
+		var codes []string
+		for _, code := range slices.Sorted(maps.Keys(api.Codes)) {
+			if api.Codes[code].Exit == exit {
+				codes = append(codes, string(code))
+			}
+		}
+		text += fmt.Sprintf("- %d: %s (%s)\n", exit, meanings[exit], strings.Join(codes, ", "))
+	}
+	return text + "\n## Output\n\nResults are on standard output, everything else on standard error. With `-o json` and `-o yaml`, a list is an array of\n" +
+		"objects with `id`, `revision` and `payload`. [openapi.yaml](../openapi.yaml) and [openapi-agent.yaml](../openapi-agent.yaml)\n" +
+		"describe each payload. `card`, `assignment`, `acceptance`, `offer` and `end` in it are signed documents (JWS). `status`,\n" +
+		"`doctor`, `audit` and `why` print one object.\n\n"
+}
 
 // The reference of the commands in docs/reference is what their --help says.
 func TestReference(t *testing.T) {
@@ -19,6 +47,7 @@ func TestReference(t *testing.T) {
 	t.Setenv("BOURSE_SERVER", "")
 	var page bytes.Buffer
 	page.WriteString("# The command line\n\nGenerated from `--help` by `make generate`.\n\n")
+	page.WriteString(exitCodes())
 	var write func(*cobra.Command)
 	write = func(c *cobra.Command) {
 		c.DisableAutoGenTag = true

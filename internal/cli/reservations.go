@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -100,10 +101,16 @@ func place(p api.Reservation) string {
 	return fmt.Sprintf("number %d, waiting for %s", p.Waiting.Position, age)
 }
 
+// sizes returns amounts as flags take them. CPUs are exact, in cores.
 func sizes(r api.Resources) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(r)) {
-		parts = append(parts, string(name)+"="+human(r[name], string(name)))
+		q := r[name]
+		text := human(q, string(name))
+		if name == "cpu" {
+			text = strconv.FormatFloat(float64(q.MilliValue())/1000, 'f', -1, 64)
+		}
+		parts = append(parts, string(name)+"="+text)
 	}
 	return strings.Join(parts, " ")
 }

@@ -37,6 +37,7 @@ func (sh *shell) uninstallCommand() *cobra.Command {
 	f.StringVar(&r.Namespace, "namespace", api.Namespace, "namespace of the agent")
 	f.StringVar(&r.LiqoNamespace, "liqo-namespace", "liqo", "namespace of Liqo")
 	f.BoolVar(&r.KeepPeerings, "keep-peerings", false, "keep what this cluster borrows, under Liqo alone")
+	f.BoolVar(&r.Wait, "wait", false, "wait until the agent has closed the peerings that nothing uses")
 	f.BoolVar(&r.DryRun, "dry-run", false, "list what would be removed")
 	sure.add(cmd)
 	return cmd

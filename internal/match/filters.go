@@ -1,6 +1,7 @@
 package match
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -302,6 +303,19 @@ func explainProperties(q *question, c *candidate, _ reason) string {
 	return strings.Join(wrong, ", ")
 }
 
+// propertiesIn lists the properties that an expression names, with the values of a provider.
+func propertiesIn(where string, p api.Properties) (text string) {
+	for _, one := range []struct {
+		name  string
+		value any
+	}{{"architectures", p.Architectures}, {"gpus", p.GPUs}, {"region", p.Region}, {"zones", p.Zones}} {
+		if value, err := json.Marshal(one.value); err == nil && strings.Contains(where, one.name) && len(value) < 200 && string(value) != "null" {
+			text += ", " + one.name + " is " + string(value)
+		}
+	}
+	return text
+}
+
 func noWhere(q *question) bool { return q.Request.Where == "" }
 
 func where(q *question, c *candidate) reason {
@@ -320,7 +334,7 @@ func where(q *question, c *candidate) reason {
 func explainWhere(q *question, c *candidate, r reason) string {
 	switch r {
 	case whereFalse:
-		return "`where` is false"
+		return "`where` is false" + propertiesIn(q.Request.Where, c.Card().Properties)
 	case whereTooCostly:
 		return "`where` takes too long here"
 	default:

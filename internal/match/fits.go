@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"strconv"
 	"strings"
+
+	resourcequantity "k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/bourse-dev/bourse/internal/market"
 )
@@ -92,9 +95,28 @@ func explainFits(q *question, c *candidate, _ reason) string {
 	return strings.Join(short, ", ")
 }
 
+// quantity returns an amount as people read it: CPUs in cores with at most one decimal, rounded down, and no 1k for 1000.
 func quantity(resource string, value int64) string {
 	q := market.Amount{Resource: resource, Value: value}.Quantity()
+	milli := q.MilliValue()
+	switch whole := milli%1000 == 0; {
+	case resource == "cpu" && !whole && max(milli, -milli) >= 100:
+		tenths := milli / 100
+		if milli < 0 {
+			tenths = (milli - 99) / 100
+		}
+		return strings.TrimSuffix(fmt.Sprintf("%s%d.%d", sign(tenths), max(tenths, -tenths)/10, max(tenths, -tenths)%10), ".0")
+	case whole && q.Format == resourcequantity.DecimalSI:
+		return strconv.FormatInt(q.Value(), 10)
+	}
 	return q.String()
+}
+
+func sign(n int64) string {
+	if n < 0 {
+		return "-"
+	}
+	return ""
 }
 
 // fraction is part of whole. Part is at least 0, whole more than that. Products of amounts need more than 64 bits.

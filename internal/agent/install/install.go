@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -108,6 +109,25 @@ func (i Installation) podSpec() corev1.PodSpec {
 	}
 }
 
+func missing(what string) error {
+	return api.Errorf(api.CodeUnavailable, "the cluster has no %s; nothing was changed", what).
+		Fix("apply these first: kubectl apply -f config/agent/namespace.yaml; kubectl apply -k config/crd; kubectl apply -k config/rbac")
+}
+
+// ExplainMissing returns the error with which something failed in a cluster, or Unavailable if the cluster lacks Bourse's kinds.
+func ExplainMissing(config *rest.Config, err error) error {
+	c, made := discovery.NewDiscoveryClientForConfig(config)
+	if made != nil {
+		return err
+	}
+	if _, look := c.ServerResourcesForGroupVersion(api.GroupVersion.String()); apierrors.IsNotFound(look) {
+		return missing(kinds)
+	}
+	return err
+}
+
+const kinds = "SharingPolicies: Bourse's kinds are not there"
+
 // Apply applies all objects with the rights of an admin, and tells of each. It can be repeated.
 // Errors: Unavailable where the cluster lacks the kinds or the rights; then nothing is changed.
 func (i Installation) Apply(ctx context.Context, config *rest.Config, tell func(string)) error {
@@ -115,12 +135,8 @@ func (i Installation) Apply(ctx context.Context, config *rest.Config, tell func(
 	if err != nil {
 		return kubeobject.Error(err)
 	}
-	missing := func(what string) error {
-		return api.Errorf(api.CodeUnavailable, "the cluster has no %s; nothing was changed", what).
-			Fix("apply these first: kubectl apply -f config/agent/namespace.yaml; kubectl apply -k config/crd; kubectl apply -k config/rbac")
-	}
 	if err := c.List(ctx, &api.SharingPolicyList{}); meta.IsNoMatchError(err) {
-		return missing("SharingPolicies: Bourse's kinds are not there")
+		return missing(kinds)
 	} else if err != nil {
 		return kubeobject.Error(err)
 	}

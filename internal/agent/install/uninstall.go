@@ -2,7 +2,9 @@ package install
 
 import (
 	"context"
+	"fmt"
 	"strings"
+	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -31,6 +33,8 @@ type Removal struct {
 	// Tell receives the text of each step before it is done. DryRun does none.
 	Tell   func(step string)
 	DryRun bool
+	// Wait waits until the agent has closed the peerings that nothing uses.
+	Wait bool
 }
 
 // formerPlaceholders is the namespace in which earlier versions made placeholder pods.
@@ -45,8 +49,17 @@ func Uninstall(ctx context.Context, config *rest.Config, r Removal) error {
 		return api.Errorf(api.CodeUnavailable, "the cluster does not answer: %s", err).Fix("see whether kubectl works with this kubeconfig")
 	}
 	u := &removal{Removal: r, c: c}
-	if err := u.checkPeerings(ctx); err != nil {
+	switch err := u.checkPeerings(ctx); {
+	case err == nil:
+	case r.DryRun:
+		u.Tell("not yet: " + err.Error())
+	case !r.Wait || api.CodeOf(err) != api.CodeConflict:
 		return err
+	default:
+		u.Tell("waiting: " + err.Error())
+		if err = u.awaitPeerings(ctx); err != nil {
+			return err
+		}
 	}
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: "bourse-agent"}}
 	if err := u.remove(ctx, deployment); err != nil {
@@ -91,6 +104,21 @@ type removal struct {
 	c client.Client
 }
 
+// awaitPeerings waits until no peering is left. Errors: the last one of checkPeerings, when ctx ends.
+func (u *removal) awaitPeerings(ctx context.Context) error {
+	for {
+		err := u.checkPeerings(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(time.Second):
+		}
+	}
+}
+
 // checkPeerings refuses to leave half of a peering behind.
 func (u *removal) checkPeerings(ctx context.Context) error {
 	var list api.PeeringList
@@ -101,19 +129,26 @@ func (u *removal) checkPeerings(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var names []string
+	var lingering, others []string
 	for _, p := range list.Items {
 		if u.KeepPeerings && p.Spec.Role == api.RoleConsumer {
 			return api.Errorf(api.CodeConflict, "cluster %s borrows here: without the policies it could do everything that Liqo allows", p.Spec.Cluster).
 				Fix("end that first: bourse evict %s", p.Spec.Cluster)
 		}
-		names = append(names, p.Name)
+		if p.Status.State == api.PeeringLingering && p.Status.Since != nil {
+			lingering = append(lingering, fmt.Sprintf("%s (unused since %s)", p.Name, p.Status.Since.UTC().Format(time.TimeOnly)))
+		} else {
+			others = append(others, p.Name)
+		}
 	}
 	if u.KeepPeerings {
 		return nil
 	}
-	return api.Errorf(api.CodeConflict, "there are peerings still: %s", strings.Join(names, ", ")).
-		Fix("end what they are for (bourse release, bourse evict) and wait, or keep them: --keep-peerings")
+	open := api.Errorf(api.CodeConflict, "there are peerings still: %s", strings.Join(append(others, lingering...), ", "))
+	if len(others) > 0 {
+		return open.Fix("end what they are for (bourse release, bourse evict), or keep them: --keep-peerings")
+	}
+	return open.Fix("nothing uses them: the agent closes them by itself, --peering-linger after that (10m by default); wait for it: --wait; or keep them: --keep-peerings")
 }
 
 // remove deletes an object, if it exists.

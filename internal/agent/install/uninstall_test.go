@@ -1,0 +1,73 @@
+package install_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/install"
+	"github.com/bourse-dev/bourse/internal/agent/scheme"
+	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
+)
+
+// Peerings that nothing uses are in the way of uninstall only until the agent closes them: it says so, lists what it would
+// remove with DryRun, and waits for them with Wait.
+func TestUninstallWithLingeringPeerings(t *testing.T) {
+	k := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{
+		{GroupVersion: api.GroupVersion, Kind: "Peering", Resource: "peerings", Namespaced: true, Status: true},
+		{GroupVersion: schema.GroupVersion{Group: "apiextensions.k8s.io", Version: "v1"}, Kind: "CustomResourceDefinition", Resource: "customresourcedefinitions"},
+	}})
+	c, err := client.New(k.Config(), client.Options{Scheme: scheme.New()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &api.Peering{ObjectMeta: metav1.ObjectMeta{Namespace: "bourse", Name: "milan.provider"}}
+	if err := c.Create(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	now := metav1.Now()
+	p.Status.State, p.Status.Since = api.PeeringLingering, &now
+	if err := c.Status().Update(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	said := make(chan string, 100)
+	r := install.Removal{Namespace: "bourse", LiqoNamespace: "liqo", Tell: func(step string) { said <- step }}
+	err = install.Uninstall(t.Context(), k.Config(), r)
+	if api.CodeOf(err) != api.CodeConflict || !strings.Contains(err.Error(), "milan.provider (unused since ") || !strings.Contains(err.Error(), "--wait") {
+		t.Errorf("it was refused with %v", err)
+	}
+	r.DryRun = true
+	if err := install.Uninstall(t.Context(), k.Config(), r); err != nil {
+		t.Errorf("DryRun: %v", err)
+	}
+	if first := <-said; !strings.HasPrefix(first, "not yet: ") {
+		t.Errorf("DryRun says first %q", first)
+	}
+	for len(said) > 0 {
+		<-said
+	}
+	r.DryRun, r.Wait = false, true
+	done := make(chan error, 1)
+	go func() { done <- install.Uninstall(t.Context(), k.Config(), r) }()
+	select {
+	case step := <-said:
+		if !strings.HasPrefix(step, "waiting: ") {
+			t.Errorf("Wait says first %q", step)
+		}
+	case err := <-done:
+		t.Fatalf("it did not wait: %v", err)
+	case <-time.After(time.Minute):
+		t.Fatal("nothing is said")
+	}
+	if err := c.Delete(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Errorf("Wait: %v", err)
+	}
+}
