@@ -168,7 +168,7 @@ func Run(ctx context.Context, o Options) error {
 func run(ctx context.Context, o Options) error {
 	mgr, err := newManager(o)
 	if err != nil {
-		return err
+		return install.ExplainMissing(o.Kubernetes, err)
 	}
 	gateway, err := network.Parse(o.NetworkGateway)
 	if err != nil {
@@ -193,7 +193,7 @@ func run(ctx context.Context, o Options) error {
 
 func newManager(o Options) (manager.Manager, error) {
 	skip := true
-	mgr, err := ctrl.NewManager(o.Kubernetes, ctrl.Options{
+	return ctrl.NewManager(o.Kubernetes, ctrl.Options{
 		Scheme: scheme.New(), Logger: logr.FromSlogHandler(kubeobject.QuietLog(o.Log.Handler())),
 		Metrics:                       metricsserver.Options{BindAddress: "0"}, // see monitoring.Listen
 		HealthProbeBindAddress:        "0",
@@ -213,10 +213,6 @@ func newManager(o Options) (manager.Manager, error) {
 		}},
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&api.Ledger{}, &corev1.Secret{}}}},
 	})
-	if err != nil {
-		return nil, install.ExplainMissing(o.Kubernetes, err)
-	}
-	return mgr, nil
 }
 
 // ledgerName is the name of the Ledger, of which the connector has another.
