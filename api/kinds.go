@@ -17,6 +17,9 @@ const (
 	ConditionNodeReady = "NodeReady"
 	// ConditionPodsComply of a ReservationInstruction: no pod in its namespaces waits because a provider would refuse it.
 	ConditionPodsComply = "PodsComply"
+	// ConditionReflected of a ReservationInstruction: Liqo fails to copy no object of its namespaces to the provider. The message
+	// also names what the request leaves out.
+	ConditionReflected = "Reflected"
 	// ConditionUpToDate says whether a bound reservation matches the current spec of its request.
 	ConditionUpToDate = "UpToDate"
 	// ConditionVolumesAtStake of a ResourceRequest: its end would delete volumes. Its deletion waits, or its time ends within a
@@ -34,6 +37,8 @@ const (
 	ConditionIgnoredFields = "IgnoredFields"
 	// ConditionCovered of a ProviderInstruction: the cluster really has the reserved amounts free.
 	ConditionCovered = "Covered"
+	// NodeNotReady is the reason for which an Active ResourceRequest is not Ready: no pod runs on its virtual node.
+	NodeNotReady = "NodeNotReady"
 )
 
 // ResourceRequest asks for resources of another cluster. Deleting it releases them.
@@ -42,6 +47,7 @@ const (
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=rr,categories=bourse
 // +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.state`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Provider",type=string,JSONPath=`.status.provider`
 // +kubebuilder:printcolumn:name="Reservation",type=string,JSONPath=`.status.reservation`
 // +kubebuilder:printcolumn:name="CPU",type=string,JSONPath=`.spec.resources.cpu`

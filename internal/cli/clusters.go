@@ -98,7 +98,10 @@ func (sh *shell) statusCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "status", GroupID: "use", Short: "Show this cluster's agent: ID, fingerprint, broker, sharing", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, s, err := sh.ownStatus(cmd.Context())
+			c, s, err := sh.ownStatus(cmd.Context())
+			if err == nil {
+				err = sh.warnOfNodes(cmd.Context(), c)
+			}
 			if err != nil {
 				return err
 			}

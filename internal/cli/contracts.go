@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/csv"
 	"fmt"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/internal/contract"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 )
@@ -24,6 +26,9 @@ func (sh *shell) contractsCommand() *cobra.Command {
 		Use: "contracts", GroupID: "use", Short: "List the contracts of your cluster, bought and sold", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			items, self, err := sh.deals(cmd)
+			if err == nil {
+				err = sh.asUser(func(ctx context.Context, c *client.Client, _ []string) error { return sh.warnOfNodes(ctx, c) })(cmd, nil)
+			}
 			if err != nil {
 				return err
 			}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
@@ -48,11 +49,26 @@ func (sh *shell) reservationsCommand() *cobra.Command {
 			if len(args) > 0 {
 				items = named
 			}
+			if err := sh.warnOfNodes(ctx, c); err != nil {
+				return err
+			}
 			return sh.showReservations(items)
 		}),
 	}
 	cmd.Flags().BoolVarP(&all, "all", "A", false, "also reservations that have ended")
 	return sh.watchable(cmd)
+}
+
+// warnOfNodes names, above a list, the Active reservations that run no pod because their virtual node is not Ready.
+func (sh *shell) warnOfNodes(ctx context.Context, c *client.Client) error {
+	items, err := c.Requests(ctx)
+	for _, r := range items {
+		s := r.Payload.Status
+		if ready := meta.FindStatusCondition(s.Conditions, api.ConditionReady); ready != nil && ready.Reason == api.NodeNotReady {
+			fmt.Fprintf(sh.progress, "reservation %s (%s) on %s is NOT READY: %s\n", s.Reservation, r.ID, s.Provider, s.Message)
+		}
+	}
+	return err
 }
 
 func noReservation(name string) error {

@@ -63,6 +63,14 @@ var (
 		"A NamespaceOffloading selects every virtual node, also those of providers that come later.",
 		"A new provider would get the pods and Secrets of that namespace. Requests that would add a provider stop.",
 		"Name the providers in its `clusterSelector`, or set `offload.others: true` in the request."}
+	NodeNotReady = Kind{"NodeNotReady", bad,
+		"A reservation is Active, but its virtual node is not Ready.",
+		"No new pod runs there. Kubernetes evicts pods from the node after their toleration.",
+		"Read the message. Check that this cluster reaches the provider's API server, and that the pods of Liqo run."}
+	NotReflected = Kind{"NotReflected", warn,
+		"Liqo fails to copy objects of an offloaded namespace to the provider.",
+		"Pods there lack these objects.",
+		"Change the objects as the message says: most often a policy of the provider refuses them."}
 	VolumesAtStake = Kind{"VolumesAtStake", warn,
 		"The end of a request would delete volumes. Its deletion waits for the user, or its time ends within a day.",
 		"When the reservation ends, its provider deletes the namespaces that it offloads, with all volumes in them.",
@@ -176,7 +184,7 @@ var (
 // Kinds are all, in the order of the documentation.
 var Kinds = []Kind{
 	LiqoMissing, LiqoUntested, LiqoUnknown, LiqoModuleOff, LiqoKeyUnusable, LiqoWebhookDown, LimitsNotEnforced, DefaultClassOpen, APIServerLocal, APIServerUnknown,
-	APIServerSilent, TolerationSeconds, WouldOffloadOthers, VolumesAtStake,
+	APIServerSilent, TolerationSeconds, WouldOffloadOthers, NodeNotReady, NotReflected, VolumesAtStake,
 	PoliciesMissing, ClusterIDCollides, ConsumersCrowded, SecretOfLiqo, APIServerProxy, NothingShared, Overcommitted, NotCovered, FieldIgnored,
 	KeyChanged, KeyUnconfirmed, VersionSkew, MixedPeering, LegacyAccounting, PeeringStuck,
 	BrokerUnreachable, WithoutBroker, GoesOn, CertificateExpiring, CertificateExpired, ClockSkew, LedgerCrowded, RightsMissing, NotChecked,

@@ -54,6 +54,9 @@ func TestWhatIsReflected(t *testing.T) {
 	acts.Annotations = map[string]string{"liqo.io/allow-reflection": "true", "external-dns.alpha.kubernetes.io/hostname": "www.paris.example"}
 	w.isRefused(t, a, acts, "on which a controller could act")
 	w.isRefused(t, a, &corev1.Secret{ObjectMeta: named("large"), Data: map[string][]byte{"large": make([]byte, 600<<10)}}, "512 KiB")
+	a.tells(api.ConditionReflected, metav1.ConditionFalse, "Secret reflected/large: ", "Service reflected/acts: ", "512 KiB", "so these stay: ",
+		"Service reflected/stays", "ConfigMaps: None")
+	w.diagnoses(t, "NotReflected", "reservation "+a.request.Status.Reservation)
 	before := acts.DeepCopy()
 	delete(acts.Annotations, "external-dns.alpha.kubernetes.io/hostname")
 	if err := w.rome.Objects.Patch(t.Context(), acts, kube.MergeFrom(before)); err != nil {

@@ -62,12 +62,7 @@ func TestVolumesDoNotDie(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.waitsFor("DeletionWaits", "2 volumes (vault/data, vault/more)")
-	diagnosis, err := w.rome.People(0).Diagnose(t.Context())
-	if err != nil || !slices.ContainsFunc(diagnosis.Problems, func(p api.Problem) bool {
-		return p.Code == "VolumesAtStake" && p.Subject == "request vault/second"
-	}) {
-		t.Errorf("the doctor finds %+v, %v", diagnosis, err)
-	}
+	w.diagnoses(t, "VolumesAtStake", "request vault/second")
 	agent := w.agentOf(t, w.rome)
 	agent.kill()
 	agent.start()

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/liqo/offload"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -131,7 +133,7 @@ func (b *Borrowing) awaitNamespaces(ctx context.Context, loans []loan) (waits st
 		if err := b.showCondition(ctx, []loan{l}, offloadPart, shown); err != nil {
 			return "", err
 		}
-		if err := b.checkPods(ctx, l, o.Namespaces); err != nil {
+		if err := b.checkUse(ctx, l, loans); err != nil {
 			return "", err
 		}
 	}
@@ -148,27 +150,48 @@ func (b *Borrowing) findUnready(ctx context.Context, provider string, namespaces
 	return "", nil
 }
 
-// checkPods names the pods that wait because no provider would accept them. It looks every checkPodsEvery.
-func (b *Borrowing) checkPods(ctx context.Context, l loan, namespaces []string) error {
+// checkUse names the pods that wait because no provider would accept them, and the objects that do not reach the
+// provider of a loan. loans are those of its account. It looks every checkPodsEvery.
+func (b *Borrowing) checkUse(ctx context.Context, l loan, loans []loan) error {
 	s := b.state(l.Provider)
 	if b.options.Clock.Since(s.checked[l.ID]) < checkPodsEvery {
 		return nil
 	}
 	s.checked[l.ID] = b.options.Clock.Now()
-	var wrong []string
-	for _, name := range namespaces {
+	var wrong, fails, leftOut []string
+	for _, name := range l.offload().Namespaces {
 		more, err := offload.Complaints(ctx, b.options.Reader, name)
 		if err != nil {
 			return err
 		}
 		wrong = append(wrong, more...)
+		failed, off, err := offload.NotReflected(ctx, b.options.Reader, name, l.Provider, b.options.Clock.Now())
+		if err != nil {
+			return err
+		}
+		fails, leftOut = append(fails, failed...), append(leftOut, off...)
 	}
-	if len(wrong) == 0 {
-		return b.showCondition(ctx, []loan{l}, podsPart, condition(api.ConditionPodsComply, true, "PodsComply", ""))
+	comply := condition(api.ConditionPodsComply, true, "PodsComply", "")
+	if len(wrong) > 0 {
+		comply = condition(api.ConditionPodsComply, false, "WouldBeRefused", "no provider takes: "+firstFew(wrong))
 	}
-	if more := len(wrong) - 5; more > 0 {
-		wrong = append(wrong[:5], fmt.Sprintf("and %d more", more))
+	message := offload.DescribeReflect(strictestOf(loans))
+	if len(leftOut) > 0 {
+		message += "; so these stay: " + firstFew(leftOut)
 	}
-	return b.showCondition(ctx, []loan{l}, podsPart,
-		condition(api.ConditionPodsComply, false, "WouldBeRefused", "no provider takes: "+strings.Join(wrong, "; ")))
+	reflected := condition(api.ConditionReflected, true, "Reflected", message)
+	if len(fails) > 0 {
+		reflected = condition(api.ConditionReflected, false, "FailedReflection", firstFew(fails)+"; "+message)
+	}
+	return b.show(ctx, []loan{l}, podsPart, func(loan) api.InstructionStatus {
+		return api.InstructionStatus{Conditions: []metav1.Condition{comply, reflected}}
+	})
+}
+
+// firstFew joins the first five of a list, and says how many more there are.
+func firstFew(all []string) string {
+	if more := len(all) - 5; more > 0 {
+		all = append(all[:5:5], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(all, "; ")
 }

@@ -20,7 +20,7 @@ var (
 	}}
 	networkPart = instruction.Part{Manager: "bourse-network", Conditions: []string{api.ConditionNetworkReady}}
 	offloadPart = instruction.Part{Manager: "bourse-offload", Conditions: []string{api.ConditionOffloaded}}
-	podsPart    = instruction.Part{Manager: "bourse-pods", Conditions: []string{api.ConditionPodsComply}}
+	podsPart    = instruction.Part{Manager: "bourse-pods", Conditions: []string{api.ConditionPodsComply, api.ConditionReflected}}
 )
 
 // condition makes one.

@@ -21,15 +21,7 @@ func (b *Borrowing) ensure(ctx context.Context, provider, slice string, loans, a
 	if waits, err := b.awaitNetwork(ctx, provider, slice, loans); err != nil || waits != "" {
 		return waits, err
 	}
-	var reflect []api.Reflect
-	for _, l := range loans {
-		if o := l.offload(); o != nil && o.Reflect != nil {
-			reflect = append(reflect, *o.Reflect)
-		} else {
-			reflect = append(reflect, api.Reflect{})
-		}
-	}
-	standing, err := b.options.Slices.Ensure(ctx, provider, slice, sizeOf(loans).Resources(), offload.Strictest(reflect))
+	standing, err := b.options.Slices.Ensure(ctx, provider, slice, sizeOf(loans).Resources(), strictestOf(loans))
 	if err != nil {
 		return "", err
 	}
@@ -51,6 +43,19 @@ func (b *Borrowing) ensure(ctx context.Context, provider, slice string, loans, a
 		}
 	}
 	return b.awaitNamespaces(ctx, loans)
+}
+
+// strictestOf returns the reflection of a virtual node that loans share.
+func strictestOf(loans []loan) api.Reflect {
+	var all []api.Reflect
+	for _, l := range loans {
+		if o := l.offload(); o != nil && o.Reflect != nil {
+			all = append(all, *o.Reflect)
+		} else {
+			all = append(all, api.Reflect{})
+		}
+	}
+	return offload.Strictest(all)
 }
 
 // checkCaptures names the namespaces that a new virtual node would take in although no request names them: their

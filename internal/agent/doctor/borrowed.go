@@ -17,7 +17,7 @@ type Borrowed struct {
 	client.Client
 }
 
-// Find looks at the conditions of ResourceRequests.
+// Find looks at the conditions of ResourceRequests and their instructions.
 func (c Borrowed) Find(ctx context.Context) (found []api.Problem, err error) {
 	var requests api.ResourceRequestList
 	if err := c.List(ctx, &requests); err != nil {
@@ -34,5 +34,25 @@ func (c Borrowed) Find(ctx context.Context) (found []api.Problem, err error) {
 		}
 		found = append(found, health.VolumesAtStake.Of("request "+r.Namespace+"/"+r.Name, remedy, "%s", at.Message))
 	}
+	var instructions api.ReservationInstructionList
+	if err := c.List(ctx, &instructions); err != nil {
+		return found, err
+	}
+	for _, i := range instructions.Items {
+		if i.Status.State != api.Active {
+			continue
+		}
+		subject := "reservation " + i.Name
+		if node := meta.FindStatusCondition(i.Status.Conditions, api.ConditionNodeReady); isFalse(node) {
+			found = append(found, health.NodeNotReady.Of(subject, "see: kubectl describe node "+i.Spec.Slice, "%s", node.Message))
+		}
+		if copied := meta.FindStatusCondition(i.Status.Conditions, api.ConditionReflected); isFalse(copied) {
+			found = append(found, health.NotReflected.Of(subject, "change the objects as their Events say: "+
+				"kubectl get events -A --field-selector reason=FailedReflection", "%s", copied.Message))
+		}
+	}
 	return found, nil
 }
+
+// isFalse reports whether there is a condition that is False.
+func isFalse(c *metav1.Condition) bool { return c != nil && c.Status == metav1.ConditionFalse }

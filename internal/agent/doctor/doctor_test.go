@@ -12,12 +12,15 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/brokersession"
+	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/health"
 	"github.com/bourse-dev/bourse/internal/journal"
 	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
 )
 
 // sized is a Ledger of some size.
@@ -166,5 +169,50 @@ func TestBrokers(t *testing.T) {
 	others := findIn(t, OtherBrokers{Brokers: known{}, Clock: now}.Find)
 	if len(others) != 1 || others[0].Code != health.BrokerUnreachable.Code || !strings.Contains(others[0].Subject, "south") || !strings.Contains(others[0].Remedy, "--join TOKEN") {
 		t.Errorf("others: %+v", others)
+	}
+}
+
+// The doctor reads what requests and their instructions show: volumes at stake, nodes that are not Ready, objects that stay.
+func TestDoctorSeesWhatIsBorrowed(t *testing.T) {
+	var kinds []kubeapi.Type
+	for kind, resource := range map[string]string{"ResourceRequest": "resourcerequests", "ReservationInstruction": "reservationinstructions"} {
+		kinds = append(kinds, kubeapi.Type{GroupVersion: api.GroupVersion, Kind: kind, Resource: resource, Namespaced: true})
+	}
+	c, err := client.New(kubeapi.New(kubeapi.Options{Types: kinds}).Config(), client.Options{Scheme: scheme.New()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	is := func(kind string, status metav1.ConditionStatus) metav1.Condition {
+		return metav1.Condition{Type: kind, Status: status, Message: kind + " " + string(status)}
+	}
+	for name, shown := range map[string][]metav1.Condition{
+		"stake": {is(api.ConditionVolumesAtStake, metav1.ConditionTrue)}, "unread": {is(api.ConditionVolumesAtStake, metav1.ConditionUnknown)}, "fine": nil,
+	} {
+		r := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "db", Name: name}, Status: api.ResourceRequestStatus{Conditions: shown}}
+		if err := c.Create(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	no := []metav1.Condition{is(api.ConditionNodeReady, metav1.ConditionFalse), is(api.ConditionReflected, metav1.ConditionFalse)}
+	yes := []metav1.Condition{is(api.ConditionNodeReady, metav1.ConditionTrue), is(api.ConditionReflected, metav1.ConditionTrue)}
+	for name, status := range map[string]api.InstructionStatus{
+		"r-1": {State: api.Active, Conditions: no}, "r-2": {State: api.Reserved, Conditions: no}, "r-3": {State: api.Active, Conditions: yes},
+	} {
+		i := &api.ReservationInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: "db", Name: name}, Status: status}
+		if err := c.Create(t.Context(), i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []string
+	for _, p := range findIn(t, Borrowed{Client: c}.Find) {
+		got = append(got, p.Code+" "+p.Subject)
+		if p.Remedy == "" || p.Detail == "" {
+			t.Errorf("%+v", p)
+		}
+	}
+	slices.Sort(got)
+	want := []string{"NodeNotReady reservation r-1", "NotReflected reservation r-1", "VolumesAtStake request db/stake", "VolumesAtStake request db/unread"}
+	if !slices.Equal(got, want) {
+		t.Errorf("it finds %q, want %q", got, want)
 	}
 }

@@ -34,21 +34,24 @@ func (r *Controller) CheckOffload(ctx context.Context, namespace string, o *api.
 	return nil
 }
 
-// findUnused returns the condition that says why the namespaces of a bound request are not offloaded, nil if they are or
-// may soon be. Errors: the API server's.
+// findUnused returns why pods of a bound request cannot run at the provider, as a reason and a message: its virtual node is
+// no longer Ready, or its namespaces are not offloaded. Both are empty if they can, or if nothing is known yet.
 func (r *Controller) findUnused(
 	ctx context.Context, object *api.ResourceRequest, parts []*market.Reservation,
-) (*metav1.Condition, error) {
+) (reason, message string, err error) {
 	for _, part := range parts {
 		var i api.ReservationInstruction
 		err := r.Get(ctx, client.ObjectKey{Namespace: object.Namespace, Name: part.ID}, &i)
 		if client.IgnoreNotFound(err) != nil {
-			return nil, kubeobject.Error(err)
+			return "", "", kubeobject.Error(err)
 		}
-		c := meta.FindStatusCondition(i.Status.Conditions, api.ConditionOffloaded)
-		if c != nil && c.Status == metav1.ConditionFalse {
-			return c, nil
+		node := meta.FindStatusCondition(i.Status.Conditions, api.ConditionNodeReady)
+		if part.State == api.Active && node != nil && node.Status == metav1.ConditionFalse {
+			return api.NodeNotReady, "virtual node " + part.Slice() + ": " + node.Message, nil
+		}
+		if c := meta.FindStatusCondition(i.Status.Conditions, api.ConditionOffloaded); c != nil && c.Status == metav1.ConditionFalse {
+			return "NotOffloaded", "not offloaded: " + c.Message, nil
 		}
 	}
-	return nil, nil
+	return "", "", nil
 }

@@ -53,14 +53,14 @@ func (r *Controller) showState(
 	ready.Type = api.ConditionReady
 	if ours.State == api.Reserved || ours.State == api.Active {
 		bound.Status, ready.Status = metav1.ConditionTrue, metav1.ConditionTrue
-		unused, err := r.findUnused(ctx, object, parts)
+		why, unused, err := r.findUnused(ctx, object, parts)
 		if err != nil {
 			return err
 		}
-		if unused != nil {
+		if why != "" {
 			kind = corev1.EventTypeWarning
-			ready.Status, ready.Reason = metav1.ConditionFalse, "NotOffloaded"
-			status.Message += "; not offloaded: " + unused.Message
+			ready.Status, ready.Reason = metav1.ConditionFalse, why
+			status.Message += "; " + unused
 		}
 	}
 	bound.Message, ready.Message = status.Message, status.Message
