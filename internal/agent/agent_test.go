@@ -21,6 +21,7 @@ import (
 	bourse "github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/internal/agent"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
+	"github.com/bourse-dev/bourse/internal/agent/settings"
 	"github.com/bourse-dev/bourse/internal/broker"
 	"github.com/bourse-dev/bourse/internal/identity/store"
 	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
@@ -150,9 +151,11 @@ func start(ctx context.Context, t *testing.T) (*federation, *api.ResourceRequest
 		f.health[name], f.metrics[name] = health, metrics
 		f.people[name] = bourse.New("unix://"+socket, nil)
 		go func() {
-			f.ended <- agent.Run(ctx, agent.Options{Kubernetes: k.Config(), ClusterID: name, Join: token.Token,
-				HealthAddress: health, MetricsAddress: metrics,
-				Identity: store.InDir(filepath.Join(f.dir, name)), Socket: socket, Log: logger().With("agent", name)})
+			f.ended <- agent.Run(ctx, settings.Options{
+				Kubernetes: k.Config(), Log: logger().With("agent", name),
+				Member: settings.Member{ClusterID: name, Join: token.Token, Identity: store.InDir(filepath.Join(f.dir, name))},
+				Listen: settings.Listen{Socket: socket, Health: health, Metrics: metrics},
+			})
 		}()
 	}
 	policy := &api.SharingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: api.Sharing{Pools: []api.PoolPolicy{{Name: "general"}}}}

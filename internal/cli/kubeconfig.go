@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent"
+	"github.com/bourse-dev/bourse/internal/agent/settings"
 	"github.com/bourse-dev/bourse/internal/market"
 	serve "github.com/bourse-dev/bourse/internal/server/kubernetes"
 	objects "github.com/bourse-dev/bourse/internal/transport/kubernetes"
@@ -35,7 +35,7 @@ func (t *transportFlags) add(f *pflag.FlagSet) {
 }
 
 // read checks the flags. Errors: Invalid with the flag.
-func (t *transportFlags) read(o *agent.Options) (err error) {
+func (t *transportFlags) read(o *settings.Member) (err error) {
 	switch {
 	case t.transport != "" && t.transport != "http" && t.transport != "kubernetes":
 		return api.Invalid("--broker-transport", "%.40q is not a transport", t.transport).Fix("use http or kubernetes")

@@ -18,6 +18,7 @@ import (
 	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/internal/agent"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
+	"github.com/bourse-dev/bourse/internal/agent/settings"
 	"github.com/bourse-dev/bourse/internal/identity/store"
 	"github.com/bourse-dev/bourse/internal/sim/federation"
 	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
@@ -70,9 +71,11 @@ func startCluster(t *testing.T, operator *client.Client, name, cpus string, shar
 	}
 	socket := filepath.Join(dir, "agent.sock")
 	ctx, cancel := context.WithCancel(context.Background())
-	options := agent.Options{
-		Kubernetes: k.Config(), ClusterID: name, Join: token.Token,
-		Identity: store.InDir(filepath.Join(dir, "identity")), Socket: socket, Log: logger().With("agent", name),
+	options := settings.Options{
+		Kubernetes: k.Config(), Listen: settings.Listen{Socket: socket}, Log: logger().With("agent", name),
+		Member: settings.Member{
+			ClusterID: name, Join: token.Token, Identity: store.InDir(filepath.Join(dir, "identity")),
+		},
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- agent.Run(ctx, options) }()

@@ -43,7 +43,8 @@ type Options struct {
 	Catalog interface{ Forget(via string) }
 	// Changed asks the controller, which watches it, to look at a broker again.
 	Changed *kubeobject.Trigger
-	// Joined is called after each new session: the broker does not know yet what this cluster has and sells.
+	// Joined is called after each new session and each restored connection: the broker may not know what this
+	// cluster has and sells.
 	Joined func()
 	Log    *slog.Logger
 }
@@ -82,6 +83,24 @@ func (b *Brokers) Run(ctx context.Context) error {
 	b.mu.Unlock()
 	b.running.Wait()
 	return nil
+}
+
+// Control starts the controller of Brokers.
+func (b *Brokers) Control(m ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(m).Named("broker").For(&api.Broker{}).WatchesRawSource(b.Changed).Complete(b)
+}
+
+// RecordConnection notes how a call at a session ended. Where that restored the connection to a broker, the broker
+// may have forgotten what this cluster has and sells.
+func (b *Brokers) RecordConnection(s *brokersession.Session, err error) {
+	restored := s.Connection().Record(err)
+	if !route.IsBroker(s.Via) {
+		return
+	}
+	if restored {
+		b.Joined()
+	}
+	b.Changed.Add(b.Namespace, s.Name())
 }
 
 // Reconcile implements reconcile.Reconciler.

@@ -41,7 +41,7 @@ type WatcherOptions struct {
 	// lost: the broker may miss some of what the Ledger has.
 	Complete func(context.Context)
 	// Handshake receives each message of another cluster, on the way to a peering.
-	Handshake func(document string)
+	Handshake func(ctx context.Context, document string)
 	// Seller receives what a broker shows of a seller.
 	Seller func(api.SellerOffers)
 	// Standing receives what the main broker says of another cluster's membership.
@@ -137,7 +137,7 @@ func (w *Watcher) handle(ctx context.Context, s *Session, e api.WatchEvent) {
 		}
 		w.Reservation(e.Object.ID)
 	case api.WatchHandshake:
-		w.Handshake(e.Document)
+		w.Handshake(ctx, e.Document)
 	case api.WatchSeller:
 		if route.IsBroker(s.Via) && e.Seller != nil && w.Seller != nil {
 			w.Seller(*e.Seller)

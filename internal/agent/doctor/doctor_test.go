@@ -51,12 +51,12 @@ func TestDoctorSeesACrowdedLedger(t *testing.T) {
 		state.Apply(market.Event{Time: 1, Reservation: &market.ReservationEvent{Reservation: r}})
 	}
 	for use, want := range map[int64]int{0: 0, 590: 0, 600: 1, 1000: 1} {
-		found := findIn(t, Ledger{"ledger", sized{journal.Size{Snapshot: use - use/10, Tail: use / 10, Space: 1000}, state}}.Find)
+		found := findIn(t, Ledgers{"ledger": sized{journal.Size{Snapshot: use - use/10, Tail: use / 10, Space: 1000}, state}}.Find)
 		if len(found) != want || want > 0 && (found[0].Code != health.LedgerCrowded.Code || found[0].Subject != "ledger ledger" || found[0].Remedy == "" || !strings.Contains(found[0].Detail, "rome takes most")) {
 			t.Errorf("at %d of 1000: %+v", use, found)
 		}
 	}
-	if found := findIn(t, Ledger{"market", sized{journal.Size{Snapshot: 1 << 40}, state}}.Find); found != nil {
+	if found := findIn(t, Ledgers{"market": sized{journal.Size{Snapshot: 1 << 40}, state}}.Find); found != nil {
 		t.Errorf("without a bound: %+v", found)
 	}
 }

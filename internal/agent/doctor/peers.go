@@ -3,6 +3,7 @@ package doctor
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -68,8 +69,19 @@ type Peerings struct {
 	Clock clock.PassiveClock
 }
 
-// Find looks for peerings that are stuck, and at the versions of Liqo.
-func (c Peerings) Find(ctx context.Context) (found []api.Problem, err error) {
+// Find looks at all of that. An error of one part keeps no other from being looked at.
+func (c Peerings) Find(ctx context.Context) (all []api.Problem, failed error) {
+	for _, find := range []func(context.Context) ([]api.Problem, error){
+		c.findStuck, c.findCollisions, c.findCertificates,
+	} {
+		found, err := find(ctx)
+		all, failed = append(all, found...), errors.Join(failed, err)
+	}
+	return all, failed
+}
+
+// findStuck looks for peerings that are stuck, and at the versions of Liqo.
+func (c Peerings) findStuck(ctx context.Context) (found []api.Problem, err error) {
 	var list api.PeeringList
 	if err := c.Client.List(ctx, &list, client.InNamespace(c.Namespace)); err != nil {
 		return nil, err
@@ -93,8 +105,8 @@ func (c Peerings) Find(ctx context.Context) (found []api.Problem, err error) {
 	return found, nil
 }
 
-// FindCollisions looks for consumers whose IDs are users or groups here.
-func (c Peerings) FindCollisions(ctx context.Context) ([]api.Problem, error) {
+// findCollisions looks for consumers whose IDs are users or groups here.
+func (c Peerings) findCollisions(ctx context.Context) ([]api.Problem, error) {
 	var list api.PeeringList
 	if err := c.Client.List(ctx, &list, client.InNamespace(c.Namespace)); err != nil {
 		return nil, err
@@ -112,8 +124,8 @@ func (c Peerings) FindCollisions(ctx context.Context) ([]api.Problem, error) {
 	return bindings.Colliding(consumers...), err
 }
 
-// FindCertificates looks at the certificates that consumers' Liqo shows to providers. Liqo renews them.
-func (c Peerings) FindCertificates(ctx context.Context) (found []api.Problem, err error) {
+// findCertificates looks at the certificates that consumers' Liqo shows to providers. Liqo renews them.
+func (c Peerings) findCertificates(ctx context.Context) (found []api.Problem, err error) {
 	all, err := peering.Certificates(ctx, c.Client)
 	for _, one := range all {
 		subject, ends := "cluster "+one.Peer, one.Until.UTC().Format(time.RFC3339)

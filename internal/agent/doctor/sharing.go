@@ -61,23 +61,27 @@ func belowZero(a market.Amounts) string {
 	return strings.Join(out, ", ")
 }
 
-// Ledger looks whether a Ledger still takes in anything new, and which consumer takes most of it.
-type Ledger struct {
-	// Name is that of its object.
-	Name   string
-	Market interface {
-		Size() journal.Size
-		Read(ctx context.Context, look func(*market.State)) error
-	}
+// Ledger is what the doctor reads of a Ledger.
+type Ledger interface {
+	Size() journal.Size
+	Read(ctx context.Context, look func(*market.State)) error
 }
 
+// Ledgers looks whether each Ledger still takes in anything new, and which consumer takes most of it. The key is
+// the name of its object.
+type Ledgers map[string]Ledger
+
 // Find looks.
-func (c Ledger) Find(ctx context.Context) ([]api.Problem, error) {
-	size, most := c.Market.Size(), "nobody"
-	if size.Use() < exchange.Crowded {
-		return nil, nil
+func (c Ledgers) Find(ctx context.Context) (found []api.Problem, _ error) {
+	for name, ledger := range c {
+		size, most := ledger.Size(), "nobody"
+		if size.Use() < exchange.Crowded {
+			continue
+		}
+		_ = ledger.Read(ctx, func(s *market.State) { most = cmp.Or(s.Greediest(), most) })
+		found = append(found, health.LedgerCrowded.Of("ledger "+name,
+			"release or evict what nobody needs (bourse reservations, bourse evict), or wait until some of it ends",
+			"it uses %s; of its consumers, %s takes most", size, most))
 	}
-	_ = c.Market.Read(ctx, func(s *market.State) { most = cmp.Or(s.Greediest(), most) })
-	return []api.Problem{health.LedgerCrowded.Of("ledger "+c.Name, "release or evict what nobody needs (bourse reservations, bourse evict), or wait until some of it ends",
-		"it uses %s; of its consumers, %s takes most", size, most)}, nil
+	return found, nil
 }

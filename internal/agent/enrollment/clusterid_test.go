@@ -18,8 +18,14 @@ import (
 func TestFindCluster(t *testing.T) {
 	now, log := testclock.NewFakeClock(time.Now()), slog.New(slog.DiscardHandler)
 	c := fake.NewFakeClient(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "1-2-3"}})
-	if id, err := FindCluster(t.Context(), c, "", now, log); err != nil || id != "1-2-3" {
+	if id, err := FindCluster(t.Context(), c, "", "", now, log); err != nil || id != "1-2-3" {
 		t.Errorf("without Liqo: %q %v", id, err)
+	}
+	if id, err := FindCluster(t.Context(), c, "rome", "liqo", now, log); err != nil || id != "rome" {
+		t.Errorf("by its flag: %q %v", id, err)
+	}
+	if _, err := FindCluster(t.Context(), c, "no name", "", now, log); api.CodeOf(err) != api.CodeInvalid {
+		t.Errorf("a flag that is no name: %v", err)
 	}
 	type answer struct {
 		id  string
@@ -27,7 +33,7 @@ func TestFindCluster(t *testing.T) {
 	}
 	found := make(chan answer, 1)
 	find := func(ctx context.Context) {
-		id, err := FindCluster(ctx, c, "liqo", now, log)
+		id, err := FindCluster(ctx, c, "", "liqo", now, log)
 		found <- answer{id, err}
 	}
 	waits := func() {
@@ -60,7 +66,7 @@ func TestFindCluster(t *testing.T) {
 	if err := c.Update(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := FindCluster(t.Context(), c, "liqo", now, log); api.CodeOf(err) != api.CodeInvalid {
+	if _, err := FindCluster(t.Context(), c, "", "liqo", now, log); api.CodeOf(err) != api.CodeInvalid {
 		t.Errorf("an ID that is no name: %v", err)
 	}
 }

@@ -66,6 +66,11 @@ type Approvals struct {
 	Gate *Gate
 }
 
+// Control starts the controller of ProviderInstructions.
+func (a *Approvals) Control(m ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(m).Named("approval").For(&api.ProviderInstruction{}).Complete(a)
+}
+
 // Reconcile approves or denies what an instruction shows, if that still waits.
 func (a *Approvals) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result, error) {
 	var object api.ProviderInstruction

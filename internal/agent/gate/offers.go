@@ -26,6 +26,7 @@ import (
 type Offers struct {
 	OffersOptions
 	offSale offSale
+	again   chan struct{} // to look at all offers
 }
 
 // OffersOptions say what sells, and where.
@@ -46,32 +47,59 @@ type OffersOptions struct {
 }
 
 // NewOffers returns the controller of Offers.
-func NewOffers(o OffersOptions) *Offers { return &Offers{OffersOptions: o} }
+func NewOffers(o OffersOptions) *Offers {
+	return &Offers{OffersOptions: o, again: make(chan struct{}, 1)}
+}
 
 // publishRetry is how long until an offer that a broker could not take is published again.
 const publishRetry = 10 * time.Second
 
+// listWithin bounds how long a broker may take to list what this cluster sells there.
+const listWithin = 20 * time.Second
+
 // Look makes the controller look at an offer again.
 func (o *Offers) Look(name string) { o.Changed.Add(o.Namespace, name) }
 
-// LookAtAll makes the controller look at all offers that are on sale here or at a broker. Call it at the start, and when a
-// broker is back.
-func (o *Offers) LookAtAll(ctx context.Context) {
-	names := map[string]bool{}
+// LookAgain makes the controller look at all offers. Call it when a broker is back. It does not wait.
+func (o *Offers) LookAgain() {
+	select {
+	case o.again <- struct{}{}:
+	default:
+	}
+}
+
+// Run makes the controller look at all offers at the start, and after each LookAgain, until ctx ends.
+func (o *Offers) Run(ctx context.Context) error {
+	for {
+		o.lookAtAll(ctx)
+		select {
+		case <-o.again:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// lookAtAll makes the controller look at all offers that are on sale here or at a broker.
+func (o *Offers) lookAtAll(ctx context.Context) {
 	_ = o.Market.Read(ctx, func(s *market.State) {
 		for _, offer := range s.Offers() {
 			if offer.OnSale {
-				names[offer.Signed.Name] = true
+				o.Look(offer.Signed.Name)
 			}
 		}
 	})
-	listed, _ := o.Broker.Catalog(ctx, api.CatalogQuery{Seller: o.Cluster}) // those brokers that answer
+	ctx, cancel := context.WithTimeout(ctx, listWithin)
+	defer cancel()
+	listed, _ := o.Broker.Catalog(ctx, api.CatalogQuery{Seller: o.Cluster}) // of those brokers that answer
 	for _, offer := range listed {
-		names[offer.Payload.Name] = true
+		o.Look(offer.Payload.Name)
 	}
-	for name := range names {
-		o.Look(name)
-	}
+}
+
+// Control starts the controller of Offers.
+func (o *Offers) Control(m ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(m).Named("offer").For(&api.Offer{}).WatchesRawSource(o.Changed).Complete(o)
 }
 
 // Reconcile puts an Offer on sale, or withdraws it.

@@ -32,7 +32,7 @@ type Options struct {
 	// Reader reads from the API server, not from a cache. Mapper knows the kinds that the cluster has.
 	Reader client.Reader
 	Mapper meta.RESTMapper
-	// Namespace is Liqo's.
+	// Namespace is Liqo's. Empty: the agent does not use Liqo.
 	Namespace string
 	// APIServer is the URL at which peers reach this cluster's API server. Empty: as Liqo is configured.
 	APIServer string
@@ -65,6 +65,9 @@ type Watch struct {
 func New(ctx context.Context, o Options) (*Watch, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
+	}
+	if o.Namespace == "" {
+		return nil, nil
 	}
 	there, err := liqo.Installed(o.Mapper)
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package monitoring shows how an agent is: its metrics, and whether it is alive and ready.
 //
-// [Register] adds the metrics. [Listen] serves /livez, /readyz and /metrics.
+// [Metrics.Run] registers the metrics. [Listen] serves /livez, /readyz and /metrics.
 package monitoring
 
 import (
@@ -14,6 +14,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/brokersession"
 	"github.com/bourse-dev/bourse/internal/agent/catalogcache"
+	"github.com/bourse-dev/bourse/internal/agent/doctor"
 	"github.com/bourse-dev/bourse/internal/agent/usage"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/health"
@@ -38,7 +39,7 @@ type Options struct {
 	Cluster string
 	// Ledgers has the Ledger of this cluster, whose reservations are counted, and the sizes of all, by name.
 	Ledger  *exchange.Exchange
-	Ledgers map[string]*exchange.Exchange
+	Ledgers doctor.Ledgers
 	// Main is the connection to the main broker.
 	Main *brokersession.Connection
 	// Problems returns what the doctor found last.
@@ -47,28 +48,33 @@ type Options struct {
 	Overstaying func() int
 }
 
-// metrics implements prometheus.Collector.
-type metrics struct{ Options }
+// Metrics implements prometheus.Collector.
+type Metrics struct{ options Options }
 
-// Register adds the agent's metrics to those of the process, until unregister is called. Of several agents in
-// one process, the first is shown.
-func Register(o Options) (unregister func(), err error) {
+// New returns metrics that are not registered yet.
+func New(o Options) *Metrics { return &Metrics{o} }
+
+// Run adds the agent's metrics to those of the process, until ctx ends. Of several agents in one process, the
+// first is shown.
+func (m *Metrics) Run(ctx context.Context) error {
 	for _, one := range server.Metrics() {
 		_ = ctrlmetrics.Registry.Register(one) // it is there already where the agent starts again
 	}
 	for _, cause := range []string{"overuse", "overstay"} {
 		usage.TakenBack.WithLabelValues(cause) // 0 is shown too, so that the first one counts
 	}
-	own := &metrics{o}
-	err = ctrlmetrics.Registry.Register(own)
-	if _, again := errors.AsType[prometheus.AlreadyRegisteredError](err); again {
-		return func() {}, nil
+	err := ctrlmetrics.Registry.Register(m)
+	if err == nil {
+		defer ctrlmetrics.Registry.Unregister(m)
+	} else if _, again := errors.AsType[prometheus.AlreadyRegisteredError](err); !again {
+		return err
 	}
-	return func() { ctrlmetrics.Registry.Unregister(own) }, err
+	<-ctx.Done()
+	return nil
 }
 
 // Describe implements prometheus.Collector.
-func (*metrics) Describe(out chan<- *prometheus.Desc) {
+func (*Metrics) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{connected, lastHeard, reservationCount, imbalance, ledgerUse, ledgerWaits, overcommit, overstayed, problems} {
 		out <- d
 	}
@@ -78,21 +84,21 @@ func (*metrics) Describe(out chan<- *prometheus.Desc) {
 }
 
 // Collect implements prometheus.Collector.
-func (m *metrics) Collect(out chan<- prometheus.Metric) {
+func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	state := m.Main.State()
+	state := m.options.Main.State()
 	gauge(connected, number(state.Connected))
 	if !state.Last.IsZero() {
 		gauge(lastHeard, float64(state.Last.Unix()))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	_ = m.Ledger.Read(ctx, func(s *market.State) {
+	_ = m.options.Ledger.Read(ctx, func(s *market.State) {
 		count := map[string]map[api.State]int{"consumer": {}, "provider": {}}
 		for _, r := range s.All() {
-			if r.Provider == m.Cluster {
+			if r.Provider == m.options.Cluster {
 				count["provider"][r.State]++
 			} else {
 				count["consumer"][r.State]++
@@ -105,13 +111,13 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 		}
 		gauge(imbalance, float64(s.Imbalance()))
 	})
-	for name, x := range m.Ledgers {
+	for name, x := range m.options.Ledgers {
 		size := x.Size()
 		gauge(ledgerUse, size.Use(), name)
 		out <- prometheus.MustNewConstMetric(ledgerWaits, prometheus.CounterValue, float64(size.Waits), name)
 	}
 	count := map[health.Kind]int{}
-	for _, p := range m.Problems() {
+	for _, p := range m.options.Problems() {
 		count[health.Kind{Code: p.Code, Severity: p.Severity}]++
 	}
 	for kind, n := range count {
@@ -121,12 +127,12 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	catalogcache.Unkept.Collect(out)
 	usage.TakenBack.Collect(out)
 	late := 0
-	if m.Overstaying != nil {
-		late = m.Overstaying()
+	if m.options.Overstaying != nil {
+		late = m.options.Overstaying()
 	}
 	gauge(overstayed, float64(late))
 	over := false
-	if l := m.Ledger.View().Listing(m.Cluster); l != nil {
+	if l := m.options.Ledger.View().Listing(m.options.Cluster); l != nil {
 		for _, p := range l.Pools {
 			over = over || p.Available.Negative()
 		}

@@ -1,26 +1,29 @@
 package monitoring
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/brokersession"
+	"github.com/bourse-dev/bourse/internal/agent/doctor"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
 	"github.com/bourse-dev/bourse/internal/health"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
-// The metrics are those of the first agent of a process, until it is unregistered.
-func TestRegister(t *testing.T) {
+// The metrics are those of the first agent of a process, until it ends.
+func TestMetrics(t *testing.T) {
 	options := func(overstaying int) Options {
 		main := brokersession.New(brokersession.Options{Broker: &transporttest.Broker{}}).Connection()
 		main.Record(nil)
 		ledger := exchangetest.Open(t, nil, exchange.Options{Self: "rome"})
 		return Options{
-			Cluster: "rome", Ledger: ledger, Ledgers: map[string]*exchange.Exchange{"ledger": ledger}, Main: main,
+			Cluster: "rome", Ledger: ledger, Ledgers: doctor.Ledgers{"ledger": ledger}, Main: main,
 			Problems:    func() []api.Problem { return []api.Problem{health.WithoutBroker.Of("", "", "x")} },
 			Overstaying: func() int { return overstaying },
 		}
@@ -39,15 +42,22 @@ func TestRegister(t *testing.T) {
 		}
 		return values
 	}
-	unregister, err := Register(options(3))
-	if err != nil {
+	first, end := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- New(options(3)).Run(first) }()
+	for wait := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		if _, has := gather()["bourse_agent_overstaying"]; has {
+			break
+		}
+		if time.Now().After(wait) {
+			t.Fatal("the metrics are not registered")
+		}
+	}
+	second, endSecond := context.WithCancel(t.Context())
+	endSecond()
+	if err := New(options(4)).Run(second); err != nil {
 		t.Fatal(err)
 	}
-	second, err := Register(options(4))
-	if err != nil {
-		t.Fatal(err)
-	}
-	second()
 	for name, want := range map[string]float64{
 		"bourse_agent_broker_connected": 1, "bourse_agent_overstaying": 3, "bourse_agent_problems": 1, "bourse_agent_ledger_imbalance": 0,
 	} {
@@ -55,8 +65,11 @@ func TestRegister(t *testing.T) {
 			t.Errorf("%s is %v (%v), want %v", name, got, has, want)
 		}
 	}
-	unregister()
+	end()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
 	if _, has := gather()["bourse_agent_overstaying"]; has {
-		t.Error("it is shown after it was unregistered")
+		t.Error("it is shown after its agent ended")
 	}
 }

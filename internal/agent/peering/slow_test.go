@@ -121,7 +121,7 @@ func TestASlowPeerHoldsUpNobody(t *testing.T) {
 	trigger := &kubeobject.Trigger{}
 	known := peers.New(peers.Options{
 		Client: m.GetClient(), Namespace: "bourse", Market: ledger, Events: events.NewFakeRecorder(1000), Trigger: &kubeobject.Trigger{},
-		Sharing: func() *api.Sharing { return nil }, StateChanged: func(cluster string) { trigger.Add("bourse", api.PeeringName(cluster, api.RoleConsumer)) },
+		Sharing: func() *api.Sharing { return nil }, StateChanged: func(cluster string, role api.PeeringRole) { trigger.Add("bourse", api.PeeringName(cluster, role)) },
 	})
 	p := New(Options{
 		Client: m.GetClient(), Namespace: "bourse", Market: ledger, Peers: known, Lending: s, Borrowing: s, Trigger: trigger,

@@ -44,7 +44,7 @@ func TestStandingOfAConsumer(t *testing.T) {
 	}
 	policy, recorder := &api.Sharing{}, events.NewFakeRecorder(100)
 	agent := func() (*Peerings, *peers.Peers) { // a new one, which knows only what the objects say
-		known := peers.New(peers.Options{Client: c, Namespace: "default", Events: recorder, Trigger: &kubeobject.Trigger{}, StateChanged: func(string) {}})
+		known := peers.New(peers.Options{Client: c, Namespace: "default", Events: recorder, Trigger: &kubeobject.Trigger{}, StateChanged: func(string, api.PeeringRole) {}})
 		lends := lending.New(lending.Options{Client: c, Sharing: func() *api.Sharing { return policy }, Suspension: known.Suspension})
 		return New(Options{Client: c, Peers: known, Lending: lends}), known
 	}

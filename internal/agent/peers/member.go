@@ -35,7 +35,8 @@ func (p *Peers) RecordState(s api.Standing) {
 	p.mu.Unlock()
 	if before != s.State {
 		p.options.Trigger.Add(p.options.Namespace, s.Cluster)
-		p.options.StateChanged(s.Cluster)
+		p.options.StateChanged(s.Cluster, api.RoleProvider)
+		p.options.StateChanged(s.Cluster, api.RoleConsumer)
 	}
 }
 

@@ -44,8 +44,8 @@ type Options struct {
 	Roots []clusterkey.PublicKey
 	// Trigger is that of this controller.
 	Trigger *kubeobject.Trigger
-	// StateChanged is called when the broker says something new of a member.
-	StateChanged func(cluster string)
+	// StateChanged is called for each role of a member of which the broker says something new.
+	StateChanged func(cluster string, role api.PeeringRole)
 }
 
 // Peers knows the other clusters. Several goroutines may use it.
@@ -61,6 +61,18 @@ type Peers struct {
 type card struct {
 	refused     error
 	fingerprint string
+}
+
+// ParseRoots reads keys as `bourse root create` printed them. Errors: Invalid with the flag.
+func ParseRoots(texts []string) (roots []clusterkey.PublicKey, err error) {
+	for _, text := range texts {
+		root, err := clusterkey.ParsePublicKey(text)
+		if err != nil {
+			return nil, api.Invalid("--trust-root", "%s", err).Fix("give what `bourse root create` printed")
+		}
+		roots = append(roots, root)
+	}
+	return roots, nil
 }
 
 // New returns what knows no cluster yet: see ReadAll.
@@ -120,6 +132,12 @@ func (p *Peers) ReadAll(ctx context.Context) error {
 		_, err = p.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKey{Namespace: p.options.Namespace, Name: name}})
 	}
 	return err
+}
+
+// Control starts the controller of Peers.
+func (p *Peers) Control(m ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(m).Named("peer").For(&api.Peer{}).
+		WatchesRawSource(p.options.Trigger).Complete(p)
 }
 
 // Reconcile brings one Peer into the Ledger, and shows what the Ledger knows of the cluster. It creates a

@@ -30,7 +30,7 @@ func TestReconcile(t *testing.T) {
 	ctx, ledger, recorder := t.Context(), exchangetest.Open(t, nil, exchange.Options{Self: "rome"}), events.NewFakeRecorder(100)
 	p := New(Options{
 		Client: c, Namespace: "default", Market: ledger, Events: recorder, Sharing: func() *api.Sharing { return nil },
-		Trigger: &kubeobject.Trigger{}, StateChanged: func(string) {},
+		Trigger: &kubeobject.Trigger{}, StateChanged: func(string, api.PeeringRole) {},
 	})
 	var object api.Peer
 	reads := func(want string, conditions ...string) {
@@ -89,7 +89,7 @@ func TestReconcile(t *testing.T) {
 
 // What a broker says of clusters that nobody knows takes a bounded amount of memory.
 func TestStatesAreBounded(t *testing.T) {
-	p := New(Options{Trigger: &kubeobject.Trigger{}, StateChanged: func(string) {}})
+	p := New(Options{Trigger: &kubeobject.Trigger{}, StateChanged: func(string, api.PeeringRole) {}})
 	for i := range 3 * maxClusters {
 		p.RecordState(api.Standing{Cluster: fmt.Sprintf("c-%d", i), State: api.MemberActive})
 	}

@@ -19,7 +19,7 @@ func (r *Controller) CheckOffload(ctx context.Context, namespace string, o *api.
 	if o == nil {
 		return nil
 	}
-	if err := o.Check(r.Cluster); err != nil {
+	if err := o.Check(r.Borrower.Cluster); err != nil {
 		return err
 	}
 	if r.Volumes == nil {

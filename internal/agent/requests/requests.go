@@ -19,6 +19,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/transport"
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
@@ -37,13 +38,16 @@ type Controller struct {
 // Options say for which cluster a Controller acts, and through what.
 type Options struct {
 	client.Client
-	// Cluster is this cluster.
-	Cluster string
 	// Market is that of the Ledger. Its clock is the controller's.
 	Market *exchange.Exchange
-	// Borrower returns the one to ask for a request at the broker of a name (empty: any), or to go on with its reservation
-	// (ours, nil if there is none yet). Errors: Unavailable if no broker or seller can be reached.
-	Borrower func(ctx context.Context, broker string, r api.Request, ours *market.Reservation) (*Borrower, error)
+	// Borrower is for reservations at the main broker.
+	Borrower *Borrower
+	// Choose returns where to make a request at the broker of a name (empty: any), or to go on with its reservation
+	// (ours, nil if there is none yet): the route, and the broker there. Nil: at the main broker.
+	// Errors: Unavailable if no broker or seller can be reached.
+	Choose func(
+		ctx context.Context, broker string, r api.Request, ours *market.Reservation,
+	) (via string, at transport.Broker, err error)
 	// Events receives an Event for each new state or message of a request.
 	Events events.EventRecorder
 	// Forgotten reports whether the broker of a reservation lost it, because it was restored from a backup. Nil: none did.
@@ -61,6 +65,13 @@ type Options struct {
 
 // New returns the controller of ResourceRequests.
 func New(o Options) *Controller { return &Controller{Options: o} }
+
+// Control starts the controller.
+func (r *Controller) Control(m ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(m).Named("resourcerequest").For(&api.ResourceRequest{}).
+		Owns(&api.ReservationInstruction{}). // whether its namespaces are offloaded
+		WatchesRawSource(r.Changed).Complete(r)
+}
 
 // Reconcile makes the reservation of a request, changes it with the request, ends it when the request is gone, and shows
 // its state.
@@ -89,7 +100,7 @@ func (r *Controller) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Resul
 	if ours != nil {
 		wish.Reservation = ours.ID
 	}
-	borrower, err := r.Borrower(ctx, object.Spec.Broker, wish.Request, ours)
+	borrower, err := r.choose(ctx, object.Spec.Broker, wish.Request, ours)
 	if err != nil && ours == nil {
 		return r.showFailure(ctx, &object, err)
 	}
@@ -208,7 +219,7 @@ func (r *Controller) findRecords(
 	ctx context.Context, namespace, name, uid string,
 ) (ours, gone []*market.Reservation, err error) {
 	err = r.Market.Read(ctx, func(s *market.State) {
-		for _, record := range s.Of(r.Cluster, 0) {
+		for _, record := range s.Of(r.Borrower.Cluster, 0) {
 			o := record.Object
 			switch {
 			case o == nil || o.Namespace != namespace || o.Name != name:
@@ -230,11 +241,21 @@ func (r *Controller) findRecords(
 
 // end ends a reservation whose request is gone. Sync sends that to the broker where it was made.
 func (r *Controller) end(ctx context.Context, record *market.Reservation) error {
-	borrower, err := r.Borrower(ctx, "", api.Request{}, nil)
-	if err != nil {
-		return err
+	return r.Borrower.End(ctx, record)
+}
+
+// choose returns the borrower at the broker that Choose returns.
+func (r *Controller) choose(
+	ctx context.Context, broker string, asked api.Request, ours *market.Reservation,
+) (*Borrower, error) {
+	if r.Choose == nil {
+		return r.Borrower, nil
 	}
-	return borrower.End(ctx, record)
+	via, at, err := r.Choose(ctx, broker, asked, ours)
+	if at == nil {
+		return nil, err
+	}
+	return r.Borrower.At(via, at), err
 }
 
 // showFailure shows why a request could not be made, and returns when to try again.

@@ -1,7 +1,6 @@
 package requests_test
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -17,7 +16,6 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/requests"
-	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
 	"github.com/bourse-dev/bourse/internal/transport"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
@@ -30,7 +28,10 @@ type desk struct {
 	recorder *events.FakeRecorder
 }
 
-func newDesk(t *testing.T) *desk {
+func newDesk(t *testing.T) *desk { return newDeskThatHides(t, 0) }
+
+// newDeskThatHides returns a desk that hides for so long that a provider is asked.
+func newDeskThatHides(t *testing.T, passing time.Duration) *desk {
 	t.Helper()
 	var kinds []kubeapi.Type
 	for kind, resource := range map[string]string{"ResourceRequest": "resourcerequests", "ReservationInstruction": "reservationinstructions"} {
@@ -45,10 +46,8 @@ func newDesk(t *testing.T) *desk {
 		t.Fatal(err)
 	}
 	b, recorder := newBorrower(t), events.NewFakeRecorder(100)
-	return &desk{borrower: b, recorder: recorder, Controller: requests.New(requests.Options{Client: c, Cluster: b.Borrower.Cluster, Market: b.Market, Events: recorder,
-		Borrower: func(context.Context, string, api.Request, *market.Reservation) (*requests.Borrower, error) {
-			return b.Borrower, nil
-		}})}
+	return &desk{borrower: b, recorder: recorder, Controller: requests.New(requests.Options{Client: c, Market: b.Market, Events: recorder,
+		Borrower: b.Borrower, Passing: passing})}
 }
 
 // create makes the request, as its user does.
@@ -121,8 +120,7 @@ func TestANamespaceThatIsTooLong(t *testing.T) {
 
 // The status shows that a provider is asked only if its answer takes long.
 func TestAHoldThatPasses(t *testing.T) {
-	d := newDesk(t)
-	d.Passing = time.Second
+	d := newDeskThatHides(t, time.Second)
 	d.create(nil)
 	deal := d.deal()
 	d.offers(deal.Shown)

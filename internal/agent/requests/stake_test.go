@@ -31,7 +31,7 @@ func stored(t *testing.T, all claims) (*Controller, *events.FakeRecorder) {
 		}
 	}
 	recorder := events.NewFakeRecorder(10)
-	return New(Options{Cluster: "rome", Market: x, Volumes: all, Events: recorder,
+	return New(Options{Borrower: NewBorrower(BorrowerOptions{Cluster: "rome"}), Market: x, Volumes: all, Events: recorder,
 		Unoffloads: func(context.Context, *market.Reservation, market.Time) ([]string, error) { return []string{"db"}, nil },
 	}), recorder
 }

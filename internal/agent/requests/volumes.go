@@ -82,7 +82,7 @@ func (r *Controller) FindStickTo(ctx context.Context, object *api.ResourceReques
 func (r *Controller) findProvider(ctx context.Context, node string) (provider string, err error) {
 	err = r.Market.Read(ctx, func(s *market.State) {
 		for _, m := range s.Members() {
-			if market.IsSlice(node, r.Cluster, m.Cluster) {
+			if market.IsSlice(node, r.Borrower.Cluster, m.Cluster) {
 				provider = m.Cluster
 			}
 		}

@@ -50,7 +50,7 @@ func TestDataStays(t *testing.T) {
 		}
 	}
 	node := market.SliceName("rome", "milan", "gpu")
-	r := New(Options{Cluster: "rome", Market: x, Volumes: claims{
+	r := New(Options{Borrower: NewBorrower(BorrowerOptions{Cluster: "rome"}), Market: x, Volumes: claims{
 		"demo":  {claim(node, corev1.ClaimBound), claim(node, corev1.ClaimBound), claim("worker-1", corev1.ClaimBound), {}},
 		"fresh": {claim(market.SliceName("rome", "oslo", "general"), corev1.ClaimPending)},
 		"other": {claim(market.SliceName("paris", "oslo", "general"), corev1.ClaimBound)},

@@ -1,5 +1,6 @@
 // Package scheme names the kinds of Kubernetes objects that the agent and the command line read and
-// write: Bourse's own, Liqo's, and those of Kubernetes. Start at [New].
+// write: Bourse's own, Liqo's, and those of Kubernetes. Start at [New]. [NewManager] says which of them an
+// agent caches.
 package scheme
 
 import (

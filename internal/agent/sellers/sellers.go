@@ -22,6 +22,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/transport"
 )
 
 const (
@@ -158,12 +159,24 @@ func (s *Sellers) session(ctx context.Context, name string) (*seller, error) {
 	return one, nil
 }
 
-// Choose returns the session through which a request is made. It is with the broker of a name, or with the
-// first; while none is reached, with the seller that a purchase names. A reservation stays where it was
+// Choose returns where a request is made: the route, and the broker there. It is the broker of a name, or the
+// first; while none answers, the connector of the seller that a purchase names. A reservation stays where it was
 // made, but a bound one changes at its seller's connector while that broker is lost. ours is nil before
-// anything was made. Where the session is with a seller, it has this cluster's card.
+// anything was made. A connector has this cluster's card. broker is nil where there is none to ask.
 // Errors: Unavailable; Invalid for a name that no broker has.
-func (s *Sellers) Choose(ctx context.Context, broker string, r api.Request, ours *market.Reservation) (*brokersession.Session, error) {
+func (s *Sellers) Choose(
+	ctx context.Context, broker string, r api.Request, ours *market.Reservation,
+) (via string, at transport.Broker, err error) {
+	session, err := s.choose(ctx, broker, r, ours)
+	if session == nil {
+		return "", nil, err
+	}
+	return session.Via, session.Broker, err
+}
+
+func (s *Sellers) choose(
+	ctx context.Context, broker string, r api.Request, ours *market.Reservation,
+) (*brokersession.Session, error) {
 	at, name := s.Sessions.FirstBroker(), ""
 	switch {
 	case ours != nil && route.IsBroker(ours.Via):

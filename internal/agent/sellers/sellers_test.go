@@ -105,7 +105,7 @@ func TestChoose(t *testing.T) {
 	} {
 		b := newBuyer(t)
 		c.before(b)
-		session, err := b.Choose(t.Context(), c.broker, c.request, c.ours)
+		session, err := b.choose(t.Context(), c.broker, c.request, c.ours)
 		switch {
 		case c.none != "":
 			if session != nil || api.CodeOf(err) != c.none {
@@ -137,7 +137,7 @@ func TestSessionsWithSellers(t *testing.T) {
 		}
 	}
 	isOpen("at first", false)
-	if _, err := b.Choose(t.Context(), "", api.Request{}, &market.Reservation{Via: "milan"}); err == nil {
+	if _, err := b.choose(t.Context(), "", api.Request{}, &market.Reservation{Via: "milan"}); err == nil {
 		t.Error("a cluster without a card is let in")
 	}
 	isOpen("after it was chosen", true)

@@ -43,9 +43,23 @@ type ConnectorOptions struct {
 	Log *slog.Logger
 }
 
-// Connector serves the interface of the prototype's connector, and by next, which is how an agent
-// serves the people of its cluster, all else: who is let in there may do everything, and nobody
-// else is. Subscribers are told until ctx ends.
+// Extend returns a function that puts Connector before the API that an agent serves to the users of its cluster. It
+// returns nil where that is not enabled.
+func Extend(
+	enabled bool, o ConnectorOptions,
+) func(ctx context.Context, next http.Handler, local *server.Server) http.Handler {
+	if !enabled {
+		return nil
+	}
+	return func(ctx context.Context, next http.Handler, local *server.Server) http.Handler {
+		o.Log.Info("the agent also answers clients of the Distributed Catalog", "under", "/api")
+		o.Server = local
+		return Connector(ctx, next, o)
+	}
+}
+
+// Connector serves the API of the prototype's connector. All other calls go to next, the API that an agent serves to the
+// users of its cluster: a caller of that one may do everything. Subscribers get events until ctx ends.
 //
 //	GET, POST          /api/cluster/init, /api/cluster/prettyname, /api/cluster/contractendpoint
 //	GET                /api/cluster/parameters

@@ -21,6 +21,7 @@ import (
 	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/internal/agent"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
+	"github.com/bourse-dev/bourse/internal/agent/settings"
 	"github.com/bourse-dev/bourse/internal/broker"
 	"github.com/bourse-dev/bourse/internal/compat/prototypes"
 	"github.com/bourse-dev/bourse/internal/identity/store"
@@ -223,11 +224,15 @@ func (f *Federation) startMember(ctx context.Context, m *Member, log *slog.Logge
 		m.stop = func() { stop(); <-ended }
 		f.group.Go(func() error {
 			defer close(ended)
-			return agent.Run(ctx, agent.Options{
-				PeerRanges: []string{"127.0.0.0/8"}, ConnectorListen: connector, ConnectorURL: url, DistributedCatalog: m.DistributedCatalog,
-				Kubernetes: m.Cluster.API.Config(), ClusterID: m.Name, Join: join, Objects: m.Through,
-				Identity: store.InDir(filepath.Join(f.Dir, m.Name)), Socket: m.Socket, Clock: f.clock, Log: log.With("part",
-					"agent"),
+			return agent.Run(ctx, settings.Options{
+				Kubernetes: m.Cluster.API.Config(), Times: settings.Times{Market: f.clock}, Log: log.With("part", "agent"),
+				Member: settings.Member{
+					ClusterID: m.Name, Join: join, Objects: m.Through, Identity: store.InDir(filepath.Join(f.Dir, m.Name)),
+				},
+				Peers: settings.Peers{Ranges: []string{"127.0.0.0/8"}},
+				Listen: settings.Listen{
+					Socket: m.Socket, DistributedCatalog: m.DistributedCatalog, Connector: connector, ConnectorURL: url,
+				},
 			})
 		})
 	}

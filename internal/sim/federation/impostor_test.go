@@ -14,6 +14,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent"
+	"github.com/bourse-dev/bourse/internal/agent/settings"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/identity/store"
 	"github.com/bourse-dev/bourse/internal/sim"
@@ -127,9 +128,11 @@ func (s *stage) moveTo(url string) {
 	ended := make(chan error, 2)
 	for _, m := range []*federation.Member{s.rome, s.milan} {
 		go func() {
-			ended <- agent.Run(ctx, agent.Options{
-				Kubernetes: m.Cluster.API.Config(), ClusterID: m.Name, BrokerURL: url,
-				Identity: store.InDir(filepath.Join(s.dir, m.Name)), Socket: m.Socket, Log: slog.New(slog.DiscardHandler),
+			ended <- agent.Run(ctx, settings.Options{
+				Kubernetes: m.Cluster.API.Config(), Listen: settings.Listen{Socket: m.Socket}, Log: slog.New(slog.DiscardHandler),
+				Member: settings.Member{
+					ClusterID: m.Name, BrokerURL: url, Identity: store.InDir(filepath.Join(s.dir, m.Name)),
+				},
 			})
 		}()
 	}

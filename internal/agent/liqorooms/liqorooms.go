@@ -1,0 +1,133 @@
+// Package liqorooms wires the rooms that an agent has with Liqo: usage, lending, borrowing and peering. Start at [New].
+// The other rooms use them through the fields of [Rooms], all of which are nil where the cluster has no Liqo.
+package liqorooms
+
+import (
+	"context"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/borrowing"
+	"github.com/bourse-dev/bourse/internal/agent/brokersession"
+	"github.com/bourse-dev/bourse/internal/agent/doctor"
+	"github.com/bourse-dev/bourse/internal/agent/handshake"
+	"github.com/bourse-dev/bourse/internal/agent/lending"
+	"github.com/bourse-dev/bourse/internal/agent/lifecycle"
+	"github.com/bourse-dev/bourse/internal/agent/liqowatch"
+	"github.com/bourse-dev/bourse/internal/agent/peeraddress"
+	"github.com/bourse-dev/bourse/internal/agent/peering"
+	"github.com/bourse-dev/bourse/internal/agent/peers"
+	"github.com/bourse-dev/bourse/internal/agent/settings"
+	"github.com/bourse-dev/bourse/internal/agent/sharing"
+	"github.com/bourse-dev/bourse/internal/agent/usage"
+	"github.com/bourse-dev/bourse/internal/inventory"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
+	"github.com/bourse-dev/bourse/internal/liqo"
+	"github.com/bourse-dev/bourse/internal/liqo/grant"
+	"github.com/bourse-dev/bourse/internal/liqo/network"
+	"github.com/bourse-dev/bourse/internal/liqo/offload"
+	liqopeering "github.com/bourse-dev/bourse/internal/liqo/peering"
+	"github.com/bourse-dev/bourse/internal/liqo/posture"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// Options say which rooms these work with.
+type Options struct {
+	Manager ctrl.Manager
+	// Settings name the cluster (Member.ClusterID).
+	Settings settings.Settings
+	// Liqo is this cluster's. Nil: it has none that can be used.
+	Liqo      *liqowatch.Watch
+	Addresses *peeraddress.Checker
+	Inventory *inventory.Inventory
+	Policy    *sharing.Policy
+	Peers     *peers.Peers
+	Messages  *handshake.Messenger
+	// Relay has the Ledger.
+	Relay brokersession.Relay
+	// Peerings is the trigger of the controller of Peerings.
+	Peerings *kubeobject.Trigger
+}
+
+// Rooms are how other rooms use these.
+type Rooms struct {
+	// FillCard, CheckReach and CheckBorrow are liqowatch's. Joins says that this cluster takes part in networks.
+	FillCard    func(*api.Properties, *api.Sharing)
+	CheckReach  func(ctx context.Context, provider *api.Card, asked api.Request) error
+	CheckBorrow func(ctx context.Context) error
+	Joins       bool
+	// Freed and Overstaying are usage's. Volumes reads the volumes of what is offloaded; Unoffloads is borrowing's.
+	Freed       func(ctx context.Context, ours *market.Reservation) (bool, error)
+	Overstaying func() int
+	Volumes     client.Reader
+	Unoffloads  func(ctx context.Context, ending *market.Reservation, at market.Time) ([]string, error)
+	// Follow is peering's. Liqo is the doctor's reader of Liqo, and Checks what the doctor looks at there.
+	Follow func(ctx context.Context, ours *market.Reservation) error
+	Liqo   client.Reader
+	Checks []doctor.Check
+
+	Run         []lifecycle.Room
+	Controllers []lifecycle.Controller
+}
+
+// New returns the rooms of a cluster with Liqo. Without Liqo there is only the doctor's check of Liqo, unless that is
+// off.
+func New(o Options) (r Rooms) {
+	s, c, reader := &o.Settings, o.Manager.GetClient(), o.Manager.GetAPIReader()
+	if !s.Liqo.Off {
+		inspection := posture.Inspection{
+			Reader: reader, Lists: c, Writer: c, Prove: true, Namespace: s.Namespace, LiqoNamespace: s.Liqo.Namespace,
+			AllowUntested: s.Liqo.AllowUntested, APIServer: s.Liqo.APIServer,
+			Installed: func() (bool, error) { return liqo.Installed(o.Manager.GetRESTMapper()) },
+		}
+		check := doctor.Liqo{Sharing: o.Policy.Sharing, Inspection: inspection}
+		r.Checks = append(r.Checks, doctor.Check{About: "Liqo", Find: check.Find})
+	}
+	if o.Liqo == nil {
+		return r
+	}
+	cluster, m := s.Member.ClusterID, o.Relay.Ledger
+	graces := grant.Graces{Shrink: s.Times.Shrink, Excess: s.Times.Excess}
+	net := &network.Network{
+		Client: c, Reader: reader, Cluster: cluster, LiqoNamespace: s.Liqo.Namespace, Gateway: s.Gateway,
+		Allows: o.Addresses.CheckHost,
+	}
+	policies := &posture.Policies{Known: c, Reader: reader, Writer: c, Namespace: s.Namespace, Cluster: cluster}
+	used := usage.New(usage.Options{
+		Client: c, Reader: reader, Namespace: s.Namespace, Market: m, Inventory: o.Inventory, Graces: graces,
+		Events: o.Manager.GetEventRecorder("bourse-agent"), Clock: s.Times.Clock, Log: s.Log,
+	})
+	lends := lending.New(lending.Options{
+		Client: c, Reader: reader, Cluster: cluster, Market: m, Network: net, Policies: policies,
+		Sharing: o.Policy.Sharing, Suspension: o.Peers.Suspension, Usage: used, Clock: s.Times.Clock,
+	})
+	borrows := borrowing.New(borrowing.Options{
+		Client: c, Reader: reader, Market: m, Relay: o.Relay, Network: net, Inventory: o.Inventory, Graces: graces,
+		Peering: &liqopeering.Consumer{
+			Client: c, Cluster: cluster, LiqoNamespace: s.Liqo.Namespace, Proxy: net.ProxyOf, Allows: o.Addresses.CheckURL,
+		},
+		Slices: &offload.Slices{Client: c, Reader: reader, LiqoNamespace: s.Liqo.Namespace, Guarded: policies.Stand},
+		Clock:  s.Times.Clock,
+	})
+	peerings := peering.New(peering.Options{
+		Client: c, Namespace: s.Namespace, Market: m, Messages: o.Messages, Peers: o.Peers, Lending: lends, Borrowing: borrows,
+		Graces: peering.Graces{Linger: s.Times.Linger, Abandon: s.Times.Abandon}, Trigger: o.Peerings, Clock: s.Times.Clock,
+	})
+	r.FillCard, r.CheckReach, r.CheckBorrow = o.Liqo.FillCard, o.Liqo.CheckReach, o.Liqo.CheckBorrow
+	r.Joins = s.Gateway.Joins()
+	r.Freed, r.Overstaying, r.Follow, r.Liqo = used.Freed, used.Overstaying, peerings.Follow, reader
+	r.Volumes, r.Unoffloads = reader, borrows.Unoffloads
+	r.Run, r.Controllers = []lifecycle.Room{o.Liqo, used}, []lifecycle.Controller{peerings, lends}
+	r.Checks = append(r.Checks,
+		doctor.Check{About: "what is borrowed", Find: doctor.Borrowed{Client: c}.Find},
+		doctor.Check{About: "peerings", Find: doctor.Peerings{
+			Client: c, Reader: reader, Namespace: s.Namespace, Broker: o.Relay, Liqo: o.Liqo, Clock: s.Times.Clock,
+		}.Find},
+		doctor.Check{About: "the way to the API server", Find: doctor.Access{
+			Reader: reader, LiqoNamespace: s.Liqo.Namespace, Joins: r.Joins, Sharing: o.Policy.Sharing,
+		}.Find},
+	)
+	return r
+}

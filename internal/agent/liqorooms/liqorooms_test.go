@@ -1,0 +1,69 @@
+package liqorooms
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/brokersession"
+	"github.com/bourse-dev/bourse/internal/agent/liqowatch"
+	"github.com/bourse-dev/bourse/internal/agent/peeraddress"
+	"github.com/bourse-dev/bourse/internal/agent/peers"
+	"github.com/bourse-dev/bourse/internal/agent/scheme"
+	"github.com/bourse-dev/bourse/internal/agent/settings"
+	"github.com/bourse-dev/bourse/internal/agent/sharing"
+	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
+	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
+)
+
+// Without Liqo other rooms get nothing to call, and the doctor looks whether Liqo is there, unless it is off.
+func TestNew(t *testing.T) {
+	types := []kubeapi.Type{{GroupVersion: corev1.SchemeGroupVersion, Kind: "Node", Resource: "nodes"}}
+	for _, kind := range []string{"ProviderInstruction", "Advertisement", "Peer", "Peering", "Broker", "Offer"} {
+		types = append(types, kubeapi.Type{
+			GroupVersion: api.GroupVersion, Kind: kind, Resource: strings.ToLower(kind) + "s", Namespaced: true,
+		})
+	}
+	log := slog.New(slog.DiscardHandler)
+	config := kubeapi.New(kubeapi.Options{Types: types}).Config()
+	m, err := scheme.NewManager(config, "bourse", false, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		off    bool
+		liqo   *liqowatch.Watch
+		checks int
+	}{
+		"Liqo is off":     {true, nil, 0},
+		"there is no one": {false, nil, 1},
+		"there is one":    {false, &liqowatch.Watch{}, 4},
+	} {
+		o := settings.Options{Kubernetes: config, Liqo: settings.Liqo{Off: c.off, Gateway: "outbound"}, Log: log}
+		o.Member.ClusterID = "milan"
+		s, err := settings.Parse(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rooms := New(Options{
+			Manager: m, Settings: s, Liqo: c.liqo, Addresses: peeraddress.Anywhere(), Policy: sharing.NewPolicy(sharing.PolicyOptions{}),
+			Peers: peers.New(peers.Options{}), Peerings: &kubeobject.Trigger{},
+			Relay: brokersession.Relay{Ledger: exchangetest.Open(t, nil, exchange.Options{Self: "milan"})},
+		})
+		if len(rooms.Checks) != c.checks {
+			t.Errorf("%s: %d checks, want %d", name, len(rooms.Checks), c.checks)
+		}
+		used := rooms.FillCard != nil && rooms.CheckReach != nil && rooms.CheckBorrow != nil && rooms.Freed != nil &&
+			rooms.Follow != nil && rooms.Joins && rooms.Volumes != nil && rooms.Liqo != nil && len(rooms.Run) == 2 && len(rooms.Controllers) == 2
+		unused := rooms.FillCard == nil && rooms.CheckReach == nil && rooms.CheckBorrow == nil && rooms.Freed == nil &&
+			rooms.Follow == nil && !rooms.Joins && rooms.Volumes == nil && rooms.Liqo == nil && rooms.Run == nil && rooms.Controllers == nil
+		if c.liqo != nil && !used || c.liqo == nil && !unused {
+			t.Errorf("%s: %+v", name, rooms)
+		}
+	}
+}

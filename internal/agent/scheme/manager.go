@@ -1,0 +1,53 @@
+package scheme
+
+import (
+	"log/slog"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
+	"github.com/bourse-dev/bourse/internal/liqo"
+)
+
+// NewManager returns the manager of an agent's controllers, which caches objects of these kinds. It caches the
+// agent's own objects in the agent's namespace only, and of all nodes only the virtual ones. With leaderElect, one of
+// several replicas leads. The manager serves neither metrics nor probes.
+func NewManager(c *rest.Config, namespace string, leaderElect bool, log *slog.Logger) (ctrl.Manager, error) {
+	skip := true
+	own := cache.ByObject{Namespaces: map[string]cache.Config{namespace: {}}}
+	return ctrl.NewManager(c, ctrl.Options{
+		Scheme: New(), Logger: logr.FromSlogHandler(kubeobject.QuietLog(log.Handler())),
+		Metrics:                       metricsserver.Options{BindAddress: "0"},
+		HealthProbeBindAddress:        "0",
+		LeaderElection:                leaderElect,
+		LeaderElectionID:              "bourse-agent",
+		LeaderElectionNamespace:       namespace,
+		LeaderElectionReleaseOnCancel: true,
+		Controller:                    config.Controller{SkipNameValidation: &skip}, // the demo has several agents in one process
+		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
+			&api.ProviderInstruction{}: own, &api.Advertisement{}: own, &api.Peer{}: own, &api.Peering{}: own,
+			&api.Broker{}: own, &api.Offer{}: own,
+			&corev1.Node{}: {Label: labels.SelectorFromSet(liqo.VirtualNodes())}, // the inventory watches the others
+		}},
+		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&api.Ledger{}, &corev1.Secret{}}}},
+	})
+}
+
+// NewClientset returns a client for objects that an agent reads in bulk, pods and nodes. It asks for them in the encoding
+// that costs least.
+func NewClientset(c *rest.Config) (kubernetes.Interface, error) {
+	c = rest.CopyConfig(c)
+	c.ContentType = runtime.ContentTypeProtobuf
+	return kubernetes.NewForConfig(c)
+}

@@ -1,0 +1,143 @@
+// Package settings has what the flags of an agent say: it checks them and adds the defaults. Start at [Parse].
+package settings
+
+import (
+	"cmp"
+	"log/slog"
+	"net/netip"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/connector"
+	"github.com/bourse-dev/bourse/internal/agent/peeraddress"
+	"github.com/bourse-dev/bourse/internal/agent/peers"
+	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
+	"github.com/bourse-dev/bourse/internal/identity/store"
+	"github.com/bourse-dev/bourse/internal/liqo/network"
+	objects "github.com/bourse-dev/bourse/internal/transport/kubernetes"
+)
+
+// Options say how an agent runs. The zero value of a field is its default.
+type Options struct {
+	// Kubernetes is how to reach the cluster's API server. Required.
+	Kubernetes *rest.Config
+	// Namespace has the agent's own objects. Default "bourse".
+	Namespace string
+	// AdvertisementName is the name of the Advertisement there. Default "cluster".
+	AdvertisementName string
+	// LeaderElect lets one of several replicas lead.
+	LeaderElect bool
+	Member      Member
+	Liqo        Liqo
+	Times       Times
+	Peers       Peers
+	Listen      Listen
+	Log         *slog.Logger
+}
+
+// Member says which cluster this is, and how it joins its main broker.
+type Member struct {
+	// ClusterID names the cluster. Default: Liqo's ID, or without Liqo the UID of kube-system.
+	ClusterID string
+	// Identity keeps the keys. Default: the Secret "bourse-identity".
+	Identity store.Store
+	// Join is a join token. It is needed once. BrokerURL overrides the URL in it.
+	Join, BrokerURL string
+	// CertDir holds tls.crt, tls.key and ca.crt for a broker without its own CA. It replaces Join.
+	CertDir string
+	// Objects reach the broker through objects in its cluster. Nil: the agent calls its REST API.
+	Objects *objects.Access
+	// Endorsement is the document (JWS) in which a root confirms this cluster's key. The card shows it.
+	Endorsement string
+}
+
+// Liqo says how the agent uses its cluster's Liqo.
+type Liqo struct {
+	// Off: the agent does not use Liqo, nor wait for its cluster ID.
+	Off bool
+	// Namespace is Liqo's. Default "liqo".
+	Namespace string
+	// APIServer is the URL at which peers reach this cluster's API server. Default: as Liqo is configured.
+	APIServer string
+	// Gateway is how peers reach the gateway of Liqo's network: none (the default), outbound, NodePort, LoadBalancer.
+	Gateway string
+	// AllowUntested accepts a version of Liqo that Bourse was not tested with.
+	AllowUntested bool
+}
+
+// Times are how often something is done, and how long something lasts.
+type Times struct {
+	// Advertise is how often the cluster advertises without a change. Default 30 s.
+	Advertise time.Duration
+	// Aligned: the cluster advertises at the multiples of that on the clock.
+	Aligned bool
+	// Linger is how long a peering stays that no reservation uses. Default 10 min; negative: not at all.
+	Linger time.Duration
+	// Abandon is how long the end of a peering waits for the other cluster. Default 2 min.
+	Abandon time.Duration
+	// Shrink is how long pods may stay that no longer fit. Default 30 s. Excess is how long after that the
+	// provider deletes them. Default 60 s.
+	Shrink, Excess time.Duration
+	// Clock is that of all but the markets, Market that of the markets. Default: the machine's.
+	Clock  clock.WithTickerAndDelayedExecution
+	Market exchange.Clock
+}
+
+// Peers says which clusters and addresses the agent trusts.
+type Peers struct {
+	// Roots are the public keys whose endorsements confirm the keys of others, in base64url.
+	Roots []string
+	// Ranges are CIDRs that peers may name as their own although they are loopback, link-local or this cluster's.
+	Ranges []string
+}
+
+// Listen says where the agent listens. Empty: not.
+type Listen struct {
+	// Socket and Loopback are for users of the cluster: a unix socket, and an address whose callers have the token in
+	// TokenFile. With DistributedCatalog, both also serve the API of that prototype's connector.
+	Socket, Loopback, TokenFile string
+	DistributedCatalog          bool
+	// Connector is for clusters that know this one, without a broker. ConnectorURL is where they reach it.
+	Connector, ConnectorURL string
+	// Health serves /livez and /readyz, and Metrics /metrics. "0": not.
+	Health, Metrics string
+}
+
+// Settings are Options with their defaults, and their texts parsed.
+type Settings struct {
+	Options
+	Gateway network.Gateway
+	Ranges  []netip.Prefix
+	Roots   []clusterkey.PublicKey
+}
+
+// Parse checks options and adds the defaults. Errors: Invalid with the flag.
+func Parse(o Options) (s Settings, err error) {
+	o.Namespace, o.Liqo.Namespace = cmp.Or(o.Namespace, api.Namespace), cmp.Or(o.Liqo.Namespace, "liqo")
+	o.AdvertisementName = cmp.Or(o.AdvertisementName, "cluster")
+	o.Times.Advertise = cmp.Or(o.Times.Advertise, 30*time.Second)
+	o.Times.Linger, o.Times.Abandon = cmp.Or(o.Times.Linger, 10*time.Minute), cmp.Or(o.Times.Abandon, 2*time.Minute)
+	o.Times.Shrink, o.Times.Excess = cmp.Or(o.Times.Shrink, 30*time.Second), cmp.Or(o.Times.Excess, time.Minute)
+	o.Times.Clock = cmp.Or[clock.WithTickerAndDelayedExecution](o.Times.Clock, clock.RealClock{})
+	o.Log = cmp.Or(o.Log, slog.Default())
+	o.Kubernetes = rest.CopyConfig(o.Kubernetes)
+	o.Kubernetes.QPS = cmp.Or(o.Kubernetes.QPS, -1) // the API server has its own fair limits
+	if o.Liqo.Off {
+		o.Liqo.Namespace = ""
+	}
+	s.Options = o
+	if s.Gateway, err = network.Parse(o.Liqo.Gateway); err != nil {
+		return s, err
+	}
+	if s.Ranges, err = peeraddress.ParseRanges(o.Peers.Ranges); err != nil {
+		return s, err
+	}
+	if s.Roots, err = peers.ParseRoots(o.Peers.Roots); err != nil {
+		return s, err
+	}
+	return s, connector.Check(o.Listen.Connector, o.Listen.ConnectorURL)
+}
