@@ -34,7 +34,7 @@ type image struct {
 func writeImage(out io.Writer, tree, guest string, containers map[string]string) error {
 	i := &image{out: out, tree: tree, has: map[string]bool{}}
 	i.copy("/bin/busybox", "bin/busybox")
-	for _, tool := range []string{"bin/ip", "usr/sbin/nft", "usr/bin/wg"} {
+	for _, tool := range []string{"bin/ip", "usr/sbin/nft", "usr/bin/wg", "usr/sbin/conntrack"} {
 		i.tool(tool)
 	}
 	i.copy("/bin/guest", guest)

@@ -194,6 +194,10 @@ func (n *machineNode) startPod(p *corev1.Pod) error {
 	fmt.Fprintf(&script, "mkdir -p %s /sys/fs/cgroup/%s\n", podDir(p), p.UID)
 	if !p.Spec.HostNetwork {
 		address, namespace = fmt.Sprintf("%s%d", n.podNet(), n.next), string(p.UID)
+		if strings.HasPrefix(p.Namespace, "liqo-tenant-") {
+			// A gateway of Liqo v1.2 does not reach a pod of the other cluster that has the gateway's own address.
+			address = fmt.Sprintf("10.200.%d.%d", 101+n.number, n.next)
+		}
 		fmt.Fprintf(&script, `
 /bin/ip netns add %[1]s
 /bin/ip link add veth%[2]d netns node-%[3]s type veth peer name %[4]s netns %[1]s

@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // ErrNoPackages says that the Debian packages of a machine cannot be had here.
@@ -16,7 +18,7 @@ var ErrNoPackages = errors.New("no Debian packages for the machine")
 
 // machinePackages are what a machine needs: QEMU, a kernel, and the tools inside.
 var machinePackages = []string{
-	"qemu-system-x86", "linux-image-cloud-amd64", "busybox-static", "iproute2", "nftables", "wireguard-tools",
+	"qemu-system-x86", "linux-image-cloud-amd64", "busybox-static", "iproute2", "nftables", "wireguard-tools", "conntrack",
 }
 
 // FetchMachine downloads the packages of a machine and all that they depend on, about 80 MB, and unpacks them
@@ -27,7 +29,8 @@ func FetchMachine(ctx context.Context, progress io.Writer) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	tree := filepath.Join(cache, "machine", "tree")
+	list := sha256.Sum256([]byte(strings.Join(machinePackages, " ")))
+	tree := filepath.Join(cache, "machine", fmt.Sprintf("tree-%x", list[:6]))
 	if _, err := os.Stat(tree); err == nil {
 		return tree, nil
 	}

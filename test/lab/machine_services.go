@@ -43,16 +43,18 @@ func (n *machineNode) services() string {
 		}
 	}
 	slices.Sort(rules)
-	return fmt.Sprintf(`nsenter --net=/run/netns/node-%s nft -f - <<'END'
+	// A flow of UDP, such as WireGuard's, would go on to an endpoint that is gone.
+	return fmt.Sprintf(`nsenter --net=/run/netns/node-%[1]s nft -f - <<'END'
 table ip services
 delete table ip services
 table ip services {
 	chain to {
 		type nat hook prerouting priority -100
-		%s
+		%[2]s
 	}
 }
 END
+nsenter --net=/run/netns/node-%[1]s conntrack -D -p udp > /run/log/conntrack 2>&1 || true
 `, n.name, strings.Join(rules, "\n\t\t"))
 }
 

@@ -1,113 +1,265 @@
 package network
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"strings"
 	"testing"
 
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/test/e2e/federation"
 )
 
-// borrow makes a namespace at rome, and in it a request for resources of milan with a network, which offloads it.
-func (w *world) borrow(t *testing.T, name string) *api.ResourceRequest {
-	t.Helper()
-	if err := w.rome.Objects.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
-		t.Fatal(err)
-	}
-	amounts := api.Resources{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("1Gi")}
-	r := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: name}, Spec: api.ResourceRequestSpec{
-		Request: api.Request{Resources: amounts, Target: "milan", Network: api.NetworkWireGuard},
-		Offload: &api.Offload{Namespaces: []string{name}},
-	}}
-	if err := w.rome.Objects.Create(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
-// becomes waits for the state of a request.
-func (w *world) becomes(t *testing.T, r *api.ResourceRequest, state api.State) {
-	t.Helper()
-	eventually(t, r.Name+" is "+string(state), func(ctx context.Context) error {
-		err := w.rome.Objects.Get(ctx, kube.ObjectKeyFromObject(r), r)
-		if err == nil && r.Status.State != state {
-			var peerings api.PeeringList
-			err = fmt.Errorf("it is %s: %s; %w", r.Status.State, r.Status.Message, w.rome.Objects.List(ctx, &peerings))
-			for _, p := range peerings.Items {
-				err = fmt.Errorf("%w; %s is %s, %s: %s %+v", err, p.Name, p.Status.State, p.Status.Step, p.Status.Message, p.Status.Conditions)
-			}
-		}
-		return err
-	})
-}
-
-// serve makes a pod that answers HTTP, on a cluster's own node or, with remote, on a virtual one, and waits until
-// it is Ready.
-func (w *world) serve(t *testing.T, m *federation.Member, namespace, name string, remote bool) *corev1.Pod {
-	t.Helper()
-	grace, links := int64(1), false
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"app": name}}, Spec: corev1.PodSpec{
-		TerminationGracePeriodSeconds: &grace, EnableServiceLinks: &links, NodeSelector: map[string]string{corev1.LabelHostname: m.Name},
-		Containers: []corev1.Container{{
-			Name: "web", Image: "web", Ports: []corev1.ContainerPort{{ContainerPort: 8080}},
-			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
-				corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("16Mi"),
-			}},
-		}},
-	}}
-	if remote {
-		p.Spec.NodeSelector = map[string]string{"liqo.io/type": "virtual-node"}
-	}
-	eventually(t, "a pod can be made in "+namespace, func(ctx context.Context) error { return m.Objects.Create(ctx, p) })
-	w.ready(t, m, p)
-	return p
-}
-
-// ready waits until a pod is Ready, and reads it again.
-func (w *world) ready(t *testing.T, m *federation.Member, p *corev1.Pod) {
-	t.Helper()
-	eventually(t, p.Name+" is Ready at "+m.Name, func(ctx context.Context) error {
-		if err := m.Objects.Get(ctx, kube.ObjectKeyFromObject(p), p); err != nil {
-			return err
-		}
-		for _, c := range p.Status.Conditions {
-			if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue && p.Status.PodIP != "" {
-				return nil
-			}
-		}
-		return fmt.Errorf("it is %s: %+v", p.Status.Phase, p.Status.Conditions)
-	})
-}
-
-// answers waits until a pod gets an answer from an address, and returns it.
-func (w *world) answers(t *testing.T, from *corev1.Pod, host, want string) string {
-	t.Helper()
-	var got string
-	eventually(t, fmt.Sprintf("%s gets an answer of %s from %s", from.Name, want, host), func(ctx context.Context) (err error) {
-		got, err = w.in(ctx, string(from.UID), "get http://%s", host)
-		if err == nil && !strings.HasPrefix(got, want+" answers ") {
-			err = fmt.Errorf("it gets %q", got)
-		}
-		return err
-	})
-	return strings.TrimPrefix(got, want+" answers ")
-}
-
-// A request with a network ends in packets: a pod at rome reaches the pod that rome runs at milan, although both
-// have addresses of the same network.
+// A request with a network ends in packets: a pod at rome and the pod that rome runs at milan reach each other,
+// although both have addresses of the same network. The steps share one federation, and the first reservation.
 func TestPacketsFlow(t *testing.T) {
 	w := start(t)
 	r := w.borrow(t, "demo")
 	w.becomes(t, r, api.Active)
 	here := w.serve(t, w.rome, "demo", "here", false)
 	there := w.serve(t, w.rome, "demo", "there", true)
-	from := w.answers(t, here, there.Status.PodIP+":8080", "there")
-	t.Logf("%s at rome reached %s at milan by %s; there it was %s", here.Status.PodIP, there.Name, there.Status.PodIP, from)
+	twin := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-rome", Name: "there"}}
+	w.ready(t, w.milan, twin)
+	if here.Status.PodIP != twin.Status.PodIP {
+		t.Errorf("the pods have the addresses %s and %s, and were to have the same", here.Status.PodIP, twin.Status.PodIP)
+	}
+
+	before := w.transferred(t)
+	seen := w.answers(t, here, there.Status.PodIP+":8080", "there")
+	w.answers(t, twin, seen+":8080", "here")
+	w.throughAService(t, here)
+	if after := w.transferred(t); after <= before {
+		t.Errorf("the tunnel has carried %d bytes, and %d before", after, before)
+	}
+
+	w.breaks(t, r)
+	flows := func(when string) {
+		t.Helper()
+		t.Log(when)
+		w.answers(t, here, there.Status.PodIP+":8080", "there")
+		w.answers(t, twin, seen+":8080", "here")
+	}
+	flows("after the link was down")
+	w.rome.Agent(0).Kill()
+	w.milan.Agent(0).Kill()
+	flows("while both agents are dead")
+	for _, m := range w.Members {
+		if _, err := m.StartAgent(0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.killGateway(t, w.milan, "rome")
+	flows("after the gateway of milan was killed")
+	w.killGateway(t, w.rome, "milan")
+	flows("after the gateway of rome was killed")
+	w.networkIs(t, r, metav1.ConditionTrue, "Connected")
+	w.rotates(t, w.rome, w.milan)
+	flows("after rome's gateway has other keys")
+
+	networks := w.networks(t)
+	second := w.borrow(t, "second")
+	w.becomes(t, second, api.Active)
+	w.resize(t, second)
+	local := w.serve(t, w.rome, "second", "beside", false)
+	other := w.serve(t, w.rome, "second", "other", true)
+	w.answers(t, local, other.Status.PodIP+":8080", "other")
+	if now := w.networks(t); now != networks {
+		t.Errorf("with the second reservation the networks are %s, before they were %s", now, networks)
+	}
+	w.end(t, r, "there")
+	w.answers(t, local, other.Status.PodIP+":8080", "other")
+	w.end(t, second, "other")
+	w.nothingLeft(t)
+}
+
+// throughAService demands that a pod reaches a Service of rome whose only endpoint runs at milan.
+func (w *world) throughAService(t *testing.T, from *corev1.Pod) {
+	t.Helper()
+	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "site"}, Spec: corev1.ServiceSpec{
+		Selector: map[string]string{"app": "there"}, Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(8080)}},
+	}}
+	if err := w.rome.Objects.Create(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	w.answers(t, from, s.Spec.ClusterIP, "there")
+}
+
+// gateway returns the pod of a cluster's gateway for a peer.
+func (w *world) gateway(ctx context.Context, at *federation.Member, peer string) (*corev1.Pod, error) {
+	var pods corev1.PodList
+	err := at.Objects.List(ctx, &pods, kube.InNamespace("liqo-tenant-"+peer), kube.MatchingLabels{"networking.liqo.io/component": "gateway"})
+	if err == nil && len(pods.Items) != 1 {
+		err = fmt.Errorf("%s has %d gateways for %s", at.Name, len(pods.Items), peer)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &pods.Items[0], nil
+}
+
+// transferred is how many bytes the tunnel has carried, in both directions, as rome's gateway counts.
+func (w *world) transferred(t *testing.T) int {
+	t.Helper()
+	gateway, err := w.gateway(t.Context(), w.rome, "milan")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := w.in(t.Context(), string(gateway.UID), "wg show liqo-tunnel transfer")
+	var key string
+	var received, sent int
+	if _, scanned := fmt.Sscan(out, &key, &received, &sent); err != nil || scanned != nil {
+		t.Fatalf("wg says %q, %v, %v", out, err, scanned)
+	}
+	return received + sent
+}
+
+// breaks cuts milan's link and mends it, and demands that NetworkReady follows.
+func (w *world) breaks(t *testing.T, r *api.ResourceRequest) {
+	t.Helper()
+	w.networkIs(t, r, metav1.ConditionTrue, "Connected")
+	for _, change := range []struct {
+		link, reason string
+		status       metav1.ConditionStatus
+	}{{"down", "Tunnel", metav1.ConditionFalse}, {"up", "Connected", metav1.ConditionTrue}} {
+		if _, err := w.machine.Run(t.Context(), "/bin/ip link set lan-milan "+change.link); err != nil {
+			t.Fatal(err)
+		}
+		w.networkIs(t, r, change.status, change.reason)
+	}
+}
+
+// killGateway deletes the pod of a gateway and waits until another one runs.
+func (w *world) killGateway(t *testing.T, at *federation.Member, peer string) {
+	t.Helper()
+	var old *corev1.Pod
+	eventually(t, at.Name+" has a gateway", func(ctx context.Context) (err error) { old, err = w.gateway(ctx, at, peer); return err })
+	if err := at.Objects.Delete(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, at.Name+" has another gateway", func(ctx context.Context) error {
+		next, err := w.gateway(ctx, at, peer)
+		if err == nil && (next.UID == old.UID || next.Status.Phase != corev1.PodRunning) {
+			err = fmt.Errorf("%s is %s", next.Name, next.Status.Phase)
+		}
+		return err
+	})
+}
+
+// rotates removes the keys of a gateway and restarts it: the agent makes others, and tells the other side.
+func (w *world) rotates(t *testing.T, at, peer *federation.Member) {
+	t.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-" + peer.Name, Name: "bourse-gateway"}}
+	if err := at.Objects.Get(t.Context(), kube.ObjectKeyFromObject(secret), secret); err != nil {
+		t.Fatal(err)
+	}
+	old := secret.Data["publicKey"]
+	if err := at.Objects.Delete(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, peer.Name+" has the new key of "+at.Name, func(ctx context.Context) error {
+		key := networkingv1beta1.PublicKey{}
+		err := peer.Objects.Get(ctx, kube.ObjectKey{Namespace: "liqo-tenant-" + at.Name, Name: at.Name}, &key)
+		if err == nil && bytes.Equal(key.Spec.PublicKey, old) {
+			err = fmt.Errorf("it has the old one")
+		}
+		return err
+	})
+	w.killGateway(t, at, peer.Name)
+}
+
+// resize makes a request ask for more and waits until it has it.
+func (w *world) resize(t *testing.T, r *api.ResourceRequest) {
+	t.Helper()
+	more := resource.MustParse("2")
+	eventually(t, r.Name+" asks for more", func(ctx context.Context) error {
+		if err := w.rome.Objects.Get(ctx, kube.ObjectKeyFromObject(r), r); err != nil {
+			return err
+		}
+		r.Spec.Resources[corev1.ResourceCPU] = more
+		return w.rome.Objects.Update(ctx, r)
+	})
+	eventually(t, r.Name+" has more", func(ctx context.Context) error {
+		i := api.ReservationInstruction{}
+		err := w.rome.Objects.Get(ctx, kube.ObjectKey{Namespace: r.Namespace, Name: r.Status.Reservation}, &i)
+		if has := i.Spec.Resources[corev1.ResourceCPU]; err == nil && has.Cmp(more) != 0 {
+			err = fmt.Errorf("it has %s", has.String())
+		}
+		return err
+	})
+}
+
+// networks names what the two clusters have of networks.
+func (w *world) networks(t *testing.T) string {
+	t.Helper()
+	var all []string
+	for _, m := range w.Members {
+		var configurations networkingv1beta1.ConfigurationList
+		var connections networkingv1beta1.ConnectionList
+		if err := m.Objects.List(t.Context(), &configurations); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Objects.List(t.Context(), &connections); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range configurations.Items {
+			all = append(all, m.Name+" "+c.Name+" "+string(c.UID))
+		}
+		for _, c := range connections.Items {
+			all = append(all, m.Name+" "+c.Name+" "+string(c.UID))
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// end deletes a request with the pod that runs by it.
+func (w *world) end(t *testing.T, r *api.ResourceRequest, pod string) {
+	t.Helper()
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: pod}}
+	for _, o := range []kube.Object{p, r} {
+		if err := w.rome.Objects.Delete(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, r.Name+" is over", func(ctx context.Context) error {
+		known, err := w.rome.People(0).Reservation(ctx, r.Status.Reservation)
+		if err == nil && known.Payload.State != api.Released {
+			err = fmt.Errorf("it is %s", known.Payload.State)
+		}
+		return err
+	})
+}
+
+// nothingLeft waits until neither cluster has an object of a network, and neither node a rule of it. Interfaces
+// of Geneve may be left: Liqo's fabric looks for those every half hour.
+func (w *world) nothingLeft(t *testing.T) {
+	t.Helper()
+	for _, m := range w.Members {
+		eventually(t, m.Name+" has nothing left of the network", func(ctx context.Context) error {
+			for _, list := range []kube.ObjectList{
+				&networkingv1beta1.ConfigurationList{}, &networkingv1beta1.ConnectionList{}, &networkingv1beta1.GatewayServerList{},
+				&networkingv1beta1.GatewayClientList{}, &networkingv1beta1.PublicKeyList{}, &networkingv1beta1.GeneveTunnelList{},
+			} {
+				if err := m.Objects.List(ctx, list); err != nil {
+					return err
+				}
+				if left, err := apimeta.ExtractList(list); err != nil || len(left) > 0 {
+					return fmt.Errorf("%T: %d, %w", list, len(left), err)
+				}
+			}
+			out, err := w.in(ctx, "node-"+m.Name, "sh -c 'nft list tables | grep -v -e cni -e services || true; /bin/ip rule | grep -e gw || true'")
+			if err == nil && strings.TrimSpace(out) != "" {
+				err = fmt.Errorf("the node has %s", out)
+			}
+			return err
+		})
+	}
 }
