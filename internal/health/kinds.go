@@ -75,6 +75,10 @@ var (
 		"The end of a request would delete volumes. Its deletion waits for the user, or its time ends within a day.",
 		"When the reservation ends, its provider deletes the namespaces that it offloads, with all volumes in them.",
 		"Copy the data, extend the reservation, or give up the volumes: `docs/borrow.md`."}
+	ServiceNamedLikeAPod = Kind{"ServiceNamedLikeAPod", warn,
+		"A Service in an offloaded namespace has the name of a pod, and Liqo's networking is on.",
+		"When that pod is offloaded, Liqo v1.2 deletes the Service and its EndpointSlices. StatefulSets with a Service per pod are affected.",
+		"Give the Service another name before the pod is offloaded."}
 
 	// Lending.
 	PoliciesMissing = Kind{"PoliciesMissing", bad,
@@ -184,7 +188,7 @@ var (
 // Kinds are all, in the order of the documentation.
 var Kinds = []Kind{
 	LiqoMissing, LiqoUntested, LiqoUnknown, LiqoModuleOff, LiqoKeyUnusable, LiqoWebhookDown, LimitsNotEnforced, DefaultClassOpen, APIServerLocal, APIServerUnknown,
-	APIServerSilent, TolerationSeconds, WouldOffloadOthers, NodeNotReady, NotReflected, VolumesAtStake,
+	APIServerSilent, TolerationSeconds, WouldOffloadOthers, NodeNotReady, NotReflected, VolumesAtStake, ServiceNamedLikeAPod,
 	PoliciesMissing, ClusterIDCollides, ConsumersCrowded, SecretOfLiqo, APIServerProxy, NothingShared, Overcommitted, NotCovered, FieldIgnored,
 	KeyChanged, KeyUnconfirmed, VersionSkew, MixedPeering, LegacyAccounting, PeeringStuck,
 	BrokerUnreachable, WithoutBroker, GoesOn, CertificateExpiring, CertificateExpired, ClockSkew, LedgerCrowded, RightsMissing, NotChecked,

@@ -69,7 +69,7 @@ func (i *Inspection) Problems(ctx context.Context) []api.Problem {
 	}{
 		{"Liqo's installation", i.installation}, {"Liqo's key", i.key}, {"the admission policies", i.policies}, {"the list of consumers", i.list},
 		{"Secrets of consumers", i.secrets}, {"Liqo's webhook", i.webhook},
-		{"namespaces that are offloaded", i.namespaces}, {"pods on virtual nodes", i.tolerations}, {"the peerings", i.peerings},
+		{"namespaces that are offloaded", i.namespaces}, {"pods on virtual nodes", i.tolerations}, {"Services named like pods", i.services}, {"the peerings", i.peerings},
 	} {
 		found, err := check.do(ctx)
 		if apierrors.IsForbidden(err) {

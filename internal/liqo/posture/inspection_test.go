@@ -129,6 +129,28 @@ func TestInspection(t *testing.T) {
 			all["pod"] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "p", Labels: map[string]string{consts.LocalPodLabelKey: consts.LocalPodLabelValue}},
 				Spec: corev1.PodSpec{Tolerations: []corev1.Toleration{{Key: corev1.TaintNodeNotReady, TolerationSeconds: &seconds}}}}
 		}, "TolerationSeconds"},
+		"a Service with the name of a pod": {func(_ *Inspection, all map[string]client.Object) {
+			offloaded(all, liqo.Managed())
+			all["pod"] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-0"}}
+			all["service"] = &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-0"}}
+			all["other"] = &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+		}, "ServiceNamedLikeAPod"},
+		"one for a pod that does not exist yet": {func(_ *Inspection, all map[string]client.Object) {
+			offloaded(all, liqo.Managed())
+			all["service"] = &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-0"},
+				Spec: corev1.ServiceSpec{Selector: map[string]string{"statefulset.kubernetes.io/pod-name": "web-0"}}}
+		}, "ServiceNamedLikeAPod"},
+		"one in a namespace that stays": {func(_ *Inspection, all map[string]client.Object) {
+			all["pod"] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-0"}}
+			all["service"] = &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-0"}}
+		}, ""},
+		"one without Liqo's networking": {func(_ *Inspection, all map[string]client.Object) {
+			offloaded(all, liqo.Managed())
+			all["pod"] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-0"}}
+			all["service"] = &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-0"}}
+			d := all["liqo"].(*appsv1.Deployment)
+			d.Spec.Template.Spec.Containers[0].Args = append(d.Spec.Template.Spec.Containers[0].Args, "--networking-enabled=false")
+		}, ""},
 		"a peering by hand beside ours": {func(_ *Inspection, all map[string]client.Object) {
 			identity(all, authv1beta1.ControlPlaneIdentityType, liqo.Managed())
 			all["tenant"] = &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan"}, Spec: authv1beta1.TenantSpec{ClusterID: "milan"}}
