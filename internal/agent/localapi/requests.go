@@ -228,13 +228,13 @@ func (c *Cluster) giveUpVolumes(ctx context.Context, object *api.ResourceRequest
 	if err != nil || volumes == nil {
 		return err
 	}
-	if word != volumes.Digest {
+	if word != volumes.Digest && object.Annotations[api.VolumesMayDie] != volumes.Digest {
 		refusal := api.Errorf(api.CodeVolumesAtStake, "%s would be deleted with reservation %s", volumes, id).
 			Fix("copy the data first (docs/borrow.md#keep-data), or give it up: bourse release %s --volumes-die %s", id, volumes.Digest)
 		refusal.Volumes = volumes
 		return refusal
 	}
 	before := object.DeepCopy()
-	metav1.SetMetaDataAnnotation(&object.ObjectMeta, api.VolumesMayDie, word)
+	metav1.SetMetaDataAnnotation(&object.ObjectMeta, api.VolumesMayDie, volumes.Digest)
 	return kubeobject.Error(c.o.Client.Patch(ctx, object, client.MergeFrom(before)))
 }
