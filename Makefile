@@ -22,7 +22,7 @@ bin/bourse:
 
 .PHONY: demo
 demo: bin/bourse ## Run a federation of five simulated clusters; Ctrl-C ends it
-	@PATH="$(CURDIR)/bin:$$PATH" bin/bourse demo
+	@PATH="$(CURDIR)/bin:$$PATH" bin/bourse demo $(if $(STILL),--still)
 
 .PHONY: daemons
 daemons: ## Build the real Kubernetes daemons for lab and tests into a cached folder (once)

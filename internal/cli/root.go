@@ -70,6 +70,7 @@ func Root(out, progress io.Writer) *cobra.Command {
 		sh.brokerCommand(), sh.initCommand(), sh.agentCommand(), sh.demoCommand(), sh.rootCommand(), sh.uninstallCommand(), sh.versionCommand(),
 	)
 	strict(root)
+	wrapHelp(root)
 	return root
 }
 

@@ -154,7 +154,7 @@ func TestHelp(t *testing.T) {
 				t.Errorf("%s --help does not say %q:\n%s", c.CommandPath(), want, out.String())
 			}
 		}
-		for _, wrong := range []string{"(default [])", "`"} {
+		for _, wrong := range []string{"(default [])", "(default )", "`"} {
 			if _, flags, _ := strings.Cut(out.String(), "Flags:"); strings.Contains(flags, wrong) {
 				t.Errorf("%s --help has %s", c.CommandPath(), wrong)
 			}

@@ -25,8 +25,8 @@ func strict(cmd *cobra.Command) {
 		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if f.DefValue == "[]" {
-			f.DefValue = "" // help shows no default of an empty list
+		if f.Value.Type() == "stringToString" {
+			f.DefValue = "" // else help shows "(default [])"
 		}
 	})
 	if cmd.ValidArgsFunction == nil && cmd.Args != nil && !takesFile(cmd) {

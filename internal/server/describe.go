@@ -63,9 +63,19 @@ var toAgent = access{
 	of: func(*huma.Operation) []map[string][]string { return needs("token", "") },
 }
 
+// signedDocuments describes the form of the documents that clusters sign.
+const signedDocuments = "Fields such as `card`, `assignment`, `acceptance`, `offer`, `end` and `document` hold signed documents: a JWS in compact form " +
+	"(RFC 7515), `HEADER.PAYLOAD.SIGNATURE`, each part in base64url without padding.\n\n" +
+	"- HEADER is `{\"alg\":\"EdDSA\",\"kid\":FINGERPRINT,\"typ\":TYPE}`, with exactly these members. FINGERPRINT is that of the signer's cluster key: " +
+	"`SHA256:` and the SHA-256 of the 32 bytes of the public key, in base64url without padding. TYPE is `bourse/KIND+jws`; KIND is " +
+	"`card`, `assignment`, `acceptance`, `end`, `reclaim`, `handshake`, `offer`, `vouch`, `endorsement` or `rotation`.\n" +
+	"- PAYLOAD is canonical JSON (RFC 8785) of the type of that name in package api. Unknown members are refused.\n" +
+	"- SIGNATURE is the Ed25519 signature (RFC 8032) of the text `HEADER.PAYLOAD`."
+
 // describe completes the description of an API: who may call what, where, and with which errors.
 func describe(a huma.API, who access) {
 	doc := a.OpenAPI()
+	doc.Info.Description += "\n\n" + signedDocuments
 	doc.Info.License = &huma.License{Name: "Apache 2.0", Identifier: "Apache-2.0"}
 	doc.Servers = []*huma.Server{{URL: who.server, Description: who.description}}
 	doc.Components.SecuritySchemes = who.schemes
