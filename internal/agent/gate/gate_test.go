@@ -78,7 +78,7 @@ func TestRefuses(t *testing.T) {
 				}
 				return *d.Over(api.Failed, api.ReasonNotAccepted), nil
 			}
-			g.Fresh = freshly
+			g.restart(func(o *gate.Options) { o.Fresh = freshly })
 			g.heard(d.Signed(), "Refuse r-1 "+string(c.want))
 			g.holds("r-1", "", "")
 			g.heard(d.Shown())
@@ -210,7 +210,9 @@ func TestRevokes(t *testing.T) {
 		t.Errorf("of oslo: %v, %v", ended, err)
 	}
 	left := false
-	g.Freed = func(context.Context, *market.Reservation) (bool, error) { return left, nil }
+	g.restart(func(o *gate.Options) {
+		o.Freed = func(context.Context, *market.Reservation) (bool, error) { return left, nil }
+	})
 	if ended, err := g.Revoke(t.Context(), "rome"); err != nil || len(ended) != 1 || ended[0] != "r-1" {
 		t.Errorf("%v, %v", ended, err)
 	}

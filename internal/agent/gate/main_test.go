@@ -57,6 +57,13 @@ func open(t testing.TB, j journal.Journal, rome, milan *transporttest.Party, clo
 	return g
 }
 
+// restart makes the gate again over the same Ledger, with other options.
+func (g *testGate) restart(change func(*gate.Options)) {
+	o := g.Options
+	change(&o)
+	g.Gate = gate.New(o)
+}
+
 // measure records what milan has now, and on which terms it lends that.
 func (g *testGate) measure(cpu string, terms func(*api.Measurement)) {
 	g.t.Helper()

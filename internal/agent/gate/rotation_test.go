@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/gate"
 	"github.com/bourse-dev/bourse/internal/journal/memorytest"
 	"github.com/bourse-dev/bourse/internal/transport"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
@@ -15,10 +16,12 @@ import (
 func (g *testGate) rotated() {
 	g.t.Helper()
 	g.milan.Rotate()
-	g.Key, g.Former = g.milan.Key, nil
-	for _, f := range trust.Former("milan", g.Key.Public(), g.milan.Rotations) {
-		g.Former = append(g.Former, f.Fingerprint)
-	}
+	g.restart(func(o *gate.Options) {
+		o.Key, o.Former = g.milan.Key, nil
+		for _, f := range trust.Former("milan", o.Key.Public(), g.milan.Rotations) {
+			o.Former = append(o.Former, f.Fingerprint)
+		}
+	})
 }
 
 // bound returns a reservation that milan has accepted.

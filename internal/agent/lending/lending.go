@@ -70,7 +70,7 @@ func New(o Options) *Lending {
 		o.Clock = clock.RealClock{}
 	}
 	l := &Lending{options: o, consumers: map[string]*state{}}
-	l.peering = &peering.Provider{Client: o.Client, Access: l.access}
+	l.peering = &peering.Provider{Client: o.Client, Access: l.access, Clock: o.Clock}
 	return l
 }
 

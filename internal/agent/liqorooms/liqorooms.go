@@ -106,9 +106,10 @@ func New(o Options) (r Rooms) {
 	borrows := borrowing.New(borrowing.Options{
 		Client: c, Reader: reader, Market: m, Relay: o.Relay, Network: net, Inventory: o.Inventory, Graces: graces,
 		Peering: &liqopeering.Consumer{
-			Client: c, Cluster: cluster, LiqoNamespace: s.Liqo.Namespace, Proxy: net.ProxyOf, Allows: o.Addresses.CheckURL,
+			Client: c, Cluster: cluster, LiqoNamespace: s.Liqo.Namespace, Proxy: net.ProxyOf,
+			Allows: o.Addresses.CheckURL, Clock: s.Times.Clock,
 		},
-		Slices: &offload.Slices{Client: c, Reader: reader, LiqoNamespace: s.Liqo.Namespace, Guarded: policies.Stand},
+		Slices: &offload.Slices{Client: c, Reader: reader, LiqoNamespace: s.Liqo.Namespace, Guarded: policies.Stand, Clock: s.Times.Clock},
 		Clock:  s.Times.Clock,
 	})
 	peerings := peering.New(peering.Options{

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/requests"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/transport"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
@@ -118,12 +119,14 @@ func TestRefusedMovesToTheNextBest(t *testing.T) {
 // A provider that this cluster cannot use is passed over before anything is signed.
 func TestPassesOverWhatItCannotReach(t *testing.T) {
 	b := newBorrower(t)
-	b.Reach = func(_ context.Context, provider *api.Card, _ api.Request) error {
-		if provider.Cluster == "milan" {
-			return api.Errorf(api.CodeUnreachable, "no route")
+	b.restart(func(o *requests.BorrowerOptions) {
+		o.Reach = func(_ context.Context, provider *api.Card, _ api.Request) error {
+			if provider.Cluster == "milan" {
+				return api.Errorf(api.CodeUnreachable, "no route")
+			}
+			return nil
 		}
-		return nil
-	}
+	})
 	d := b.deal()
 	b.offers(d.Shown)
 	b.takes(d)

@@ -52,6 +52,13 @@ func again(t testing.TB, rome, milan *transporttest.Party, clock *transporttest.
 	}
 }
 
+// restart makes the borrower again over the same Ledger, with other options.
+func (b *borrower) restart(change func(*requests.BorrowerOptions)) {
+	o := b.BorrowerOptions
+	change(&o)
+	b.Borrower = requests.NewBorrower(o)
+}
+
 func (b *borrower) now() time.Time { return b.Market.Now().Go() }
 
 func (b *borrower) move(d time.Duration) { b.clock.Move(d, b.now) }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/requests"
 	"github.com/bourse-dev/bourse/internal/transport"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
@@ -56,12 +57,14 @@ func TestParts(t *testing.T) {
 func TestAPartThatIsOfNoUse(t *testing.T) {
 	b, _ := parts(t)
 	asked := 0
-	b.Reach = func(_ context.Context, provider *api.Card, _ api.Request) error {
-		if asked++; provider.Cluster == "paris" && asked <= 2 {
-			return api.Errorf(api.CodeUnreachable, "not from here")
+	b.restart(func(o *requests.BorrowerOptions) {
+		o.Reach = func(_ context.Context, provider *api.Card, _ api.Request) error {
+			if asked++; provider.Cluster == "paris" && asked <= 2 {
+				return api.Errorf(api.CodeUnreachable, "not from here")
+			}
+			return nil
 		}
-		return nil
-	}
+	})
 	b.broker.OnRefuse = func(id string, r api.Refusal) (transport.Reservation, error) {
 		if id != "r-2" || r.Reason != api.ReasonUnreachable {
 			t.Errorf("refused %s: %+v", id, r)

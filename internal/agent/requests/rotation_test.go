@@ -17,7 +17,7 @@ import (
 func (b *borrower) rotated() {
 	b.t.Helper()
 	b.rome.Rotate()
-	b.Key = b.rome.Key
+	b.restart(func(o *requests.BorrowerOptions) { o.Key = b.rome.Key })
 	b.pinsItself()
 }
 

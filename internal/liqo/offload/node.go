@@ -1,6 +1,7 @@
 package offload
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -17,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -112,12 +114,13 @@ const templateLasts = 2 * time.Second
 func (s *Slices) prepared(ctx context.Context, reflect api.Reflect) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if t := s.template; t.of == reflect && time.Since(t.at) < templateLasts {
+	now := cmp.Or[clock.PassiveClock](s.Clock, clock.RealClock{}).Now()
+	if t := s.template; t.of == reflect && now.Sub(t.at) < templateLasts {
 		return t.name, nil
 	}
 	name, err := s.options(ctx, reflect)
 	if err == nil {
-		s.template = template{reflect, name, time.Now()}
+		s.template = template{reflect, name, now}
 	}
 	return name, err
 }

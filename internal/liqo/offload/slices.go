@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
@@ -30,6 +31,8 @@ type Slices struct {
 	// Guarded returns an error if the admission policies are missing. Without them, a provider may
 	// have one virtual node at most.
 	Guarded func(ctx context.Context) error
+	// Clock is the machine's by default.
+	Clock clock.PassiveClock
 
 	mu       sync.Mutex // guards template
 	template template

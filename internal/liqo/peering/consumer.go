@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
@@ -30,6 +31,8 @@ type Consumer struct {
 	Proxy func(ctx context.Context, provider string, heard *api.HandshakeNetwork) (string, error)
 	// Allows returns an error if Liqo must not call a URL that a provider names. Nil: all are allowed.
 	Allows func(ctx context.Context, url string) error
+	// Clock is the machine's by default.
+	Clock clock.PassiveClock
 
 	openings recent[opening]
 }
@@ -153,7 +156,7 @@ func checkNonce(nonce []byte) error {
 // opening signs the nonce with our Liqo's key and makes the request for the provider: the public key
 // and a certificate request. The private key stays in its Secret. The result is kept for two seconds.
 func (c *Consumer) opening(ctx context.Context, namespace, provider string, nonce []byte) (o opening, err error) {
-	if o, known := c.openings.of(provider); known && bytes.Equal(o.signed.Data[consts.NonceSecretField], nonce) {
+	if o, known := c.openings.of(provider, now(c.Clock)); known && bytes.Equal(o.signed.Data[consts.NonceSecretField], nonce) {
 		return o, nil
 	}
 	key, public, err := Keys(ctx, c.Client, c.LiqoNamespace)
@@ -172,7 +175,7 @@ func (c *Consumer) opening(ctx context.Context, namespace, provider string, nonc
 	}
 	o.asks.Challenge = string(o.signed.UID)
 	if o.asks.SealTo, err = sealTo(o.signed.Data[sealField]); err == nil {
-		c.openings.keep(provider, o)
+		c.openings.keep(provider, o, now(c.Clock))
 	}
 	return o, err
 }
@@ -222,7 +225,7 @@ func (c *Consumer) signed(ctx context.Context, namespace, provider string,
 // request in this session.
 func (c *Consumer) install(ctx context.Context, namespace, provider string,
 	heard *api.Handshake) (made bool, err error) {
-	o, known := c.openings.of(provider)
+	o, known := c.openings.of(provider, now(c.Clock))
 	if !known {
 		o.signed = &corev1.Secret{}
 		if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: signedNonceSecret}, o.signed); err != nil {
@@ -230,7 +233,7 @@ func (c *Consumer) install(ctx context.Context, namespace, provider string,
 		}
 	}
 	nonce, given := o.signed, heard.Identity
-	if !answers(heard, nonce) {
+	if !answers(heard, nonce, now(c.Clock)) {
 		return false, nil
 	}
 	if proxy, _, err := c.proxy(ctx, provider, heard); err != nil || given.ProxyURL != proxy {

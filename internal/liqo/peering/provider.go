@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
@@ -26,6 +27,8 @@ type Provider struct {
 	client.Client
 	// Access returns how consumers must reach this cluster's API server. Nil: directly.
 	Access func() api.APIServerAccess
+	// Clock is the machine's by default.
+	Clock clock.PassiveClock
 
 	nonces recent[[]byte]
 }
@@ -133,7 +136,7 @@ func (p *Provider) tenant(ctx context.Context, namespace, consumer string) (*aut
 // nonce returns the nonce that the consumer must sign. Each opening has a new one. We create the
 // Secret in Liqo's format, and Liqo uses it. If Liqo created it, no event would announce it.
 func (p *Provider) nonce(ctx context.Context, namespace, consumer string) ([]byte, error) {
-	if nonce, known := p.nonces.of(consumer); known {
+	if nonce, known := p.nonces.of(consumer, now(p.Clock)); known {
 		return nonce, nil
 	}
 	random := make([]byte, nonceSize)
@@ -149,7 +152,7 @@ func (p *Provider) nonce(ctx context.Context, namespace, consumer string) ([]byt
 	}
 	nonce := secret.Data[consts.NonceSecretField]
 	if err == nil && nonce != nil {
-		p.nonces.keep(consumer, nonce)
+		p.nonces.keep(consumer, nonce, now(p.Clock))
 	}
 	return nonce, err
 }

@@ -1,8 +1,11 @@
 package peering
 
 import (
+	"cmp"
 	"sync"
 	"time"
+
+	"k8s.io/utils/clock"
 )
 
 // recent keeps, per peer, objects of an opening for two seconds. Each message and each event
@@ -20,19 +23,24 @@ type kept[T any] struct {
 
 const recently = 2 * time.Second
 
-func (r *recent[T]) keep(peer string, is T) {
+// now is the time of a clock, that of the machine where there is none.
+func now(c clock.PassiveClock) time.Time {
+	return cmp.Or[clock.PassiveClock](c, clock.RealClock{}).Now()
+}
+
+func (r *recent[T]) keep(peer string, is T, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.known == nil {
 		r.known = map[string]kept[T]{}
 	}
-	r.known[peer] = kept[T]{is, time.Now().Add(recently)}
+	r.known[peer] = kept[T]{is, now.Add(recently)}
 }
 
-func (r *recent[T]) of(peer string) (is T, known bool) {
+func (r *recent[T]) of(peer string, now time.Time) (is T, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if one := r.known[peer]; time.Now().Before(one.until) {
+	if one := r.known[peer]; now.Before(one.until) {
 		return one.is, true
 	}
 	delete(r.known, peer)

@@ -21,7 +21,7 @@ func (c *Consumer) renew(ctx context.Context, namespace, provider string,
 	identity *authv1beta1.Identity, heard *api.Handshake) (Progress, error) {
 	out := Progress{Open: true}
 	from, until, err := life(identity.Spec.AuthParams.SignedCRT)
-	if err != nil || time.Now().Before(until) { // a cloud with its own credentials has no certificate
+	if err != nil || now(c.Clock).Before(until) { // a cloud with its own credentials has no certificate
 		return out, nil
 	}
 	signed, err := c.signedNonce(ctx, namespace)
@@ -29,7 +29,7 @@ func (c *Consumer) renew(ctx context.Context, namespace, provider string,
 		return out, err
 	}
 	proxy := value(identity.Spec.AuthParams.ProxyURL)
-	if heard != nil && heard.Identity != nil && answers(heard, signed) && heard.Identity.ProxyURL == proxy {
+	if heard != nil && heard.Identity != nil && answers(heard, signed, now(c.Clock)) && heard.Identity.ProxyURL == proxy {
 		if later, _, err := life(heard.Identity.Certificate); err == nil && later.After(from) {
 			next := identity.DeepCopy()
 			next.Spec.AuthParams.SignedCRT = heard.Identity.Certificate
@@ -48,10 +48,10 @@ func (c *Consumer) renew(ctx context.Context, namespace, provider string,
 
 // answers reports whether a certificate of the provider answers our request for this nonce and is
 // still valid.
-func answers(heard *api.Handshake, signed *corev1.Secret) bool {
+func answers(heard *api.Handshake, signed *corev1.Secret, now time.Time) bool {
 	if heard.Session != session(signed.Data[consts.NonceSecretField]) || heard.Identity.Challenge != string(signed.UID) {
 		return false // it belongs to a former peering
 	}
 	_, until, err := life(heard.Identity.Certificate)
-	return err != nil || time.Now().Before(until) // an ended one precedes the renewal: ask again
+	return err != nil || now.Before(until) // an ended one precedes the renewal: ask again
 }

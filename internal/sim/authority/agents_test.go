@@ -196,7 +196,9 @@ var atTheGate = map[string]func(*testing.T, *cast, int) string{
 	"end of what the former keys agreed to": func(t *testing.T, c *cast, by int) string {
 		g, d := gateOf(t, c, api.Reserved)
 		c.rotate()
-		g.Key, g.Former = c.milan.Key, []string{c.formerMilan.Key.Public().Fingerprint().String()}
+		o := g.Options
+		o.Key, o.Former = c.milan.Key, []string{c.formerMilan.Key.Public().Fingerprint().String()}
+		g = gate.New(o)
 		c.meet(t, g.Market)
 		before, shown := see(t, g.Market), d.Greeted().Payload
 		hears(t, g, ending(d, c.endOf(c.signer(by), c.rome, "r-1", shown.Assignment, shown.Generation)))
