@@ -191,7 +191,8 @@ func (b *Brokers) join(ctx context.Context, name string, one *entry, spec api.Br
 	defer m.CloseIdleConnections()
 	broker := transport.NewHTTP(m.Cluster, m.Client())
 	s := brokersession.New(brokersession.Options{
-		Via: route.ToBroker(name), Cluster: m.Cluster, Key: b.Main.Key(), Broker: broker, Lends: true, Switch: m.Switch(),
+		Via: route.ToBroker(name), Cluster: m.Cluster, Key: b.Main.Key(), Broker: broker, Lends: true,
+		Switch: m.Switch(), Clock: m.Clock,
 		Greet: func(ctx context.Context) error { return brokersession.ShowCard(ctx, b.Ledger, m.Cluster, broker) },
 	})
 	b.mu.Lock()
@@ -214,7 +215,10 @@ func (b *Brokers) enroll(ctx context.Context, name string, spec api.BrokerSpec, 
 	if err := b.Check(name, spec); err != nil {
 		return nil, err
 	}
-	return enrollment.New(ctx, enrollment.Options{Cluster: b.Main.Cluster, Broker: name, Store: b.Main.StoreFor(name), Token: spec.Join, BrokerURL: spec.URL, Log: log})
+	return enrollment.New(ctx, enrollment.Options{
+		Cluster: b.Main.Cluster, Broker: name, Store: b.Main.StoreFor(name), Token: spec.Join, BrokerURL: spec.URL,
+		Clock: b.Main.Clock, Log: log,
+	})
 }
 
 // Check reports which field of a Broker cannot be accepted. Errors: Invalid with the field.
