@@ -78,7 +78,22 @@ type ResourceRequestSpec struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	Broker string `json:"broker,omitempty"`
+	// Via says where a purchase is made. Default: Auto.
+	// +optional
+	Via Via `json:"via,omitempty"`
 }
+
+// Via is where a purchase is made.
+// +kubebuilder:validation:Enum=Auto;Direct;Broker
+type Via string
+
+const (
+	// ViaAuto is the seller's connector if it is known and answers, else a broker.
+	ViaAuto Via = "Auto"
+	// ViaDirect is the seller's connector, and ViaBroker a broker while one is reached.
+	ViaDirect Via = "Direct"
+	ViaBroker Via = "Broker"
+)
 
 // ResourceRequestStatus is the state of a request.
 type ResourceRequestStatus struct {

@@ -38,6 +38,8 @@ type RequestCreate struct {
 	Offload *Offload `json:"offload,omitempty"`
 	// Broker names the broker to ask. Default: the first that is enabled and answers.
 	Broker string `json:"broker,omitempty" maxLength:"63"`
+	// Via says where a purchase is made. Default: Auto.
+	Via Via `json:"via,omitempty" enum:"Auto,Direct,Broker"`
 }
 
 // RequestStatus is a ResourceRequest as an agent's listener shows it; its ID is "namespace/name".

@@ -271,6 +271,9 @@ func (sh *shell) buyCommand() *cobra.Command {
 			if cmd.Flags().Changed("units") && units < 1 {
 				return api.Invalid("--units", "%d units are nothing to buy", units).Fix("buy 1 or more; without --units you buy as few as the plan sells")
 			}
+			if vias[w.via] == "" {
+				return api.Invalid("--via", "%.40q is no way to buy", w.via).Fix("use auto, direct or broker")
+			}
 			c, err := sh.person()
 			if err != nil {
 				return err
@@ -286,9 +289,14 @@ func (sh *shell) buyCommand() *cobra.Command {
 	durationVar(f, &w.duration, "for", 0, "how long (default "+api.DefaultDuration+")")
 	f.Int64Var(&units, "units", 0, "how many units of the plan (default: the smallest number that it sells)")
 	f.StringVar(&w.maxPrice, "max-price", "", "maximum price of all units together, such as 3EUR/hour")
+	f.StringVar(&w.via, "via", "auto", "where to buy: direct (at the seller's connector), broker, or auto (direct if the connector answers)")
+	fixed(cmd, "via", "auto", "direct", "broker")
 	w.useFlags(cmd)
 	return cmd
 }
+
+// vias are the values of --via.
+var vias = map[string]api.Via{"auto": api.ViaAuto, "direct": api.ViaDirect, "broker": api.ViaBroker}
 
 // purchase makes the request for a plan from the current version of its offer.
 func (sh *shell) purchase(ctx context.Context, c *client.Client, id string, units int64, w *wish) (api.Request, error) {

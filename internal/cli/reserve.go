@@ -29,7 +29,7 @@ type wish struct {
 	pool, where, target, strategy string
 	network, maxPrice, data       string
 	exclude, prefer, offload      []string
-	namespace, name, broker       string
+	namespace, name, broker, via  string
 	confirm, dryRun, noWait       bool
 	excludeUnknown, keepAsking    bool
 	timeout, wait                 time.Duration
@@ -265,7 +265,7 @@ func (sh *shell) place(ctx context.Context, c *client.Client, w *wish, r api.Req
 			return err
 		}
 	}
-	create := api.RequestCreate{Namespace: w.namespace, Name: w.name, Request: r, Offload: offload, Broker: w.broker}
+	create := api.RequestCreate{Namespace: w.namespace, Name: w.name, Request: r, Offload: offload, Broker: w.broker, Via: vias[w.via]}
 	e, err := c.DryRun(ctx, create)
 	switch {
 	case err == nil && w.dryRun:

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/route"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport"
@@ -64,8 +65,18 @@ func (r Relay) Evaluate(ctx context.Context, q api.Request) (api.Evaluation, err
 	return r.first().Evaluate(ctx, q)
 }
 
-// Reservations reads the reservations of all brokers, each once. A broker that is lost hides none of
-// another's.
+// connectors returns the sessions with connectors that answer.
+func (r Relay) connectors() (out []*Session) {
+	for _, f := range r.Sessions.Open() {
+		if !route.IsBroker(f.Via) && !f.connection.IsLost(0) {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// Reservations reads the reservations of all brokers and of the connectors that answer, each once. A broker
+// that is lost hides none of another's.
 func (r Relay) Reservations(ctx context.Context) (all []transport.Reservation, failed error) {
 	known, answered := map[string]bool{}, false
 	for _, f := range r.Sessions.Brokers() {
@@ -78,13 +89,22 @@ func (r Relay) Reservations(ctx context.Context) (all []transport.Reservation, f
 			}
 		}
 	}
-	if !answered && failed == nil {
+	switch {
+	case !answered && failed == nil:
 		return r.Broker.Reservations(ctx)
+	case !answered:
+		return nil, failed
 	}
-	if answered {
-		return all, nil
+	for _, f := range r.connectors() {
+		found, _ := f.Broker.Reservations(ctx)
+		for _, one := range found {
+			if !known[one.ID] {
+				known[one.ID] = true
+				all = append(all, one)
+			}
+		}
 	}
-	return nil, failed
+	return all, nil
 }
 
 // Reservation reads a reservation where it is known.
@@ -92,7 +112,7 @@ func (r Relay) Reservation(ctx context.Context, id string) (found transport.Rese
 	if known := r.knowing(ctx, id); len(known) > 0 {
 		return known[0].Broker.Reservation(ctx, id)
 	}
-	for _, f := range r.Sessions.Brokers() { // it may be over: then no broker sends it by itself
+	for _, f := range append(r.Sessions.Brokers(), r.connectors()...) { // it may be over: then none sends it by itself
 		if found, err = f.Broker.Reservation(ctx, id); err == nil {
 			return found, nil
 		}

@@ -19,7 +19,7 @@ import (
 
 // MakeRequest creates a ResourceRequest. Errors: Invalid; Conflict where it exists.
 func (c *Cluster) MakeRequest(ctx context.Context, r api.RequestCreate) (api.Envelope[api.RequestStatus], error) {
-	object := &api.ResourceRequest{Spec: api.ResourceRequestSpec{Request: r.Request, Offload: r.Offload, Broker: r.Broker}}
+	object := &api.ResourceRequest{Spec: api.ResourceRequestSpec{Request: r.Request, Offload: r.Offload, Broker: r.Broker, Via: r.Via}}
 	object.Namespace, object.Name = cmp.Or(r.Namespace, metav1.NamespaceDefault), r.Name
 	err := c.o.Requests.CheckRequest(r.Request)
 	if err == nil {

@@ -42,11 +42,11 @@ type Options struct {
 	Market *exchange.Exchange
 	// Borrower is for reservations at the main broker.
 	Borrower *Borrower
-	// Choose returns where to make a request at the broker of a name (empty: any), or to go on with its reservation
+	// Choose returns where to make a request, or to go on with its reservation
 	// (ours, nil if there is none yet): the route, and the broker there. Nil: at the main broker.
 	// Errors: Unavailable if no broker or seller can be reached.
 	Choose func(
-		ctx context.Context, broker string, r api.Request, ours *market.Reservation,
+		ctx context.Context, r api.ResourceRequestSpec, ours *market.Reservation,
 	) (via string, at transport.Broker, err error)
 	// Events receives an Event for each new state or message of a request.
 	Events events.EventRecorder
@@ -100,7 +100,7 @@ func (r *Controller) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Resul
 	if ours != nil {
 		wish.Reservation = ours.ID
 	}
-	borrower, err := r.choose(ctx, object.Spec.Broker, wish.Request, ours)
+	borrower, err := r.choose(ctx, object.Spec, ours)
 	if err != nil && ours == nil {
 		return r.showFailure(ctx, &object, err)
 	}
@@ -246,12 +246,12 @@ func (r *Controller) end(ctx context.Context, record *market.Reservation) error 
 
 // choose returns the borrower at the broker that Choose returns.
 func (r *Controller) choose(
-	ctx context.Context, broker string, asked api.Request, ours *market.Reservation,
+	ctx context.Context, asked api.ResourceRequestSpec, ours *market.Reservation,
 ) (*Borrower, error) {
 	if r.Choose == nil {
 		return r.Borrower, nil
 	}
-	via, at, err := r.Choose(ctx, broker, asked, ours)
+	via, at, err := r.Choose(ctx, asked, ours)
 	if at == nil {
 		return nil, err
 	}

@@ -159,15 +159,16 @@ func (s *Sellers) session(ctx context.Context, name string) (*seller, error) {
 	return one, nil
 }
 
-// Choose returns where a request is made: the route, and the broker there. It is the broker of a name, or the
-// first; while none answers, the connector of the seller that a purchase names. A reservation stays where it was
+// Choose returns where a request is made: the route, and the broker there. It is the broker that the request
+// names, or the first. A purchase is made at its seller's connector: if that answers, or while no broker is
+// reached, or where the request says so (Via). A reservation stays where it was
 // made, but a bound one changes at its seller's connector while that broker is lost. ours is nil before
 // anything was made. A connector has this cluster's card. broker is nil where there is none to ask.
 // Errors: Unavailable; Invalid for a name that no broker has.
 func (s *Sellers) Choose(
-	ctx context.Context, broker string, r api.Request, ours *market.Reservation,
+	ctx context.Context, r api.ResourceRequestSpec, ours *market.Reservation,
 ) (via string, at transport.Broker, err error) {
-	session, err := s.choose(ctx, broker, r, ours)
+	session, err := s.choose(ctx, r, ours)
 	if session == nil {
 		return "", nil, err
 	}
@@ -175,9 +176,9 @@ func (s *Sellers) Choose(
 }
 
 func (s *Sellers) choose(
-	ctx context.Context, broker string, r api.Request, ours *market.Reservation,
+	ctx context.Context, r api.ResourceRequestSpec, ours *market.Reservation,
 ) (*brokersession.Session, error) {
-	at, name := s.Sessions.FirstBroker(), ""
+	at, name, optional := s.Sessions.FirstBroker(), "", false
 	switch {
 	case ours != nil && route.IsBroker(ours.Via):
 		at = s.Sessions.BrokerNamed(route.BrokerName(ours.Via))
@@ -186,12 +187,14 @@ func (s *Sellers) choose(
 		}
 	case ours != nil:
 		name = ours.Via
-	case broker != "":
-		if at = s.Sessions.BrokerNamed(broker); at == nil {
-			return nil, api.Invalid("broker", "there is no broker %.63q here", broker).Fix("name one of: bourse brokers")
+	case r.Broker != "":
+		if at = s.Sessions.BrokerNamed(r.Broker); at == nil {
+			return nil, api.Invalid("broker", "there is no broker %.63q here", r.Broker).Fix("name one of: bourse brokers")
 		}
-	case r.Purchase != nil && s.Sessions.AllLost(0):
+	case r.Purchase != nil && (r.Via == api.ViaDirect || s.Sessions.AllLost(0)):
 		name = r.Purchase.Seller
+	case r.Purchase != nil && r.Via != api.ViaBroker && s.hasConnector(ctx, r.Purchase.Seller):
+		name, optional = r.Purchase.Seller, true
 	case at == nil:
 		return s.Sessions.BrokerNamed(api.MainBroker), nil // all are disabled: its answer says so
 	}
@@ -204,10 +207,26 @@ func (s *Sellers) choose(
 		one.chosen = s.Clock.Now()
 	}
 	s.mu.Unlock()
-	if err != nil {
+	if err == nil {
+		err = s.greet(ctx, one, optional)
+	}
+	switch {
+	case err != nil && optional:
+		return at, nil
+	case one == nil:
 		return nil, err
 	}
-	return one.Session, brokersession.ShowCard(ctx, s.Ledger, s.Cluster, one.Broker)
+	return one.Session, err
+}
+
+// greet shows this cluster's card to a seller, which has only so long to answer if a broker can take its place.
+func (s *Sellers) greet(ctx context.Context, one *seller, optional bool) error {
+	if optional {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, answerWithin)
+		defer cancel()
+	}
+	return brokersession.ShowCard(ctx, s.Ledger, s.Cluster, one.Broker)
 }
 
 // hasConnector reports whether this cluster knows the connector of another.

@@ -78,6 +78,7 @@ func TestChoose(t *testing.T) {
 		before  func(*buyer)
 		broker  string
 		request api.Request
+		at      api.Via
 		ours    *market.Reservation
 		via     string
 		none    api.Code // why there is no session
@@ -85,6 +86,9 @@ func TestChoose(t *testing.T) {
 		"the first broker":                          {before: nothing, via: ""},
 		"the first broker that answers":             {before: loseMain, via: "broker/north"},
 		"a purchase where a broker answers":         {before: loseMain, request: buys("milan"), via: "broker/north"},
+		"a purchase whose seller does not answer":   {before: nothing, request: buys("milan"), via: ""},
+		"a purchase at its seller only":             {before: nothing, request: buys("milan"), at: api.ViaDirect, via: "milan"},
+		"a purchase at a broker":                    {before: nothing, request: buys("milan"), at: api.ViaBroker, via: ""},
 		"a purchase while none does":                {before: loseAll, request: buys("milan"), via: "milan"},
 		"a purchase of a seller without connector":  {before: loseAll, request: buys("oslo"), none: api.CodeUnavailable},
 		"a purchase of a seller that nobody knows":  {before: loseAll, request: buys("paris"), none: api.CodeUnavailable},
@@ -105,7 +109,7 @@ func TestChoose(t *testing.T) {
 	} {
 		b := newBuyer(t)
 		c.before(b)
-		session, err := b.choose(t.Context(), c.broker, c.request, c.ours)
+		session, err := b.choose(t.Context(), api.ResourceRequestSpec{Broker: c.broker, Request: c.request, Via: c.at}, c.ours)
 		switch {
 		case c.none != "":
 			if session != nil || api.CodeOf(err) != c.none {
@@ -137,7 +141,7 @@ func TestSessionsWithSellers(t *testing.T) {
 		}
 	}
 	isOpen("at first", false)
-	if _, err := b.choose(t.Context(), "", api.Request{}, &market.Reservation{Via: "milan"}); err == nil {
+	if _, err := b.choose(t.Context(), api.ResourceRequestSpec{}, &market.Reservation{Via: "milan"}); err == nil {
 		t.Error("a cluster without a card is let in")
 	}
 	isOpen("after it was chosen", true)
