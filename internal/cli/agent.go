@@ -96,7 +96,7 @@ func (sh *shell) agentCommand() *cobra.Command {
 	f.StringVar(&o.Listen.Connector, "connector-listen", "", "address of the connector, where clusters that know this one deal with it without a broker, such as 0.0.0.0:7444 (default: off)")
 	f.StringVar(&o.Listen.ConnectorURL, "connector-url", "", "URL of the connector, shown on the card, such as https://bourse.milan.example:7444")
 	f.StringSliceVar(&o.Peers.Ranges, "allow-peer-range", nil, "CIDR that peers may name as their own, although it is loopback, link-local or used by this cluster's pods or services; may be repeated")
-	f.StringVar(&o.Listen.Loopback, "listen", "", "loopback address for users who have the token, such as 127.0.0.1:7080 (default: off)")
+	f.StringVar(&o.Listen.Loopback, "listen", "", "address for users who have the token, such as 127.0.0.1:7080, or 0.0.0.0:7080 behind a Service; without TLS (default: off)")
 	f.StringVar(&o.Listen.TokenFile, "token-file", "", "file for that token; created if it does not exist")
 	f.BoolVar(&o.Listen.DistributedCatalog, "distributed-catalog", false, "at --socket and --listen, also serve the API of the Distributed Catalog's connector, under /api (docs/migrate-catalog.md)")
 	f.StringVar(&o.Listen.Health, "health-probe-bind-address", "", "address for /livez and /readyz, such as :8081 (default: off)")

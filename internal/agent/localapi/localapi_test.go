@@ -11,6 +11,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/compat/distributedcatalog"
 	"github.com/bourse-dev/bourse/internal/server"
 )
@@ -25,7 +26,7 @@ func TestLoopbackAsksForTheToken(t *testing.T) {
 		},
 	})
 	ctx, stop := context.WithCancel(t.Context())
-	guarded, l, err := a.listenLoopback(a.handler(ctx))
+	guarded, l, err := a.listenWithToken(a.handler(ctx))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,5 +60,32 @@ func TestLoopbackAsksForTheToken(t *testing.T) {
 	}
 	if _, _, err := websocket.Dial(t.Context(), "ws://"+l.Addr().String()+"/api/subscribe", nil); err == nil || !strings.Contains(err.Error(), "401") {
 		t.Errorf("subscribed without the token: %v", err)
+	}
+}
+
+// In a pod the agent listens behind a Service. Where other machines can try tokens, the token is long.
+func TestListenBehindAService(t *testing.T) {
+	dir := t.TempDir()
+	short, made := filepath.Join(dir, "short"), filepath.Join(dir, "made")
+	if err := os.WriteFile(short, []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		listen, file, refused string
+	}{
+		{"0.0.0.0:0", made, ""},
+		{"[::1]:0", short, ""},
+		{"0.0.0.0:0", short, "--token-file"},
+		{"0.0.0.0:0", "", "--token-file"},
+		{"localhost:0", made, "--listen"},
+	} {
+		_, l, err := New(Options{Listen: c.listen, TokenFile: c.file}).listenWithToken(http.NotFoundHandler())
+		wrong, _ := err.(*api.Error)
+		if c.refused == "" && err != nil || c.refused != "" && (wrong == nil || wrong.Field != c.refused) {
+			t.Errorf("%s with %s: %v", c.listen, c.file, err)
+		}
+		if l != nil {
+			_ = l.Close()
+		}
 	}
 }
