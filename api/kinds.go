@@ -78,7 +78,7 @@ type ResourceRequestSpec struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	Broker string `json:"broker,omitempty"`
-	// Via says where a purchase is made. Default: Auto.
+	// Via says where a purchase is made. Default: Broker.
 	// +optional
 	Via Via `json:"via,omitempty"`
 }
@@ -90,7 +90,7 @@ type Via string
 const (
 	// ViaAuto is the seller's connector if it is known and answers, else a broker.
 	ViaAuto Via = "Auto"
-	// ViaDirect is the seller's connector, and ViaBroker a broker while one is reached.
+	// ViaDirect is the seller's connector. ViaBroker is a broker, and while none is reached the connector.
 	ViaDirect Via = "Direct"
 	ViaBroker Via = "Broker"
 )

@@ -38,7 +38,7 @@ type RequestCreate struct {
 	Offload *Offload `json:"offload,omitempty"`
 	// Broker names the broker to ask. Default: the first that is enabled and answers.
 	Broker string `json:"broker,omitempty" maxLength:"63"`
-	// Via says where a purchase is made. Default: Auto.
+	// Via says where a purchase is made. Default: Broker.
 	Via Via `json:"via,omitempty" enum:"Auto,Direct,Broker"`
 }
 

@@ -160,8 +160,8 @@ func (s *Sellers) session(ctx context.Context, name string) (*seller, error) {
 }
 
 // Choose returns where a request is made: the route, and the broker there. It is the broker that the request
-// names, or the first. A purchase is made at its seller's connector: if that answers, or while no broker is
-// reached, or where the request says so (Via). A reservation stays where it was
+// names, or the first. A purchase is made at its seller's connector while no broker is reached, or where the
+// request says so (Via). A reservation stays where it was
 // made, but a bound one changes at its seller's connector while that broker is lost. ours is nil before
 // anything was made. A connector has this cluster's card. broker is nil where there is none to ask.
 // Errors: Unavailable; Invalid for a name that no broker has.
@@ -193,7 +193,7 @@ func (s *Sellers) choose(
 		}
 	case r.Purchase != nil && (r.Via == api.ViaDirect || s.Sessions.AllLost(0)):
 		name = r.Purchase.Seller
-	case r.Purchase != nil && r.Via != api.ViaBroker && s.hasConnector(ctx, r.Purchase.Seller):
+	case r.Purchase != nil && r.Via == api.ViaAuto && s.hasConnector(ctx, r.Purchase.Seller):
 		name, optional = r.Purchase.Seller, true
 	case at == nil:
 		return s.Sessions.BrokerNamed(api.MainBroker), nil // all are disabled: its answer says so

@@ -86,7 +86,7 @@ func TestChoose(t *testing.T) {
 		"the first broker":                          {before: nothing, via: ""},
 		"the first broker that answers":             {before: loseMain, via: "broker/north"},
 		"a purchase where a broker answers":         {before: loseMain, request: buys("milan"), via: "broker/north"},
-		"a purchase whose seller does not answer":   {before: nothing, request: buys("milan"), via: ""},
+		"a purchase whose seller does not answer":   {before: nothing, request: buys("milan"), at: api.ViaAuto, via: ""},
 		"a purchase at its seller only":             {before: nothing, request: buys("milan"), at: api.ViaDirect, via: "milan"},
 		"a purchase at a broker":                    {before: nothing, request: buys("milan"), at: api.ViaBroker, via: ""},
 		"a purchase while none does":                {before: loseAll, request: buys("milan"), via: "milan"},

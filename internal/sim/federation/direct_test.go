@@ -33,8 +33,8 @@ func TestPurchasesGoToTheSeller(t *testing.T) {
 		}
 		return false
 	}
-	brokered := buys("brokered", "") // the two have not met: the broker introduces them
-	direct := buys("direct", "")
+	brokered := buys("brokered", api.ViaAuto) // the two have not met: the broker introduces them
+	direct := buys("direct", api.ViaAuto)
 	again := buys("again", api.ViaBroker)
 	if !atBroker(again.Reservation) {
 		t.Error("what the buyer sends to the broker is not there")
