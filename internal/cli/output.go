@@ -73,7 +73,7 @@ func (sh *shell) encode(v any) error {
 func (sh *shell) table(rows [][]string) error { return writeTable(sh.out, rows) }
 
 func writeTable(out io.Writer, rows [][]string) error {
-	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
 		for i, cell := range row {
 			if cell == "" {
