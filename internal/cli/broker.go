@@ -95,28 +95,21 @@ func (sh *shell) brokerCommand() *cobra.Command {
 
 // stepCommand changes the state of a member. It asks the question first, if there is one.
 func (sh *shell) stepCommand(step, short, question string) *cobra.Command {
-	var sure consent
 	cmd := &cobra.Command{
 		Use: step + " CLUSTER", Short: short, Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.operator, memberNames),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := sh.operator()
-			if err == nil && question != "" {
-				err = sure.ask(cmd, sh.progress, fmt.Sprintf(question, args[0]))
-			}
-			if err != nil {
-				return err
-			}
-			m, err := c.SetMember(cmd.Context(), args[0], step)
-			if err != nil {
-				return err
-			}
-			return sh.showMembers([]api.Envelope[api.Member]{m})
-		},
 	}
-	if question != "" {
-		sure.add(cmd)
+	run := func(ctx context.Context, c *client.Client, args []string) error {
+		m, err := c.SetMember(ctx, args[0], step)
+		if err != nil {
+			return err
+		}
+		return sh.showMembers([]api.Envelope[api.Member]{m})
 	}
-	return cmd
+	if question == "" {
+		cmd.RunE = sh.asOperator(run)
+		return cmd
+	}
+	return sh.askFirst(sh.operator, func(args []string) string { return fmt.Sprintf(question, args[0]) }, cmd, run)
 }
 
 func memberNames(ctx context.Context, c *client.Client) ([]string, error) {

@@ -34,7 +34,7 @@ func (sh *shell) brokersCommand() *cobra.Command {
 	}
 	cmd.AddCommand(sh.addBrokerCommand(), sh.switchBrokerCommand("enable", "Use a disabled broker again", false),
 		sh.switchBrokerCommand("disable", "Stop using a broker until it is enabled; existing reservations stay", true), sh.removeBrokerCommand())
-	return cmd
+	return sh.watchable(cmd)
 }
 
 func brokerNames(ctx context.Context, c *client.Client) ([]string, error) {
@@ -54,33 +54,27 @@ func knownBrokerOf(ctx context.Context, c *client.Client, name string) (knownBro
 	return knownBroker{}, api.Errorf(api.CodeNotFound, "this cluster has no broker %.63q", name).Fix("see: bourse brokers")
 }
 
-// showBrokers writes a line for each.
 func (sh *shell) showBrokers(all []knownBroker) error {
-	if sh.output == "json" || sh.output == "yaml" {
-		return sh.encode(all)
-	}
-	rows := [][]string{{"NAME", "STATE", "SINCE", "HEARD", "RESERVATIONS", "URL"}}
-	for _, b := range all {
-		if sh.output == "name" {
-			fmt.Fprintln(sh.out, b.ID)
-			continue
-		}
-		state, since, heard := "", "", "never"
+	connected := func(b knownBroker) metav1.Condition {
 		if c := meta.FindStatusCondition(b.Payload.Status.Conditions, api.ConditionConnected); c != nil {
-			state = c.Reason
-			if !c.LastTransitionTime.IsZero() {
-				since = ago(c.LastTransitionTime.Time)
-			}
+			return *c
 		}
-		if at := b.Payload.LastHeard; !at.IsZero() {
-			heard = ago(at.Time)
+		return metav1.Condition{}
+	}
+	since := func(t metav1.Time, never string) string {
+		if t.IsZero() {
+			return never
 		}
-		rows = append(rows, []string{b.ID, state, since, heard, strconv.Itoa(b.Payload.Reservations), b.Payload.Status.URL})
+		return ago(t.Time)
 	}
-	if sh.output == "name" {
-		return nil
-	}
-	return sh.table(rows)
+	return show(sh, all, "",
+		column[api.KnownBroker]{"NAME", false, func(b knownBroker) string { return b.ID }},
+		column[api.KnownBroker]{"STATE", false, func(b knownBroker) string { return connected(b).Reason }},
+		column[api.KnownBroker]{"SINCE", false, func(b knownBroker) string { return since(connected(b).LastTransitionTime, "") }},
+		column[api.KnownBroker]{"HEARD", false, func(b knownBroker) string { return since(b.Payload.LastHeard, "never") }},
+		column[api.KnownBroker]{"RESERVATIONS", false, func(b knownBroker) string { return strconv.Itoa(b.Payload.Reservations) }},
+		column[api.KnownBroker]{"URL", false, func(b knownBroker) string { return b.Payload.Status.URL }},
+	)
 }
 
 func (sh *shell) addBrokerCommand() *cobra.Command {
@@ -142,25 +136,16 @@ func (sh *shell) switchBrokerCommand(verb, short string, disabled bool) *cobra.C
 }
 
 func (sh *shell) removeBrokerCommand() *cobra.Command {
-	var sure consent
-	cmd := &cobra.Command{
+	return sh.askFirst(sh.person, func(args []string) string {
+		return "Leave broker " + args[0] + "? To join it again, you need a new token."
+	}, &cobra.Command{
 		Use: "remove NAME", Short: "Leave a broker and forget this cluster's identity there; existing reservations stay to their end",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.person, brokerNames),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := sh.person()
-			if err == nil {
-				err = sure.ask(cmd, sh.progress, "Leave broker "+args[0]+"? To join it again, you need a new token.")
-			}
-			if err != nil {
-				return err
-			}
-			if err := c.DeleteBroker(cmd.Context(), args[0]); err != nil {
-				return err
-			}
-			fmt.Fprintf(sh.progress, "Broker %s is removed. Its operator still lists this cluster until they remove it.\n", args[0])
-			return nil
-		},
-	}
-	sure.add(cmd)
-	return cmd
+	}, func(ctx context.Context, c *client.Client, args []string) error {
+		if err := c.DeleteBroker(ctx, args[0]); err != nil {
+			return err
+		}
+		fmt.Fprintf(sh.progress, "Broker %s is removed. Its operator still lists this cluster until they remove it.\n", args[0])
+		return nil
+	})
 }

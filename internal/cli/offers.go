@@ -266,28 +266,19 @@ func (sh *shell) offerDraftCommand(use, short string, draft bool) *cobra.Command
 }
 
 func (sh *shell) offerDeleteCommand() *cobra.Command {
-	var sure consent
-	cmd := &cobra.Command{
+	return sh.askFirst(sh.person, func(args []string) string {
+		return "Delete " + strings.Join(args, ", ") + "? To take an offer off sale and keep it: bourse offer unpublish."
+	}, &cobra.Command{
 		Use: "delete NAME...", Short: "Delete offers; existing contracts stay", Args: cobra.MinimumNArgs(1), ValidArgsFunction: sh.complete(sh.person, ownOfferNames),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := sh.person()
-			if err == nil {
-				err = sure.ask(cmd, sh.progress, "Delete "+strings.Join(args, ", ")+"? To take an offer off sale and keep it: bourse offer unpublish.")
-			}
-			if err != nil {
+	}, func(ctx context.Context, c *client.Client, args []string) error {
+		for _, name := range args {
+			if err := c.DeleteOffer(ctx, name); err != nil {
 				return err
 			}
-			for _, name := range args {
-				if err := c.DeleteOffer(cmd.Context(), name); err != nil {
-					return err
-				}
-				fmt.Fprintln(sh.progress, "offer", name, "is deleted")
-			}
-			return nil
-		},
-	}
-	sure.add(cmd)
-	return cmd
+			fmt.Fprintln(sh.progress, "offer", name, "is deleted")
+		}
+		return nil
+	})
 }
 
 // readOffer reads an Offer, or its spec alone.

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
 )
 
 // consent asks the user before something that cannot be undone.
@@ -26,6 +27,24 @@ func (c *consent) ask(cmd *cobra.Command, out io.Writer, question string) error 
 		return nil
 	}
 	return api.Errorf(api.CodeInvalid, "nothing was changed").Fix("answer yes, or use --yes")
+}
+
+// askFirst makes cmd ask a question, with the flag --yes, and then run with a client.
+func (sh *shell) askFirst(connect func() (*client.Client, error), question func(args []string) string, cmd *cobra.Command,
+	run func(context.Context, *client.Client, []string) error) *cobra.Command {
+	var sure consent
+	sure.add(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := connect()
+		if err == nil {
+			err = sure.ask(cmd, sh.progress, question(args))
+		}
+		if err != nil {
+			return err
+		}
+		return run(cmd.Context(), c, args)
+	}
+	return cmd
 }
 
 // agrees asks a question. It returns true only for yes.

@@ -12,32 +12,23 @@ import (
 )
 
 func (sh *shell) reclaimCommand() *cobra.Command {
-	var sure consent
-	cmd := &cobra.Command{
+	return sh.askFirst(sh.person, func(args []string) string {
+		return "Take back " + strings.Join(args, ", ") + "? The buyer is notified at once."
+	}, &cobra.Command{
 		Use: "reclaim CONTRACT...", GroupID: "use", Short: "Take back sold contracts, with the notice of their plans",
 		Long: "If a plan has a notice (spot), its seller can take a contract back before its end. The buyer is notified at once. The contract\n" +
 			"ends after the notice, on both sides. This cannot be undone. Without a notice, ending a contract early is a breach (bourse evict).",
 		Args: cobra.MinimumNArgs(1), ValidArgsFunction: sh.complete(sh.person, dealNames),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := sh.person()
-			if err == nil {
-				err = sure.ask(cmd, sh.progress, "Take back "+strings.Join(args, ", ")+"? The buyer is notified at once.")
-			}
+	}, func(ctx context.Context, c *client.Client, args []string) error {
+		for _, id := range args {
+			r, err := c.Reclaim(ctx, id)
 			if err != nil {
 				return err
 			}
-			for _, id := range args {
-				r, err := c.Reclaim(cmd.Context(), id)
-				if err != nil {
-					return err
-				}
-				fmt.Fprintln(sh.progress, id, "ends at", r.At.UTC().Format(time.RFC3339))
-			}
-			return nil
-		},
-	}
-	sure.add(cmd)
-	return cmd
+			fmt.Fprintln(sh.progress, id, "ends at", r.At.UTC().Format(time.RFC3339))
+		}
+		return nil
+	})
 }
 
 func dealNames(ctx context.Context, c *client.Client) (names []string, err error) {
