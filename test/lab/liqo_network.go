@@ -40,8 +40,8 @@ networking: {gatewayTemplates: {ping: {interval: 500ms, updateStatusInterval: 1s
 func (c *Cluster) networking(from *chart) ([][]byte, error) {
 	var all [][]byte
 	for _, name := range []string{
-		"liqo-fabric-rbac", "liqo-fabric-daemonset", "liqo-gateway-rbac", "liqo-gw-mssclamp-firewallconfiguration", "liqo-ipam-networks",
-		"liqo-proxy-service", "liqo-wireguard-gateway-client-template", "liqo-wireguard-gateway-server-template",
+		"liqo-fabric-rbac", "liqo-fabric-daemonset", "liqo-gateway-rbac", "liqo-gw-mssclamp-firewallconfiguration",
+		"liqo-ipam-networks", "liqo-proxy-service", "liqo-wireguard-gateway-client-template", "liqo-wireguard-gateway-server-template",
 	} {
 		text, err := from.render(name + ".yaml")
 		if err != nil {

@@ -14,9 +14,9 @@ import (
 
 // machineModules are the kernel's modules that Liqo's data plane and the machine need.
 var machineModules = []string{
-	"virtio_pci", "virtio_net", "veth", "bridge", "wireguard", "geneve", "nf_tables", "nft_chain_nat", "nft_nat", "nft_masq", "nft_ct",
-	"nft_numgen", "nft_hash", "nft_redir", "nft_reject_inet", "nft_reject_ipv4", "nft_limit", "nft_log", "nft_fib_inet", "nft_fib_ipv4",
-	"nft_objref", "nf_conntrack_netlink", "af_packet",
+	"virtio_pci", "virtio_net", "veth", "bridge", "wireguard", "geneve", "nf_tables", "nft_chain_nat", "nft_nat",
+	"nft_masq", "nft_ct", "nft_numgen", "nft_hash", "nft_redir", "nft_reject_inet", "nft_reject_ipv4", "nft_limit",
+	"nft_log", "nft_fib_inet", "nft_fib_ipv4", "nft_objref", "nf_conntrack_netlink", "af_packet",
 }
 
 // image is the file system of a machine: an archive that the kernel unpacks into memory.

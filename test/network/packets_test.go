@@ -96,7 +96,8 @@ func (w *world) throughAService(t *testing.T, from *corev1.Pod) {
 // gateway returns the pod of a cluster's gateway for a peer.
 func (w *world) gateway(ctx context.Context, at *federation.Member, peer string) (*corev1.Pod, error) {
 	var pods corev1.PodList
-	err := at.Objects.List(ctx, &pods, kube.InNamespace("liqo-tenant-"+peer), kube.MatchingLabels{"networking.liqo.io/component": "gateway"})
+	gateways := kube.MatchingLabels{"networking.liqo.io/component": "gateway"}
+	err := at.Objects.List(ctx, &pods, kube.InNamespace("liqo-tenant-"+peer), gateways)
 	if err == nil && len(pods.Items) != 1 {
 		err = fmt.Errorf("%s has %d gateways for %s", at.Name, len(pods.Items), peer)
 	}
@@ -141,7 +142,10 @@ func (w *world) breaks(t *testing.T, r *api.ResourceRequest) {
 func (w *world) killGateway(t *testing.T, at *federation.Member, peer string) {
 	t.Helper()
 	var old *corev1.Pod
-	eventually(t, at.Name+" has a gateway", func(ctx context.Context) (err error) { old, err = w.gateway(ctx, at, peer); return err })
+	eventually(t, at.Name+" has a gateway", func(ctx context.Context) (err error) {
+		old, err = w.gateway(ctx, at, peer)
+		return err
+	})
 	if err := at.Objects.Delete(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +259,8 @@ func (w *world) nothingLeft(t *testing.T) {
 					return fmt.Errorf("%T: %d, %w", list, len(left), err)
 				}
 			}
-			out, err := w.in(ctx, "node-"+m.Name, "sh -c 'nft list tables | grep -v -e cni -e services || true; /bin/ip rule | grep -e gw || true'")
+			script := "nft list tables | grep -v -e cni -e services || true; /bin/ip rule | grep -e gw || true"
+			out, err := w.in(ctx, "node-"+m.Name, "sh -c '%s'", script)
 			if err == nil && strings.TrimSpace(out) != "" {
 				err = fmt.Errorf("the node has %s", out)
 			}
