@@ -28,10 +28,14 @@ func TestUninstall(t *testing.T) {
 	var steps []string
 	removal := install.Removal{Namespace: api.Namespace, LiqoNamespace: lab.LiqoNamespace, DryRun: true, Tell: func(s string) { steps = append(steps, s) }}
 	remove := func() error { return install.Uninstall(t.Context(), w.rome.Cluster.Config(), removal) }
+	if err := remove(); err != nil || !strings.HasPrefix(steps[0], "not yet: Conflict: there are peerings still: paris.provider") {
+		t.Fatalf("a dry run with a peering: %v, %q", err, steps)
+	}
+	steps, removal.DryRun = nil, false
 	if err := remove(); api.CodeOf(err) != api.CodeConflict || len(steps) > 0 {
 		t.Fatalf("with a peering: %v, %q", err, steps)
 	}
-	removal.KeepPeerings = true
+	removal.KeepPeerings, removal.DryRun = true, true
 	if err := remove(); err != nil {
 		t.Fatal(err)
 	}
