@@ -106,15 +106,18 @@ func enabled(viewer *market.Listing, provider string) string {
 // projected is a member in the shape of a ForeignCluster.
 func projected(l *market.Listing) foreignCluster {
 	p := l.Card().Properties
-	networking := "No"
-	if p.Network == api.NetworkWireGuard {
-		networking = "Yes"
-	}
 	f := inShape(l.Cluster, cmp.Or(p.Labels[compat.NameLabel], l.Cluster))
 	f.Metadata.CreationTimestamp = l.Member.Joined.Meta()
 	f.Metadata.Labels[foreignKind] = "Bourse"
-	f.Spec.NetworkingEnabled, f.Spec.ForeignAuthURL = networking, p.APIServer
+	f.Spec.NetworkingEnabled, f.Spec.ForeignAuthURL = yesNo(p.Network == api.NetworkWireGuard), p.APIServer
 	return f
+}
+
+func yesNo(is bool) string {
+	if is {
+		return "Yes"
+	}
+	return "No"
 }
 
 func inShape(id, name string) foreignCluster {
@@ -122,7 +125,7 @@ func inShape(id, name string) foreignCluster {
 		Kind: "ForeignCluster", APIVersion: foreignVersion,
 		Metadata: foreignMeta{Name: id, Labels: map[string]string{foreignID: id}},
 		Spec: foreignSpec{
-			ClusterIdentity: foreignIdentity{id, name}, IncomingPeeringEnabled: "Auto", NetworkingEnabled: "Yes",
+			ClusterIdentity: foreignIdentity{id, name}, IncomingPeeringEnabled: "Auto",
 			TTL: int(market.Lease.Seconds()),
 		},
 	}
@@ -145,6 +148,11 @@ func (b *liqoBroker) foreignClusters(r *http.Request) (out []foreignCluster, err
 			} `json:"spec"`
 			Status struct {
 				APIServerURL string `json:"apiServerUrl"`
+				Modules      struct {
+					Networking struct {
+						Enabled bool `json:"enabled"`
+					} `json:"networking"`
+				} `json:"modules"`
 			} `json:"status"`
 		}
 		if err := json.Unmarshal(object, &in); err != nil {
@@ -159,6 +167,7 @@ func (b *liqoBroker) foreignClusters(r *http.Request) (out []foreignCluster, err
 			f.Metadata.Labels[label] = value
 		}
 		f.Metadata.Name, f.Metadata.UID, f.Metadata.CreationTimestamp = in.Metadata.Name, in.Metadata.UID, in.Metadata.CreationTimestamp
+		f.Spec.NetworkingEnabled = yesNo(in.Status.Modules.Networking.Enabled)
 		f.Spec.ForeignAuthURL, f.Status = in.Status.APIServerURL, whole.Status
 		out = append(out, f)
 	}

@@ -277,6 +277,10 @@ func TestForeignClusters(t *testing.T) {
 		if err := objects.Create(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
+		o.Object["status"] = map[string]any{"modules": map[string]any{"networking": map[string]any{"enabled": true}}}
+		if err := objects.Status().Update(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
 	}
 	milan := &federation.Member{Options: sim.Options{Name: "milan", Nodes: 1},
 		Sharing: &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}}}
@@ -295,6 +299,7 @@ func TestForeignClusters(t *testing.T) {
 			Spec struct {
 				ClusterIdentity        struct{ ClusterID string }
 				OutgoingPeeringEnabled string
+				NetworkingEnabled      string
 			}
 		}
 		if status, said := old.call(ctx, "GET", "/api/clusters", "", &list); status != http.StatusOK {
@@ -302,12 +307,12 @@ func TestForeignClusters(t *testing.T) {
 		}
 		var all []string
 		for _, c := range list {
-			all = append(all, c.Kind+" "+c.Spec.ClusterIdentity.ClusterID+" "+c.Spec.OutgoingPeeringEnabled)
+			all = append(all, c.Kind+" "+c.Spec.ClusterIdentity.ClusterID+" "+c.Spec.OutgoingPeeringEnabled+" "+c.Spec.NetworkingEnabled)
 		}
 		return strings.Join(all, ", ")
 	}
 	f.until("both kinds are in the catalog",
-		func() bool { return catalog() == "ForeignCluster bonn Auto, ForeignCluster milan Auto" })
+		func() bool { return catalog() == "ForeignCluster bonn Auto Yes, ForeignCluster milan Auto No" })
 	if status, said := old.call(ctx, "GET", "/api/toggle?id=milan&enable=true",
 		"", nil); status != http.StatusOK || said != "" {
 		t.Errorf("%d %q", status, said)
@@ -317,7 +322,7 @@ func TestForeignClusters(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.until("the choice is there again",
-		func() bool { return catalog() == "ForeignCluster bonn No, ForeignCluster milan Yes" })
+		func() bool { return catalog() == "ForeignCluster bonn No Yes, ForeignCluster milan Yes No" })
 	home.API.Down(true)
 	time.Sleep(5100 * time.Millisecond)
 	if said := catalog(); !strings.Contains(said, "own cluster does not say") {
