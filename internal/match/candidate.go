@@ -13,8 +13,7 @@ import (
 type candidate struct {
 	*market.Listing
 	freshUntil market.Time
-	order      order // of its name
-	gone       bool  // see market.Listing.Gone
+	gone       bool // see market.Listing.Gone
 	// alwaysPasses are the filters, by their bits, that it passes for every request.
 	alwaysPasses uint32
 	slot         int32
@@ -55,7 +54,7 @@ func (a *Ask) kind() string {
 
 func newCandidate(l *market.Listing, a *Ask) candidate {
 	c := candidate{
-		Listing: l, order: orderOf(l.Cluster), slot: int32(l.Slot), gone: l.Gone(), uptime: int32(l.Uptime), honoured: int32(l.Honoured), freshUntil: l.FreshUntil, pool: l.Pool(a.Request.Pool),
+		Listing: l, slot: int32(l.Slot), gone: l.Gone(), uptime: int32(l.Uptime), honoured: int32(l.Honoured), freshUntil: l.FreshUntil, pool: l.Pool(a.Request.Pool),
 	}
 	if l.Member != nil {
 		c.card = l.Member.Card

@@ -57,7 +57,7 @@ func (q *question) decide() Ranking {
 		t.considered++
 		switch {
 		case why == passes:
-			t.qualified(&ranked{q.score(c), c.order, c.Listing})
+			t.qualified(&ranked{q.score(c), c.Listing})
 		case filters[filter].hides:
 			t.hidden++
 		default:
@@ -78,7 +78,6 @@ type question struct {
 	member     *market.Member
 	liqo       int32  // the consumer's, see minor
 	filters    uint32 // by their bits, those that the request leaves anything to do
-	usual      uint32 // those that passesUsual asks
 	candidates cacheReading[candidate]
 	where      whereResults
 	allow      permissions
@@ -89,7 +88,7 @@ type question struct {
 
 // question opens a question. The caller must close it.
 func (e *Engine) question(v *market.View, a Ask, now market.Time) *question {
-	q := &question{Ask: a, view: v, now: now, slot: -1, usual: usual, card: &api.Card{Cluster: a.Consumer},
+	q := &question{Ask: a, view: v, now: now, slot: -1, card: &api.Card{Cluster: a.Consumer},
 		candidates: e.candidates(a.kind()).open(),
 		where:      e.where.open(a.where),
 		allow:      permissions{language: e.allow},
@@ -142,9 +141,6 @@ func (q *question) candidate(slot int) *candidate {
 // eliminate returns the first filter that has a reason against the cluster, or passes.
 func (q *question) eliminate(c *candidate) (filter int, r reason) {
 	open := q.filters &^ c.alwaysPasses
-	if passesUsual(q, c) {
-		open &^= q.usual
-	}
 	for ; open != 0; open &= open - 1 {
 		i := bits.TrailingZeros32(open)
 		if r := filters[i].check(q, c); r != passes {

@@ -9,7 +9,7 @@ import (
 // Forget drops what the ask's `where` came to, and keeps it compiled.
 func (a Ask) Forget() { a.where.answers.pages.Store(nil) }
 
-// DecidePlainly decides with nothing remembered of any cluster, no filter skipped and each called by itself.
+// DecidePlainly decides with nothing remembered of any cluster and no filter skipped.
 func (e *Engine) DecidePlainly(v *market.View, a Ask, now market.Time) Ranking {
 	fresh := &Engine{where: e.where, allow: e.allow, kinds: lru.New(1)}
 	if a.where != nil {
@@ -17,7 +17,6 @@ func (e *Engine) DecidePlainly(v *market.View, a Ask, now market.Time) Ranking {
 	}
 	q := fresh.question(v, a, now)
 	defer q.close()
-	q.usual = 0
 	for slot := range v.Len() {
 		c := newCandidate(v.At(slot), &a)
 		c.alwaysPasses = 0

@@ -115,38 +115,20 @@ type filter struct {
 	hides bool
 	// chosen: what it eliminates the asker itself ruled out; that is no near miss.
 	chosen bool
-	// usual: an ordinary request leaves open only these, see passesUsual.
-	usual bool
 }
-
-// passesUsual says that a cluster passes all usual filters: most clusters pass these, and no others are open, so that deciding
-// takes no call for each.
-func passesUsual(q *question, c *candidate) bool {
-	return notSelf(q, c)|fresh(q, c)|fits(q, c) == passes
-}
-
-// usual are those filters, by their bits.
-var usual = func() (bits uint32) {
-	for i, f := range filters {
-		if f.usual {
-			bits |= 1 << i
-		}
-	}
-	return bits
-}()
 
 // filters are all filters in their order: first who may be spoken of, then what
 // the asker chose, then what is cheap; last what fits, because a cluster that lacks nothing
 // but room is the most useful near miss. After `visible`, a cluster has advertised and has terms.
 var filters = []filter{
-	{name: "self", check: notSelf, explain: say("is the asker"), chosen: true, usual: true},
+	{name: "self", check: notSelf, explain: say("is the asker"), chosen: true},
 	{name: "active", check: active, alwaysPasses: clusterOnly(active), hides: true},
 	{name: "visible", check: visible, alwaysPasses: visibleToAll, hides: true},
 	{name: "target", check: target, moot: noTarget, explain: say("is not the target"), chosen: true},
 	{name: "exclude", check: notExcluded, moot: noExclude, explain: say("is excluded by the request"), chosen: true},
 	{name: "enabled", check: enabled, moot: allEnabled, explain: say("is not among the providers that the asker enabled"), chosen: true},
 	{name: "data", check: hasData, moot: noVolumes, explain: say("has none of the volumes of what is to run there: to leave them behind, offload it with data: Move")},
-	{name: "fresh", check: fresh, explain: explainFresh, usual: true},
+	{name: "fresh", check: fresh, explain: explainFresh},
 	{name: "trusted", check: trusted, alwaysPasses: clusterOnly(trusted), explain: say("has no cluster key that can be trusted")},
 	{name: "legacy", check: accepted, alwaysPasses: clusterOnly(ownKey), explain: say("has no key, the broker signs in its name: to accept that, say trust: legacy in the SharingPolicy")},
 	{name: "legacy", check: accepts, moot: ownsKey, explain: say("does not accept what the broker signs in the name of a cluster without a key (trust: legacy)")},
@@ -160,7 +142,7 @@ var filters = []filter{
 	{name: "dedicated", check: notOwnedByOther, alwaysPasses: unowned, explain: explainOwned, temporary: true},
 	{name: "dedicated", check: notUsedByOther, moot: notDedicated, explain: explainShared, temporary: true},
 	{name: "overcommitted", check: notOvercommitted, alwaysPasses: clusterOnly(notOvercommitted), explain: explainOvercommitted, temporary: true},
-	{name: "fits", check: fits, explain: explainFits, short: shortfall, temporary: true, usual: true},
+	{name: "fits", check: fits, explain: explainFits, short: shortfall, temporary: true},
 	{name: "shape", check: hosts, moot: noShapeAsked, explain: explainShape, short: shapeShortfall, temporary: true},
 	{name: "price", check: affordable, moot: noLimit, alwaysPasses: lends, explain: explainPrice, short: excess},
 	{name: "refused", check: notRefused, moot: noneRefused, explain: say("refused this request before")},

@@ -1,8 +1,6 @@
 package match
 
 import (
-	"encoding/binary"
-
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/market"
 )
@@ -23,7 +21,6 @@ type count struct{ filter, n int }
 // ranked is a candidate with its score.
 type ranked struct {
 	score int64
-	order order
 	*market.Listing
 }
 
@@ -32,27 +29,7 @@ func (r *ranked) before(o *ranked) bool {
 	if r.score != o.score {
 		return r.score > o.score
 	}
-	return r.order.before(o.order, r.Listing, o.Listing)
-}
-
-// order is how a name begins. Clusters are often alike, and names decide: most differ there, where no pointer need be followed.
-type order [2]uint64
-
-func orderOf(name string) order {
-	var begin [16]byte
-	copy(begin[:], name)
-	return order{binary.BigEndian.Uint64(begin[:]), binary.BigEndian.Uint64(begin[8:])}
-}
-
-// before says whether the name of a, whose order is o, is before that of b, whose order is p.
-func (o order) before(p order, a, b *market.Listing) bool {
-	switch {
-	case o[0] != p[0]:
-		return o[0] < p[0]
-	case o[1] != p[1]:
-		return o[1] < p[1]
-	}
-	return a.Cluster < b.Cluster
+	return r.Cluster < o.Cluster
 }
 
 // miss is an eliminated cluster: how far it got, and how much it lacked there.
@@ -60,7 +37,6 @@ type miss struct {
 	filter int
 	reason reason
 	short  int64
-	order  order
 	*market.Listing
 }
 
@@ -72,7 +48,7 @@ func (m *miss) before(o *miss) bool {
 	case m.short != o.short:
 		return m.short < o.short
 	}
-	return m.order.before(o.order, m.Listing, o.Listing)
+	return m.Cluster < o.Cluster
 }
 
 // qualified counts a candidate and keeps it if it is among the best.
@@ -105,7 +81,7 @@ func (t *tally) miss(q *question, c *candidate, filter int, r reason) {
 }
 
 func missOf(q *question, c *candidate, filter int, r reason) miss {
-	m := miss{filter: filter, reason: r, order: c.order, Listing: c.Listing}
+	m := miss{filter: filter, reason: r, Listing: c.Listing}
 	if short := filters[filter].short; short != nil {
 		m.short = short(q, c)
 	}
