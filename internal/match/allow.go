@@ -6,16 +6,14 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// Allows says whether a provider's Terms.Allow lets this consumer have what it asks for. An
-// expression that is empty always does; one that needs what the consumer does not show, or
-// takes too long, does not. Errors: Invalid and Forbidden at allow, saying why there is no answer; it is then no.
-//
-// Of the ask it looks at Size, Duration and Request.Pool.
+// Allows reports whether a provider's Terms.Allow permits a consumer's request. An empty expression permits it. An
+// expression that has no result, or takes too long, does not. It uses Size, Duration and Request.Pool of the ask.
+// Errors: Invalid and Forbidden at allow say why there is no result.
 func (e *Engine) Allows(allow string, consumer api.Card, a Ask) (bool, error) {
 	return e.allow.allows(allow, &consumer, &a)
 }
 
-// CheckAllow says why an expression cannot be a Terms.Allow. Errors: Invalid at allow.
+// CheckAllow reports why an expression is not a valid Terms.Allow, or nil. Errors: Invalid at allow.
 func (e *Engine) CheckAllow(allow string) error {
 	if allow == "" {
 		return nil
@@ -24,7 +22,7 @@ func (e *Engine) CheckAllow(allow string) error {
 	return err
 }
 
-// CheckAccept says the same of an offer's `accept`. Errors: Invalid at accept.
+// CheckAccept is CheckAllow for an offer's `accept`. Errors: Invalid at accept.
 func (e *Engine) CheckAccept(accept string) error {
 	err := e.CheckAllow(accept)
 	if wrong, ok := errors.AsType[*api.Error](err); ok {
@@ -48,8 +46,8 @@ func (l *language) allows(allow string, consumer *api.Card, a *Ask) (bool, error
 	return t == holds, nil
 }
 
-// permissions are what the terms seen in one decision said: many providers have the same
-// expression, and within a decision it says the same for all.
+// permissions are the results of expressions in one decision. Many providers have the same expression, with the same
+// result.
 type permissions struct {
 	language *language
 	known    []permission
@@ -60,7 +58,7 @@ type permission struct {
 	given bool
 }
 
-const maxPermissions = 16 // more are searched longer than they take to evaluate
+const maxPermissions = 16 // to search more takes longer than to evaluate
 
 func (p *permissions) given(q *question, allow string) bool {
 	if allow == "" {

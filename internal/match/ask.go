@@ -24,22 +24,22 @@ const (
 	maxPrefer     = 16
 )
 
-// Ask is a valid request of a consumer, ready to be decided. [Engine.Ask] makes it; it is
-// immutable and may be decided any number of times.
+// Ask is a valid request of a consumer. [Engine.Ask] makes it. It is immutable, and may be decided any number of times.
 type Ask struct {
 	Consumer string
 	// Request has its defaults filled in.
 	Request  api.Request
 	Size     market.Amounts
 	Duration time.Duration
-	// Pod is the shape that some node must have free; empty: none is asked for.
+	// Pod is the pod shape that some node must have free. Empty: none.
 	Pod market.Amounts
 
-	// Kept is a cluster whose room is kept for another request, which waits; Refused are those that refused this one. Both may be empty.
+	// Kept is a cluster whose capacity is kept for another, waiting request. Refused are the clusters that refused this
+	// request. Both may be empty.
 	Kept    string
 	Refused []string
 
-	// dedicated says that it is for a plan that makes the pool its consumer's alone.
+	// dedicated says that the plan gives the whole pool to its consumer.
 	dedicated bool
 	where     *program
 }
@@ -100,7 +100,7 @@ func (e *Engine) Ask(consumer string, r api.Request) (Ask, error) {
 	return a, nil
 }
 
-// Again is the ask of a reservation that waits.
+// Again returns the ask of a waiting reservation.
 func (e *Engine) Again(r *market.Reservation) (Ask, error) {
 	a, err := e.Ask(r.Consumer, *r.Request)
 	if err != nil {
@@ -112,7 +112,7 @@ func (e *Engine) Again(r *market.Reservation) (Ask, error) {
 		}
 	}
 	for _, t := range r.Tried {
-		if t.Reason != api.ReasonInsufficient && t.Reason != api.ReasonNoAnswer { // those may be other by now
+		if t.Reason != api.ReasonInsufficient && t.Reason != api.ReasonNoAnswer { // these may have changed
 			a.Refused = append(a.Refused, t.Provider)
 		}
 	}
@@ -121,7 +121,8 @@ func (e *Engine) Again(r *market.Reservation) (Ask, error) {
 
 func checkWait(r api.Request) error {
 	if r.Wait != nil && (r.Wait.Duration < market.MinWait || r.Wait.Duration > market.MaxWait) {
-		return api.Invalid("wait", "%s is out of bounds", r.Wait.Duration).Fix("wait for 1s to 720h, or leave it out where the request is not to wait")
+		return api.Invalid("wait", "%s is out of bounds", r.Wait.Duration).
+			Fix("wait for 1s to 720h, or leave it out")
 	}
 	if r.Priority < -market.MaxPriority || r.Priority > market.MaxPriority {
 		return api.Invalid("priority", "%d is out of bounds", r.Priority).Fix("give -%d to %[1]d", market.MaxPriority)
@@ -129,7 +130,7 @@ func checkWait(r api.Request) error {
 	return nil
 }
 
-// podOf is the asked shape, which is part of what is asked.
+// podOf returns the requested pod shape, which must be a part of size.
 func podOf(r api.Request, size market.Amounts) (market.Amounts, error) {
 	pod, err := market.ParseRequest("podShape", r.PodShape)
 	if err != nil {
@@ -137,7 +138,7 @@ func podOf(r api.Request, size market.Amounts) (market.Amounts, error) {
 	}
 	for _, need := range pod {
 		if all := size.Of(need.Resource); need.Value > all {
-			return nil, api.Invalid("podShape."+need.Resource, "a pod of %s is more than all that is asked for, %s",
+			return nil, api.Invalid("podShape."+need.Resource, "a pod of %s is more than the whole request, %s",
 				quantity(need.Resource, need.Value), quantity(need.Resource, all)).Fix("ask for more in resources, or for a smaller pod")
 		}
 	}
@@ -196,7 +197,7 @@ func checkProperties(properties map[string]string) error {
 	return nil
 }
 
-// printable says whether a text may be kept and shown to people in a terminal.
+// printable reports whether a text may be stored, and shown in a terminal.
 func printable(text string) bool {
 	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
 }

@@ -5,19 +5,19 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// Offered is an offer that a seller shows to somebody.
+// Offered is an offer with its seller.
 type Offered struct {
 	*market.Listing
 	*market.Offer
 }
 
-// Shown says whether an offer is on show to the member with that card: it is its own, or the
-// seller's terms and the offer's own audience include it, and it has not ended. Whether something is left of it is another question.
+// Shown reports whether a member sees an offer: its own, or one that has not ended and whose audience, like that of the
+// seller's terms, includes it. The offer may be sold out.
 func (o Offered) Shown(to *api.Card, now market.Time) bool {
 	return o.Cluster == to.Cluster || showsOffers(o.Listing, to) && o.offerShown(to, now)
 }
 
-// showsOffers reports whether a seller shows its offers to another member, with that card, as far as the seller's terms say.
+// showsOffers reports whether a seller's terms show its offers to another member.
 func showsOffers(l *market.Listing, to *api.Card) bool {
 	return len(l.Offers) > 0 && l.Active() && l.Member.Card != nil && l.Measured != nil && Visible(l.Measured.Terms, to)
 }
@@ -27,8 +27,8 @@ func (o Offered) offerShown(to *api.Card, now market.Time) bool {
 	return (until == nil || now.Go().Before(until.Time)) && Among(&o.Signed.Offer.VisibleTo, to)
 }
 
-// Buy makes the ask of a purchase: the offer says provider, pool and size. Errors: NotFound for an offer that is not shown to the
-// consumer; Invalid, Conflict and Forbidden with the field.
+// Buy returns the ask and the sale of a purchase. The offer sets provider, pool and size. Errors: NotFound for an offer
+// that the consumer does not see; Invalid, Conflict and Forbidden with the field.
 func (e *Engine) Buy(v *market.View, consumer string, r api.Request, now market.Time) (Ask, *api.Sale, error) {
 	b := *r.Purchase
 	offered, err := find(v, consumer, b, now)
@@ -44,11 +44,13 @@ func (e *Engine) Buy(v *market.View, consumer string, r api.Request, now market.
 		return Ask{}, nil, err
 	}
 	if r.Target != "" && r.Target != b.Seller || r.Pool != "" && r.Pool != plan.Pool {
-		return Ask{}, nil, api.Invalid("purchase", "it is of pool %s of %s, and the request names another", plan.Pool, b.Seller).Fix("leave target and pool out")
+		return Ask{}, nil, api.Invalid("purchase", "it is of pool %s of %s, and the request names another", plan.Pool, b.Seller).
+			Fix("leave target and pool out")
 	}
 	if r.Resources != nil {
 		if asked, err := market.ParseRequest("resources", r.Resources); err != nil || !asked.Equal(size) {
-			return Ask{}, nil, api.Invalid("resources", "they are not those of %d units of plan %s", sale.Units, plan.Name).Fix("leave resources out")
+			return Ask{}, nil, api.Invalid("resources", "they are not those of %d units of plan %s", sale.Units, plan.Name).
+				Fix("leave resources out")
 		}
 	}
 	r.Target, r.Pool, r.Resources = b.Seller, plan.Pool, size.Resources()
@@ -59,8 +61,8 @@ func (e *Engine) Buy(v *market.View, consumer string, r api.Request, now market.
 	ask.dedicated = plan.Dedicated
 	card := cardOf(v, consumer)
 	if ok, err := e.Allows(offered.Signed.Offer.Accept, card, ask); err != nil || !ok {
-		return Ask{}, nil, api.Errorf(api.CodeForbidden, "offer %s is not for this buyer, or not for this request", offered.Key()).At("purchase.offer").
-			Fix("its `accept` must be true: see bourse catalog %s", offered.Key())
+		return Ask{}, nil, api.Errorf(api.CodeForbidden, "offer %s is not for this buyer, or not for this request",
+			offered.Key()).At("purchase.offer").Fix("its `accept` must be true: see bourse catalog %s", offered.Key())
 	}
 	return ask, sale, nil
 }
@@ -74,7 +76,8 @@ func find(v *market.View, consumer string, b api.Purchase, now market.Time) (Off
 			}
 		}
 	}
-	return Offered{}, api.Errorf(api.CodeNotFound, "no offer %.63s/%.63s that is shown to you", b.Seller, b.Offer).At("purchase.offer").Fix("see: bourse catalog")
+	return Offered{}, api.Errorf(api.CodeNotFound, "no offer %.63s/%.63s that is shown to you", b.Seller, b.Offer).
+		At("purchase.offer").Fix("see: bourse catalog")
 }
 
 func cardOf(v *market.View, cluster string) api.Card {

@@ -7,24 +7,22 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// candidate is a cluster on its way through the filters: its listing, and next to each other
-// what most decisions look at. With thousands of clusters fetching memory is what takes the
-// time, so a filter that can decide without following a pointer should.
+// candidate is a cluster with the facts that most filters read, next to each other: with thousands of clusters, most time
+// goes into fetching memory.
 type candidate struct {
 	*market.Listing
 	freshUntil market.Time
 	gone       bool // see market.Listing.Gone
-	// alwaysPasses are the filters, by their bits, that it passes for every request.
+	// alwaysPasses are the bits of the filters that it passes for every request.
 	alwaysPasses uint32
 	slot         int32
 	liqo         int32 // see minor
 	uptime       int32 // in parts per million
-	// honoured is, too.
-	honoured int32
-	// capacities are those of the first requested resources, more those of the others.
+	honoured     int32 // the same
+	// capacities are of the first requested resources, more of the others.
 	capacities [3]capacity
 	more       []capacity
-	// pool is the asked one, nil if the cluster has none of that name.
+	// pool is the requested one; nil: the cluster does not have it.
 	pool     *market.PoolListing
 	card     *api.Card
 	sequence api.Sequence
@@ -41,7 +39,7 @@ func (c *candidate) capacityOf(i int) capacity {
 	return c.more[i-len(c.capacities)]
 }
 
-// kind is what candidates depend on besides the cluster: the pool and the resources asked for.
+// kind returns what candidates depend on besides the cluster: the requested pool and the names of the resources.
 func (a *Ask) kind() string {
 	var b strings.Builder
 	b.WriteString(a.Request.Pool)
@@ -54,7 +52,8 @@ func (a *Ask) kind() string {
 
 func newCandidate(l *market.Listing, a *Ask) candidate {
 	c := candidate{
-		Listing: l, slot: int32(l.Slot), gone: l.Gone(), uptime: int32(l.Uptime), honoured: int32(l.Honoured), freshUntil: l.FreshUntil, pool: l.Pool(a.Request.Pool),
+		Listing: l, slot: int32(l.Slot), gone: l.Gone(), uptime: int32(l.Uptime), honoured: int32(l.Honoured),
+		freshUntil: l.FreshUntil, pool: l.Pool(a.Request.Pool),
 	}
 	if l.Member != nil {
 		c.card = l.Member.Card

@@ -11,25 +11,26 @@ import (
 	"github.com/bourse-dev/bourse/internal/money"
 )
 
-// Found is an offer that a search found, with the plans that it is about.
+// Found is an offer that a search found, with the plans that match.
 type Found struct {
 	Offered
 	Plans []FoundPlan
 }
 
-// FoundPlan is a plan, how many units of it are left and what its fewest units cost.
+// FoundPlan is a plan, with how many units are left and the cost of the smallest purchase.
 type FoundPlan struct {
 	*market.Plan
 	Remaining int64
-	// Nanos is the cost in thousand-millionths of the currency's unit, rounded down: for comparing.
+	// Nanos is the cost in billionths of the currency's unit, rounded down. Use it to compare costs only.
 	Nanos int64
 }
 
-// Catalog searches the offers that a member with that card is shown, at that time, and returns the first ones, at most so many, in
-// their order. The same view, search and time find the same.
+// Catalog searches the offers that a member sees at a time. It returns at most most of them, in the order of the query.
+// The same view, query and time give the same result.
 func (e *Engine) Catalog(v *market.View, to *api.Card, q api.CatalogQuery, now market.Time, most int) []Found {
 	s := search{
-		CatalogQuery: q, wanted: WantedBy(q, now.Go()), rates: money.RatesFor(now.Go(), cmp.Or(q.For, time.Hour)), to: to, now: now, most: min(most, maxFound),
+		CatalogQuery: q, wanted: WantedBy(q, now.Go()), rates: money.RatesFor(now.Go(), cmp.Or(q.For, time.Hour)),
+		to: to, now: now, most: min(most, maxFound),
 	}
 	s.Text, s.GPU = strings.ToLower(s.Text), strings.ToLower(s.GPU)
 	if q.Seller != "" {
@@ -47,7 +48,7 @@ func (e *Engine) Catalog(v *market.View, to *api.Card, q api.CatalogQuery, now m
 // maxFound is more than there are offers.
 const maxFound = 1 << 30
 
-// search is a query, what its prices are compared by, and what it has found so far.
+// search is a query and the hits so far.
 type search struct {
 	api.CatalogQuery
 	wanted Wanted
@@ -56,7 +57,7 @@ type search struct {
 	now    market.Time
 	most   int
 	hits   []hit
-	full   bool // the last of the first most hits is known: only what comes before it is of interest
+	full   bool // there are most hits: only those before the last of them matter
 }
 
 // hit is an offer, with the price that it is sorted by.
@@ -66,11 +67,12 @@ type hit struct {
 	nanos    int64
 }
 
-// searchSeller adds the offers of a seller that the query asks for. Checks that are cheap and rule out most sellers come first.
+// searchSeller adds the matching offers of a seller. Cheap checks that rule out most sellers come first.
 func (s *search) searchSeller(l *market.Listing) {
 	own := l.Cluster == s.to.Cluster
 	switch {
-	case len(l.Offers) == 0, !own && !showsOffers(l, s.to), s.Uptime > 0 && l.Uptime < s.Uptime, s.Region != "" && regionOf(l) != s.Region:
+	case len(l.Offers) == 0, !own && !showsOffers(l, s.to),
+		s.Uptime > 0 && l.Uptime < s.Uptime, s.Region != "" && regionOf(l) != s.Region:
 		return
 	case !l.Fresh(s.now) && (s.Available || !own && s.faded(l)), s.GPU != "" && !hasGPU(l, s.GPU):
 		return
@@ -78,9 +80,10 @@ func (s *search) searchSeller(l *market.Listing) {
 	for _, o := range l.Offers {
 		h := hit{Offered: Offered{l, o}}
 		if s.full && s.Sort != api.ByPrice && !s.before(&h) {
-			return // nor do those that follow
+			return // the following ones come later still
 		}
-		if s.Type != "" && o.Signed.Offer.Type != s.Type || s.Text != "" && !strings.Contains(o.Text, s.Text) || !own && !h.offerShown(s.to, s.now) {
+		if s.Type != "" && o.Signed.Offer.Type != s.Type || s.Text != "" && !strings.Contains(o.Text, s.Text) ||
+			!own && !h.offerShown(s.to, s.now) {
 			continue
 		}
 		if s.sold(&h) && (!s.full || s.before(&h)) {
@@ -91,12 +94,12 @@ func (s *search) searchSeller(l *market.Listing) {
 
 // hasGPU reports whether the name of one of the seller's GPUs contains a text in lower case.
 func hasGPU(l *market.Listing, text string) bool {
-	return l.Member != nil && l.Member.Card != nil && slices.ContainsFunc(l.Member.Card.Properties.GPUs, func(name string) bool {
+	return slices.ContainsFunc(l.Card().Properties.GPUs, func(name string) bool {
 		return strings.Contains(strings.ToLower(name), text)
 	})
 }
 
-// before says whether an offer comes before the last one that is of interest.
+// before reports whether an offer comes before the last of the first most hits.
 func (s *search) before(h *hit) bool { return s.compare(h, &s.hits[s.most-1]) < 0 }
 
 func (s *search) add(h hit) {
@@ -117,7 +120,7 @@ func (s *search) found() []Found {
 	return out
 }
 
-// compare orders as the query says, then by seller and name.
+// compare orders by the query, then by seller and name.
 func (s *search) compare(a, b *hit) int {
 	by := 0
 	switch s.Sort {
@@ -141,8 +144,8 @@ func regionOf(l *market.Listing) string {
 	return l.Member.Card.Properties.Region
 }
 
-// sold says whether the search is about any plan of the offer, and makes the price that of the cheapest: of those in its first
-// currency, as amounts of two are never compared.
+// sold reports whether any plan of the offer matches. To sort by price, it sets the price of the cheapest plan in the first
+// currency: amounts of two currencies are never compared.
 func (s *search) sold(h *hit) bool {
 	any := false
 	for i := range h.Plans {
@@ -161,12 +164,12 @@ func (s *search) sold(h *hit) bool {
 	return any
 }
 
-// about says whether the search is about a plan.
+// about reports whether a plan matches.
 func (s *search) about(o Offered, p *market.Plan) bool {
 	return s.wanted.Has(p) && (!s.Available || o.Remaining(o.Offer, p) >= p.Min)
 }
 
-// Wanted is what a query says of plans, for whoever has a catalog to search in. The zero value wants any.
+// Wanted is the part of a query about plans. The zero value matches any plan.
 type Wanted struct {
 	currency string
 	lasting  time.Duration
@@ -175,7 +178,7 @@ type Wanted struct {
 	none     bool
 }
 
-// WantedBy is what a query says of plans; one whose highest price is none wants no plan.
+// WantedBy returns the part of a query about plans. A query with an invalid highest price matches none.
 func WantedBy(q api.CatalogQuery, now time.Time) Wanted {
 	w := Wanted{currency: q.Currency, lasting: q.For, gpu: q.GPU != ""}
 	if q.MaxPrice != nil {
@@ -186,7 +189,7 @@ func WantedBy(q api.CatalogQuery, now time.Time) Wanted {
 	return w
 }
 
-// Has says whether a plan, at the price of its fewest units, is among what is wanted.
+// Has reports whether a plan matches, at the price of its smallest purchase.
 func (w *Wanted) Has(p *market.Plan) bool {
 	switch {
 	case w.none, w.currency != "" && !p.Price.Free() && p.Price.Currency != w.currency, w.lasting > 0 && p.Lasts(w.lasting) != nil:
@@ -215,19 +218,19 @@ func (s *search) plans(o Offered) []FoundPlan {
 	return out
 }
 
-// FoundOf is an offer as a search that looks for nothing finds it, with what an hour costs.
+// FoundOf returns an offer as an empty query finds it, with the cost of one hour.
 func FoundOf(o Offered, now market.Time) Found {
 	s := search{rates: money.RatesFor(now.Go(), time.Hour)}
 	return Found{o, s.plans(o)}
 }
 
-// faded says whether the offers of a seller have faded so far that the search leaves them out.
+// faded reports whether the search leaves out a silent seller.
 func (s *search) faded(l *market.Listing) bool {
 	fading := FadingOf(l, s.now)
 	return fading == api.Hidden && !s.Hidden || fading == api.ExpiredOffer
 }
 
-// FadingOf is how far the offers of a seller have faded; empty while its lease is alive.
+// FadingOf returns how far the offers of a seller have faded. It is empty while the lease is alive.
 func FadingOf(l *market.Listing, now market.Time) api.Fading {
 	if l.Fresh(now) {
 		return ""

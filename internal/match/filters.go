@@ -6,14 +6,12 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// reason is why a filter eliminated a cluster. The list is closed; decisions count by
-// filter and, within a filter, in this order.
+// reason is why a filter eliminated a cluster. The list is closed. Decisions count by filter and, within a filter, in
+// this order.
 type reason uint8
 
 const (
@@ -64,7 +62,7 @@ var reasonNames = [reasons]string{
 	isExcluded:     "Excluded",       // the request excludes it
 	notEnabled:     "NotEnabled",     // the asker chose among the providers, and not this one
 	noData:         "DataElsewhere",  // another provider has the volumes of what is to run there
-	notAdvertised:  "NotAdvertised",  // it was not heard of since the broker started
+	notAdvertised:  "NotAdvertised",  // no advertisement came since the broker started
 	notFresh:       "NotFresh",       // its lease ended
 	noKey:          "NoKey",          // it has no card or no cluster key
 	otherTrust:     "Legacy",         // the broker signs in its name, which the asker's policy does not accept
@@ -97,29 +95,29 @@ var reasonNames = [reasons]string{
 // filter is one step that a cluster must pass.
 type filter struct {
 	name string
-	// check is pure and formats nothing: it runs for every cluster of every decision.
+	// check runs for every cluster of every decision, so it formats nothing.
 	check func(q *question, c *candidate) reason
-	// explain says the reason in words; it runs for few.
+	// explain returns the reason in words. It runs for few clusters.
 	explain func(q *question, c *candidate, r reason) string
 
-	// moot says that a request, or who asks, leaves the filter nothing to do.
+	// moot reports that the filter has nothing to check for this request. Nil: it always has.
 	moot func(*question) bool
-	// temporary: what it eliminates may pass once other consumers have less of the cluster.
+	// temporary: a cluster may pass later, when other consumers have less of it.
 	temporary bool
-	// alwaysPasses reports whether a cluster passes for every request. The result is kept with the candidate.
+	// alwaysPasses reports whether a cluster passes for every request. The candidate keeps the result.
 	alwaysPasses func(*candidate) bool
-	// short is how much was missing, in parts per million of what was asked. Nil: it cannot be said.
+	// short returns how much was missing, in parts per million of the request. Nil: unknown.
 	short func(q *question, c *candidate) int64
 
-	// hides: what it eliminates is counted as hidden and never named.
+	// hides: the clusters that it eliminates count as hidden and are never named.
 	hides bool
-	// chosen: what it eliminates the asker itself ruled out; that is no near miss.
+	// chosen: the consumer itself ruled the cluster out, so it is no near miss.
 	chosen bool
 }
 
-// filters are all filters in their order: first who may be spoken of, then what
-// the asker chose, then what is cheap; last what fits, because a cluster that lacks nothing
-// but room is the most useful near miss. After `visible`, a cluster has advertised and has terms.
+// filters are all filters in their order: visibility first, then the consumer's own choices, then cheap checks. Capacity
+// comes last, because a cluster that lacks nothing else is the most useful near miss. After `visible`, a cluster has
+// advertised and has terms.
 var filters = []filter{
 	{name: "self", check: notSelf, explain: say("is the asker"), chosen: true},
 	{name: "active", check: active, alwaysPasses: clusterOnly(active), hides: true},
@@ -149,7 +147,7 @@ var filters = []filter{
 	{name: "kept", check: notKept, moot: nothingKept, explain: say("keeps its room for a request that waits for longer, or has a higher priority")},
 }
 
-// clusterOnly makes an alwaysPasses of a check that looks only at the cluster.
+// clusterOnly returns an alwaysPasses from a check that looks only at the cluster.
 func clusterOnly(check func(*question, *candidate) reason) func(*candidate) bool {
 	return func(c *candidate) bool { return check(nil, c) == passes }
 }
@@ -158,104 +156,15 @@ func say(text string) func(*question, *candidate, reason) string {
 	return func(*question, *candidate, reason) string { return text }
 }
 
-func notSelf(q *question, c *candidate) reason {
-	if c.slot == q.slot {
-		return isSelf
+// when returns the reason if the cluster is ruled out.
+func when(ruledOut bool, why reason) reason {
+	if ruledOut {
+		return why
 	}
 	return passes
 }
 
-func active(_ *question, c *candidate) reason {
-	if !c.Active() {
-		return notActive
-	}
-	return passes
-}
-
-func visible(q *question, c *candidate) reason {
-	if c.Measured == nil || !Visible(c.Measured.Terms, q.card) {
-		return notVisible
-	}
-	return passes
-}
-
-func visibleToAll(c *candidate) bool {
-	return c.Measured != nil && c.Measured.Terms != nil && everyone(&c.Measured.Terms.VisibleTo)
-}
-
-// Visible says whether a cluster with these terms is shown to the member with that card.
-// Without terms nothing is shown.
-func Visible(terms *market.Terms, to *api.Card) bool {
-	return terms != nil && Among(&terms.VisibleTo, to)
-}
-
-// Among says whether the member with that card is in an audience.
-func Among(audience *api.Audience, to *api.Card) bool {
-	if everyone(audience) {
-		return true
-	}
-	if slices.Contains(audience.Clusters, to.Cluster) {
-		return true
-	}
-	for name, value := range audience.Labels {
-		if has, ok := to.Properties.Labels[name]; !ok || has != value {
-			return false
-		}
-	}
-	return len(audience.Labels) > 0
-}
-
-func everyone(a *api.Audience) bool { return len(a.Clusters) == 0 && len(a.Labels) == 0 }
-
-func noTarget(q *question) bool { return q.Request.Target == "" }
-
-func target(q *question, c *candidate) reason {
-	if c.Cluster != q.Request.Target {
-		return notTarget
-	}
-	return passes
-}
-
-func noExclude(q *question) bool { return len(q.Request.Exclude) == 0 }
-
-func notExcluded(q *question, c *candidate) reason {
-	if slices.Contains(q.Request.Exclude, c.Cluster) {
-		return isExcluded
-	}
-	return passes
-}
-
-func fresh(q *question, c *candidate) reason {
-	switch {
-	case c.freshUntil == 0:
-		return notAdvertised
-	case q.now >= c.freshUntil:
-		return notFresh
-	}
-	return passes
-}
-
-func explainFresh(q *question, c *candidate, r reason) string {
-	if r == notAdvertised {
-		return "has not advertised since the broker started"
-	}
-	silent := (market.Lease + q.now.Go().Sub(c.FreshUntil.Go())).Round(time.Second)
-	return fmt.Sprintf("was last heard of %s ago", silent)
-}
-
-func trusted(_ *question, c *candidate) reason {
-	if c.card == nil || c.Member.Key == "" {
-		return noKey
-	}
-	return passes
-}
-
-func hasPool(_ *question, c *candidate) reason {
-	if c.pool == nil {
-		return noPool
-	}
-	return passes
-}
+func hasPool(_ *question, c *candidate) reason { return when(c.pool == nil, noPool) }
 
 func explainPool(q *question, _ *candidate, _ reason) string {
 	return fmt.Sprintf("has no pool %q", q.Request.Pool)

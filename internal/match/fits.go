@@ -17,10 +17,7 @@ const million = 1_000_000
 
 // notOwnedByOther passes a pool that is not dedicated to another consumer.
 func notOwnedByOther(q *question, c *candidate) reason {
-	if c.pool.Owner != "" && c.pool.Owner != q.Consumer {
-		return othersAlone
-	}
-	return passes
+	return when(c.pool.Owner != "" && c.pool.Owner != q.Consumer, othersAlone)
 }
 
 func unowned(c *candidate) bool { return c.pool != nil && c.pool.Owner == "" }
@@ -33,10 +30,7 @@ func notDedicated(q *question) bool { return !q.dedicated }
 
 // notUsedByOther passes a pool of which no other consumer has anything.
 func notUsedByOther(q *question, c *candidate) reason {
-	if c.pool.Tenants > 0 && c.pool.Tenant != q.Consumer {
-		return notAlone
-	}
-	return passes
+	return when(c.pool.Tenants > 0 && c.pool.Tenant != q.Consumer, notAlone)
 }
 
 func explainShared(q *question, _ *candidate, _ reason) string {
@@ -44,10 +38,7 @@ func explainShared(q *question, _ *candidate, _ reason) string {
 }
 
 func notOvercommitted(_ *question, c *candidate) reason {
-	if c.pool != nil && c.pool.Available.Negative() {
-		return overcommitted
-	}
-	return passes
+	return when(c.pool != nil && c.pool.Available.Negative(), overcommitted)
 }
 
 // explainOvercommitted names each resource of which there is too little for what is reserved.

@@ -26,10 +26,7 @@ func minor(card *api.Card) int32 {
 func noLiqo(q *question) bool { return q.liqo == 0 }
 
 func sameLiqo(q *question, c *candidate) reason {
-	if c.liqo != q.liqo && !c.card.Legacy {
-		return otherLiqo
-	}
-	return passes
+	return when(c.liqo != q.liqo && !c.card.Legacy, otherLiqo)
 }
 
 func explainLiqo(q *question, c *candidate, _ reason) string {

@@ -9,20 +9,12 @@ import (
 func noneRefused(q *question) bool { return len(q.Refused) == 0 }
 
 func notRefused(q *question, c *candidate) reason {
-	if slices.Contains(q.Refused, c.Cluster) {
-		return refused
-	}
-	return passes
+	return when(slices.Contains(q.Refused, c.Cluster), refused)
 }
 
 func nothingKept(q *question) bool { return q.Kept == "" }
 
-func notKept(q *question, c *candidate) reason {
-	if c.Cluster == q.Kept {
-		return kept
-	}
-	return passes
-}
+func notKept(q *question, c *candidate) reason { return when(c.Cluster == q.Kept, kept) }
 
 // Serves says whether the cluster in a slot qualifies for an ask: a decision about one cluster.
 func (e *Engine) Serves(v *market.View, a Ask, slot int, now market.Time) bool {

@@ -1,0 +1,138 @@
+package match
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// These filters look at who a cluster is, and whether the two clusters can work together.
+
+func notSelf(q *question, c *candidate) reason { return when(c.slot == q.slot, isSelf) }
+
+func active(_ *question, c *candidate) reason { return when(!c.Active(), notActive) }
+
+func visible(q *question, c *candidate) reason {
+	return when(c.Measured == nil || !Visible(c.Measured.Terms, q.card), notVisible)
+}
+
+func visibleToAll(c *candidate) bool {
+	return c.Measured != nil && c.Measured.Terms != nil && everyone(&c.Measured.Terms.VisibleTo)
+}
+
+// Visible reports whether a cluster with these terms is shown to a member. Without terms it is not.
+func Visible(terms *market.Terms, to *api.Card) bool {
+	return terms != nil && Among(&terms.VisibleTo, to)
+}
+
+// Among reports whether a member is in an audience.
+func Among(audience *api.Audience, to *api.Card) bool {
+	if everyone(audience) {
+		return true
+	}
+	if slices.Contains(audience.Clusters, to.Cluster) {
+		return true
+	}
+	for name, value := range audience.Labels {
+		if has, ok := to.Properties.Labels[name]; !ok || has != value {
+			return false
+		}
+	}
+	return len(audience.Labels) > 0
+}
+
+func everyone(a *api.Audience) bool { return len(a.Clusters) == 0 && len(a.Labels) == 0 }
+
+func noTarget(q *question) bool { return q.Request.Target == "" }
+
+func target(q *question, c *candidate) reason { return when(c.Cluster != q.Request.Target, notTarget) }
+
+func noExclude(q *question) bool { return len(q.Request.Exclude) == 0 }
+
+func notExcluded(q *question, c *candidate) reason {
+	return when(slices.Contains(q.Request.Exclude, c.Cluster), isExcluded)
+}
+
+func fresh(q *question, c *candidate) reason {
+	switch {
+	case c.freshUntil == 0:
+		return notAdvertised
+	case q.now >= c.freshUntil:
+		return notFresh
+	}
+	return passes
+}
+
+func explainFresh(q *question, c *candidate, r reason) string {
+	if r == notAdvertised {
+		return "has not advertised since the broker started"
+	}
+	silent := (market.Lease + q.now.Go().Sub(c.FreshUntil.Go())).Round(time.Second)
+	return fmt.Sprintf("was last heard of %s ago", silent)
+}
+
+func trusted(_ *question, c *candidate) reason {
+	return when(c.card == nil || c.Member.Key == "", noKey)
+}
+
+// allEnabled reports that the consumer has not chosen its providers ([market.Enable]).
+func allEnabled(q *question) bool { return q.member == nil || q.member.Enabled == nil }
+
+func enabled(q *question, c *candidate) reason { return when(!q.member.Enables(c.Cluster), notEnabled) }
+
+func noVolumes(q *question) bool { return len(q.Request.StickTo) == 0 }
+
+// hasData passes the providers of the namespace's volumes: pods elsewhere would not find them.
+func hasData(q *question, c *candidate) reason {
+	return when(!slices.Contains(q.Request.StickTo, c.Cluster), noData)
+}
+
+// ownKey passes clusters with a key of their own. For others a broker signs, which both parties must accept.
+func ownKey(_ *question, c *candidate) reason {
+	return when(c.card == nil || c.card.Legacy, otherTrust)
+}
+
+func accepted(q *question, c *candidate) reason {
+	return when(c.card.Legacy && !q.terms.TrustsLegacy(q.card), otherTrust)
+}
+
+func ownsKey(q *question) bool { return !q.card.Legacy }
+
+func accepts(_ *question, c *candidate) reason {
+	return when(!c.Measured.Terms.TrustsLegacy(c.card), untrusting)
+}
+
+func noNetworkAsked(q *question) bool { return q.Request.Network != api.NetworkWireGuard }
+
+// reachedDirectly passes API servers that need no network, if the request asks for none.
+func reachedDirectly(q *question, c *candidate) reason {
+	if !noNetworkAsked(q) {
+		return passes
+	}
+	return directly(q, c)
+}
+
+func directly(_ *question, c *candidate) reason {
+	return when(c.card != nil && c.card.Properties.APIServerAccess == api.APIServerNetwork, noNetwork)
+}
+
+// connects passes pairs of clusters with one reachable gateway at least: the other one dials it.
+func connects(q *question, c *candidate) reason {
+	switch theirs := &c.card.Properties; {
+	case theirs.Network != q.Request.Network:
+		return noNetwork
+	case !theirs.Gateway && !q.card.Properties.Gateway:
+		return noGateway
+	}
+	return passes
+}
+
+func explainNetwork(q *question, _ *candidate, r reason) string {
+	if r == noGateway {
+		return "neither its network gateway nor the asker's can be reached by the other"
+	}
+	return "has no network " + string(q.Request.Network) + " with consumers"
+}
