@@ -4,16 +4,13 @@ package market
 //
 //	total = max(Σ over the union by ID of max(held, listed), used)
 //
-// held is what our own books say of a reservation (see [State.held]), listed what the provider
-// says it has committed. Because the union is by ID, hearing of the same reservation
-// twice counts once; because the larger counts, a lag on either side only errs
-// low; and because a listed one counts until the provider no longer lists it,
-// capacity comes back when the provider says so.
+// held is the size in our own records (see [State.held]), listed the size in the provider's
+// advertisement. The union by ID counts a reservation once. The larger size counts, so a lag on either
+// side errs on the safe side. A listed reservation counts until the provider no longer lists it.
 //
-// union is kept as reservations come and go; [State.Imbalance] compares it with
-// the same recomputed.
+// union is updated with each change. [State.Imbalance] compares it with a fresh sum.
 type account struct {
-	holds  int                // reservations that our own books hold
+	holds  int                // reservations in our own records
 	listed map[string]Amounts // nil until something is
 	union  Amounts
 	used   Amounts
@@ -26,7 +23,7 @@ func (a *account) total() Amounts {
 	return a.union.Max(a.used)
 }
 
-// hold makes size what our books say of a reservation, in the place of before; nil is nothing.
+// hold replaces the size of a reservation in our own records. Nil: it has none.
 func (a *account) hold(id string, before, size Amounts) {
 	if before != nil {
 		a.holds--
@@ -37,8 +34,8 @@ func (a *account) hold(id string, before, size Amounts) {
 	a.change(before, size, a.listed[id])
 }
 
-// list makes the measurement what the provider says of the account, of whose reservations held is what our books
-// say. Use of what it does not offer takes nothing from anyone.
+// list replaces what the provider lists for the account. held returns a reservation's size in our own records. Use of
+// resources that are not offered does not count.
 func (a *account) list(m *MeasuredAccount, offered Amounts, held func(id string) Amounts) {
 	for id, before := range a.listed {
 		if _, still := m.Commitments[id]; !still {
@@ -64,13 +61,12 @@ func (a *account) list(m *MeasuredAccount, offered Amounts, held func(id string)
 	a.used = m.Used.Only(offered)
 }
 
-// change makes size what one side says of a reservation, in the place of before. It takes the larger of that and what the other
-// side says.
+// change replaces the size of a reservation on one side. other is the size on the other side.
 func (a *account) change(before, size, other Amounts) {
 	a.union = a.union.Swap(before.or(other), size.or(other))
 }
 
-// or is the larger of two, where one of them is mostly missing.
+// or is Max for amounts of which one is usually nil.
 func (a Amounts) or(b Amounts) Amounts {
 	switch {
 	case b == nil:
@@ -85,19 +81,19 @@ func (a *account) empty() bool {
 	return a.holds == 0 && len(a.listed) == 0 && len(a.used) == 0
 }
 
-// book is one pool of a provider: what it measured, and who takes how much of it.
+// book is one pool of a provider: its measurement, and the account of each consumer.
 type book struct {
 	measured MeasuredPool
 	accounts map[string]*account
 	// reserved is the sum of the accounts' totals.
 	reserved Amounts
-	// used is the sum of what they use.
+	// used is the sum of the accounts' use.
 	used Amounts
-	// tenants is how many accounts have something.
+	// tenants is how many accounts have any amount.
 	tenants int
 }
 
-// change does something to a consumer's account and keeps the sum right.
+// change changes a consumer's account and updates the sums.
 func (b *book) change(consumer string, do func(*account)) {
 	a := b.accounts[consumer]
 	if a == nil {
@@ -118,14 +114,13 @@ func (b *book) change(consumer string, do func(*account)) {
 	}
 }
 
-// unfilled is what is reserved and not yet used: it can still end up on any node.
+// unfilled is what is reserved and not used yet. It may still be placed on any node.
 func (b *book) unfilled() Amounts { return b.reserved.Minus(b.used) }
 
-// available = min(shared, allocatable - allocated) - Σ accounts. It may be negative, above all
-// for what is reserved and no longer shared: the provider is Overcommitted.
+// available = min(shared, allocatable - allocated) - Σ accounts. Negative: the provider is Overcommitted.
 func (b *book) available() Amounts { return b.measured.Offered.Minus(b.reserved) }
 
-// short is the first resource of which less is available than needed, and how much is missing.
+// short returns the first resource that is not available as needed, and how much is missing.
 func (b *book) short(need Amounts) (name string, missing int64) {
 	for _, n := range need {
 		if left := b.measured.Offered.Of(n.Resource) - b.reserved.Of(n.Resource); left < n.Value {

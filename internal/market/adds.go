@@ -2,9 +2,8 @@ package market
 
 import "github.com/bourse-dev/bourse/api"
 
-// Adds reports that events of a command make what the market must remember larger: something that it does not know yet, or what a
-// reservation is to become. An agent whose Ledger has little space left refuses them. Ends, commits, frees and forgetting need space, too,
-// and add nothing. Nor do what this gate had accepted before, and its admin's own word on a cluster.
+// Adds reports whether the events of a command add a record, or a change to a reservation. An agent whose Ledger is
+// nearly full refuses these. It never refuses ends, commits, what its gate accepted before, and its admin's commands.
 func (s *State) Adds(c Command, events []Event) bool {
 	switch c := c.(type) {
 	case IfRevision:
@@ -31,14 +30,14 @@ func (s *State) Adds(c Command, events []Event) bool {
 	return false
 }
 
-// enlarged says whether a reservation is new, or has a change that it did not have.
+// enlarged reports whether a reservation is new, or has a new change.
 func (s *State) enlarged(r *Reservation) bool {
 	old := s.reservations[r.ID]
 	return old == nil || r.Changing() != nil && old.Changing() == nil
 }
 
-// maxOfConsumer is how many reservations of one consumer a gate remembers, with those that have ended within the last hour: so that
-// none of them takes the whole Ledger.
+// maxOfConsumer is how many reservations of one consumer a gate keeps, with those that ended within the last hour. So no
+// consumer fills the Ledger.
 const maxOfConsumer = 5000
 
 // checkRemembered reports why the gate cannot take one more reservation of a consumer, or nil.
@@ -46,6 +45,7 @@ func (s *State) checkRemembered(consumer string) error {
 	if n := s.consumed(consumer).count; n[borrowed]+n[lent]+n[ended] < maxOfConsumer {
 		return nil
 	}
-	return api.Errorf(api.CodeLedgerFull, "cluster %s remembers %d reservations of %s, with those that ended within the last %s, and takes no more", s.Self, maxOfConsumer, consumer, s.retention()).
+	return api.Errorf(api.CodeLedgerFull, "cluster %s remembers %d reservations of %s, with those that ended within the last %s, and accepts no more",
+		s.Self, maxOfConsumer, consumer, s.retention()).
 		Fix("ask for fewer, larger ones, or wait until some have been forgotten")
 }

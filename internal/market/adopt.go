@@ -7,19 +7,18 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// Adopt takes a reservation into a broker's books that both parties signed and this broker does not know: it was made through
-// another one, or by the connector of its provider, or was lost with a journal that was put back. Whether it fits is no question:
-// it is bound. The signatures were verified. One beyond its consumer's caps is taken in, says so, and counts: the consumer is held
-// nothing new until it is below them again.
-// Errors: Conflict for one that is known otherwise, or over; NotMember and Suspended for its parties; Invalid for amounts that no two
-// clusters have; CapReached for one beyond twice the caps on number and bytes.
+// Adopt records, at a broker, a reservation that both parties signed and this broker does not know: it was made through
+// another broker or a connector, or a restored journal lost it. Its signatures were verified. It is bound, so capacity is
+// not checked. Beyond the consumer's caps it counts, with a message, and the consumer can hold nothing new.
+// Errors: Conflict if it is over or known with other parties; NotMember and Suspended for its parties; Invalid for amounts
+// that no cluster has; CapReached beyond twice the caps on number and bytes.
 type Adopt struct {
 	Assignment api.Assignment
 	Size       Amounts
-	// Document is the assignment's JWS, Acceptance the provider's answer to it; Offer the one that it is from, nil: from none.
+	// Document is the assignment's JWS, Acceptance the provider's. Offer is the purchased one; nil: no purchase.
 	Document, Acceptance string
 	Offer                *Offer
-	// Caps are what every consumer may have.
+	// Caps bound every consumer.
 	Caps Caps
 }
 
@@ -56,16 +55,16 @@ func (c Adopt) decide(s *State, now Time) (Outcome, error) {
 }
 
 const (
-	// overCaps is what is said of a reservation that was taken in although its consumer may not have so much.
+	// overCaps is the message of an adopted reservation beyond its consumer's caps.
 	overCaps = "it was agreed without this broker, and its consumer has more than the broker's caps allow"
-	// hardCaps is how many times its caps a consumer may have of what was agreed without this broker.
+	// hardCaps times the caps bound what a consumer has, with adopted reservations.
 	hardCaps = 2
-	// maxBooks is how many pools of one provider may be reckoned: what it advertises, and what it advertised.
+	// maxBooks is how many pools one provider may have, with those that it no longer advertises.
 	maxBooks = 4 * maxPools
 )
 
-// checkAdopted refuses what two members can only have signed to harm the market: its sums must not overflow, and what it looks through
-// must stay small.
+// checkAdopted refuses what two members can have signed only to harm the market: sums must not overflow, and the number of
+// pools and resources must stay small.
 func (s *State) checkAdopted(r *Reservation, all Caps) error {
 	caps, has := s.capsOf(r.Consumer, all)
 	var reserved Amounts

@@ -8,15 +8,15 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// notApproved is what is said where time ran out.
+// notApproved is the message after the time to approve.
 const notApproved = "nobody there approved it in time"
 
-// AwaitsApproval says whether a person at the provider has yet to approve the reservation, which its consumer has signed.
+// AwaitsApproval reports whether the consumer has signed, and an admin of the provider has not approved yet.
 func (r *Reservation) AwaitsApproval() bool {
 	return r.State == api.Held && r.ApproveBy != 0 && r.Assignment != "" && r.Acceptance == ""
 }
 
-// answerBy is when the provider's answer to a hold must have come.
+// answerBy is the deadline for the provider's answer to a hold.
 func (r *Reservation) answerBy() Time {
 	if r.ApproveBy != 0 {
 		return r.ApproveBy
@@ -24,8 +24,8 @@ func (r *Reservation) answerBy() Time {
 	return r.HeldUntil
 }
 
-// approveBy is until when a person at the provider that r is held on may approve it, 0 if nobody need: as its offer says or, where
-// it is from none, the provider's terms. Over all providers that are tried it is no later than MaxApproval after it was made.
+// approveBy returns the deadline for an admin's approval of r, 0 if none is needed. The offer sets it or, without a
+// purchase, the provider's terms. It is at most MaxApproval after r was made, over all providers that are tried.
 func (s *State) approveBy(r *Reservation, now Time) Time {
 	var within *metav1.Duration
 	if r.Sale != nil {
@@ -41,7 +41,7 @@ func (s *State) approveBy(r *Reservation, now Time) Time {
 	return min(now.plus(within.Duration), r.Created.plus(MaxApproval), r.Until) / 1000 * 1000
 }
 
-// checkApproval says what of a time to approve cannot be. Errors: Invalid with the field.
+// checkApproval reports why a time to approve is not valid, or nil. Errors: Invalid at field.
 func checkApproval(field string, within *metav1.Duration) error {
 	if within == nil || within.Duration >= MinApproval && within.Duration <= MaxApproval {
 		return nil
@@ -49,12 +49,12 @@ func checkApproval(field string, within *metav1.Duration) error {
 	return api.Invalid(field, "%s", within.Duration).Fix("give %s to %s, or nothing where nobody need approve", MinApproval, MaxApproval)
 }
 
-// Approve is, at a gate, the word of a person there that a reservation is accepted, which was admitted without an acceptance: it
-// binds the provider from now on. Errors: NotFound; Conflict where it does not wait for that, or waits for it at another generation.
+// Approve records, at a gate, that its admin approves a reservation. It binds the provider from now on. Errors: NotFound;
+// Conflict if the reservation does not await approval at this generation.
 type Approve struct {
 	ID         string
 	Generation int64
-	// Acceptance is the gate's signed answer.
+	// Acceptance is signed by the gate.
 	Acceptance string
 }
 
@@ -73,7 +73,7 @@ func (c Approve) decide(s *State, now Time) (Outcome, error) {
 	return changed(r, now), nil
 }
 
-// Deny is the same person's no. It is remembered, so that the broker can be told later. Errors: as Approve's.
+// Deny records that the admin refuses. It is kept until the broker knows it. Errors: as Approve.
 type Deny struct {
 	ID         string
 	Generation int64
@@ -94,26 +94,26 @@ func (c Deny) decide(s *State, now Time) (Outcome, error) {
 	return over(r, api.Failed, api.ReasonNotApproved, c.Message, now), nil
 }
 
-// Denied says, at a gate, that nobody approved the reservation, or somebody said no.
+// Denied reports, at a gate, that the admin refused the reservation or did not approve it in time.
 func (r *Reservation) Denied() bool {
 	return r.State == api.Failed && r.Reason == api.ReasonNotApproved && r.Assignment != ""
 }
 
-// awaiting is a reservation that waits, or waited, at this gate for its approval.
+// awaiting returns a reservation that awaits, or awaited, approval at this gate.
 func (s *State) awaiting(id string, generation int64) (*Reservation, error) {
 	r, err := s.find(id, s.Self)
 	switch {
 	case err != nil:
 		return nil, err
 	case r.Provider != s.Self || r.State != api.Held || r.ApproveBy == 0 || r.Generation != generation:
-		return nil, api.Errorf(api.CodeConflict, "reservation %s is %s at generation %d: it does not wait for an approval of %d", r.ID, r.State, r.Generation, generation).
-			Fix("see what waits: bourse approvals")
+		return nil, api.Errorf(api.CodeConflict, "reservation %s is %s at generation %d: it does not wait for an approval of %d",
+			r.ID, r.State, r.Generation, generation).Fix("see what waits: bourse approvals")
 	}
 	return r, nil
 }
 
-// Patience is the longest that an assignment may wait for its provider's answer, where a person there may take that long to approve
-// it; nil: a machine answers.
+// Patience returns how long an assignment may wait for its provider's answer if an admin approves it within a time. Nil: no
+// approval is needed.
 func Patience(within *metav1.Duration) time.Duration {
 	patience := DecideTime + SkewGrace
 	if within != nil {

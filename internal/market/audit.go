@@ -2,12 +2,12 @@ package market
 
 import "maps"
 
-// Imbalance counts the pools in which what is reserved differs from the same recomputed from all reservations and
-// advertisements, and the sellers of whose plans another number of units is counted as sold. It must be 0.
+// Imbalance counts the pools whose reserved amounts differ from a fresh sum over all reservations and advertisements, and
+// the sellers with another number of sold units. It must be 0.
 func (s *State) Imbalance() int { return s.Audit()() }
 
-// Audit collects what Imbalance is about. What it returns may be called on any goroutine,
-// later, to work it out: that takes long where there is much.
+// Audit collects the records for Imbalance. The returned function computes it, on any goroutine: it takes long in a large
+// market.
 func (s *State) Audit() func() int {
 	kept := make([]audited, len(s.slots))
 	for i, p := range s.slots {
@@ -45,7 +45,7 @@ func (s *State) Audit() func() int {
 	}
 }
 
-// audited is what a state keeps of a provider.
+// audited is the account of a provider in the state.
 type audited struct {
 	cluster  string
 	measured *Measured
@@ -53,7 +53,7 @@ type audited struct {
 	sold     map[plan]int64
 }
 
-// differs counts the pools that are not as they should be, or should not be, and one more if that is so of what is sold.
+// differs counts the pools with another account than right, and one more if sold units differ.
 func (k audited) differs(right *provider) (wrong int) {
 	if !maps.Equal(k.sold, right.sold.show()) {
 		wrong++

@@ -4,26 +4,27 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// AssignmentOf is what the consumer of a held reservation signs. The keys are the fingerprints of the two.
+// AssignmentOf returns the assignment for the consumer of a held reservation to sign. The keys are fingerprints.
 func AssignmentOf(r *Reservation, consumerKey, providerKey string) api.Assignment {
 	return api.Assignment{
 		Protocol: api.Protocol, Reservation: r.ID, Generation: r.Generation,
 		Consumer: r.Consumer, ConsumerKey: consumerKey, Provider: r.Provider, ProviderKey: providerKey,
 		Pool: r.Pool, Slice: r.Slice(), Resources: r.Size.Resources(),
 		// Documents have whole seconds: RFC 3339 as metav1.Time writes it.
-		Until: (r.Until / 1000 * 1000).Meta(), Expires: (r.answerBy() / 1000 * 1000).Meta(), Sale: r.Sale, Begins: (r.From / 1000 * 1000).Meta(),
+		Until: (r.Until / 1000 * 1000).Meta(), Expires: (r.answerBy() / 1000 * 1000).Meta(),
+		Sale: r.Sale, Begins: (r.From / 1000 * 1000).Meta(),
 	}
 }
 
 // Confirm binds the consumer: its signed assignment goes to the provider.
-// Errors: NotFound; Conflict when the reservation is not held or the generation is an old one; CapReached where the document takes more
-// than was reckoned for it, and the consumer may not have that much.
+// Errors: NotFound; Conflict if the reservation is not held or the generation is old; CapReached if the document is larger
+// than estimated, and the consumer may not have that many bytes.
 type Confirm struct {
 	ID, Consumer string
-	// Generation and Document are of the assignment whose signature and content were verified.
+	// Generation and Document are of the assignment, which was verified.
 	Generation int64
 	Document   string
-	// Caps are what every consumer may have.
+	// Caps bound every consumer.
 	Caps Caps
 }
 
@@ -37,7 +38,8 @@ func (c Confirm) decide(s *State, now Time) (Outcome, error) {
 	case r.Assignment == c.Document:
 		return unchanged(r)
 	case r.State != api.Held || r.Generation != c.Generation || r.Assignment != "":
-		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is %s at generation %d, not held at %d", r.ID, r.State, r.Generation, c.Generation)
+		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is %s at generation %d, not held at %d",
+			r.ID, r.State, r.Generation, c.Generation)
 	case s.debtOf(r) != nothing:
 		return Outcome{}, partyChanged(r)
 	}
@@ -53,7 +55,7 @@ func (c Confirm) decide(s *State, now Time) (Outcome, error) {
 }
 
 // Accept binds the provider: the reservation is Reserved.
-// Errors: NotFound; Conflict when it is no longer held for this provider: the acceptance is void.
+// Errors: NotFound; Conflict if it is no longer held for this provider: the acceptance is void.
 type Accept struct {
 	ID, Provider string
 	Generation   int64
@@ -74,7 +76,8 @@ func (c Accept) decide(s *State, now Time) (Outcome, error) {
 		r.Adopted = 0 // the provider says itself that it is in force
 		return changed(r, now), nil
 	case r.Provider != c.Provider || r.State != api.Held || r.Generation != c.Generation || r.Assignment == "":
-		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is %s at generation %d: it is no longer held for this acceptance", r.ID, r.State, r.Generation)
+		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is %s at generation %d: it is no longer held for this acceptance",
+			r.ID, r.State, r.Generation)
 	case s.debtOf(r) != nothing:
 		return Outcome{}, partyChanged(r)
 	}
@@ -82,8 +85,9 @@ func (c Accept) decide(s *State, now Time) (Outcome, error) {
 	return changed(r, now), nil
 }
 
-// Refuse is a no to a hold, by the provider, or by the consumer that has not signed it: the hold moves to the
-// next best, to be signed anew. A no to the change of a bound reservation leaves it as it is. Errors: NotFound; Conflict when there is nothing to refuse any more.
+// Refuse rejects a hold, by the provider, or by the consumer before it signs. The hold moves to the next candidate, for
+// another signature. A provider also refuses the change of a bound reservation, which then stays as it is.
+// Errors: NotFound; Conflict if there is nothing to refuse.
 type Refuse struct {
 	ID, By     string
 	Generation int64
@@ -100,12 +104,13 @@ func (c Refuse) decide(s *State, now Time) (Outcome, error) {
 		r.refuse(c.Reason, c.Message)
 		return changed(r, now), nil
 	case r.Provider != c.By && r.Assignment != "" || r.State != api.Held || r.Generation != c.Generation:
-		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is %s at generation %d: there is nothing to refuse", r.ID, r.State, r.Generation)
+		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is %s at generation %d: there is nothing to refuse",
+			r.ID, r.State, r.Generation)
 	}
 	return s.moveOn(r, api.Tried{Provider: r.Provider, Reason: c.Reason, Message: c.Message}, now), nil
 }
 
-// IfRevision is a command that is only decided while a reservation is at a revision.
+// IfRevision is a command that is decided only while a reservation is at a revision.
 // Errors: PreconditionFailed, and the command's.
 type IfRevision struct {
 	ID       string

@@ -6,21 +6,21 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// Caps are the most that one consumer may have pending, held and reserved together.
+// Caps bound what one consumer has pending, held and reserved together.
 type Caps struct {
 	// Reservations is how many; 0: no bound.
 	Reservations int64 `json:"reservations,omitempty"`
-	// Pending is how many of them may wait for capacity at a time; 0: no bound of its own.
+	// Pending is how many of them may wait for capacity at the same time; 0: no bound.
 	Pending int64 `json:"pending,omitempty"`
 	// Priority is the highest that its requests may have; 0: no bound.
 	Priority int32 `json:"priority,omitempty"`
-	// Resources are amounts; a resource that is not named has no bound.
+	// Resources are amounts. Other resources have no bound.
 	Resources Amounts `json:"resources,omitempty"`
-	// Bytes is about how much of the market's memory they may take; 0: no bound. It is not said of one consumer alone.
+	// Bytes is about how much memory they may take; 0: no bound. It is the same for all consumers.
 	Bytes int64 `json:"-"`
 }
 
-// CapsOf takes in caps. Errors: Invalid with the field, below parent.
+// CapsOf converts caps. Errors: Invalid at the field, below parent.
 func CapsOf(parent string, c api.Caps) (Caps, error) {
 	if c.Reservations < 0 {
 		return Caps{}, api.Invalid(parent+"reservations", "%d is negative", c.Reservations).Fix("give 0 for no bound of its own")
@@ -35,7 +35,7 @@ func CapsOf(parent string, c api.Caps) (Caps, error) {
 	return Caps{Reservations: c.Reservations, Pending: c.Pending, Priority: c.Priority, Resources: most}, err
 }
 
-// None says that nothing is bounded.
+// None reports whether there is no bound.
 func (c Caps) None() bool {
 	return c.Reservations == 0 && c.Pending == 0 && c.Priority == 0 && len(c.Resources) == 0
 }
@@ -51,8 +51,9 @@ func (s *State) checkBytes(consumer string, all Caps, more int64) error {
 	if all.Bytes == 0 || has+more <= all.Bytes {
 		return nil
 	}
-	return api.Errorf(api.CodeCapReached, "what cluster %s has pending, held and reserved, or released without its provider's answer, takes %d KiB, %d KiB more are asked for, and it may have %d KiB",
-		consumer, has>>10, (more+1023)>>10, all.Bytes>>10).Fix("release something, make requests that say less, or ask the operator for a larger --max-bytes, or to remove providers that are gone")
+	return api.Errorf(api.CodeCapReached, "what cluster %s has pending, held and reserved, or released without its provider's answer, "+
+		"takes %d KiB, %d KiB more are asked for, and it may have %d KiB", consumer, has>>10, (more+1023)>>10, all.Bytes>>10).
+		Fix("release something, make smaller requests, or ask the operator for a larger --max-bytes, or to remove providers that are gone")
 }
 
 // checkCaps reports why a consumer may not have that many more reservations of that total size, or nil. The consumer's own caps
@@ -63,8 +64,8 @@ func (s *State) checkCaps(consumer string, all Caps, more int64, size Amounts) e
 		return reached(consumer, "reservations", caps.Reservations, has.count[borrowed], more)
 	}
 	if len(has.size)+len(size) > maxTaken && len(has.size.Plus(size)) > maxTaken {
-		return api.Errorf(api.CodeCapReached, "cluster %s may have %d different resources pending, held and reserved, and asks for more", consumer, maxTaken).
-			Fix("release something")
+		return api.Errorf(api.CodeCapReached, "cluster %s may have %d different resources pending, held and reserved, and asks for more",
+			consumer, maxTaken).Fix("release something")
 	}
 	for _, asked := range size {
 		most := int64(maxAmount)
@@ -86,27 +87,27 @@ func (s *State) capsOf(consumer string, all Caps) (Caps, *party) {
 	return all, s.consumed(consumer)
 }
 
-// checkWaiting reports why a request may not have its priority, or may not wait, or nil. pends says that it would wait.
+// checkWaiting reports why a request may not have its priority, or may not wait, or nil. pends: it would wait.
 func (s *State) checkWaiting(c *Hold, pends bool) error {
 	if !pends && (c.Request == nil || c.Request.Priority == 0) {
 		return nil
 	}
 	caps, has := s.capsOf(c.Consumer, c.Caps)
 	if asked := c.Request.Priority; caps.Priority != 0 && asked > caps.Priority {
-		return api.Errorf(api.CodeCapReached, "requests of cluster %s may have priority %d at most, and this one has %d", c.Consumer, caps.Priority, asked).
-			At("request.priority").Fix("ask with less, or ask the operator for more")
+		return api.Errorf(api.CodeCapReached, "requests of cluster %s may have priority %d at most, and this one has %d",
+			c.Consumer, caps.Priority, asked).At("request.priority").Fix("ask with less, or ask the operator for more")
 	}
 	if pends && caps.Pending > 0 && has.pending >= caps.Pending {
-		return api.Errorf(api.CodeCapReached, "of cluster %s %d requests may wait at a time, and %d do", c.Consumer, caps.Pending, has.pending).
+		return api.Errorf(api.CodeCapReached, "at most %d requests of cluster %s may wait, and %d do", caps.Pending, c.Consumer, has.pending).
 			At("request.wait").Fix("release one that waits, ask for less so that it need not wait, or ask the operator for more")
 	}
 	return nil
 }
 
-// maxTaken bounds what is kept of a consumer, whatever names others invent.
+// maxTaken bounds the number of resources in the account of a consumer.
 const maxTaken = 4 * maxResources
 
-// but replaces what the other ones say.
+// but returns c with the bounds that own has.
 func (c Caps) but(own Caps) Caps {
 	if own.Reservations > 0 {
 		c.Reservations = own.Reservations
@@ -135,7 +136,7 @@ func reached(consumer, what string, most, has, asked int64) error {
 		consumer, write(most), what, write(has), write(asked)).Fix("release something, or ask the operator for more")
 }
 
-// SetCaps is an operator's word about how much one member may have; nil: what all may. What it has already stays.
+// SetCaps sets the caps of one member. Nil: those of all members. Existing reservations stay.
 // Errors: NotFound.
 type SetCaps struct {
 	Cluster string

@@ -59,7 +59,7 @@ func TestCaps(t *testing.T) {
 			d.must(market.SetCaps{Cluster: "paris"})
 			d.held("a", 1)
 		}, capped("b", 1, three), ""},
-		"as many as may wait":            {func(d *desk) { d.must(pending("a", 90, 0)) }, waits("b", 0, market.Caps{Pending: 1}), "1 requests may wait at a time, and 1 do"},
+		"as many as may wait":            {func(d *desk) { d.must(pending("a", 90, 0)) }, waits("b", 0, market.Caps{Pending: 1}), "at most 1 requests of cluster paris may wait, and 1 do"},
 		"what need not wait may be more": {func(d *desk) { d.must(pending("a", 90, 0)) }, capped("b", 1, market.Caps{Pending: 1}), ""},
 		"what no longer waits does not":  {func(d *desk) { d.must(pending("a", 90, 0)); d.pass(time.Hour) }, waits("b", 0, market.Caps{Pending: 1}), ""},
 		"what waits is a reservation":    {func(d *desk) { d.must(pending("a", 90, 0)) }, capped("b", 1, market.Caps{Reservations: 1}), "it has 1,"},

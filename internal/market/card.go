@@ -4,14 +4,14 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// What a card may hold: it is shown to everyone, and expressions are evaluated over it.
+// Bounds of a card.
 const (
 	maxCardEntries = 64
 	maxCardText    = 256
 	maxRotation    = 1024 // bytes of a signed document
 )
 
-// validCard bounds a card. Errors: Invalid with the property.
+// validCard checks the bounds of a card. Errors: Invalid at the property.
 func validCard(c api.Card) error {
 	if len(c.Rotations) > api.MaxRotations {
 		return api.Invalid("rotations", "%d of them", len(c.Rotations)).Fix("show the newest %d", api.MaxRotations)
@@ -27,7 +27,8 @@ func validCard(c api.Card) error {
 	p := c.Properties
 	for name, list := range map[string][]string{
 		"zones": p.Zones, "architectures": p.Architectures, "gpus": p.GPUs, "storageClasses": p.StorageClasses,
-		"region": {p.Region}, "kubernetes": {p.Kubernetes}, "liqo": {p.Liqo}, "network": {string(p.Network)}, "connector": {p.Connector},
+		"region": {p.Region}, "kubernetes": {p.Kubernetes}, "liqo": {p.Liqo}, "network": {string(p.Network)},
+		"connector": {p.Connector},
 	} {
 		if err := bounded(name, len(list), list...); err != nil {
 			return err

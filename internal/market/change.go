@@ -6,42 +6,42 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// Change is what a bound reservation is to become: a newer assignment, signed by its consumer. The larger of the old and
-// the new counts until the provider has answered. What was refused stays, so that its generation is not used again.
+// Change is a newer assignment of a bound reservation, signed by its consumer. Until the provider answers, the larger of
+// the old and the new size counts. A refused change stays, so that its generation is not used again.
 type Change struct {
 	Generation int64   `json:"generation"`
 	Size       Amounts `json:"size"`
-	// Units is how many units of its plan it is then; 0 where it is from none.
+	// Units is the new number of units of its plan; 0: no purchase.
 	Units int64 `json:"units,omitempty"`
-	// From is when that begins to be paid for.
+	// From is when payment for these units begins.
 	From  Time `json:"from,omitempty"`
 	Until Time `json:"until"`
-	// Assignment is the document, Acceptance, at the gate, its answer.
+	// Assignment is the document. Acceptance, at the gate, is the answer.
 	Assignment string `json:"assignment"`
 	Acceptance string `json:"acceptance,omitempty"`
-	// HeldUntil is when the broker no longer waits for the answer; in the consumer's agent, when its assignment expires.
+	// HeldUntil is the deadline for the answer at the broker; in the consumer's agent, when the assignment expires.
 	HeldUntil Time `json:"heldUntil,omitempty"`
-	// Reason and Message say why it will not be. Empty: it may.
+	// Reason and Message say why it was refused. Empty: it was not.
 	Reason  api.Reason `json:"reason,omitempty"`
 	Message string     `json:"message,omitempty"`
 }
 
-// ShrinkTime is how long what a reservation lost is added to what it loses next: longer than pods may stay.
+// ShrinkTime is how long a loss is added to the next one. It is longer than excess pods may stay.
 const ShrinkTime = 5 * time.Minute
 
-// MaxStretches is how often a contract may change its units: each time is remembered by both sides, whose Ledgers are small.
+// MaxStretches is how often a contract may change its units. Both sides keep each change in their Ledgers.
 const MaxStretches = 256
 
-// Shrunk is what a reservation had more before it became smaller.
+// Shrunk is the amount that a reservation lost, and when.
 type Shrunk struct {
 	By Amounts `json:"by"`
 	At Time    `json:"at"`
 }
 
-// Bound says whether both sides are bound by the reservation.
+// Bound reports whether the reservation binds both sides.
 func (r *Reservation) Bound() bool { return r.State == api.Reserved || r.State == api.Active }
 
-// Changing is the change that awaits an answer, nil if none does.
+// Changing returns the change that awaits an answer, or nil.
 func (r *Reservation) Changing() *Change {
 	if c := r.Change; c != nil && c.Reason == "" && r.Bound() {
 		return c
@@ -49,7 +49,7 @@ func (r *Reservation) Changing() *Change {
 	return nil
 }
 
-// Latest is the newest generation that was ever signed, as far as is known.
+// Latest returns the newest known generation.
 func (r *Reservation) Latest() int64 {
 	if r.Change == nil {
 		return r.Generation
@@ -57,7 +57,7 @@ func (r *Reservation) Latest() int64 {
 	return max(r.Generation, r.Change.Generation)
 }
 
-// AsIs is the change that leaves the reservation as it is.
+// AsIs returns a change to the present size, units and end.
 func (r *Reservation) AsIs() Change {
 	c := Change{Size: r.Size, Until: r.Until}
 	if r.Sale != nil {
@@ -66,7 +66,7 @@ func (r *Reservation) AsIs() Change {
 	return c
 }
 
-// With is the reservation with what a change makes of its size and end.
+// With returns a copy of the reservation with the size, units and end of a change.
 func (r *Reservation) With(c Change) *Reservation {
 	next := clone(r)
 	next.Generation, next.Size, next.Until = c.Generation, c.Size, c.Until
@@ -76,7 +76,7 @@ func (r *Reservation) With(c Change) *Reservation {
 	return next
 }
 
-// Asked is the assignment that awaits the provider's answer, or the one that has it, and its generation.
+// Asked returns the newest assignment that was not refused, and its generation.
 func (r *Reservation) Asked() (assignment string, generation int64) {
 	if c := r.Changing(); c != nil {
 		return c.Assignment, c.Generation
@@ -84,7 +84,7 @@ func (r *Reservation) Asked() (assignment string, generation int64) {
 	return r.Assignment, r.Generation
 }
 
-// AnswerTo is the acceptance that was given to an assignment; empty if none was.
+// AnswerTo returns the acceptance of an assignment, or an empty text.
 func (r *Reservation) AnswerTo(assignment string) string {
 	switch {
 	case r == nil || !r.State.Counts():
@@ -97,7 +97,7 @@ func (r *Reservation) AnswerTo(assignment string) string {
 	return ""
 }
 
-// Takes is what the reservation takes of its provider.
+// Takes returns the amounts that the reservation takes of its provider.
 func (r *Reservation) Takes() Amounts {
 	if c := r.Changing(); c != nil {
 		return r.Size.Max(c.Size)
@@ -105,7 +105,7 @@ func (r *Reservation) Takes() Amounts {
 	return r.Size
 }
 
-// Ending is the part that a reservation has lost by becoming smaller, as a reservation that ends; nil if there is none.
+// Ending returns what the reservation lost, as a reservation that ends, or nil.
 func (r *Reservation) Ending() *Reservation {
 	if r.Shrunk == nil {
 		return nil
@@ -115,7 +115,7 @@ func (r *Reservation) Ending() *Reservation {
 	return part
 }
 
-// Become makes the reservation what its change says.
+// Become applies a change to the reservation.
 func (r *Reservation) Become(c Change, now Time) {
 	shrunk := r.lost(c.Size, now)
 	past, before := r.Past, r.Until
@@ -130,14 +130,14 @@ func (r *Reservation) Become(c Change, now Time) {
 	r.Reason, r.Message, r.Change = "", "", nil
 }
 
-// accepted remembers that this cluster's signature is below an end, which may be later than that of what binds.
+// accepted records an end that this cluster has signed. It may be later than the present one.
 func (r *Reservation) accepted(until Time) {
 	if until > max(r.Until, r.Longest) {
 		r.Longest = until
 	}
 }
 
-// settle drops the change of what is not bound: what ends changes no more.
+// settle drops the change of a reservation that is not bound.
 func (r *Reservation) settle() {
 	if !r.Bound() {
 		if r.Change != nil && r.Change.Acceptance != "" {
@@ -147,8 +147,8 @@ func (r *Reservation) settle() {
 	}
 }
 
-// lost is what a reservation has lost once it has another size: also what it lost shortly before, since when pods may still
-// have to go for that.
+// lost returns what the reservation loses by another size, with what it lost within ShrinkTime: pods may still have to go
+// for that.
 func (r *Reservation) lost(next Amounts, now Time) *Shrunk {
 	had, since := r.Size, now
 	if s := r.Shrunk; s != nil && now < s.At.plus(ShrinkTime) {
@@ -161,7 +161,7 @@ func (r *Reservation) lost(next Amounts, now Time) *Shrunk {
 	return &Shrunk{By: by, At: since}
 }
 
-// refuse leaves of a change only that it was.
+// refuse replaces the change by its refusal.
 func (r *Reservation) refuse(reason api.Reason, message string) {
 	if r.Change.Acceptance != "" {
 		r.accepted(r.Change.Until)
@@ -170,26 +170,26 @@ func (r *Reservation) refuse(reason api.Reason, message string) {
 	r.Change = &no
 }
 
-// TurnedDown is what is left of a change that will not be.
+// TurnedDown returns the refused change, without its documents.
 func (c Change) TurnedDown(reason api.Reason, message string) Change {
 	return Change{Generation: c.Generation, Size: c.Size, Units: c.Units, Until: c.Until, Reason: reason, Message: message}
 }
 
-// Reassign is a consumer's newer assignment of what is bound: another size, another end.
-// Errors: NotFound; Conflict when it is not bound, not newer, or changing already; Insufficient and Forbidden when what it
-// is to have more does not fit; CapReached.
+// Reassign asks for another size or end of a bound reservation, by a newer assignment of its consumer.
+// Errors: NotFound; Conflict if it is not bound, the generation is not newer, or another change awaits its answer;
+// Insufficient and Forbidden if the growth does not fit; CapReached.
 type Reassign struct {
 	ID, Consumer string
-	// Generation, Size, Until and Document are of the assignment whose signature and content were verified.
+	// Generation, Size, Until and Document are of the assignment, which was verified.
 	Generation int64
 	Size       Amounts
-	// Units is how many units of its plan that is; 0 where it is from none.
+	// Units is the number of units of its plan; 0: no purchase.
 	Units int64
-	// From is when these begin to be paid for.
+	// From is when payment for these units begins.
 	From     Time
 	Until    Time
 	Document string
-	// Caps are what every consumer may have.
+	// Caps bound every consumer.
 	Caps Caps
 }
 
@@ -205,10 +205,11 @@ func (c Reassign) decide(s *State, now Time) (Outcome, error) {
 	case r.Consumer != c.Consumer:
 		return Outcome{}, api.Errorf(api.CodeForbidden, "only the consumer changes a reservation")
 	case !r.Bound() || c.Generation <= r.Latest():
-		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is %s at generation %d: it cannot become generation %d", r.ID, r.State, r.Latest(), c.Generation).
-			Fix("read the reservation again")
+		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is %s at generation %d: it cannot become generation %d",
+			r.ID, r.State, r.Latest(), c.Generation).Fix("read the reservation again")
 	case r.Changing() != nil:
-		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is changing to generation %d", r.ID, r.Change.Generation).Fix("wait for its answer")
+		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is changing to generation %d", r.ID, r.Change.Generation).
+			Fix("wait for its answer")
 	case c.Until <= now:
 		return Outcome{}, api.Invalid("until", "%s is over", c.Until.Go().Format(time.RFC3339)).Fix("release it instead: bourse release %s", r.ID)
 	}
@@ -218,19 +219,23 @@ func (c Reassign) decide(s *State, now Time) (Outcome, error) {
 	if err := s.checkBytes(r.Consumer, c.Caps, changeBytes+int64(len(c.Document)+amounts(c.Size))); err != nil {
 		return Outcome{}, err
 	}
-	if err := s.roomToBecome(r, c.Size, c.Units, c.Until, now); err != nil {
+	if err := s.checkChange(r, c.Size, c.Units, c.Until, now); err != nil {
 		return Outcome{}, err
 	}
-	r.Change = &Change{Generation: c.Generation, Size: c.Size, Units: c.Units, From: c.From, Until: c.Until, Assignment: c.Document, HeldUntil: now.plus(HoldTime)}
+	r.Change = &Change{
+		Generation: c.Generation, Size: c.Size, Units: c.Units, From: c.From, Until: c.Until,
+		Assignment: c.Document, HeldUntil: now.plus(HoldTime),
+	}
 	return changed(r, now), nil
 }
 
-// roomToBecome says why a reservation cannot have another size and end, or nil. What does not grow always can. What is from a
-// plan grows, or lasts longer, as long as the plan is on sale as it was bought.
-func (s *State) roomToBecome(r *Reservation, size Amounts, units int64, until, now Time) error {
+// checkChange reports why a reservation cannot have another size and end, or nil. A smaller size always fits. A purchase can
+// grow or last longer only while its plan is on sale unchanged.
+func (s *State) checkChange(r *Reservation, size Amounts, units int64, until, now Time) error {
 	grows := len(size.Beyond(r.Size)) > 0
 	if r.Sale != nil && units != r.Sale.Units && len(r.Past) >= MaxStretches {
-		return api.Errorf(api.CodeConflict, "reservation %s has changed its units %d times", r.ID, MaxStretches).Fix("make a new purchase")
+		return api.Errorf(api.CodeConflict, "reservation %s has changed its units %d times", r.ID, MaxStretches).
+			Fix("make a new purchase")
 	}
 	if r.Sale != nil && (grows || until > r.Until) {
 		if err := s.checkStock(r.Sale, units, s.provider(r.Provider).sold.of(r.ID), now); err != nil {

@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// What is over is kept for [Retention], so that a repeat gets the same answer and a party that was away learns how it ended. All that a
-// broker keeps of one consumer takes maxKeptBytes at most, or minEndedBytes more than what is not over: beyond that the oldest of what
-// is over is forgotten early. Never so an end that a provider may not have heard of (RememberUntil): without it the provider's documents
-// would bring the reservation back. Those count against the cap on bytes, as what is not over does.
+// A reservation that is over is kept for [Retention]: a repeat gets the same answer, and a party that was away learns the end. A
+// broker keeps at most maxKeptBytes of one consumer, or minEndedBytes beside its live reservations. Beyond that it forgets the
+// oldest ended ones early, but never one whose end the provider may not know ([Reservation.RememberUntil]): with its documents
+// the provider could bring it back. Those count against the cap on bytes, like live reservations.
 const (
 	maxKeptBytes  = 18 << 20
 	minEndedBytes = 2 << 20
 )
 
-// crowd notes that more is over of a consumer than a broker keeps. An agent's market has its own bounds.
+// crowd records that a broker keeps too much of a consumer. An agent's market has its own bounds.
 func (s *State) crowd(consumer string) {
 	if s.Self == "" && s.isCrowded(consumer) && !slices.Contains(s.crowded, consumer) {
 		s.crowded = append(s.crowded, consumer)
@@ -26,7 +26,7 @@ func (s *State) isCrowded(consumer string) bool {
 	return p.bytes[ended] > max(minEndedBytes, maxKeptBytes-p.bytes[borrowed]-p.bytes[unheard])
 }
 
-// calm drops those of crowded of whom enough was forgotten.
+// calm drops the first of crowded while enough of them was forgotten.
 func (s *State) calm() {
 	for len(s.crowded) > 0 && !s.isCrowded(s.crowded[0]) {
 		s.crowded = s.crowded[1:]
@@ -54,17 +54,17 @@ func (s *State) Greediest() (consumer string) {
 	return consumer
 }
 
-// Kept is what a market keeps because of its bounds.
+// Kept shows the effect of the bounds.
 type Kept struct {
-	// Rejected is how many rejected requests it remembers.
+	// Rejected is the number of remembered rejected requests.
 	Rejected int
-	// Largest is about how many bytes the reservations of the consumer take that has most, of those that are not over.
+	// Largest is about how many bytes the live reservations of one consumer take at most.
 	Largest int64
-	// Early is how many reservations it forgot before their time, since it was loaded.
+	// Early is how many reservations were forgotten before their time, since the market was loaded.
 	Early int64
 }
 
-// Kept returns it.
+// Kept returns the effect of the bounds.
 func (s *State) Kept() Kept {
 	k := Kept{Rejected: len(s.rejected.byID), Early: s.early}
 	for _, p := range s.parties {

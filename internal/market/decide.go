@@ -4,29 +4,27 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// Command is something that somebody wants to happen. A command says everything
-// that is needed to decide it: what came from outside (signatures, certificates, CEL) was
-// checked before it was made.
+// Command asks for a change. It holds everything that its decision needs: signatures, certificates and CEL expressions were
+// checked before.
 type Command interface {
 	decide(s *State, now Time) (Outcome, error)
 }
 
-// Outcome is what a command leads to: the events that make it true, and the record
-// that it is about as it then is. No events: it was true already.
+// Outcome is the result of a command: its events, and the new record of its subject. No events: nothing had to change.
 type Outcome struct {
-	// Operators is which certificates of operators are good.
+	// Operators says which certificates of operators are valid.
 	Operators   *Operators
 	Events      []Event
 	Reservation *Reservation
 	Decision    *api.Decision
-	// Rejected is a request that no cluster can serve, to be given to [State.Remember]; nil: the command was none.
+	// Rejected is a request that no cluster can serve, for [State.Remember]. Nil: the command was not rejected.
 	Rejected *Reservation
 	Member   *Member
 	Token    *Token
 	Offer    *Offer
 }
 
-// Decide decides a command. It changes nothing.
+// Decide decides a command. It does not change the state.
 func Decide(s *State, c Command, now Time) (Outcome, error) {
 	out, err := c.decide(s, now)
 	if s.Self == "" {
@@ -35,7 +33,7 @@ func Decide(s *State, c Command, now Time) (Outcome, error) {
 	return out, err
 }
 
-// changed is the outcome in which r is the new record of its reservation.
+// changed returns the outcome with r as the new record of its reservation.
 func changed(r *Reservation, now Time) Outcome {
 	r.Changed = now
 	if r.State == api.Releasing && r.Ended == 0 {
@@ -45,10 +43,10 @@ func changed(r *Reservation, now Time) Outcome {
 	return Outcome{Reservation: r, Events: []Event{{Time: now, Reservation: &ReservationEvent{Reservation: r}}}}
 }
 
-// unchanged is the outcome of a repeat.
+// unchanged returns the outcome of a repeated command.
 func unchanged(r *Reservation) (Outcome, error) { return Outcome{Reservation: r}, nil }
 
-// find returns a copy of the reservation, if the caller is a party to it. To anyone else it does not exist.
+// find returns a copy of the reservation if the caller is a party. Errors: NotFound, also for others.
 func (s *State) find(id, caller string) (*Reservation, error) {
 	r := s.Reservation(id)
 	if r == nil || !r.Concerns(caller) {
@@ -62,8 +60,8 @@ func clone(r *Reservation) *Reservation {
 	return &c
 }
 
-// checkCapacity reports why a reservation does not fit a provider now, or nil. It also checks the stock of its plan. The broker calls
-// it before a hold, the gate before an acceptance.
+// checkCapacity reports why a reservation does not fit a provider now, or nil. It also checks the stock of its plan. The broker
+// calls it before a hold, the gate before an acceptance.
 func (s *State) checkCapacity(provider string, r *Reservation, now Time) error {
 	if err := s.checkStock(r.Sale, r.Units(), 0, now); err != nil {
 		return err

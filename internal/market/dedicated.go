@@ -4,10 +4,10 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// share is what one consumer has of a pool.
+// share names a pool and one of its consumers.
 type share struct{ pool, consumer string }
 
-// Dedicated says whether the reservation's plan makes its pool its consumer's alone.
+// Dedicated reports whether the reservation's plan gives the whole pool to its consumer.
 func (r *Reservation) Dedicated() bool {
 	if r.Sale == nil || r.Offer == nil {
 		return false
@@ -16,7 +16,7 @@ func (r *Reservation) Dedicated() bool {
 	return p != nil && p.Dedicated
 }
 
-// dedicate makes one more, or one less, of what makes a pool its consumer's alone.
+// dedicate adds sign to the number of reservations that give a pool to one consumer.
 func (p *provider) dedicate(to share, sign int64) {
 	if p.dedicated == nil {
 		p.dedicated = map[share]int64{}
@@ -26,8 +26,8 @@ func (p *provider) dedicate(to share, sign int64) {
 	}
 }
 
-// owner is a consumer, other than this one, whose alone a pool is; empty if it is nobody's. Of several, which cannot be unless a lost
-// Ledger was put together again, it is the first by name.
+// owner returns a consumer, other than besides, to whom the pool is dedicated, or an empty text. Several are possible after a
+// Ledger was lost. Then it is the first by name.
 func (p *provider) owner(pool, besides string) (owner string) {
 	if len(p.dedicated) == 0 {
 		return ""
@@ -40,10 +40,10 @@ func (p *provider) owner(pool, besides string) (owner string) {
 	return owner
 }
 
-// has says whether the account has something: reserved or used.
+// has reports whether the account has any amount, reserved or used.
 func (a *account) has() bool { return a.total().some() }
 
-// tenant is the only consumer that has something of the pool; empty where none has, or several.
+// tenant returns the only consumer of the pool. It is empty if there is none, or several.
 func (b *book) tenant() string {
 	if b.tenants != 1 {
 		return ""
@@ -56,7 +56,7 @@ func (b *book) tenant() string {
 	return ""
 }
 
-// shared says whether a consumer other than this one has something of the pool.
+// shared reports whether a consumer other than besides has something of the pool.
 func (b *book) shared(besides string) bool { return b.tenants > 0 && b.tenant() != besides }
 
 // checkDedicated reports why a reservation from sale cannot use a pool because of other consumers, or nil. sale may be nil.
@@ -67,15 +67,16 @@ func (s *State) checkDedicated(provider, pool, consumer string, sale *api.Sale) 
 		return nil
 	}
 	if owner := p.owner(pool, consumer); owner != "" {
-		return api.Errorf(api.CodeInsufficient, "pool %q of cluster %s is another's alone", pool, provider).Fix("ask for another pool or cluster, or again later")
+		return api.Errorf(api.CodeInsufficient, "pool %q of cluster %s is dedicated to another consumer", pool, provider).
+			Fix("ask for another pool or cluster, or again later")
 	}
 	if sale == nil {
 		return nil
 	}
 	r := Reservation{Sale: sale, Offer: s.offers[sale.Offer]}
 	if b := p.books[pool]; r.Dedicated() && b != nil && b.shared(consumer) {
-		return api.Errorf(api.CodeInsufficient, "pool %q of cluster %s is not free of others, and plan %s is sold for one alone", pool, provider, sale.Plan).
-			Fix("buy another plan, or again later")
+		return api.Errorf(api.CodeInsufficient, "pool %q of cluster %s has other consumers, and plan %s needs the whole pool",
+			pool, provider, sale.Plan).Fix("buy another plan, or again later")
 	}
 	return nil
 }

@@ -1,20 +1,19 @@
-// Package market is the domain of Bourse: who is a member, what each provider
-// has, and the life of every reservation, as one pure state machine.
+// Package market is the domain of Bourse as a pure state machine: members, the capacity of providers,
+// and the life of every reservation.
 //
-// A [Command] is decided against a [State] at a time and yields [Event]s or an
-// error ([Decide]). Applying an event ([State.Apply]) only assigns: it never
-// checks capacity and never decides again, so replaying a journal gives the same
-// state on any machine and with any later version of the rules. There is no I/O,
-// clock, goroutine, randomness or floating point here, and no result depends on
-// the order of a map.
+// [Decide] takes a [State], a [Command] and a time, and returns [Event]s or an error. [State.Apply]
+// only assigns: it never checks capacity and never decides. So a journal gives the same state on any
+// machine, and with any later version of the rules. The package has no I/O, clock, goroutine,
+// randomness or floating point, and no result depends on the order of a map.
 //
-// The same market stands twice in the product. The broker's holds every member
-// and places reservations ([Hold], [Confirm], [Accept], [Refuse], [Release],
-// [Free]). An agent's holds one provider, itself: its gate ([Admit], [Commit],
-// [Free]), and what its own requests became ([Note]). Both are driven by package
-// exchange, which makes events durable before anyone is answered.
+// A market runs in two places. The broker's has all members and places reservations ([Hold],
+// [Confirm], [Accept], [Refuse], [Release], [Free]). An agent's has one provider, itself ([Admit],
+// [Commit], [Free]), and the results of its own requests ([Note]). Package exchange runs both, and
+// makes events durable before it answers.
 //
-// Advertisements are soft state ([State.Observe]): they are replaced all the
-// time, are never events, and never change what a provider measured. What is
-// left of a provider is computed in account.go; that is the heart of it.
+// Advertisements are soft state ([State.Observe]): they are no events.
+//
+// Start with records.go (what is stored), hold.go and bind.go (the way to Reserved), end.go and tick.go
+// (ends), and account.go (the available capacity of a provider). parties.go has the account of each
+// cluster, with the bounds in caps.go, adds.go and crowded.go.
 package market

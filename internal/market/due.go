@@ -6,8 +6,8 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// due is when time alone will change a reservation, or make a join token useless. Each has one entry, which is in [State.due] unless at
-// is 0: so there are never more entries than records.
+// due says when time alone changes a reservation or ends a join token. Each has one entry, which is in [State.due] unless at is
+// 0. So there are never more entries than records.
 type due struct {
 	at    Time
 	id    string
@@ -19,7 +19,7 @@ func (d *due) before(o *due) bool {
 	return d.at < o.at || d.at == o.at && (d.id < o.id || d.id == o.id && d.token && !o.token)
 }
 
-// next is when time alone will change the reservation; 0 is never.
+// next returns when time alone changes the reservation; 0: never.
 func (s *State) next(r *Reservation) Time {
 	switch provider := s.Self == r.Provider; {
 	case r.State.Over():
@@ -28,7 +28,7 @@ func (s *State) next(r *Reservation) Time {
 		return atOnce
 	case r.State == api.Releasing && s.Self == "":
 		return max(r.Ended, r.Created).plus(FreeTime)
-	case r.State == api.Releasing && provider: // what its own cluster has is gone when it is gone
+	case r.State == api.Releasing && provider: // the gate waits for its own cluster
 		return 0
 	case r.State == api.Releasing:
 		return max(r.Ended, r.EndsAt()).plus(FreeTime)
@@ -39,11 +39,11 @@ func (s *State) next(r *Reservation) Time {
 	case s.Self == "" && r.State == api.Held, s.Self != "" && provider && r.State == api.Held:
 		return r.HeldUntil
 	case s.Self != "" && provider:
-		if c := r.Changing(); c != nil { // accepted, and perhaps recorded: it may last longer
+		if c := r.Changing(); c != nil { // accepted, and perhaps recorded by the broker
 			return r.endOf(max(r.Until, c.Until)).plus(SkewGrace)
 		}
 		return r.EndsAt().plus(SkewGrace)
-	case s.Self != "" && r.State == api.Held: // a consumer's own, of which nothing more is heard: nobody can accept it any more
+	case s.Self != "" && r.State == api.Held: // a consumer's own hold: nobody can accept it any more
 		return max(r.HeldUntil, r.ApproveBy).plus(DecideTime)
 	case s.Self == "" && r.Changing() != nil:
 		return min(r.EndsAt(), r.Change.HeldUntil)
@@ -52,8 +52,8 @@ func (s *State) next(r *Reservation) Time {
 	}
 }
 
-// retention is how long what is over is remembered. An agent needs it only until no signed
-// document of it can be shown again; its Ledger is small.
+// retention returns how long a reservation that is over is kept. An agent, whose Ledger is small, keeps it for an hour, and then
+// what [State.spend] needs.
 func (s *State) retention() time.Duration {
 	if s.Self != "" {
 		return time.Hour
@@ -61,7 +61,7 @@ func (s *State) retention() time.Duration {
 	return Retention
 }
 
-// useless is when nobody needs to remember the token any more.
+// useless returns when the token may be forgotten.
 func (t *Token) useless() Time { return t.Expires.plus(Retention) }
 
 // await sets when d is due; 0: never.

@@ -6,15 +6,15 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// Enabled are the providers that a consumer chose among all: its requests are served by no other. An empty list is none.
+// Enabled are the providers that a consumer chose. No other serves its requests. An empty list means none.
 type Enabled struct {
 	Providers []string `json:"providers"`
 }
 
-// maxEnabled bounds what is kept of one consumer.
+// maxEnabled bounds the list of one consumer.
 const maxEnabled = 1000
 
-// Enables says whether a member's requests may be served by a provider, as far as the member itself chose.
+// Enables reports whether a member's own choice permits a provider.
 func (m *Member) Enables(provider string) bool {
 	if m == nil || m.Enabled == nil {
 		return true
@@ -23,8 +23,8 @@ func (m *Member) Enables(provider string) bool {
 	return is
 }
 
-// Enable lets a consumer's requests be served by a provider, or no longer. The first one begins the consumer's list, with
-// nobody else in it; EnableAll ends it. What is reserved stays so. Errors: NotMember and the like; Invalid.
+// Enable adds a provider to a consumer's list, or removes it. The first Enable begins the list, EnableAll ends it. Existing
+// reservations stay. Errors: NotMember, Suspended; Invalid.
 type Enable struct {
 	Consumer, Provider string
 	Enabled            bool
@@ -56,7 +56,7 @@ func (c Enable) decide(s *State, now Time) (Outcome, error) {
 	return s.enabling(m, &next, now), nil
 }
 
-// EnableAll forgets what a consumer chose: every provider may serve its requests again. Errors: NotMember and the like.
+// EnableAll drops a consumer's list: every provider may serve its requests. Errors: NotMember, Suspended.
 type EnableAll struct{ Consumer string }
 
 func (c EnableAll) decide(s *State, now Time) (Outcome, error) {

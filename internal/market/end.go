@@ -4,16 +4,15 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// Release begins the end of a reservation by either party's signed word. What was
-// not yet bound fails at once; what the provider may have accepted is Releasing,
-// and counted, until the provider says that it is free.
-// Errors: NotFound; Conflict when the word is about an older generation.
+// Release ends a reservation by either party's signed document. A reservation that the provider cannot have accepted fails at
+// once. Another one is Releasing, and counts, until the provider reports that it is free.
+// Errors: NotFound; Conflict if the document is of an older generation.
 type Release struct {
 	ID, By     string
 	Generation int64
 	Reason     api.Reason
 	Document   string
-	// Renews says that the end that is kept names no assignment, as of before 2026-11-23, so that nobody believes it.
+	// Renews replaces an end that names no assignment, which other clusters do not accept.
 	Renews bool
 }
 
@@ -24,7 +23,7 @@ func (c Release) decide(s *State, now Time) (Outcome, error) {
 		return Outcome{}, err
 	case r.State.Over() || r.State == api.Releasing && (r.End != "" && !c.Renews || c.Document == ""):
 		return unchanged(r)
-	case s.Self != "": // in an agent its own word, or the other side's that it verified
+	case s.Self != "": // an agent verified the document
 	case c.Generation < r.Generation:
 		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is at generation %d, the end is of %d", r.ID, r.Generation, c.Generation).
 			Fix("read the reservation again and end that")
@@ -38,8 +37,8 @@ func (c Release) decide(s *State, now Time) (Outcome, error) {
 	return changed(r, now), nil
 }
 
-// Free is the provider's word that nothing of a reservation is left: it no longer counts.
-// Errors: NotFound; Forbidden for anyone but the provider; Conflict while nobody has ended it.
+// Free is the provider's report that nothing of a reservation is left. It no longer counts.
+// Errors: NotFound; Forbidden for others than the provider; Conflict before its end.
 type Free struct{ ID, Provider string }
 
 func (c Free) decide(s *State, now Time) (Outcome, error) {
@@ -57,8 +56,8 @@ func (c Free) decide(s *State, now Time) (Outcome, error) {
 	return over(r, api.Released, r.Reason, "", now), nil
 }
 
-// Activate is the consumer's word that its virtual node is Ready.
-// Errors: NotFound; Conflict when the reservation is neither Reserved nor Active.
+// Activate is the consumer's report that its virtual node is Ready.
+// Errors: NotFound; Conflict if the reservation is neither Reserved nor Active.
 type Activate struct{ ID, Consumer string }
 
 func (c Activate) decide(s *State, now Time) (Outcome, error) {

@@ -2,7 +2,7 @@ package market
 
 import "github.com/bourse-dev/bourse/api"
 
-// About how many bytes of memory a record takes besides its texts, with its places in maps and lists, and so on.
+// About how many bytes of memory a record takes besides its texts, with its entries in maps and lists.
 const (
 	recordBytes   = 1024
 	requestBytes  = 512
@@ -12,14 +12,14 @@ const (
 	triedBytes    = 64
 	changeBytes   = 256
 	saleBytes     = 48
-	documentBytes = 1536 // an assignment and its acceptance, besides what is reserved
-	accountBytes  = 768  // of an advertisement, with what the market reckons from it
+	documentBytes = 1536 // an assignment and its acceptance, besides the resources
+	accountBytes  = 768  // of an advertisement, with the sums
 	listedBytes   = 192  // a commitment that is listed
-	soldBytes     = 256  // what it says that is sold
+	soldBytes     = 256  // a sale that is listed
 )
 
-// footprint is about how many bytes of memory a reservation takes, with the documents that it still needs to be bound: a consumer's
-// share of a market's memory is reckoned by it.
+// footprint returns about how many bytes of memory a reservation takes, with the documents that it still needs to be bound. The
+// bounds on a consumer's memory use it.
 func footprint(r *Reservation) int64 {
 	n := recordBytes + len(r.ID) + len(r.Consumer) + len(r.Pool) + len(r.Key) + len(r.Digest) + len(r.Message) + len(r.Provider) +
 		len(r.Assignment) + len(r.Acceptance) + len(r.End) + len(r.Reclaim) + len(r.Via) + len(r.Why) + amounts(r.Size) +
@@ -42,7 +42,7 @@ func footprint(r *Reservation) int64 {
 	return int64(n)
 }
 
-// footprint is about how many bytes of memory an account of an advertisement takes.
+// footprint returns about how many bytes of memory an account of an advertisement takes.
 func (a *MeasuredAccount) footprint() int {
 	n := accountBytes + amounts(a.Used)
 	for id, size := range a.Commitments {

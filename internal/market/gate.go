@@ -8,27 +8,25 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// Admit is the gate's acceptance: the provider's own books hold the reservation from
-// now on. Signature, keys and policy were checked before.
-// Errors: Insufficient and Forbidden when it does not fit; Suspended; Unavailable when the terms have changed since it was
-// checked; Conflict for a generation that is not newer than what the gate knows.
+// Admit records, at a gate, that it accepts an assignment. Signature, keys and policy were checked before.
+// Errors: Insufficient and Forbidden if it does not fit; Suspended; Unavailable if the terms changed since they were checked;
+// Conflict for a generation that is not newer than the known one.
 type Admit struct {
 	Assignment api.Assignment
 	Size       Amounts
-	// Document is the assignment's JWS, Acceptance our answer to it; it binds until BindsUntil.
+	// Document is the assignment's JWS, Acceptance the gate's answer, which binds until BindsUntil.
 	Document, Acceptance string
 	BindsUntil           Time
-	// ApproveBy is until when a person here may approve it, who has not yet ([Approve]): there is no Acceptance. 0: it is accepted.
+	// ApproveBy is the deadline for an admin to [Approve] it; there is no Acceptance yet. 0: it is accepted.
 	ApproveBy Time
 	Fence     api.Fence
-	// Terms are those by which the assignment was checked; nil: it was not checked by any.
+	// Terms are those that the assignment was checked against; nil: none.
 	Terms *Terms
-	// Adopt takes back what this gate accepted before and its Ledger lost: whether it fits is
-	// no longer the question.
+	// Adopt restores what this gate accepted before and its Ledger lost. Capacity is not checked.
 	Adopt bool
-	// Via is the cluster by whose connector it came, this one, or "broker/NAME"; empty: by the main broker.
+	// Via is the cluster whose connector it came through, or "broker/NAME"; empty: the main broker.
 	Via string
-	// Offer is the one that the assignment is from, to be remembered with it; nil: none.
+	// Offer is the purchased one, to be kept with it; nil: no purchase.
 	Offer *Offer
 }
 
@@ -38,15 +36,18 @@ func (c Admit) decide(s *State, now Time) (Outcome, error) {
 	switch {
 	case a.Provider != s.Self || a.Consumer == s.Self:
 		return Outcome{}, api.Errorf(api.CodeForbidden, "the assignment is of cluster %s for cluster %s", a.Consumer, a.Provider)
-	case old == nil && s.Spent(a.Reservation, "", 0, now): // its documents could be taken for those of the one that is over
-		return Outcome{}, api.Errorf(api.CodeConflict, "a reservation %s was accepted here before, and is over", a.Reservation).Fix("ask again: each reservation has an ID of its own")
+	case old == nil && s.Spent(a.Reservation, "", 0, now): // its documents could be mistaken for the old ones
+		return Outcome{}, api.Errorf(api.CodeConflict, "a reservation %s was accepted here before, and is over", a.Reservation).
+			Fix("ask again: each reservation has its own ID")
 	case old != nil && old.Assignment == c.Document && old.State.Counts():
 		return unchanged(old)
 	case c.Adopt && (old == nil || old.State.Over()) && s.Spent("", a.Consumer, c.BindsUntil, now):
 		return Outcome{}, api.Errorf(api.CodeConflict, "what was accepted here of reservation %s so long ago is over", a.Reservation)
 	case old != nil && !samePlan(old.Sale, a.Sale):
-		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is from another plan", old.ID).Fix("make another reservation from that plan")
-	case old != nil && (old.Bound() || c.Adopt && old.State == api.Held) && old.Consumer == a.Consumer && old.Pool == a.Pool && a.Generation > old.Generation:
+		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is from another plan", old.ID).
+			Fix("make another reservation from that plan")
+	case old != nil && (old.Bound() || c.Adopt && old.State == api.Held) &&
+		old.Consumer == a.Consumer && old.Pool == a.Pool && a.Generation > old.Generation:
 		return c.change(s, clone(old), now)
 	case old != nil && (old.Generation >= a.Generation || old.Consumer != a.Consumer || old.State.Counts()):
 		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is %s here at generation %d", old.ID, old.State, old.Generation)
@@ -66,20 +67,23 @@ func (c Admit) decide(s *State, now Time) (Outcome, error) {
 	if err := cmp.Or(s.checkCapacity(s.Self, r, now), s.checkRemembered(a.Consumer)); err != nil && !c.Adopt {
 		return Outcome{}, err
 	}
-	if c.Adopt { // it was committed: what an acceptance alone would bind may be over for long
+	if c.Adopt { // it was committed, so it binds beyond BindsUntil
 		r.State, r.HeldUntil = api.Reserved, 0
 	}
 	return s.keep(c.Offer, changed(r, now), now), nil
 }
 
-// samePlan says whether two are from the same plan of the same version of an offer, or both from none.
+// samePlan reports whether two sales are of the same plan of the same offer, or both nil.
 func samePlan(a, b *api.Sale) bool {
 	return (a == nil) == (b == nil) && (a == nil || a.Offer == b.Offer && a.Plan == b.Plan)
 }
 
-// change admits what a reservation that binds is to become.
+// change admits a change of a bound reservation.
 func (c Admit) change(s *State, r *Reservation, now Time) (Outcome, error) {
-	next := Change{Generation: c.Assignment.Generation, Size: c.Size, Until: At(c.Assignment.Until.Time), Assignment: c.Document, Acceptance: c.Acceptance}
+	next := Change{
+		Generation: c.Assignment.Generation, Size: c.Size, Until: At(c.Assignment.Until.Time),
+		Assignment: c.Document, Acceptance: c.Acceptance,
+	}
 	if r.Sale != nil {
 		next.Units, next.From = c.Assignment.Sale.Units, At(c.Assignment.Begins.Time)
 	}
@@ -91,15 +95,15 @@ func (c Admit) change(s *State, r *Reservation, now Time) (Outcome, error) {
 			return Outcome{}, err
 		}
 	}
-	if promised := c.Adopt && next.Generation > r.Latest(); !promised { // what was dropped may have lost its room to another
-		if err := s.roomToBecome(r, c.Size, next.Units, next.Until, now); err != nil {
+	if promised := c.Adopt && next.Generation > r.Latest(); !promised { // another may have taken the capacity of a dropped one
+		if err := s.checkChange(r, c.Size, next.Units, next.Until, now); err != nil {
 			return Outcome{}, err
 		}
 	}
 	r.AcceptBy = max(r.AcceptBy, c.BindsUntil)
 	if c.Adopt {
 		r.Become(next, now)
-		if r.State == api.Held { // of which the commit was lost, too
+		if r.State == api.Held { // its commit was lost, too
 			r.State, r.HeldUntil, r.ApproveBy = api.Reserved, 0, 0
 		}
 		r.Fence = c.Fence
@@ -109,7 +113,7 @@ func (c Admit) change(s *State, r *Reservation, now Time) (Outcome, error) {
 	return changed(r, now), nil
 }
 
-// checkPolicy says whether the admin's word on this consumer, and the terms, are still what lets it have more.
+// checkPolicy reports why the consumer may not have more: the admin suspended it, or the terms have changed.
 func (c Admit) checkPolicy(s *State) error {
 	if c.Adopt {
 		return nil
@@ -127,8 +131,8 @@ func (c Admit) checkPolicy(s *State) error {
 	return nil
 }
 
-// Commit tells a gate that its acceptance was recorded by the broker: it binds for the whole reservation.
-// Errors: NotFound; Conflict when the acceptance was dropped meanwhile, or never given.
+// Commit records, at a gate, that the broker has its acceptance, which now binds for the whole reservation.
+// Errors: NotFound; Conflict if the acceptance was dropped or never given.
 type Commit struct {
 	ID         string
 	Generation int64
@@ -150,16 +154,15 @@ func (c Commit) decide(s *State, now Time) (Outcome, error) {
 		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is %s here at generation %d", r.ID, r.State, r.Generation)
 	case r.State != api.Held:
 		return unchanged(r)
-	case r.AwaitsApproval(): // the broker's word is no person's
+	case r.AwaitsApproval(): // a broker cannot approve
 		return Outcome{}, api.Errorf(api.CodeConflict, "nobody here has approved reservation %s", r.ID)
 	}
 	r.State, r.HeldUntil, r.ApproveBy, r.Fence = api.Reserved, 0, 0, c.Fence
 	return changed(r, now), nil
 }
 
-// Note records, in a consumer's agent, what became of one of its own requests. The agent
-// checked it against the request; the market only remembers, with it the offer that it is from. What is over does not come back, what
-// is ending does not stop ending, and an instruction that is older than one it has seen is ignored.
+// Note records, in a consumer's agent, the state of one of its own reservations, and its offer. The agent checked it against the
+// request. An end is final, and an instruction older than the newest one is ignored.
 type Note struct{ Reservation *Reservation }
 
 func (c Note) decide(s *State, now Time) (Outcome, error) {
@@ -174,7 +177,7 @@ func (c Note) decide(s *State, now Time) (Outcome, error) {
 	return s.keep(c.Reservation.Offer, changed(r, now), now), nil
 }
 
-// leadsTo says whether next is news about the same reservation.
+// leadsTo reports whether next is a newer state of the same reservation.
 func (r *Reservation) leadsTo(next *Reservation) bool {
 	ending := r.State == api.Releasing && !next.State.Over() && next.State != api.Releasing
 	older := next.Fence.Before(r.Fence)
@@ -183,6 +186,6 @@ func (r *Reservation) leadsTo(next *Reservation) bool {
 	}
 	known, same := *r, *next
 	same.Changed, same.Revision, same.Bytes, same.Why, same.Offer = r.Changed, r.Revision, r.Bytes, r.Why, r.Offer
-	known.due, same.due = nil, nil // what is not exported cannot be compared
+	known.due, same.due = nil, nil // unexported fields cannot be compared
 	return !equality.Semantic.DeepEqual(&known, &same)
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// HoldTogether places the parts of one request on as many providers, or none of them. Each is a reservation of its own, which names
-// all and has the key of the first: so the key is known as long as one of them is. As long as one of them is not bound they share what becomes of one that nobody accepts: see together.
+// HoldTogether places the parts of one request on as many providers, or none of them. Each part is a reservation that names all
+// parts and has the key of the first. If one part fails before it is bound, the others end: see [State.failGroup].
 // Errors: those of [Hold].
 type HoldTogether struct{ Parts []*Hold }
 
@@ -37,7 +37,7 @@ func (c HoldTogether) decide(s *State, now Time) (Outcome, error) {
 		free := without(part.Candidates, taken)
 		i := s.firstFit(free, r, now)
 		if i < 0 {
-			return Outcome{}, api.Errorf(api.CodeInsufficient, "of %d providers only %d have room any more", len(c.Parts), len(taken))
+			return Outcome{}, api.Errorf(api.CodeInsufficient, "only %d of %d providers still have enough capacity", len(taken), len(c.Parts))
 		}
 		s.placeHold(r, free[i], free[i+1:], now)
 		taken = append(taken, r.Provider)
@@ -61,7 +61,7 @@ func without(all, some []string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(name string) bool { return slices.Contains(some, name) })
 }
 
-// candidatesApart returns r's next candidates without the providers of the other parts of its request.
+// candidatesApart returns r's next candidates without the providers of the other parts.
 func (s *State) candidatesApart(r *Reservation) []string {
 	var others []string
 	for _, id := range r.Group {
@@ -72,8 +72,8 @@ func (s *State) candidatesApart(r *Reservation) []string {
 	return without(r.Next, others)
 }
 
-// failGroup ends the other parts of a split request if one part in the outcome ended and was never bound. Parts that are not bound
-// fail. Only the consumer's signature ends a bound part; its agent sends that.
+// failGroup ends the other held parts of a split request if a part in the outcome ended before it was bound. The consumer's agent
+// ends bound parts, by its signature.
 func (s *State) failGroup(out *Outcome, now Time) {
 	for _, e := range out.Events {
 		if e.Reservation == nil || len(e.Reservation.Group) == 0 || !e.Reservation.State.Over() || e.Reservation.Acceptance != "" {
@@ -81,15 +81,17 @@ func (s *State) failGroup(out *Outcome, now Time) {
 		}
 		for _, id := range e.Reservation.Group {
 			o := s.reservations[id]
-			if o == nil || o.State != api.Held || slices.ContainsFunc(out.Events, func(e Event) bool { return e.Reservation != nil && e.Reservation.ID == id }) {
+			if o == nil || o.State != api.Held || slices.ContainsFunc(out.Events, func(e Event) bool {
+				return e.Reservation != nil && e.Reservation.ID == id
+			}) {
 				continue
 			}
-			if o = clone(o); o.Assignment == "" {
-				out.Events = append(out.Events, over(o, api.Failed, api.ReasonPartFailed, "part "+e.Reservation.ID+" was not accepted", now).Events...)
-				continue
+			state, o := api.Releasing, clone(o)
+			if o.Assignment == "" {
+				state = api.Failed
 			}
-			o.State, o.Reason, o.Message, o.Next = api.Releasing, api.ReasonPartFailed, "part "+e.Reservation.ID+" was not accepted", nil
-			out.Events = append(out.Events, changed(o, now).Events...)
+			message := "part " + e.Reservation.ID + " was not accepted"
+			out.Events = append(out.Events, over(o, state, api.ReasonPartFailed, message, now).Events...)
 		}
 	}
 }

@@ -7,31 +7,30 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// Hold places a request on the first of its candidates that still has room.
-// Errors: KeyReused when the key came with something else; Insufficient when no candidate
-// has room any more: decide again from a newer view; CapReached. Without candidates, or where a plan is sold out, the request is
-// Pending if it says that it waits, else it is Rejected: that is no event, and is remembered in memory only.
+// Hold places a request on the first candidate that still has the capacity. Without candidates, or if the plan is sold out, the
+// request is Pending if it waits, else Rejected: that makes no event (see [State.Remember]).
+// Errors: KeyReused if the key came with another request; Insufficient if no candidate has the capacity any more: decide again
+// from a newer view; CapReached.
 type Hold struct {
-	// ID is new and random. Key and Digest make a repeat harmless; Key may be empty. What pointers
-	// lead to is not changed any more.
+	// ID is new and random. Key and Digest recognize a repeat; Key may be empty.
 	ID, Key, Digest string
 	Consumer        string
 	Request         *api.Request
-	// Pool, Size and Duration are what the request means.
+	// Pool, Size and Duration are those of the request, with defaults.
 	Pool     string
 	Size     Amounts
 	Duration time.Duration
 	// Candidates are providers, best first.
 	Candidates []string
-	// Sale is the plan that it is made from; nil: none. There is then one candidate, the seller.
+	// Sale is the purchased plan. The seller is then the only candidate. Nil: no purchase.
 	Sale *api.Sale
-	// Plans are, by provider, what those of the candidates would sell that do not lend; nil where all do.
+	// Plans are, by provider, the plans of the candidates that sell instead of lending; nil: all lend.
 	Plans     map[string]*api.Sale
 	Decision  *api.Decision
-	explained Why // Decision, encoded by Prepare; nil: it did not
-	// Premature says that a no would come too early: the answer is Unavailable, unless it is a repeat.
+	explained Why // Decision, encoded by Prepare
+	// Premature turns a rejection into Unavailable: the broker has just started.
 	Premature bool
-	// Caps are what every consumer may have.
+	// Caps bound every consumer.
 	Caps Caps
 }
 
@@ -67,7 +66,7 @@ func (c *Hold) decide(s *State, now Time) (Outcome, error) {
 	if out, err, done := s.answerHold(c, now); done {
 		return out, err
 	}
-	if r := s.rejected.byID[c.ID]; r != nil && r.Consumer == c.Consumer { // the same call: a journal refused another one with which it came
+	if r := s.rejected.byID[c.ID]; r != nil && r.Consumer == c.Consumer { // the same call again, after the journal refused its batch
 		return c.rejectedAgain(r), nil
 	}
 	if s.Reservation(c.ID) != nil {
@@ -78,7 +77,7 @@ func (c *Hold) decide(s *State, now Time) (Outcome, error) {
 		return Outcome{}, api.Errorf(api.CodeUnavailable, "this broker has just started, and not every cluster has reported yet").Fix("try again")
 	}
 	soldOut := false
-	if c.Sale != nil { // what is wrong with the purchase, the buyer is told
+	if c.Sale != nil {
 		if err := s.checkStock(c.Sale, c.Sale.Units, 0, now); err != nil {
 			if soldOut = wait > 0 && api.CodeOf(err) == api.CodeInsufficient; !soldOut {
 				return Outcome{}, err
@@ -106,7 +105,8 @@ func (c *Hold) decide(s *State, now Time) (Outcome, error) {
 	} else if len(c.Candidates) == 0 {
 		return s.reject(r, &decision, c.explain(&decision), now), nil
 	} else if provider := s.firstFit(c.Candidates, r, now); provider < 0 {
-		return Outcome{}, api.Errorf(api.CodeInsufficient, "none of the %d best candidates has room any more", len(c.Candidates))
+		return Outcome{}, api.Errorf(api.CodeInsufficient, "none of the %d best candidates has the capacity any more",
+			len(c.Candidates))
 	} else {
 		r = s.atProvider(c.Candidates[provider], r, now)
 		s.placeHold(r, c.Candidates[provider], c.Candidates[provider+1:], now)
@@ -137,7 +137,7 @@ func (c *Hold) explain(d *api.Decision) Why {
 	return Explain(d)
 }
 
-// wait is how long the request waits; 0: it does not.
+// wait returns how long the request waits; 0: it does not.
 func (c *Hold) wait() time.Duration {
 	if c.Request == nil || c.Request.Wait == nil {
 		return 0
@@ -147,7 +147,10 @@ func (c *Hold) wait() time.Duration {
 
 // newReservation returns the reservation that the hold asks for, without provider and times.
 func (c *Hold) newReservation() *Reservation {
-	return &Reservation{ID: c.ID, Key: c.Key, Digest: c.Digest, Consumer: c.Consumer, Request: c.Request, Pool: c.Pool, Size: c.Size, Sale: c.Sale, Plans: c.Plans}
+	return &Reservation{
+		ID: c.ID, Key: c.Key, Digest: c.Digest, Consumer: c.Consumer, Request: c.Request,
+		Pool: c.Pool, Size: c.Size, Sale: c.Sale, Plans: c.Plans,
+	}
 }
 
 // firstFit returns the index of the first candidate that can take r, or -1.
@@ -156,7 +159,8 @@ func (s *State) firstFit(candidates []string, r *Reservation, now Time) int {
 		if provider == r.Consumer || s.active(provider) != nil || !s.members[r.Consumer].Enables(provider) {
 			continue
 		}
-		if there := s.atProvider(provider, r, now); there != nil && s.checkCapacity(provider, there, now) == nil && s.checkPodShape(provider, r.Pool, r) == nil {
+		there := s.atProvider(provider, r, now)
+		if there != nil && s.checkCapacity(provider, there, now) == nil && s.checkPodShape(provider, r.Pool, r) == nil {
 			return i
 		}
 	}
@@ -175,7 +179,7 @@ func (s *State) placeHold(r *Reservation, provider string, next []string, now Ti
 	r.HeldUntil = min(now.plus(HoldTime), r.Deadline)
 }
 
-// moveOn moves a hold to the next candidate that has room, within the total deadline; else it waits again, if it may, or failed.
+// moveOn moves a hold to the next candidate with the capacity, before its deadline. Otherwise it waits again, or fails.
 func (s *State) moveOn(r *Reservation, tried api.Tried, now Time) Outcome {
 	r.Tried = append(r.Tried[:len(r.Tried):len(r.Tried)], tried)
 	next := s.candidatesApart(r)

@@ -62,7 +62,7 @@ func (r *Reservation) pend(message string) {
 func (r *Reservation) waits(now Time) bool { return now < r.WaitUntil && len(r.Tried) < maxRefusals }
 
 // Serve places a reservation that waits on the first of its candidates that has room. It lasts its whole duration from now on.
-// Errors: NotFound; Conflict when it does not wait any more; Insufficient when no candidate has room any more; NotMember and Suspended.
+// Errors: NotFound; Conflict if it does not wait any more; Insufficient if no candidate has the capacity any more; NotMember and Suspended.
 type Serve struct {
 	ID string
 	// Candidates are providers, best first; Plans what those of them would sell that do not lend; Decision is why.
@@ -87,7 +87,8 @@ func (c Serve) decide(s *State, now Time) (Outcome, error) {
 	r.move(now)
 	i := s.firstFit(c.Candidates, r, now)
 	if i < 0 {
-		return Outcome{}, api.Errorf(api.CodeInsufficient, "none of the %d best candidates has room any more", len(c.Candidates))
+		return Outcome{}, api.Errorf(api.CodeInsufficient, "none of the %d best candidates has the capacity any more",
+			len(c.Candidates))
 	}
 	if r.Deadline = now.plus(DecideTime); r.Sale != nil {
 		r.From = now / 1000 * 1000
