@@ -13,9 +13,9 @@ import (
 
 const (
 	snapshotEvery = 20_000
-	// A journal without a bound is also compacted by the bytes of its events: when they take four times as much as the
-	// snapshot, at least compactBytes and at most maxCompactBytes, or a quarter of the snapshot if that is more. Each
-	// snapshot writes the whole market, so a larger market is compacted less often.
+	// A journal without a bound is also compacted by the bytes of its events: when they take four times as much
+	// as the snapshot, at least compactBytes and at most maxCompactBytes, or a quarter of the snapshot if that
+	// is more. Each snapshot writes the whole market, so a larger market is compacted less often.
 	compactBytes, maxCompactBytes = 64 << 20, 512 << 20
 	// mostTail is how many bytes of events may be added while a snapshot is written. Then events wait for it.
 	mostTail = 768 << 20
@@ -90,9 +90,9 @@ func (c *counting) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// compactionDue reports whether enough happened since the last snapshot. A snapshot writes the whole market. So in a
-// journal with a bound, the events must also take a quarter of the snapshot's size. Where space is scarce, a small part
-// is enough, and after compactRest any event: a short one may say that much is forgotten.
+// compactionDue reports whether enough happened since the last snapshot. A snapshot writes the whole market. So
+// in a journal with a bound, the events must also take a quarter of the snapshot's size. Where space is scarce,
+// a small part is enough, and after compactRest any event: a short one may say that much is forgotten.
 func (x *Exchange) compactionDue() bool {
 	every := x.options.SnapshotEvery
 	if every == 0 {
@@ -117,7 +117,8 @@ func (x *Exchange) compactionDue() bool {
 // written since the last time.
 const compactPause, compactRest = 5 * time.Second, time.Minute
 
-// Crowded is the share of its space at which a journal accepts nothing new. The rest is for ends, and for forgetting.
+// Crowded is the share of its space at which a journal accepts nothing new. The rest is for ends, and for
+// forgetting.
 const Crowded = 0.6
 
 // checkSpace reports why the journal has no space for what a command adds, or nil. Errors: LedgerFull.
@@ -133,12 +134,13 @@ func (x *Exchange) checkSpace(o *order) error {
 		Fix("release or evict reservations, or wait until some have ended and been forgotten")
 }
 
-// maxShare is the largest share of the space for one consumer, with what ended within the last hour. If others have
-// some of it, a consumer gets at most half of what they leave.
+// maxShare is the largest share of the space for one consumer, with what ended within the last hour. If others
+// have some of it, a consumer gets at most half of what they leave.
 const maxShare = Crowded / 2
 
-// checkShare reports why the journal accepts nothing more of a consumer, or nil. A consumer's share, by the bytes of
-// its reservations, must be less than what is left for all. So no consumer keeps out the others. Errors: LedgerFull.
+// checkShare reports why the journal accepts nothing more of a consumer, or nil. A consumer's share, by the
+// bytes of its reservations, must be less than what is left for all. So no consumer keeps out the others.
+// Errors: LedgerFull.
 func (x *Exchange) checkShare(size journal.Size, events []market.Event) error {
 	for _, e := range events {
 		if e.Reservation == nil || e.Reservation.Consumer == x.options.Self {
@@ -181,8 +183,8 @@ func (x *Exchange) compacted(err error) {
 	x.tail = tail{bytes: x.tail.bytes - x.tail.included, snapshot: c.size.Load()}
 }
 
-// awaitCompaction waits for the snapshot that is being written. A slow disk may take long: meanwhile the owner shows
-// that it runs.
+// awaitCompaction waits for the snapshot that is being written. A slow disk may take long: meanwhile the owner
+// shows that it runs.
 func (x *Exchange) awaitCompaction() {
 	for x.compaction.running != nil {
 		select {

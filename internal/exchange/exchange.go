@@ -31,8 +31,8 @@ type Options struct {
 	SnapshotEvery uint64
 	// TickEvery is the longest time between two looks at the clock. Default 250 ms.
 	TickEvery time.Duration
-	// AppendBytes is about the size of the largest append, half of it for orders and the rest for ticks. An append may
-	// be larger by the events of one order and one tick. Default 8 MiB.
+	// AppendBytes is about the size of the largest append, half of it for orders and the rest for ticks. An
+	// append may be larger by the events of one order and one tick. Default 8 MiB.
 	AppendBytes int
 }
 
@@ -296,8 +296,8 @@ func (x *Exchange) runAll(ctx context.Context, batch []*order) error {
 	}
 }
 
-// answerReads answers the reads of a batch and returns the other orders. Before the batch the whole state is durable,
-// so reads need not wait for a commit.
+// answerReads answers the reads of a batch and returns the other orders. Before the batch the whole state is
+// durable, so reads need not wait for a commit.
 func (x *Exchange) answerReads(batch []*order) []*order {
 	return slices.DeleteFunc(batch, func(o *order) bool {
 		if o.read != nil {
@@ -307,8 +307,8 @@ func (x *Exchange) answerReads(batch []*order) []*order {
 	})
 }
 
-// run carries out one batch, in the order that the package comment gives. It returns the orders for which the append
-// has no space.
+// run carries out one batch, in the order that the package comment gives. It returns the orders for which the
+// append has no space.
 func (x *Exchange) run(ctx context.Context, batch []*order) (rest []*order, err error) {
 	now := x.look()
 	w := newWriting(len(batch), x.buffer)
@@ -375,8 +375,8 @@ func (x *Exchange) commit(ctx context.Context, w *writing) error {
 	return nil
 }
 
-// tick decides what time brings, unless expiry pauses, and what a change of a member requires. If the append has no
-// space for all, the next one follows at once.
+// tick decides what time brings, unless expiry pauses, and what a change of a member requires. If the append
+// has no space for all, the next one follows at once.
 func (x *Exchange) tick(w *writing, now market.Time) {
 	x.behind = false
 	if x.full.pauses(x.clock.now) {

@@ -133,8 +133,8 @@ func byRevision(m map[string]*market.Reservation) []*market.Reservation {
 	})
 }
 
-// Cut returns a context that ends when the watch gives way or its member may no longer watch. What is being sent to
-// the reader may then be cut off.
+// Cut returns a context that ends when the watch gives way or its member may no longer watch. What is being
+// sent to the reader may then be cut off.
 func (w *Watch) Cut() context.Context { return w.cut }
 
 // GiveWay ends the watch with ErrGivesWay, and Cut. The caller must still close it.
@@ -246,8 +246,8 @@ func (x *Exchange) notifyPartners(cluster string) {
 	}
 }
 
-// notifyAll sends all records to every watch after the journal was loaded again. It ends watches of another lineage,
-// whose tokens are void.
+// notifyAll sends all records to every watch after the journal was loaded again. It ends watches of another
+// lineage, whose tokens are void.
 func (x *Exchange) notifyAll() {
 	for cluster, watches := range x.subscribers {
 		all := x.state.Of(cluster, 0)

@@ -96,7 +96,8 @@ func Encode(b []byte, events [][]byte) ([]byte, error) {
 		size += 4 + len(event)
 	}
 	if size == 0 || size > MaxBatch {
-		return nil, fmt.Errorf("%w: a batch of %d events takes %d bytes, want 1 to %d", ErrInvalid, len(events), size, MaxBatch)
+		return nil, fmt.Errorf("%w: a batch of %d events takes %d bytes, want 1 to %d", ErrInvalid, len(events), size,
+			MaxBatch)
 	}
 	b = slices.Grow(b, size)
 	for _, event := range events {

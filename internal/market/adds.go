@@ -2,8 +2,9 @@ package market
 
 import "github.com/bourse-dev/bourse/api"
 
-// Adds reports whether the events of a command add a record, or a change to a reservation. An agent whose Ledger is
-// nearly full refuses these. It never refuses ends, commits, what its gate accepted before, and its admin's commands.
+// Adds reports whether the events of a command add a record, or a change to a reservation. An agent whose
+// Ledger is nearly full refuses these. It never refuses ends, commits, what its gate accepted before, and its
+// admin's commands.
 func (s *State) Adds(c Command, events []Event) bool {
 	switch c := c.(type) {
 	case IfRevision:
@@ -36,8 +37,8 @@ func (s *State) enlarged(r *Reservation) bool {
 	return old == nil || r.Changing() != nil && old.Changing() == nil
 }
 
-// maxOfConsumer is how many reservations of one consumer a gate keeps, with those that ended within the last hour. So no
-// consumer fills the Ledger.
+// maxOfConsumer is how many reservations of one consumer a gate keeps, with those that ended within the last
+// hour. So no consumer fills the Ledger.
 const maxOfConsumer = 5000
 
 // checkRemembered reports why the gate cannot take one more reservation of a consumer, or nil.

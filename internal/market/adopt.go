@@ -7,11 +7,11 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// Adopt records, at a broker, a reservation that both parties signed and this broker does not know: it was made through
-// another broker or a connector, or a restored journal lost it. Its signatures were verified. It is bound, so capacity is
-// not checked. Beyond the consumer's caps it counts, with a message, and the consumer can hold nothing new.
-// Errors: Conflict if it is over or known with other parties; NotMember and Suspended for its parties; Invalid for amounts
-// that no cluster has; CapReached beyond twice the caps on number and bytes.
+// Adopt records, at a broker, a reservation that both parties signed and this broker does not know: it was made
+// through another broker or a connector, or a restored journal lost it. Its signatures were verified. It is
+// bound, so capacity is not checked. Beyond the consumer's caps it counts, with a message, and the consumer can
+// hold nothing new. Errors: Conflict if it is over or known with other parties; NotMember and Suspended for its
+// parties; Invalid for amounts that no cluster has; CapReached beyond twice the caps on number and bytes.
 type Adopt struct {
 	Assignment api.Assignment
 	Size       Amounts
@@ -39,8 +39,9 @@ func (c Adopt) decide(s *State, now Time) (Outcome, error) {
 		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is over", a.Reservation)
 	}
 	r := &Reservation{
-		ID: a.Reservation, State: api.Reserved, Consumer: a.Consumer, Provider: a.Provider, Pool: a.Pool, Size: c.Size, Generation: a.Generation,
-		Created: now, Until: At(a.Until.Time), Assignment: c.Document, Acceptance: c.Acceptance, Sale: a.Sale, Adopted: now,
+		ID: a.Reservation, State: api.Reserved, Consumer: a.Consumer, Provider: a.Provider, Pool: a.Pool, Size: c.Size,
+		Generation: a.Generation,
+		Created:    now, Until: At(a.Until.Time), Assignment: c.Document, Acceptance: c.Acceptance, Sale: a.Sale, Adopted: now,
 	}
 	if a.Sale != nil {
 		r.Created, r.From = min(now, At(a.Begins.Time)), At(a.Begins.Time)
@@ -63,8 +64,8 @@ const (
 	maxBooks = 4 * maxPools
 )
 
-// checkAdopted refuses what two members can have signed only to harm the market: sums must not overflow, and the number of
-// pools and resources must stay small.
+// checkAdopted refuses what two members can have signed only to harm the market: sums must not overflow, and
+// the number of pools and resources must stay small.
 func (s *State) checkAdopted(r *Reservation, all Caps) error {
 	caps, has := s.capsOf(r.Consumer, all)
 	var reserved Amounts
@@ -72,7 +73,8 @@ func (s *State) checkAdopted(r *Reservation, all Caps) error {
 		if b := p.books[r.Pool]; b != nil {
 			reserved = b.reserved
 		} else if len(p.books) >= maxBooks {
-			return api.Invalid("assignment.pool", "cluster %s has %d other pools", r.Provider, len(p.books)).Fix("end what nobody needs in them")
+			return api.Invalid("assignment.pool", "cluster %s has %d other pools", r.Provider, len(p.books)).
+				Fix("end what nobody needs in them")
 		}
 	}
 	for _, has := range []Amounts{has.size, reserved} {

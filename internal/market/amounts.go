@@ -31,12 +31,13 @@ const (
 	maxAmount = 1 << 60
 	// maxResources bounds how many resources one set of amounts names.
 	maxResources = 64
-	// maxNames bounds how many bytes the names of resources take that are asked for together: an assignment of them has at most
-	// [api.MaxAssignment] bytes.
+	// maxNames bounds how many bytes the names of resources take that are asked for together: an assignment of
+	// them has at most [api.MaxAssignment] bytes.
 	maxNames = 3 << 10
 )
 
-// ParseRequest converts requested resources, rounded up. Errors: Invalid at field if an amount is negative, or none is positive.
+// ParseRequest converts requested resources, rounded up. Errors: Invalid at field if an amount is negative, or
+// none is positive.
 func ParseRequest(field string, r api.Resources) (Amounts, error) {
 	out, err := convert(field, r, func(q resource.Quantity, scale resource.Scale) int64 { return q.ScaledValue(scale) })
 	if err != nil {
@@ -51,7 +52,8 @@ func ParseRequest(field string, r api.Resources) (Amounts, error) {
 		names += len(name)
 	}
 	if names > maxNames {
-		return nil, api.Invalid(field, "the names of its %d resources take %d bytes", len(r), names).Fix("ask for fewer: their names may take %d bytes together", maxNames)
+		return nil, api.Invalid(field, "the names of its %d resources take %d bytes", len(r), names).
+			Fix("ask for fewer: their names may take %d bytes together", maxNames)
 	}
 	return out, nil
 }
@@ -89,7 +91,8 @@ func convert(field string, r api.Resources, round func(resource.Quantity, resour
 			return nil, api.Invalid(at, "%s is negative", q.String()).Fix("give an amount of at least 0")
 		}
 		if q.CmpInt64(maxAmount/1000) > 0 {
-			return nil, api.Invalid(at, "%s is more than any cluster has", q.String()).Fix("give at most %d", int64(maxAmount/1000))
+			return nil, api.Invalid(at, "%s is more than any cluster has", q.String()).
+				Fix("give at most %d", int64(maxAmount/1000))
 		}
 		if name == corev1.ResourceCPU {
 			scale = resource.Milli
@@ -129,7 +132,8 @@ func (a Amounts) Resources() api.Resources {
 	return out
 }
 
-// Quantity is the amount as Kubernetes writes it, and writes it again after it has read it: what is signed has one spelling.
+// Quantity is the amount as Kubernetes writes it, and writes it again after it has read it: what is signed has
+// one spelling.
 func (x Amount) Quantity() resource.Quantity {
 	switch x.Resource {
 	case "cpu":

@@ -24,8 +24,9 @@ func (r *Reservation) answerBy() Time {
 	return r.HeldUntil
 }
 
-// approveBy returns the deadline for an admin's approval of r, 0 if none is needed. The offer sets it or, without a
-// purchase, the provider's terms. It is at most MaxApproval after r was made, over all providers that are tried.
+// approveBy returns the deadline for an admin's approval of r, 0 if none is needed. The offer sets it or,
+// without a purchase, the provider's terms. It is at most MaxApproval after r was made, over all providers that
+// are tried.
 func (s *State) approveBy(r *Reservation, now Time) Time {
 	var within *metav1.Duration
 	if r.Sale != nil {
@@ -46,11 +47,12 @@ func checkApproval(field string, within *metav1.Duration) error {
 	if within == nil || within.Duration >= MinApproval && within.Duration <= MaxApproval {
 		return nil
 	}
-	return api.Invalid(field, "%s", within.Duration).Fix("give %s to %s, or nothing where nobody need approve", MinApproval, MaxApproval)
+	return api.Invalid(field, "%s", within.Duration).Fix("give %s to %s, or nothing where nobody need approve",
+		MinApproval, MaxApproval)
 }
 
-// Approve records, at a gate, that its admin approves a reservation. It binds the provider from now on. Errors: NotFound;
-// Conflict if the reservation does not await approval at this generation.
+// Approve records, at a gate, that its admin approves a reservation. It binds the provider from now on. Errors:
+// NotFound; Conflict if the reservation does not await approval at this generation.
 type Approve struct {
 	ID         string
 	Generation int64
@@ -59,7 +61,8 @@ type Approve struct {
 }
 
 func (c Approve) decide(s *State, now Time) (Outcome, error) {
-	if r := s.reservations[c.ID]; r != nil && r.Provider == s.Self && r.Generation == c.Generation && r.Acceptance != "" && (r.Bound() || r.State == api.Held) {
+	if r := s.reservations[c.ID]; r != nil && r.Provider == s.Self && r.Generation == c.Generation &&
+		r.Acceptance != "" && (r.Bound() || r.State == api.Held) {
 		return unchanged(r)
 	}
 	r, err := s.awaiting(c.ID, c.Generation)
@@ -89,7 +92,8 @@ func (c Deny) decide(s *State, now Time) (Outcome, error) {
 	case err != nil:
 		return Outcome{}, err
 	case r.Acceptance != "":
-		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s has been approved", r.ID).Fix("end it, once it is Reserved: bourse evict %s", r.Consumer)
+		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s has been approved", r.ID).
+			Fix("end it, once it is Reserved: bourse evict %s", r.Consumer)
 	}
 	return over(r, api.Failed, api.ReasonNotApproved, c.Message, now), nil
 }
@@ -112,8 +116,8 @@ func (s *State) awaiting(id string, generation int64) (*Reservation, error) {
 	return r, nil
 }
 
-// Patience returns how long an assignment may wait for its provider's answer if an admin approves it within a time. Nil: no
-// approval is needed.
+// Patience returns how long an assignment may wait for its provider's answer if an admin approves it within a
+// time. Nil: no approval is needed.
 func Patience(within *metav1.Duration) time.Duration {
 	patience := DecideTime + SkewGrace
 	if within != nil {

@@ -16,9 +16,9 @@ func AssignmentOf(r *Reservation, consumerKey, providerKey string) api.Assignmen
 	}
 }
 
-// Confirm binds the consumer: its signed assignment goes to the provider.
-// Errors: NotFound; Conflict if the reservation is not held or the generation is old; CapReached if the document is larger
-// than estimated, and the consumer may not have that many bytes.
+// Confirm binds the consumer: its signed assignment goes to the provider. Errors: NotFound; Conflict if the
+// reservation is not held or the generation is old; CapReached if the document is larger than estimated, and
+// the consumer may not have that many bytes.
 type Confirm struct {
 	ID, Consumer string
 	// Generation and Document are of the assignment, which was verified.
@@ -85,9 +85,9 @@ func (c Accept) decide(s *State, now Time) (Outcome, error) {
 	return changed(r, now), nil
 }
 
-// Refuse rejects a hold, by the provider, or by the consumer before it signs. The hold moves to the next candidate, for
-// another signature. A provider also refuses the change of a bound reservation, which then stays as it is.
-// Errors: NotFound; Conflict if there is nothing to refuse.
+// Refuse rejects a hold, by the provider, or by the consumer before it signs. The hold moves to the next
+// candidate, for another signature. A provider also refuses the change of a bound reservation, which then stays
+// as it is. Errors: NotFound; Conflict if there is nothing to refuse.
 type Refuse struct {
 	ID, By     string
 	Generation int64
@@ -120,7 +120,8 @@ type IfRevision struct {
 
 func (c IfRevision) decide(s *State, now Time) (Outcome, error) {
 	if r := s.Reservation(c.ID); r != nil && r.Revision != c.Revision {
-		return Outcome{}, api.Errorf(api.CodePrecondition, "reservation %s is at revision %d, not %d", c.ID, r.Revision, c.Revision).
+		return Outcome{}, api.Errorf(api.CodePrecondition, "reservation %s is at revision %d, not %d", c.ID, r.Revision,
+			c.Revision).
 			At("If-Match").Fix("read it again")
 	}
 	return c.Command.decide(s, now)

@@ -23,13 +23,15 @@ type Caps struct {
 // CapsOf converts caps. Errors: Invalid at the field, below parent.
 func CapsOf(parent string, c api.Caps) (Caps, error) {
 	if c.Reservations < 0 {
-		return Caps{}, api.Invalid(parent+"reservations", "%d is negative", c.Reservations).Fix("give 0 for no bound of its own")
+		return Caps{}, api.Invalid(parent+"reservations", "%d is negative", c.Reservations).
+			Fix("give 0 for no bound of its own")
 	}
 	if c.Pending < 0 {
 		return Caps{}, api.Invalid(parent+"pending", "%d is negative", c.Pending).Fix("give 0 for no bound of its own")
 	}
 	if c.Priority < -MaxPriority || c.Priority > MaxPriority {
-		return Caps{}, api.Invalid(parent+"priority", "%d is no priority", c.Priority).Fix("give -%d to %[1]d, or 0 for no bound", MaxPriority)
+		return Caps{}, api.Invalid(parent+"priority", "%d is no priority", c.Priority).
+			Fix("give -%d to %[1]d, or 0 for no bound", MaxPriority)
 	}
 	most, err := ParseCapacity(parent+"resources", c.Resources)
 	return Caps{Reservations: c.Reservations, Pending: c.Pending, Priority: c.Priority, Resources: most}, err
@@ -41,7 +43,8 @@ func (c Caps) None() bool {
 }
 
 func (c Caps) equal(o Caps) bool {
-	return c.Reservations == o.Reservations && c.Pending == o.Pending && c.Priority == o.Priority && slices.Equal(c.Resources, o.Resources)
+	return c.Reservations == o.Reservations && c.Pending == o.Pending && c.Priority == o.Priority &&
+		slices.Equal(c.Resources, o.Resources)
 }
 
 // checkBytes reports why a consumer may not take that many more bytes of memory, or nil.
@@ -56,8 +59,8 @@ func (s *State) checkBytes(consumer string, all Caps, more int64) error {
 		Fix("release something, make smaller requests, or ask the operator for a larger --max-bytes, or to remove providers that are gone")
 }
 
-// checkCaps reports why a consumer may not have that many more reservations of that total size, or nil. The consumer's own caps
-// replace those for all.
+// checkCaps reports why a consumer may not have that many more reservations of that total size, or nil. The
+// consumer's own caps replace those for all.
 func (s *State) checkCaps(consumer string, all Caps, more int64, size Amounts) error {
 	caps, has := s.capsOf(consumer, all)
 	if more > 0 && caps.Reservations > 0 && has.count[borrowed]+more > caps.Reservations {
@@ -79,7 +82,8 @@ func (s *State) checkCaps(consumer string, all Caps, more int64, size Amounts) e
 	return nil
 }
 
-// capsOf returns the caps of a consumer, and its account. What is pending counts: it will take capacity without another request.
+// capsOf returns the caps of a consumer, and its account. What is pending counts: it will take capacity without
+// another request.
 func (s *State) capsOf(consumer string, all Caps) (Caps, *party) {
 	if m := s.members[consumer]; m != nil && m.Caps != nil {
 		all = all.but(*m.Caps)
@@ -98,7 +102,8 @@ func (s *State) checkWaiting(c *Hold, pends bool) error {
 			c.Consumer, caps.Priority, asked).At("request.priority").Fix("ask with less, or ask the operator for more")
 	}
 	if pends && caps.Pending > 0 && has.pending >= caps.Pending {
-		return api.Errorf(api.CodeCapReached, "at most %d requests of cluster %s may wait, and %d do", caps.Pending, c.Consumer, has.pending).
+		return api.Errorf(api.CodeCapReached, "at most %d requests of cluster %s may wait, and %d do", caps.Pending,
+			c.Consumer, has.pending).
 			At("request.wait").Fix("release one that waits, ask for less so that it need not wait, or ask the operator for more")
 	}
 	return nil

@@ -48,7 +48,8 @@ func bounded(property string, entries int, texts ...string) error {
 	}
 	for _, text := range texts {
 		if len(text) > maxCardText {
-			return api.Invalid("properties."+property, "%.40q... has %d characters", text, len(text)).Fix("use at most %d", maxCardText)
+			return api.Invalid("properties."+property, "%.40q... has %d characters", text, len(text)).
+				Fix("use at most %d", maxCardText)
 		}
 	}
 	return nil

@@ -6,8 +6,8 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// Change is a newer assignment of a bound reservation, signed by its consumer. Until the provider answers, the larger of
-// the old and the new size counts. A refused change stays, so that its generation is not used again.
+// Change is a newer assignment of a bound reservation, signed by its consumer. Until the provider answers, the
+// larger of the old and the new size counts. A refused change stays, so that its generation is not used again.
 type Change struct {
 	Generation int64   `json:"generation"`
 	Size       Amounts `json:"size"`
@@ -147,8 +147,8 @@ func (r *Reservation) settle() {
 	}
 }
 
-// lost returns what the reservation loses by another size, with what it lost within ShrinkTime: pods may still have to go
-// for that.
+// lost returns what the reservation loses by another size, with what it lost within ShrinkTime: pods may still
+// have to go for that.
 func (r *Reservation) lost(next Amounts, now Time) *Shrunk {
 	had, since := r.Size, now
 	if s := r.Shrunk; s != nil && now < s.At.plus(ShrinkTime) {
@@ -208,10 +208,12 @@ func (c Reassign) decide(s *State, now Time) (Outcome, error) {
 		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is %s at generation %d: it cannot become generation %d",
 			r.ID, r.State, r.Latest(), c.Generation).Fix("read the reservation again")
 	case r.Changing() != nil:
-		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is changing to generation %d", r.ID, r.Change.Generation).
+		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is changing to generation %d", r.ID,
+			r.Change.Generation).
 			Fix("wait for its answer")
 	case c.Until <= now:
-		return Outcome{}, api.Invalid("until", "%s is over", c.Until.Go().Format(time.RFC3339)).Fix("release it instead: bourse release %s", r.ID)
+		return Outcome{}, api.Invalid("until", "%s is over", c.Until.Go().Format(time.RFC3339)).
+			Fix("release it instead: bourse release %s", r.ID)
 	}
 	if err := s.checkCaps(r.Consumer, c.Caps, 0, c.Size.Beyond(r.Size)); err != nil {
 		return Outcome{}, err
@@ -229,8 +231,8 @@ func (c Reassign) decide(s *State, now Time) (Outcome, error) {
 	return changed(r, now), nil
 }
 
-// checkChange reports why a reservation cannot have another size and end, or nil. A smaller size always fits. A purchase can
-// grow or last longer only while its plan is on sale unchanged.
+// checkChange reports why a reservation cannot have another size and end, or nil. A smaller size always fits. A
+// purchase can grow or last longer only while its plan is on sale unchanged.
 func (s *State) checkChange(r *Reservation, size Amounts, units int64, until, now Time) error {
 	grows := len(size.Beyond(r.Size)) > 0
 	if r.Sale != nil && units != r.Sale.Units && len(r.Past) >= MaxStretches {

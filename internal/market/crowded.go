@@ -5,10 +5,11 @@ import (
 	"slices"
 )
 
-// A reservation that is over is kept for [Retention]: a repeat gets the same answer, and a party that was away learns the end. A
-// broker keeps at most maxKeptBytes of one consumer, or minEndedBytes beside its live reservations. Beyond that it forgets the
-// oldest ended ones early, but never one whose end the provider may not know ([Reservation.RememberUntil]): with its documents
-// the provider could bring it back. Those count against the cap on bytes, like live reservations.
+// A reservation that is over is kept for [Retention]: a repeat gets the same answer, and a party that was away
+// learns the end. A broker keeps at most maxKeptBytes of one consumer, or minEndedBytes beside its live
+// reservations. Beyond that it forgets the oldest ended ones early, but never one whose end the provider may
+// not know ([Reservation.RememberUntil]): with its documents the provider could bring it back. Those count
+// against the cap on bytes, like live reservations.
 const (
 	maxKeptBytes  = 18 << 20
 	minEndedBytes = 2 << 20
@@ -36,7 +37,8 @@ func (s *State) calm() {
 // consumedBytes is about how much memory all takes that the cluster consumes or consumed.
 func (p *party) consumedBytes() int64 { return p.bytes[borrowed] + p.bytes[ended] + p.bytes[unheard] }
 
-// BytesOf returns about how many bytes the reservations of a consumer take, and those of all consumers, with those that are over.
+// BytesOf returns about how many bytes the reservations of a consumer take, and those of all consumers, with
+// those that are over.
 func (s *State) BytesOf(consumer string) (has, all int64) {
 	for _, p := range s.parties {
 		all += p.consumedBytes()
@@ -44,7 +46,8 @@ func (s *State) BytesOf(consumer string) (has, all int64) {
 	return s.consumed(consumer).consumedBytes(), all
 }
 
-// Greediest returns the consumer whose reservations take the most bytes, with those that are over. It is empty if there are none.
+// Greediest returns the consumer whose reservations take the most bytes, with those that are over. It is empty
+// if there are none.
 func (s *State) Greediest() (consumer string) {
 	for _, name := range slices.Sorted(maps.Keys(s.parties)) {
 		if s.parties[name].consumedBytes() > s.consumed(consumer).consumedBytes() {

@@ -6,8 +6,9 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// A change of a member may concern more reservations than one append can hold. So its command changes the member alone, and the
-// next ticks change its reservations. A crash between two ticks loses nothing: a debt follows from the two records.
+// A change of a member may concern more reservations than one append can hold. So its command changes the
+// member alone, and the next ticks change its reservations. A crash between two ticks loses nothing: a debt
+// follows from the two records.
 
 // atOnce is when a debt is due: before anything else.
 const atOnce Time = 1
@@ -52,12 +53,14 @@ func (s *State) queueDebts(m, old *Member) {
 	}
 }
 
-// checkRemoved reports why a removed member cannot join again yet, or nil: it must not get reservations from before.
+// checkRemoved reports why a removed member cannot join again yet, or nil: it must not get reservations from
+// before.
 func (s *State) checkRemoved(m *Member) error {
 	if !removed(m) || !slices.ContainsFunc(s.live(m.Cluster), func(r *Reservation) bool { return s.debtOf(r) == end }) {
 		return nil
 	}
-	return api.Errorf(api.CodeUnavailable, "cluster %s was removed, and its reservations are still being ended", m.Cluster).
+	return api.Errorf(api.CodeUnavailable, "cluster %s was removed, and its reservations are still being ended",
+		m.Cluster).
 		Fix("try again in a moment")
 }
 

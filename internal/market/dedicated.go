@@ -26,8 +26,8 @@ func (p *provider) dedicate(to share, sign int64) {
 	}
 }
 
-// owner returns a consumer, other than besides, to whom the pool is dedicated, or an empty text. Several are possible after a
-// Ledger was lost. Then it is the first by name.
+// owner returns a consumer, other than besides, to whom the pool is dedicated, or an empty text. Several are
+// possible after a Ledger was lost. Then it is the first by name.
 func (p *provider) owner(pool, besides string) (owner string) {
 	if len(p.dedicated) == 0 {
 		return ""
@@ -59,8 +59,8 @@ func (b *book) tenant() string {
 // shared reports whether a consumer other than besides has something of the pool.
 func (b *book) shared(besides string) bool { return b.tenants > 0 && b.tenant() != besides }
 
-// checkDedicated reports why a reservation from sale cannot use a pool because of other consumers, or nil. sale may be nil.
-// Errors: Insufficient.
+// checkDedicated reports why a reservation from sale cannot use a pool because of other consumers, or nil. sale
+// may be nil. Errors: Insufficient.
 func (s *State) checkDedicated(provider, pool, consumer string, sale *api.Sale) error {
 	p := s.providers[provider]
 	if p == nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// due says when time alone changes a reservation or ends a join token. Each has one entry, which is in [State.due] unless at is
-// 0. So there are never more entries than records.
+// due says when time alone changes a reservation or ends a join token. Each has one entry, which is in
+// [State.due] unless at is 0. So there are never more entries than records.
 type due struct {
 	at    Time
 	id    string
@@ -52,8 +52,8 @@ func (s *State) next(r *Reservation) Time {
 	}
 }
 
-// retention returns how long a reservation that is over is kept. An agent, whose Ledger is small, keeps it for an hour, and then
-// what [State.spend] needs.
+// retention returns how long a reservation that is over is kept. An agent, whose Ledger is small, keeps it for
+// an hour, and then what [State.spend] needs.
 func (s *State) retention() time.Duration {
 	if s.Self != "" {
 		return time.Hour

@@ -4,8 +4,8 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// Release ends a reservation by either party's signed document. A reservation that the provider cannot have accepted fails at
-// once. Another one is Releasing, and counts, until the provider reports that it is free.
+// Release ends a reservation by either party's signed document. A reservation that the provider cannot have
+// accepted fails at once. Another one is Releasing, and counts, until the provider reports that it is free.
 // Errors: NotFound; Conflict if the document is of an older generation.
 type Release struct {
 	ID, By     string
@@ -25,7 +25,8 @@ func (c Release) decide(s *State, now Time) (Outcome, error) {
 		return unchanged(r)
 	case s.Self != "": // an agent verified the document
 	case c.Generation < r.Generation:
-		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is at generation %d, the end is of %d", r.ID, r.Generation, c.Generation).
+		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is at generation %d, the end is of %d", r.ID,
+			r.Generation, c.Generation).
 			Fix("read the reservation again and end that")
 	case r.State == api.Held && c.By == r.Provider:
 		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is held: refuse it", r.ID)

@@ -6,8 +6,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/payload"
 )
 
-// Event is a change of the market. Exactly one field is set: the new record, which replaces the old one. Journals hold events, so
-// no field ever gets another meaning.
+// Event is a change of the market. Exactly one field is set: the new record, which replaces the old one.
+// Journals hold events, so no field ever gets another meaning.
 type Event struct {
 	Time        Time              `json:"time"`
 	Member      *Member           `json:"member,omitempty"`
@@ -43,7 +43,8 @@ type Forget struct {
 // Append appends the encoded event.
 func (e Event) Append(to []byte) ([]byte, error) { return payload.Append(to, &e) }
 
-// DecodeEvent decodes an event. It refuses unknown fields, which a later version wrote: dropping them would lose data.
+// DecodeEvent decodes an event. It refuses unknown fields, which a later version wrote: dropping them would
+// lose data.
 func DecodeEvent(data []byte) (Event, error) { return NewEventReader().Read(data) }
 
 // EventReader decodes the events of a journal. Equal resources share memory. It is for one goroutine.
@@ -60,7 +61,8 @@ func (r *EventReader) Read(data []byte) (Event, error) {
 	}
 	set := 0
 	for _, is := range []bool{
-		e.Member != nil, e.Token != nil, e.Reservation != nil, e.Offer != nil, e.Forget != nil, e.Leases != nil, e.Operators != nil,
+		e.Member != nil, e.Token != nil, e.Reservation != nil, e.Offer != nil, e.Forget != nil, e.Leases != nil,
+		e.Operators != nil,
 	} {
 		if is {
 			set++

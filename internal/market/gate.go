@@ -9,8 +9,8 @@ import (
 )
 
 // Admit records, at a gate, that it accepts an assignment. Signature, keys and policy were checked before.
-// Errors: Insufficient and Forbidden if it does not fit; Suspended; Unavailable if the terms changed since they were checked;
-// Conflict for a generation that is not newer than the known one.
+// Errors: Insufficient and Forbidden if it does not fit; Suspended; Unavailable if the terms changed since they
+// were checked; Conflict for a generation that is not newer than the known one.
 type Admit struct {
 	Assignment api.Assignment
 	Size       Amounts
@@ -35,14 +35,17 @@ func (c Admit) decide(s *State, now Time) (Outcome, error) {
 	old := s.reservations[a.Reservation]
 	switch {
 	case a.Provider != s.Self || a.Consumer == s.Self:
-		return Outcome{}, api.Errorf(api.CodeForbidden, "the assignment is of cluster %s for cluster %s", a.Consumer, a.Provider)
+		return Outcome{}, api.Errorf(api.CodeForbidden, "the assignment is of cluster %s for cluster %s", a.Consumer,
+			a.Provider)
 	case old == nil && s.Spent(a.Reservation, "", 0, now): // its documents could be mistaken for the old ones
-		return Outcome{}, api.Errorf(api.CodeConflict, "a reservation %s was accepted here before, and is over", a.Reservation).
+		return Outcome{}, api.Errorf(api.CodeConflict, "a reservation %s was accepted here before, and is over",
+			a.Reservation).
 			Fix("ask again: each reservation has its own ID")
 	case old != nil && old.Assignment == c.Document && old.State.Counts():
 		return unchanged(old)
 	case c.Adopt && (old == nil || old.State.Over()) && s.Spent("", a.Consumer, c.BindsUntil, now):
-		return Outcome{}, api.Errorf(api.CodeConflict, "what was accepted here of reservation %s so long ago is over", a.Reservation)
+		return Outcome{}, api.Errorf(api.CodeConflict, "what was accepted here of reservation %s so long ago is over",
+			a.Reservation)
 	case old != nil && !samePlan(old.Sale, a.Sale):
 		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is from another plan", old.ID).
 			Fix("make another reservation from that plan")
@@ -50,7 +53,8 @@ func (c Admit) decide(s *State, now Time) (Outcome, error) {
 		old.Consumer == a.Consumer && old.Pool == a.Pool && a.Generation > old.Generation:
 		return c.change(s, clone(old), now)
 	case old != nil && (old.Generation >= a.Generation || old.Consumer != a.Consumer || old.State.Counts()):
-		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is %s here at generation %d", old.ID, old.State, old.Generation)
+		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is %s here at generation %d", old.ID, old.State,
+			old.Generation)
 	}
 	r := &Reservation{
 		ID: a.Reservation, State: api.Held, Consumer: a.Consumer, Provider: a.Provider, Pool: a.Pool, Size: c.Size,
@@ -151,7 +155,8 @@ func (c Commit) decide(s *State, now Time) (Outcome, error) {
 		r.Fence = c.Fence
 		return changed(r, now), nil
 	case r.Generation != c.Generation || r.State.Over() || r.State == api.Releasing:
-		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is %s here at generation %d", r.ID, r.State, r.Generation)
+		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is %s here at generation %d", r.ID, r.State,
+			r.Generation)
 	case r.State != api.Held:
 		return unchanged(r)
 	case r.AwaitsApproval(): // a broker cannot approve
@@ -161,8 +166,8 @@ func (c Commit) decide(s *State, now Time) (Outcome, error) {
 	return changed(r, now), nil
 }
 
-// Note records, in a consumer's agent, the state of one of its own reservations, and its offer. The agent checked it against the
-// request. An end is final, and an instruction older than the newest one is ignored.
+// Note records, in a consumer's agent, the state of one of its own reservations, and its offer. The agent
+// checked it against the request. An end is final, and an instruction older than the newest one is ignored.
 type Note struct{ Reservation *Reservation }
 
 func (c Note) decide(s *State, now Time) (Outcome, error) {

@@ -6,9 +6,9 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// HoldTogether places the parts of one request on as many providers, or none of them. Each part is a reservation that names all
-// parts and has the key of the first. If one part fails before it is bound, the others end: see [State.failGroup].
-// Errors: those of [Hold].
+// HoldTogether places the parts of one request on as many providers, or none of them. Each part is a
+// reservation that names all parts and has the key of the first. If one part fails before it is bound, the
+// others end: see [State.failGroup]. Errors: those of [Hold].
 type HoldTogether struct{ Parts []*Hold }
 
 func (c HoldTogether) decide(s *State, now Time) (Outcome, error) {
@@ -37,7 +37,8 @@ func (c HoldTogether) decide(s *State, now Time) (Outcome, error) {
 		free := without(part.Candidates, taken)
 		i := s.firstFit(free, r, now)
 		if i < 0 {
-			return Outcome{}, api.Errorf(api.CodeInsufficient, "only %d of %d providers still have enough capacity", len(taken), len(c.Parts))
+			return Outcome{}, api.Errorf(api.CodeInsufficient, "only %d of %d providers still have enough capacity",
+				len(taken), len(c.Parts))
 		}
 		s.placeHold(r, free[i], free[i+1:], now)
 		taken = append(taken, r.Provider)
@@ -72,11 +73,12 @@ func (s *State) candidatesApart(r *Reservation) []string {
 	return without(r.Next, others)
 }
 
-// failGroup ends the other held parts of a split request if a part in the outcome ended before it was bound. The consumer's agent
-// ends bound parts, by its signature.
+// failGroup ends the other held parts of a split request if a part in the outcome ended before it was bound.
+// The consumer's agent ends bound parts, by its signature.
 func (s *State) failGroup(out *Outcome, now Time) {
 	for _, e := range out.Events {
-		if e.Reservation == nil || len(e.Reservation.Group) == 0 || !e.Reservation.State.Over() || e.Reservation.Acceptance != "" {
+		if e.Reservation == nil || len(e.Reservation.Group) == 0 || !e.Reservation.State.Over() ||
+			e.Reservation.Acceptance != "" {
 			continue
 		}
 		for _, id := range e.Reservation.Group {

@@ -7,10 +7,10 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// Hold places a request on the first candidate that still has the capacity. Without candidates, or if the plan is sold out, the
-// request is Pending if it waits, else Rejected: that makes no event (see [State.Remember]).
-// Errors: KeyReused if the key came with another request; Insufficient if no candidate has the capacity any more: decide again
-// from a newer view; CapReached.
+// Hold places a request on the first candidate that still has the capacity. Without candidates, or if the plan
+// is sold out, the request is Pending if it waits, else Rejected: that makes no event (see [State.Remember]).
+// Errors: KeyReused if the key came with another request; Insufficient if no candidate has the capacity any
+// more: decide again from a newer view; CapReached.
 type Hold struct {
 	// ID is new and random. Key and Digest recognize a repeat; Key may be empty.
 	ID, Key, Digest string
@@ -34,7 +34,8 @@ type Hold struct {
 	Caps Caps
 }
 
-// answerHold answers a hold that needs no placement: a refusal, or a repeat. done is false if the hold must be placed.
+// answerHold answers a hold that needs no placement: a refusal, or a repeat. done is false if the hold must be
+// placed.
 func (s *State) answerHold(c *Hold, now Time) (out Outcome, err error, done bool) {
 	if err := s.active(c.Consumer); err != nil {
 		return Outcome{}, err, true
@@ -74,7 +75,8 @@ func (c *Hold) decide(s *State, now Time) (Outcome, error) {
 	}
 	wait := c.wait()
 	if len(c.Candidates) == 0 && c.Premature && wait == 0 {
-		return Outcome{}, api.Errorf(api.CodeUnavailable, "this broker has just started, and not every cluster has reported yet").Fix("try again")
+		return Outcome{}, api.Errorf(api.CodeUnavailable,
+			"this broker has just started, and not every cluster has reported yet").Fix("try again")
 	}
 	soldOut := false
 	if c.Sale != nil {
@@ -122,14 +124,16 @@ func (c *Hold) decide(s *State, now Time) (Outcome, error) {
 	return out, nil
 }
 
-// Prepare encodes the explanation of a hold. The caller's goroutine calls it, so that the market's owner need not encode it.
+// Prepare encodes the explanation of a hold. The caller's goroutine calls it, so that the market's owner need
+// not encode it.
 func Prepare(c Command) {
 	if h, ok := c.(*Hold); ok {
 		h.explained = Explain(h.Decision)
 	}
 }
 
-// explain encodes d, unless Prepare has. d differs from c.Decision if the first candidate is full, or has advertised since.
+// explain encodes d, unless Prepare has. d differs from c.Decision if the first candidate is full, or has
+// advertised since.
 func (c *Hold) explain(d *api.Decision) Why {
 	if c.explained != nil && d.Chosen == c.Decision.Chosen && d.Sequence == c.Decision.Sequence {
 		return c.explained
@@ -179,7 +183,8 @@ func (s *State) placeHold(r *Reservation, provider string, next []string, now Ti
 	r.HeldUntil = min(now.plus(HoldTime), r.Deadline)
 }
 
-// moveOn moves a hold to the next candidate with the capacity, before its deadline. Otherwise it waits again, or fails.
+// moveOn moves a hold to the next candidate with the capacity, before its deadline. Otherwise it waits again,
+// or fails.
 func (s *State) moveOn(r *Reservation, tried api.Tried, now Time) Outcome {
 	r.Tried = append(r.Tried[:len(r.Tried):len(r.Tried)], tried)
 	next := s.candidatesApart(r)

@@ -6,26 +6,25 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// A provider's record is the share of its promises of the last 30 days that it kept. A promise is what it bound itself to: it is
-// kept if the reservation was Active and lasted until its time, its notice or its consumer ended it, and broken if the provider
-// ended it before. To be asked, with a minute to answer, and say nothing is a promise broken, too: an advertisement promises as much.
+// A provider's record is the share of its promises of the last 30 days that it kept. A promise is kept if the
+// reservation was Active until its time, its notice or its consumer ended it. It is broken if the provider
+// ended it before, or did not answer a signed assignment within a minute.
 //
-// Only what the provider itself does counts against it; a consumer's word, that it was Active, can only count for it. A refusal counts for
-// nothing, because whoever deals with a provider in two ways at once can cause one; so does what never became Active, because that is
-// the consumer's word alone. What the broker adopted counts neither way, until the provider accepts a change of it here: the documents that
-// it was shown may be of what is over. And however many promises there are between the same two, on one day one consumer counts once for
-// and once against: so neither a friend nor a foe makes the record of others.
+// Only the provider's own acts count against it. A refusal does not count, because others can cause one. Nor
+// does an adopted reservation, until the provider accepts a change of it here: its documents may be old. On one
+// day, one consumer counts once for and once against a provider. So neither a friend nor a foe makes its
+// record.
 
 const (
-	// recordDays is how long a promise is remembered, the present day included.
+	// recordDays is how many days count, with the present one.
 	recordDays = 30
-	// recordFrom is from how many promises on a record is known.
+	// recordFrom is the number of promises from which on a record is known.
 	recordFrom = 5
-	// UnknownRecord is the record of who has made fewer. It satisfies no bound.
+	// UnknownRecord is the record with fewer promises. It satisfies no bound.
 	UnknownRecord = -1
 )
 
-// Promise is what became of the newest promise of a provider's.
+// Promise says whether a provider kept its newest promise of a reservation.
 type Promise struct {
 	Provider string `json:"provider"`
 	Kept     bool   `json:"kept"`
@@ -34,11 +33,11 @@ type Promise struct {
 // recordEnd sets r.Promise when by ends r: kept, broken, or neither. Empty by: its time is over.
 func (s *State) recordEnd(r *Reservation, by string, now Time) {
 	switch {
-	case s.Self != "" || !r.Bound() || r.Adopted != 0: // what became of an adopted one before, this broker did not see
+	case s.Self != "" || !r.Bound() || r.Adopted != 0: // this broker does not know what happened before
 	case by == r.Provider && s.awake.asleep && r.State == api.Reserved && now >= r.Changed.plus(HoldTime+SkewGrace):
-		// The broker has just come back. It may never have told the provider that it recorded the acceptance, which then lapsed.
+		// The broker was away. Perhaps the provider never learned of the commit, so that its acceptance lapsed.
 	case by == r.Provider && now.plus(SkewGrace) < r.EndsAt():
-		if s.active(r.Consumer) == nil { // a provider may be done with who is no member any more
+		if s.active(r.Consumer) == nil { // a provider may end reservations of former members
 			r.Promise = &Promise{Provider: r.Provider}
 		}
 	case r.State == api.Active:
@@ -46,18 +45,18 @@ func (s *State) recordEnd(r *Reservation, by string, now Time) {
 	}
 }
 
-// recordSilence records a broken promise: the provider did not answer a hold that its consumer had signed. A late signature leaves the
-// provider less than the usual time, so it promised nothing. Nor does silence count while the broker has just started.
+// recordSilence records a broken promise: the provider did not answer a signed hold. It does not count after a
+// late signature, which leaves the provider too little time, nor while the broker has just started.
 func (s *State) recordSilence(r *Reservation, now Time) {
 	if r.HeldUntil >= r.Changed.plus(HoldTime) && !s.awake.asleep && s.provider(r.Provider).alive(now) {
 		r.Promise = &Promise{Provider: r.Provider}
 	}
 }
 
-// record is how a provider kept its promises. Records are immutable.
+// record is the record of a provider. It is immutable.
 type record struct {
 	Cluster string `json:"cluster"`
-	// Days are those on which something became of a promise, oldest first.
+	// Days are the days with promises that were kept or broken, oldest first.
 	Days []recordDay `json:"days"`
 }
 
@@ -66,7 +65,7 @@ type recordDay struct {
 	Day    int32 `json:"day"`
 	Kept   int64 `json:"kept,omitempty"`
 	Broken int64 `json:"broken,omitempty"`
-	// For and Against name them, sorted, as long as the day may go on.
+	// For and Against name them, sorted, until the next day begins.
 	For     []string `json:"for,omitempty"`
 	Against []string `json:"against,omitempty"`
 }
@@ -109,10 +108,10 @@ func (r *record) with(p *Promise, consumer string, at Time) *record {
 	return next
 }
 
-// before says whether a day is too long ago to count.
+// before reports whether a day is too long ago to count.
 func (d recordDay) before(at Time) bool { return Time(d.Day) <= at/day-recordDays }
 
-// honoured is the share of the promises that were kept, in parts per million, rounded down.
+// honoured returns the share of kept promises, in parts per million, rounded down.
 func (r *record) honoured(at Time) int64 {
 	if r == nil {
 		return UnknownRecord

@@ -24,8 +24,8 @@ type Terms struct {
 	MaxPerReservation, MaxPerConsumer Amounts
 }
 
-// TrustsLegacy reports whether the cluster with this card accepts what a broker signs in the name of a legacy cluster, which
-// has no key of its own. Legacy clusters accept each other. t may be nil.
+// TrustsLegacy reports whether the cluster with this card accepts what a broker signs in the name of a legacy
+// cluster, which has no key of its own. Legacy clusters accept each other. t may be nil.
 func (t *Terms) TrustsLegacy(card *api.Card) bool {
 	return card.Legacy || t != nil && t.Trust == api.TrustLegacy
 }
@@ -61,8 +61,8 @@ const (
 	maxAccounts = 10_000
 	// maxSold is of how many different plans the commitments may be.
 	maxSold = api.MaxOffers * api.MaxPlans
-	// maxMeasured is about how many bytes of memory the accounts of an advertisement may take (see footprint): those of 10,000 reservations of a
-	// few resources take 6 MiB.
+	// maxMeasured is about how many bytes of memory the accounts of an advertisement may take (see footprint):
+	// those of 10,000 reservations of a few resources take 6 MiB.
 	maxMeasured = 8 << 20
 )
 
@@ -137,7 +137,8 @@ func measurePool(field string, p api.Pool) (MeasuredPool, error) {
 		accounts[consumer] = &a
 	}
 	return MeasuredPool{}.change(field, api.PoolDelta{
-		Capacity: p.Capacity, Allocatable: p.Allocatable, Allocated: p.Allocated, Shared: p.Shared, Accounts: accounts, Shapes: p.Shapes,
+		Capacity: p.Capacity, Allocatable: p.Allocatable, Allocated: p.Allocated, Shared: p.Shared, Accounts: accounts,
+		Shapes: p.Shapes,
 	})
 }
 
@@ -246,9 +247,11 @@ func (m *Measured) bounded() error {
 	case accounts > maxAccounts:
 		return api.Invalid("pools", "%d accounts", accounts).Fix("advertise at most %d in all pools together", maxAccounts)
 	case len(sold) > maxSold:
-		return api.Invalid("pools", "commitments of %d different plans", len(sold)).Fix("a seller has at most %d plans", maxSold)
+		return api.Invalid("pools", "commitments of %d different plans", len(sold)).
+			Fix("a seller has at most %d plans", maxSold)
 	case bytes > maxMeasured:
-		return api.Invalid("pools", "%d accounts with %d commitments take about %d bytes of memory", accounts, commitments, bytes).
+		return api.Invalid("pools", "%d accounts with %d commitments take about %d bytes of memory", accounts,
+			commitments, bytes).
 			Fix("advertise what takes at most %d: release or evict reservations", maxMeasured)
 	}
 	return nil
@@ -293,7 +296,8 @@ func (p MeasuredPool) bounded(field string) error {
 // another measurement (or m is nil), Invalid with the field.
 func (m *Measured) Change(d api.MeasurementDelta) (*Measured, error) {
 	if m == nil || m.Sequence != d.Base {
-		return nil, api.Errorf(api.CodeStaleAdvertisement, "the delta is based on advertisement %d.%d, which is not the newest here", d.Base.Incarnation, d.Base.Number).
+		return nil, api.Errorf(api.CodeStaleAdvertisement,
+			"the delta is based on advertisement %d.%d, which is not the newest here", d.Base.Incarnation, d.Base.Number).
 			At("base").Fix("send the whole advertisement")
 	}
 	next := &Measured{Sequence: d.Sequence, Terms: m.Terms, Pools: m.Pools}

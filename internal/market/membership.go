@@ -7,7 +7,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// CreateToken remembers a join token by the hash of its secret.
+// CreateToken records a join token, with the hash of its secret.
 type CreateToken struct{ Token Token }
 
 func (c CreateToken) decide(s *State, now Time) (Outcome, error) {
@@ -28,7 +28,8 @@ type DeleteToken struct{ ID string }
 func (c DeleteToken) decide(s *State, now Time) (Outcome, error) {
 	t := s.tokens[c.ID]
 	if t == nil {
-		return Outcome{}, api.Errorf(api.CodeNotFound, "there is no join token %.80q", c.ID).Fix("see: bourse broker token list")
+		return Outcome{}, api.Errorf(api.CodeNotFound, "there is no join token %.80q", c.ID).
+			Fix("see: bourse broker token list")
 	}
 	if t.UsedBy != "" {
 		return Outcome{}, api.Errorf(api.CodeConflict, "cluster %s joined with token %s", t.UsedBy, c.ID).
@@ -37,10 +38,9 @@ func (c DeleteToken) decide(s *State, now Time) (Outcome, error) {
 	return forget(Forget{Tokens: []string{c.ID}}, now), nil
 }
 
-// Join makes a cluster a member, or lets it wait for approval when the token did not name
-// it. The proof of its cluster key was verified before.
-// Errors: TokenSpent for a token that is unknown, expired, for another cluster or used by another; KeyChanged when
-// the cluster is known by another key; Suspended when it was revoked.
+// Join makes a cluster a member. If the token does not name the cluster, it waits for approval. The proof of
+// its key was verified. Errors: TokenSpent for a token that is unknown, expired, used, or for another cluster;
+// KeyChanged if the cluster is known by another key; Suspended if it was revoked.
 type Join struct {
 	TokenID, Hash string
 	Cluster       string
@@ -54,22 +54,25 @@ func (c Join) decide(s *State, now Time) (Outcome, error) {
 	}
 	t, m := s.tokens[c.TokenID], s.members[c.Cluster]
 	if t == nil || subtle.ConstantTimeCompare([]byte(t.Hash), []byte(c.Hash)) != 1 {
-		return Outcome{}, api.Errorf(api.CodeTokenSpent, "the join token is not known here: it ended long ago, is of another broker, or was made before the broker was restored from a backup").
+		return Outcome{}, api.Errorf(api.CodeTokenSpent, "the join token is not known here: "+
+			"it ended long ago, is of another broker, or was made before the broker was restored from a backup").
 			Fix("ask the operator for a new one: bourse broker token create")
 	}
 	again := t.UsedBy == c.Cluster && m != nil && m.State != api.MemberRemoved && m.Key == c.Key && m.TLSKey == c.TLSKey
 	switch {
 	case m != nil && m.State == api.MemberRevoked:
-		return Outcome{}, api.Errorf(api.CodeSuspended, "cluster %s was revoked", c.Cluster).Fix("ask the operator to remove it first")
+		return Outcome{}, api.Errorf(api.CodeSuspended, "cluster %s was revoked", c.Cluster).
+			Fix("ask the operator to remove it first")
 	case again:
 		return Outcome{Member: m}, nil
 	case t.UsedBy != "":
-		return Outcome{}, api.Errorf(api.CodeTokenSpent, "the join token was used by a cluster already").Fix("ask the operator for a new one")
+		return Outcome{}, api.Errorf(api.CodeTokenSpent, "the join token was used by a cluster already").
+			Fix("ask the operator for a new one")
 	case now >= t.Expires:
 		return Outcome{}, api.Errorf(api.CodeTokenSpent, "the join token expired").Fix("ask the operator for a new one")
 	case t.Cluster != "" && t.Cluster != c.Cluster:
 		return Outcome{}, api.Errorf(api.CodeTokenSpent, "the join token is for another cluster than %s", c.Cluster)
-	case m != nil && m.Key != c.Key && m.Legacy && t.Cluster == c.Cluster: // its first own key: the operator's token says that it is its
+	case m != nil && m.Key != c.Key && m.Legacy && t.Cluster == c.Cluster: // its first own key: the operator's token names the cluster
 	case m != nil && m.Key != c.Key && m.State != api.MemberRemoved:
 		return Outcome{}, api.Errorf(api.CodeKeyChanged, "cluster %s is known by another key", c.Cluster).
 			Fix("restore the cluster's identity, or ask the operator to remove the member")
@@ -79,12 +82,13 @@ func (c Join) decide(s *State, now Time) (Outcome, error) {
 	}
 	spent := *t
 	spent.UsedBy = c.Cluster
-	next := &Member{Cluster: c.Cluster, State: api.MemberPending, Key: c.Key, TLSKey: c.TLSKey, TLSKeys: []TLSKey{{Key: c.TLSKey}},
-		Token: c.TokenID, Source: c.Source, Joined: now, Changed: now}
+	next := &Member{Cluster: c.Cluster, State: api.MemberPending, Key: c.Key, TLSKey: c.TLSKey,
+		TLSKeys: []TLSKey{{Key: c.TLSKey}},
+		Token:   c.TokenID, Source: c.Source, Joined: now, Changed: now}
 	if m != nil {
 		next.CertificatesFrom = m.CertificatesFrom
 	}
-	if m != nil && m.State != api.MemberRemoved { // a known member that joins anew keeps its standing
+	if m != nil && m.State != api.MemberRemoved { // a known member keeps its state
 		next.State, next.Joined, next.Caps, next.Enabled = m.State, m.Joined, m.Caps, m.Enabled
 		if m.Key == c.Key {
 			next.Card, next.Signed, next.Former, next.Legacy = m.Card, m.Signed, m.Former, m.Legacy
@@ -101,11 +105,11 @@ func (c Join) decide(s *State, now Time) (Outcome, error) {
 	return Outcome{Member: next, Events: []Event{{Time: now, Token: &spent}, {Time: now, Member: next}}}, nil
 }
 
-// Enroll lets a cluster that shows a certificate, but joined without a token because the CA is not
-// the broker's own, or because its agent is Legacy, wait for approval. Errors: Conflict when it is known already.
+// Enroll makes a cluster without a token wait for approval: its certificate is of another CA, or its agent is
+// legacy. Errors: Conflict if it is known already.
 type Enroll struct {
 	Cluster, Key, Source string
-	// Legacy says that the key is the broker's, which signs in the cluster's name.
+	// Legacy says that the broker signs for the cluster, with this key.
 	Legacy bool
 }
 
@@ -120,21 +124,23 @@ func (c Enroll) decide(s *State, now Time) (Outcome, error) {
 	if err := s.checkRemoved(former); err != nil {
 		return Outcome{}, err
 	}
-	m := &Member{Cluster: c.Cluster, State: api.MemberPending, Key: c.Key, Legacy: c.Legacy, Source: c.Source, Joined: now, Changed: now}
+	m := &Member{
+		Cluster: c.Cluster, State: api.MemberPending, Key: c.Key, Legacy: c.Legacy, Source: c.Source, Joined: now,
+		Changed: now,
+	}
 	if former != nil {
 		m.CertificatesFrom = former.CertificatesFrom
 	}
 	return Outcome{Member: m, Events: []Event{{Time: now, Member: m}}}, nil
 }
 
-// SetMember is an operator's word about a member. Removing one takes its offers off sale at once. Its reservations end by the
-// ticks that follow (see [State.owes]): what it provides is Released, what it consumes is Releasing until its provider says that
-// it is free.
-// Errors: NotFound; Conflict for a step that makes no sense.
+// SetMember sets the state of a member. To remove it takes its offers off sale. The next ticks end its
+// reservations (see [State.debtOf]): what it provides is Released, what it consumes is Releasing until its
+// provider reports that it is free. Errors: NotFound; Conflict for an impossible step.
 type SetMember struct {
 	Cluster string
 	State   api.MemberState
-	// At is the time by the clock of certificates: revoking and removing end those that were issued before. 0: the market's.
+	// At is the time by the clock of certificates: to revoke or remove ends older ones. 0: the market's time.
 	At Time
 }
 
@@ -150,7 +156,8 @@ func (c SetMember) decide(s *State, now Time) (Outcome, error) {
 	case m.State == api.MemberPending && c.State == api.MemberSuspended:
 		return Outcome{}, api.Errorf(api.CodeConflict, "member %s is not approved yet", c.Cluster)
 	case c.State == api.MemberPending:
-		return Outcome{}, api.Errorf(api.CodeConflict, "member %s was approved already", c.Cluster).Fix("suspend or remove it")
+		return Outcome{}, api.Errorf(api.CodeConflict, "member %s was approved already", c.Cluster).
+			Fix("suspend or remove it")
 	}
 	next := *m
 	next.State, next.Changed = c.State, now
@@ -168,7 +175,7 @@ func (c SetMember) decide(s *State, now Time) (Outcome, error) {
 	return out, nil
 }
 
-// active says why a cluster may not trade, or nil.
+// active reports why a cluster may not trade, or nil. Errors: NotMember, Suspended.
 func (s *State) active(cluster string) error {
 	switch m := s.members[cluster]; {
 	case m == nil || m.State == api.MemberPending:

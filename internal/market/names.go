@@ -20,15 +20,15 @@ func validName(field, name string) error {
 	return nil
 }
 
-// SliceName is the name of an account's ResourceSlice and virtual node: the same for
-// the same (consumer, provider, pool), different for any other, at most 63 characters.
+// SliceName returns the name of an account's ResourceSlice and virtual node, with at most 63 characters. Two
+// accounts never share a name.
 func SliceName(consumer, provider, pool string) string {
 	sum := sha256.Sum256([]byte(consumer + "\x00" + provider + "\x00" + pool))
 	hash := strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:16])
 	return "b-" + strings.TrimRight(pool[:min(len(pool), 44)], "-") + "-" + hash
 }
 
-// IsSlice says whether a name is that of a slice, hence of a virtual node, of that provider's, in whatever pool.
+// IsSlice reports whether a name is that of a slice between two clusters, in any pool.
 func IsSlice(name, consumer, provider string) bool {
 	end := len(name) - 17
 	return end > 2 && strings.HasPrefix(name, "b-") && name == SliceName(consumer, provider, name[2:end])

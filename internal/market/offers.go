@@ -14,8 +14,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/money"
 )
 
-// Offer is what the market remembers of one version of an offer: as long as it is on sale, and after that while a reservation
-// that was made from it is remembered. Records are immutable: a change is a new one.
+// Offer is what the market remembers of one version of an offer: as long as it is on sale, and after that while
+// a reservation that was made from it is remembered. Records are immutable: a change is a new one.
 type Offer struct {
 	// Digest is that of Document, the seller's signed offer: it names this version for good.
 	Digest   string `json:"digest"`
@@ -24,7 +24,8 @@ type Offer struct {
 	OnSale  bool `json:"onSale,omitempty"`
 	Changed Time `json:"changed"`
 
-	// Signed is what Document says, Plans are its plans in the market's terms. Set by Apply: Document is the one truth.
+	// Signed is what Document says, Plans are its plans in the market's terms. Set by Apply: Document is the
+	// one truth.
 	Signed *api.SignedOffer `json:"-"`
 	Plans  []Plan           `json:"-"`
 	// Text is what a search looks through, in lower case.
@@ -63,30 +64,36 @@ func (p *Plan) Of(units int64) (Amounts, error) {
 	size := slices.Clone(p.Size)
 	for i := range size {
 		if size[i].Value > maxAmount/1000/units {
-			return nil, api.Invalid("units", "%d units of %s are more than any cluster has", units, size[i].Resource).Fix("buy fewer")
+			return nil, api.Invalid("units", "%d units of %s are more than any cluster has", units, size[i].Resource).
+				Fix("buy fewer")
 		}
 		size[i].Value *= units
 	}
 	return size, nil
 }
 
-// Fulfils says why a purchase cannot be served from this offer, whose seller and digest are known to be right, or returns what it
-// comes to, from a time on for a duration. A price is not paid that the request does not name, by the digest or by the most that it pays.
-// Errors: Invalid, NotFound and Conflict with the field of the request.
+// Fulfils says why a purchase cannot be served from this offer, whose seller and digest are known to be right,
+// or returns what it comes to, from a time on for a duration. A price is not paid that the request does not
+// name, by the digest or by the most that it pays. Errors: Invalid, NotFound and Conflict with the field of the
+// request.
 func (o *Offer) Fulfils(r api.Request, from time.Time, d time.Duration) (*api.Sale, *Plan, Amounts, error) {
 	b := *r.Purchase
 	switch {
 	case b.Seller != o.Signed.Seller || b.Offer != o.Signed.Name:
-		return nil, nil, nil, api.Errorf(api.CodeConflict, "offer %s is not %.63s/%.63s", o.Key(), b.Seller, b.Offer).At("purchase.offer")
+		return nil, nil, nil, api.Errorf(api.CodeConflict, "offer %s is not %.63s/%.63s", o.Key(), b.Seller, b.Offer).
+			At("purchase.offer")
 	case b.Digest != "" && b.Digest != o.Digest:
-		return nil, nil, nil, api.Errorf(api.CodeConflict, "offer %s has changed since it was looked at", o.Key()).At("purchase.digest").Fix("look at it again: bourse catalog %s", o.Key())
+		return nil, nil, nil, api.Errorf(api.CodeConflict, "offer %s has changed since it was looked at", o.Key()).
+			At("purchase.digest").Fix("look at it again: bourse catalog %s", o.Key())
 	}
 	p := o.Plan(b.Plan)
 	if p == nil {
-		return nil, nil, nil, api.Errorf(api.CodeNotFound, "offer %s has no plan %.63q", o.Key(), b.Plan).At("purchase.plan").Fix("see: bourse catalog %s", o.Key())
+		return nil, nil, nil, api.Errorf(api.CodeNotFound, "offer %s has no plan %.63q", o.Key(), b.Plan).
+			At("purchase.plan").Fix("see: bourse catalog %s", o.Key())
 	}
 	if b.Digest == "" && (b.MaxPrice != nil || r.MaxPrice == nil) && !p.Price.Free() && !p.Price.AtMost(b.MaxPrice) {
-		return nil, nil, nil, api.Errorf(api.CodeConflict, "plan %s/%s costs %s", o.Key(), p.Name, p.Price.Text()).At("purchase.maxPrice").
+		return nil, nil, nil, api.Errorf(api.CodeConflict, "plan %s/%s costs %s", o.Key(), p.Name, p.Price.Text()).
+			At("purchase.maxPrice").
 			Fix("say that this much is paid, in the same currency and for the same period, or name the offer's digest")
 	}
 	if err := p.Lasts(d); err != nil {
@@ -106,7 +113,8 @@ func (o *Offer) Fulfils(r api.Request, from time.Time, d time.Duration) (*api.Sa
 	return sale, p, size, nil
 }
 
-// Covers says why what a consumer signs is not what this offer sells, or nil. The size must be exactly that of the units.
+// Covers says why what a consumer signs is not what this offer sells, or nil. The size must be exactly that of
+// the units.
 func (o *Offer) Covers(sale api.Sale, pool string, size Amounts) error {
 	p := o.Plan(sale.Plan)
 	if p == nil || sale.Offer != o.Digest {
@@ -117,15 +125,18 @@ func (o *Offer) Covers(sale api.Sale, pool string, size Amounts) error {
 		return err
 	}
 	if pool != p.Pool || !size.Equal(sold) {
-		return api.Errorf(api.CodeBadSignature, "the assignment is of another size or pool than %d units of plan %s/%s", sale.Units, o.Key(), p.Name)
+		return api.Errorf(api.CodeBadSignature, "the assignment is of another size or pool than %d units of plan %s/%s",
+			sale.Units, o.Key(), p.Name)
 	}
 	return nil
 }
 
-// Lasts says why no contract may last that long, or nil. Clocks may differ by a minute. Errors: Invalid at duration.
+// Lasts says why no contract may last that long, or nil. Clocks may differ by a minute. Errors: Invalid at
+// duration.
 func (p *Plan) Lasts(d time.Duration) error {
 	if least := p.MinDuration; least != nil && d < least.Duration-time.Minute {
-		return api.Invalid("duration", "%s is less than plan %s is sold for", d, p.Name).Fix("ask for at least %s", least.Duration)
+		return api.Invalid("duration", "%s is less than plan %s is sold for", d, p.Name).
+			Fix("ask for at least %s", least.Duration)
 	}
 	return p.AtMost(d)
 }
@@ -133,7 +144,8 @@ func (p *Plan) Lasts(d time.Duration) error {
 // AtMost says why no contract may go on for that long, or nil. Errors: Invalid at duration.
 func (p *Plan) AtMost(d time.Duration) error {
 	if most := p.MaxDuration; most != nil && d > most.Duration+time.Minute {
-		return api.Invalid("duration", "%s is more than plan %s is sold for", d, p.Name).Fix("ask for at most %s", most.Duration)
+		return api.Invalid("duration", "%s is more than plan %s is sold for", d, p.Name).
+			Fix("ask for at most %s", most.Duration)
 	}
 	return nil
 }
@@ -232,15 +244,19 @@ func readPlan(p *api.Plan) (Plan, error) {
 	}
 	switch {
 	case out.Min < 1 || out.Max < out.Min || out.Max > maxUnits:
-		return Plan{}, api.Invalid(at+".units", "a contract cannot have %d to %d", out.Min, out.Max).Fix("give 1 <= min <= max <= %d", int64(maxUnits))
+		return Plan{}, api.Invalid(at+".units", "a contract cannot have %d to %d", out.Min, out.Max).
+			Fix("give 1 <= min <= max <= %d", int64(maxUnits))
 	case p.Quantity < 0 || p.Quantity > maxUnits:
-		return Plan{}, api.Invalid(at+".quantity", "%d cannot be sold", p.Quantity).Fix("give 1 to %d, or nothing", int64(maxUnits))
+		return Plan{}, api.Invalid(at+".quantity", "%d cannot be sold", p.Quantity).
+			Fix("give 1 to %d, or nothing", int64(maxUnits))
 	case p.Quantity > 0 && p.Quantity < out.Min:
-		return Plan{}, api.Invalid(at+".quantity", "%d is less than the fewest that one contract has: %d", p.Quantity, out.Min).Fix("give more, or lower units.min")
+		return Plan{}, api.Invalid(at+".quantity", "%d is less than the fewest that one contract has: %d", p.Quantity,
+			out.Min).Fix("give more, or lower units.min")
 	case p.MinDuration != nil && p.MinDuration.Duration < 0 || p.MaxDuration != nil && p.MaxDuration.Duration <= 0:
 		return Plan{}, api.Invalid(at+".maxDuration", "durations are more than 0").Fix("give more, or nothing")
 	case p.MinDuration != nil && p.MaxDuration != nil && p.MaxDuration.Duration < p.MinDuration.Duration:
-		return Plan{}, api.Invalid(at+".maxDuration", "%s is less than minDuration", p.MaxDuration.Duration).Fix("give at least %s", p.MinDuration.Duration)
+		return Plan{}, api.Invalid(at+".maxDuration", "%s is less than minDuration", p.MaxDuration.Duration).
+			Fix("give at least %s", p.MinDuration.Duration)
 	}
 	return out, nil
 }
@@ -251,7 +267,8 @@ const maxUnits = 1_000_000
 type plan struct{ Offer, Plan string }
 
 // Publish puts a version of an offer on sale, in the place of the one before it. The signature was verified.
-// Errors: Conflict for a version that is not newer than what is, or was, on sale; TooLarge where the seller has too many.
+// Errors: Conflict for a version that is not newer than what is, or was, on sale; TooLarge where the seller has
+// too many.
 type Publish struct{ Offer *Offer }
 
 func (c Publish) decide(s *State, now Time) (Outcome, error) {
@@ -267,9 +284,11 @@ func (c Publish) decide(s *State, now Time) (Outcome, error) {
 	}
 	switch {
 	case old != nil && old.Signed.Version >= o.Signed.Version:
-		return Outcome{}, api.Errorf(api.CodeConflict, "offer %s is at version %d", o.Key(), old.Signed.Version).At("version").Fix("sign a newer one")
+		return Outcome{}, api.Errorf(api.CodeConflict, "offer %s is at version %d", o.Key(), old.Signed.Version).
+			At("version").Fix("sign a newer one")
 	case old == nil && s.providers[o.Signed.Seller].offers() >= api.MaxOffers:
-		return Outcome{}, api.Errorf(api.CodeTooLarge, "%s has %d offers on sale", o.Signed.Seller, api.MaxOffers).Fix("withdraw one first")
+		return Outcome{}, api.Errorf(api.CodeTooLarge, "%s has %d offers on sale", o.Signed.Seller, api.MaxOffers).
+			Fix("withdraw one first")
 	}
 	if err := s.checkOfferBytes(o, old); err != nil {
 		return Outcome{}, err
@@ -364,7 +383,9 @@ func (s *State) forgetOffer(digest string) {
 
 // sell puts an offer among those on sale, which are sorted by name. The slice is replaced: views share it.
 func (p *provider) sell(o *Offer) {
-	i, found := slices.BinarySearchFunc(p.onSale, o, func(a, b *Offer) int { return strings.Compare(a.Signed.Name, b.Signed.Name) })
+	i, found := slices.BinarySearchFunc(p.onSale, o, func(a, b *Offer) int {
+		return strings.Compare(a.Signed.Name, b.Signed.Name)
+	})
 	next := slices.Clone(p.onSale)
 	if found {
 		next[i] = o
@@ -425,8 +446,8 @@ func (s *State) countSale(r *Reservation, sign int64) {
 	s.touch(p)
 }
 
-// checkStock reports why that many units of a plan cannot be sold now, or nil. has is how many units the same reservation has
-// already. Errors: NotFound, Conflict for an offer that has changed, Insufficient.
+// checkStock reports why that many units of a plan cannot be sold now, or nil. has is how many units the same
+// reservation has already. Errors: NotFound, Conflict for an offer that has changed, Insufficient.
 func (s *State) checkStock(sale *api.Sale, units, has int64, now Time) error {
 	if sale == nil {
 		return nil
@@ -436,18 +457,21 @@ func (s *State) checkStock(sale *api.Sale, units, has int64, now Time) error {
 		return api.Errorf(api.CodeNotFound, "no offer %.60q", sale.Offer).At("purchase.offer").Fix("see: bourse catalog")
 	}
 	if !o.OnSale {
-		return api.Errorf(api.CodeConflict, "offer %s is no longer on sale as it was", o.Key()).At("purchase.digest").Fix("look at it again: bourse catalog %s", o.Key())
+		return api.Errorf(api.CodeConflict, "offer %s is no longer on sale as it was", o.Key()).At("purchase.digest").
+			Fix("look at it again: bourse catalog %s", o.Key())
 	}
 	p := o.Plan(sale.Plan)
 	if p == nil {
-		return api.Errorf(api.CodeNotFound, "offer %s has no plan %.63q", o.Key(), sale.Plan).At("purchase.plan").Fix("see: bourse catalog %s", o.Key())
+		return api.Errorf(api.CodeNotFound, "offer %s has no plan %.63q", o.Key(), sale.Plan).At("purchase.plan").
+			Fix("see: bourse catalog %s", o.Key())
 	}
 	if err := o.valid(now); err != nil {
 		return err
 	}
 	left := p.Quantity - s.provider(o.Signed.Seller).sold.units[plan{o.Signed.Name, p.Name}] + has
 	if p.Quantity > 0 && units > left {
-		return api.Errorf(api.CodeInsufficient, "of plan %s/%s %d are left, of %d", o.Key(), p.Name, max(left, 0), p.Quantity).Fix("buy fewer, or another plan")
+		return api.Errorf(api.CodeInsufficient, "of plan %s/%s %d are left, of %d", o.Key(), p.Name, max(left, 0),
+			p.Quantity).Fix("buy fewer, or another plan")
 	}
 	return nil
 }
@@ -456,9 +480,11 @@ func (s *State) checkStock(sale *api.Sale, units, has int64, now Time) error {
 func (o *Offer) valid(now Time) error {
 	switch t := now.Go(); {
 	case o.Signed.Offer.ValidFrom != nil && t.Before(o.Signed.Offer.ValidFrom.Time):
-		return api.Errorf(api.CodeConflict, "offer %s is not on sale before %s", o.Key(), o.Signed.Offer.ValidFrom.UTC().Format("2006-01-02 15:04 MST"))
+		return api.Errorf(api.CodeConflict, "offer %s is not on sale before %s", o.Key(),
+			o.Signed.Offer.ValidFrom.UTC().Format("2006-01-02 15:04 MST"))
 	case o.Signed.Offer.ValidUntil != nil && !t.Before(o.Signed.Offer.ValidUntil.Time):
-		return api.Errorf(api.CodeConflict, "offer %s was on sale until %s", o.Key(), o.Signed.Offer.ValidUntil.UTC().Format("2006-01-02 15:04 MST"))
+		return api.Errorf(api.CodeConflict, "offer %s was on sale until %s", o.Key(),
+			o.Signed.Offer.ValidUntil.UTC().Format("2006-01-02 15:04 MST"))
 	}
 	return nil
 }

@@ -92,7 +92,8 @@ func (s *State) consumed(consumer string) *party {
 	return &party{}
 }
 
-// updateIndex replaces the old record of a reservation by the new one in the accounts of its parties. Either may be nil.
+// updateIndex replaces the old record of a reservation by the new one in the accounts of its parties. Either
+// may be nil.
 func (s *State) updateIndex(old, r *Reservation) {
 	s.countPair(old, r)
 	if r != nil {

@@ -7,10 +7,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/money"
 )
 
-// A request that says what it may cost names no plan: whoever lends by offers only may serve it from one.
-
-// Serves is the fewest units of a plan that have so much of a pool for so long; 0 if it is not sold so. What may be taken back
-// before its end, or makes the pool one buyer's alone, serves nobody who did not name it.
+// Serves returns the smallest number of units that have a size for a duration; 0: the plan does not sell that.
+// Only a buyer that names it gets a plan with notice, or a dedicated one.
 func (p *Plan) Serves(pool string, size Amounts, d time.Duration) int64 {
 	if p.Pool != pool || p.Notice != nil || p.Dedicated || p.Lasts(d) != nil {
 		return 0
@@ -35,7 +33,7 @@ func (p *Plan) Serves(pool string, size Amounts, d time.Duration) int64 {
 	return units
 }
 
-// checkPrice reports why that many units cost more than most, from a time on for a duration, or nil. A nil most is no limit.
+// checkPrice reports why units cost more than most for a duration, or nil. A nil most is no limit.
 // Errors: Invalid and Conflict at maxPrice.
 func (p *Plan) checkPrice(most *api.Price, units int64, from time.Time, d time.Duration) error {
 	if most == nil {
@@ -46,18 +44,20 @@ func (p *Plan) checkPrice(most *api.Price, units int64, from time.Time, d time.D
 		return err
 	}
 	if limit.Foreign(p.Price) {
-		return api.Errorf(api.CodeConflict, "plan %s costs %s, and currencies are not compared", p.Name, p.Price.Text()).At("maxPrice").Fix("say the most that is paid in %s", p.Price.Currency)
+		return api.Errorf(api.CodeConflict, "plan %s costs %s, and currencies are not compared", p.Name, p.Price.Text()).
+			At("maxPrice").Fix("say the most that is paid in %s", p.Price.Currency)
 	}
 	if !limit.Allows(p.Price, units) {
-		return api.Errorf(api.CodeConflict, "%d of plan %s at %s cost more than %s", units, p.Name, p.Price.Text(), limit.Text()).At("maxPrice").
-			Fix("pay more, or ask for less")
+		return api.Errorf(api.CodeConflict, "%d of plan %s at %s cost more than %s",
+			units, p.Name, p.Price.Text(), limit.Text()).At("maxPrice").Fix("pay more, or ask for less")
 	}
 	return nil
 }
 
-// Answers is what serves a request that names a price and no plan, from the named plan of this offer: from a time on for a duration.
-// Errors: Conflict where the plan does not have what is asked for, or costs more.
-func (o *Offer) Answers(r api.Request, plan string, from time.Time, d time.Duration) (*api.Sale, *Plan, Amounts, error) {
+// Answers returns the sale by which a plan of this offer serves a request with a highest price and without a
+// purchase. Errors: Conflict if the plan does not sell the request, or costs more.
+func (o *Offer) Answers(r api.Request, plan string, from time.Time, d time.Duration) (*api.Sale, *Plan, Amounts,
+	error) {
 	pool := r.Pool
 	if pool == "" {
 		pool = api.GeneralPool
@@ -71,7 +71,8 @@ func (o *Offer) Answers(r api.Request, plan string, from time.Time, d time.Durat
 		units = p.Serves(pool, asked, d)
 	}
 	if units == 0 || r.MaxPrice == nil {
-		return nil, nil, nil, api.Errorf(api.CodeConflict, "plan %s/%.63s does not sell what is asked for", o.Key(), plan).At("resources").Fix("ask for what it sells: bourse catalog %s", o.Key())
+		return nil, nil, nil, api.Errorf(api.CodeConflict, "plan %s/%.63s does not sell what is asked for", o.Key(), plan).
+			At("resources").Fix("ask for what it sells: bourse catalog %s", o.Key())
 	}
 	if err := p.checkPrice(r.MaxPrice, units, from, d); err != nil {
 		return nil, nil, nil, err
@@ -80,8 +81,8 @@ func (o *Offer) Answers(r api.Request, plan string, from time.Time, d time.Durat
 	return &api.Sale{Offer: o.Digest, Plan: p.Name, Units: units}, p, size, err
 }
 
-// atProvider returns r as it would be at a provider: lent, or from the plan that the provider sells. It returns nil if neither is
-// possible. A contract is paid for from the request on, so DecideTime after it only lending is possible.
+// atProvider returns r as it would be at a provider: lent, or bought from the provider's plan; nil: neither is
+// possible. A purchase is paid for from the request on, so it is possible within DecideTime only.
 func (s *State) atProvider(provider string, r *Reservation, now Time) *Reservation {
 	if r.Plans == nil {
 		return r

@@ -7,20 +7,19 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// provider is a cluster as the market's owner sees it: its newest measurement and its books.
+// provider is the account of a cluster as a provider: its newest measurement, its pools, offers and sales.
 type provider struct {
 	cluster  string
 	slot     int
 	measured *Measured
-	// observed is when the newest measurement came; 0 for one that was read from a
-	// checkpoint, which is shown but not sold from.
+	// observed is when the newest measurement came; 0: it is from a checkpoint, and nothing is reserved by it.
 	observed Time
-	presence *presence // nil until it was heard of
-	record   *record   // nil until something became of a promise
+	presence *presence // nil until its first lease
+	record   *record   // nil until a promise was kept or broken
 	books    map[string]*book
 	onSale   []*Offer // by name
 	sold     sales
-	// dedicated counts, by who has it, what makes a pool one consumer's alone.
+	// dedicated counts the reservations that give a pool to one consumer.
 	dedicated map[share]int64
 	dirty     bool // since it was published
 }
@@ -50,7 +49,7 @@ func (p *provider) book(pool string) *book {
 	return b
 }
 
-// measure takes in a measurement: pools and accounts that it no longer names are empty.
+// measure stores a measurement. Pools and accounts that it does not name are empty.
 func (s *State) measure(p *provider, m *Measured) {
 	p.measured = m
 	for name := range m.Pools {
@@ -62,17 +61,18 @@ func (s *State) measure(p *provider, m *Measured) {
 	}
 }
 
-// forgetMeasurement forgets what a member that was removed has advertised. If it joins again, its agent counts from where it likes.
+// forgetMeasurement drops the advertisement of a removed member. If it joins again, its sequence may begin
+// anywhere.
 func (s *State) forgetMeasurement(m *Member) {
 	p := s.provider(m.Cluster)
 	if s.Self != "" || m.State != api.MemberRemoved || p.measured == nil {
 		return
 	}
-	s.measure(p, &Measured{}) // what it lists as sold stays until it lists anew: nothing is sold meanwhile
+	s.measure(p, &Measured{}) // what it lists as sold stays until its next advertisement
 	p.measured, p.observed = nil, 0
 }
 
-// drop forgets a pool that is neither measured nor taken from.
+// drop drops a pool without measurement and accounts.
 func (p *provider) drop(pool string) {
 	if len(p.books[pool].accounts) > 0 {
 		return
@@ -86,7 +86,7 @@ func (p *provider) drop(pool string) {
 	}
 }
 
-// observe takes in the measurement of a pool; held is what our own books say of a consumer's reservation.
+// observe stores the measurement of a pool. held returns the size of a reservation in our own records.
 func (b *book) observe(m MeasuredPool, held func(consumer, id string) Amounts) {
 	was := b.measured
 	b.measured = m
@@ -107,30 +107,29 @@ func (b *book) observe(m MeasuredPool, held func(consumer, id string) Amounts) {
 	}
 }
 
-// maxIncarnationAhead is how far the clock of an agent may be ahead of the broker's when the agent starts. Without a bound, one
-// advertisement with a stolen certificate would make all later ones of the cluster's own agent stale.
+// maxIncarnationAhead is how far an agent's clock may be ahead of the broker's. Otherwise one advertisement
+// with a stolen certificate could make all later ones of the cluster stale.
 const maxIncarnationAhead = 24 * time.Hour
 
-// Observe takes in an advertisement: soft state, not an event. An older one than
-// the market has is StaleAdvertisement; one of an agent that starts in the future is Invalid. fresh is false for one that was read
-// from a checkpoint.
+// Observe stores an advertisement: soft state, not an event. fresh is false for one from a checkpoint. Errors:
+// StaleAdvertisement for an old one; Invalid for one from the future.
 func (s *State) Observe(cluster string, m *Measured, now Time, fresh bool) error {
 	p := s.provider(cluster)
 	if most := int64(now.plus(maxIncarnationAhead)); s.Self == "" && fresh && m.Sequence.Incarnation > most {
-		return api.Invalid("sequence", "the incarnation %d is more than %s ahead of the broker's clock, which is at %d", m.Sequence.Incarnation, maxIncarnationAhead, int64(now)).
-			Fix("set the cluster's clock, and start its agent again")
+		return api.Invalid("sequence", "the incarnation %d is more than %s ahead of the broker's clock, which is at %d",
+			m.Sequence.Incarnation, maxIncarnationAhead, int64(now)).Fix("set the cluster's clock, and start its agent again")
 	}
 	if p.measured != nil && !m.Sequence.After(p.measured.Sequence) && p.observed != 0 {
 		return api.Errorf(api.CodeStaleAdvertisement, "advertisement %d.%d is not newer than %d.%d",
 			m.Sequence.Incarnation, m.Sequence.Number, p.measured.Sequence.Incarnation, p.measured.Sequence.Number).
 			Fix("send the whole advertisement with a higher sequence")
 	}
-	if m.renews != nil && m.renews == p.measured { // nothing to look through
+	if m.renews != nil && m.renews == p.measured { // the same accounts
 		p.measured, m.renews = m, nil
 	} else {
 		m.renews = nil
 		s.measure(p, m)
-		if s.Self == "" { // a gate's own books say what is sold
+		if s.Self == "" { // a gate knows its own sales
 			p.sold.list(m)
 		}
 	}
@@ -142,8 +141,7 @@ func (s *State) Observe(cluster string, m *Measured, now Time, fresh bool) error
 	return nil
 }
 
-// RestartLeases lets every lease run its full length anew from now: after a start, a
-// pause or a jump of the clock, when silence says nothing about an agent.
+// RestartLeases restarts every lease: after a start, a pause or a jump of the clock, no agent could be heard.
 func (s *State) RestartLeases(now Time) {
 	for _, p := range s.slots {
 		if p.observed != 0 {
@@ -153,7 +151,7 @@ func (s *State) RestartLeases(now Time) {
 	}
 }
 
-// TakeMeasurements copies the soft state of a market that this one replaces.
+// TakeMeasurements copies the soft state of the market that this one replaces.
 func (s *State) TakeMeasurements(from *State) {
 	s.rejected = from.rejected
 	for _, old := range from.slots {

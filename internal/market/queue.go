@@ -13,11 +13,11 @@ const (
 	MinWait     = time.Second
 	MaxWait     = 720 * time.Hour
 	MaxPriority = 100 // and as much below 0
-	// maxRefusals is after how many a request that waits does not wait any longer.
+	// maxRefusals is how many refusals end the waiting of a request.
 	maxRefusals = 16
 )
 
-// Since is when a reservation was asked for. One that waited is Created when it is held.
+// Since returns the time of the request. A reservation that waited is Created when it is held.
 func (r *Reservation) Since() Time {
 	if r.WaitedSince != 0 {
 		return r.WaitedSince
@@ -25,7 +25,7 @@ func (r *Reservation) Since() Time {
 	return r.Created
 }
 
-// Priority is that of the request, 0 where nothing is known of it.
+// Priority returns the priority of the request; 0 if the request is unknown.
 func (r *Reservation) Priority() int32 {
 	if r.Request == nil {
 		return 0
@@ -33,15 +33,15 @@ func (r *Reservation) Priority() int32 {
 	return r.Request.Priority
 }
 
-// queues is the order in which what waits is served: by priority, then age; ties by ID.
+// queues orders waiting requests: by priority, then age, then ID.
 func queues(a, b *Reservation) int {
 	return cmp.Or(cmp.Compare(b.Priority(), a.Priority()), cmp.Compare(a.Since(), b.Since()), cmp.Compare(a.ID, b.ID))
 }
 
-// Precedes says whether r is served before o, if both wait.
+// Precedes reports whether r is served before o, if both wait.
 func (r *Reservation) Precedes(o *Reservation) bool { return queues(r, o) < 0 }
 
-// move makes a reservation begin at a time, and last as long as before.
+// move makes a reservation begin at a time. Its duration stays.
 func (r *Reservation) move(begin Time) { r.Created, r.Until = begin, r.Until+begin-r.Created }
 
 // pend puts r into the queue, or back to its place there. No plan is chosen for it any more.
@@ -58,14 +58,16 @@ func (r *Reservation) pend(message string) {
 	r.Provider, r.Next, r.Assignment, r.Acceptance = "", nil, "", ""
 }
 
-// waits says whether r may go back to the queue.
+// waits reports whether r may go back to the queue.
 func (r *Reservation) waits(now Time) bool { return now < r.WaitUntil && len(r.Tried) < maxRefusals }
 
-// Serve places a reservation that waits on the first of its candidates that has room. It lasts its whole duration from now on.
-// Errors: NotFound; Conflict if it does not wait any more; Insufficient if no candidate has the capacity any more; NotMember and Suspended.
+// Serve places a waiting reservation on the first candidate with the capacity. Its whole duration counts from
+// now. Errors: NotFound; Conflict if it does not wait any more; Insufficient if no candidate has the capacity
+// any more; NotMember and Suspended.
 type Serve struct {
 	ID string
-	// Candidates are providers, best first; Plans what those of them would sell that do not lend; Decision is why.
+	// Candidates are providers, best first. Plans are the plans of those that sell instead of lending. Decision
+	// explains it.
 	Candidates []string
 	Plans      map[string]*api.Sale
 	Decision   *api.Decision
@@ -102,7 +104,7 @@ func (c Serve) decide(s *State, now Time) (Outcome, error) {
 	return out, nil
 }
 
-// endWaiting rejects a request that has waited for its whole time, with the explanation of its last try.
+// endWaiting rejects a request after its whole time, with the explanation of its last try.
 func (s *State) endWaiting(r *Reservation, now Time) Outcome {
 	if s.Self != "" {
 		return over(r, api.Expired, api.ReasonNotAccepted, "nothing more was heard of it", now)
@@ -130,10 +132,10 @@ func (s *State) updateQueue(old, r *Reservation) {
 	}
 }
 
-// Waiting returns what waits, in the order in which it is served.
+// Waiting returns the waiting reservations, in their order.
 func (s *State) Waiting() []*Reservation { return slices.Clone(s.waiting) }
 
-// Position is the place of a reservation among all that wait, from 1 on; 0: it does not wait.
+// Position returns the place of a waiting reservation, from 1 on; 0: it does not wait.
 func (s *State) Position(r *Reservation) int {
 	if i, found := slices.BinarySearchFunc(s.waiting, r, queues); found {
 		return i + 1
@@ -141,7 +143,7 @@ func (s *State) Position(r *Reservation) int {
 	return 0
 }
 
-// Try remembers why a request that waits could not be served when it was last tried: soft state, like a measurement.
+// Try stores the explanation of the last try to serve a waiting request: soft state.
 func (s *State) Try(id string, why Why) {
 	if r := s.reservations[id]; r != nil && r.State == api.Pending {
 		s.tries[id] = why

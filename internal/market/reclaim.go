@@ -14,7 +14,7 @@ const (
 	MinNotice = time.Minute
 )
 
-// Notice is how long before the end of a contract its seller has to say that it takes it back; 0: it may not.
+// Notice returns how long before the end a seller must announce to take a contract back; 0: it may not.
 func (r *Reservation) Notice() time.Duration {
 	if r.Sale == nil || r.Offer == nil {
 		return 0
@@ -25,7 +25,7 @@ func (r *Reservation) Notice() time.Duration {
 	return 0
 }
 
-// EndsAt is when the reservation ends: at its time, or when its seller takes it back.
+// EndsAt returns when the reservation ends: at its time, or when its seller takes it back.
 func (r *Reservation) EndsAt() Time { return r.endOf(r.Until) }
 
 func (r *Reservation) endOf(until Time) Time {
@@ -35,21 +35,23 @@ func (r *Reservation) endOf(until Time) Time {
 	return until
 }
 
-// Breached says whether the provider ended a contract otherwise than the contract lets it.
+// Breached reports whether the provider ended a contract against its terms.
 func (r *Reservation) Breached() bool {
 	return r.Sale != nil && r.Reason == api.ReasonRevokedByProvider
 }
 
-// checkNotice says what of a notice cannot be. Errors: Invalid with the field.
+// checkNotice reports why a notice is not valid, or nil. Errors: Invalid at field.
 func checkNotice(field string, notice *metav1.Duration) error {
 	if notice == nil || notice.Duration >= MinNotice && notice.Duration <= MaxNotice {
 		return nil
 	}
-	return api.Invalid(field, "%s", notice.Duration).Fix("give %s to %s, or nothing where contracts last to their end", MinNotice, MaxNotice)
+	return api.Invalid(field, "%s", notice.Duration).Fix("give %s to %s, or nothing where contracts last to their end",
+		MinNotice, MaxNotice)
 }
 
-// Reclaim is a seller's word that it takes a contract back: it ends at At, if not before. Signature and notice were verified. The first
-// word stands. Errors: NotFound; Forbidden for anyone but the seller, and where the plan has no notice; Conflict when it is not bound.
+// Reclaim takes a contract back: it ends at At, if not before. Signature and notice were verified. The first
+// Reclaim stands. Errors: NotFound; Forbidden for others than the seller, and for a plan without notice;
+// Conflict if it is not bound.
 type Reclaim struct {
 	ID, By   string
 	At       Time
@@ -62,14 +64,16 @@ func (c Reclaim) decide(s *State, now Time) (Outcome, error) {
 	case err != nil:
 		return Outcome{}, err
 	case r.Provider != c.By:
-		return Outcome{}, api.Errorf(api.CodeForbidden, "only the seller takes a contract back").Fix("end it: bourse release %s", r.ID)
+		return Outcome{}, api.Errorf(api.CodeForbidden, "only the seller takes a contract back").
+			Fix("end it: bourse release %s", r.ID)
 	case r.Notice() == 0:
 		return Outcome{}, api.Errorf(api.CodeForbidden, "reservation %s has no notice: it lasts to its end", r.ID).
 			Fix("to end it anyway, with everything that the consumer has here: bourse evict %s", r.Consumer)
 	case r.Reclaim != "":
 		return unchanged(r)
 	case !r.Bound():
-		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is %s: only what is bound is taken back", r.ID, r.State)
+		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is %s: only what is bound is taken back", r.ID,
+			r.State)
 	}
 	r.Reclaim, r.ReclaimAt = c.Document, c.At
 	return changed(r, now), nil

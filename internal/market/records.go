@@ -36,22 +36,23 @@ type Member struct {
 	Key string `json:"key"`
 	// Former are the keys that it had before, oldest first: each signed the next. None of them is believed again.
 	Former []Former `json:"former,omitempty"`
-	// Rekeyed is, at a broker, the revision at which Key took the place of another one: holds that have not changed since name
-	// that other key. 0: it never had another.
+	// Rekeyed is, at a broker, the revision at which Key took the place of another one: holds that have not
+	// changed since name that other key. 0: it never had another.
 	Rekeyed uint64 `json:"rekeyed,omitempty"`
 	// Token and TLSKey (hash of the public key) say what it joined with, so that a retry of
 	// the same join is answered again.
 	Token  string `json:"token,omitempty"`
 	TLSKey string `json:"tlsKey,omitempty"`
-	// TLSKeys are the keys whose certificates by the broker's own CA are good, newest last. Empty: the broker's CA issued
-	// none in this membership, or none since the broker keeps this list.
+	// TLSKeys are the keys whose certificates by the broker's own CA are good, newest last. Empty: the broker's
+	// CA issued none in this membership, or none since the broker keeps this list.
 	TLSKeys []TLSKey `json:"tlsKeys,omitempty"`
 	// CertificatesFrom ends all certificates that any CA issued before that time. 0: none.
 	CertificatesFrom Time   `json:"certificatesFrom,omitempty"`
 	Source           string `json:"source,omitempty"`
 	Joined           Time   `json:"joined"`
 	Changed          Time   `json:"changed,omitempty"`
-	// Trusted is, in an agent, the fingerprint that its own admin says the cluster has; Confirmed says that Key has it.
+	// Trusted is, in an agent, the fingerprint that its own admin says the cluster has; Confirmed says that Key
+	// has it.
 	Trusted   string `json:"trusted,omitempty"`
 	Confirmed bool   `json:"confirmed,omitempty"`
 	// Suspended is, in an agent, why its own admin lends this consumer nothing more; empty: the admin does.
@@ -62,7 +63,8 @@ type Member struct {
 	Endorsed Time `json:"endorsed,omitempty"`
 	// Caps are what the operator says that it may have, where that is not what all may.
 	Caps *Caps `json:"caps,omitempty"`
-	// Legacy says that Key is none of the cluster's: the broker derived it, and signs in the name of an agent that cannot.
+	// Legacy says that Key is none of the cluster's: the broker derived it, and signs in the name of an agent
+	// that cannot.
 	Legacy bool `json:"legacy,omitempty"`
 	// Enabled are, at the broker, the providers that it chose among; nil: it never chose, and all are.
 	Enabled *Enabled `json:"enabled,omitempty"`
@@ -117,17 +119,20 @@ type Reservation struct {
 	ApproveBy Time `json:"approveBy,omitempty"`
 	Deadline  Time `json:"deadline,omitempty"`
 	Until     Time `json:"until,omitempty"`
-	// Longest is, at a gate, the latest end that this cluster has accepted of it, where that is later than Until: the documents say so still.
+	// Longest is, at a gate, the latest end that this cluster has accepted of it, where that is later than
+	// Until: the documents say so still.
 	Longest Time `json:"longest,omitempty"`
-	// AcceptBy is, at the gate, until when the newest assignment that it accepted could be accepted. 0: an older version wrote it.
+	// AcceptBy is, at the gate, until when the newest assignment that it accepted could be accepted. 0: an
+	// older version wrote it.
 	AcceptBy Time `json:"acceptBy,omitempty"`
-	// WaitUntil is how long its request waits where no cluster can serve it; 0: it does not. WaitedSince is when it was asked for, if
-	// it waited before it was Created.
+	// WaitUntil is how long its request waits where no cluster can serve it; 0: it does not. WaitedSince is
+	// when it was asked for, if it waited before it was Created.
 	WaitUntil   Time `json:"waitUntil,omitempty"`
 	WaitedSince Time `json:"waitedSince,omitempty"`
 	// Ended is when it began to end.
 	Ended Time `json:"ended,omitempty"`
-	// RememberUntil is until when it is remembered although it is over, where that is longer than usual: its provider may not know yet.
+	// RememberUntil is until when it is remembered although it is over, where that is longer than usual: its
+	// provider may not know yet.
 	RememberUntil Time `json:"rememberUntil,omitempty"`
 	// From is since when the units of Sale are paid for; Past says which were before.
 	From Time      `json:"from,omitempty"`
@@ -161,8 +166,8 @@ type Reservation struct {
 	// Fence is, in an agent, the newest instruction that it has seen.
 	Fence api.Fence `json:"fence,omitzero"`
 
-	// Revision is the journal's when it last changed, Why the kept explanation, Offer the one that Sale names, Bytes about how much memory
-	// the record takes. Set by Apply.
+	// Revision is the journal's when it last changed, Why the kept explanation, Offer the one that Sale names,
+	// Bytes about how much memory the record takes. Set by Apply.
 	Revision uint64 `json:"-"`
 	Bytes    int64  `json:"-"`
 	Why      Why    `json:"-"`

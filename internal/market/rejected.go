@@ -9,8 +9,8 @@ const (
 	maxAllRejectedBytes = 64 << 20  // of all consumers'
 )
 
-// rejections are the rejected requests that a market remembers, without what was asked. A rejected request binds nobody, so it is
-// soft state: never journalled, and forgotten when the process ends. A repeat is then decided again.
+// rejections are the remembered rejected requests, without their content. They are soft state: not in the
+// journal, and gone when the process ends. A repeat is then decided again.
 type rejections struct {
 	byID       map[string]*Reservation
 	byKey      map[ownKey]*Reservation
@@ -28,21 +28,21 @@ func newRejections() rejections {
 	return rejections{map[string]*Reservation{}, map[ownKey]*Reservation{}, map[string]*rejectedOf{}, 0}
 }
 
-// reject completes r as a request that no cluster can serve. It is no event: see [State.Remember].
+// reject makes r a rejected request. It makes no event: see [State.Remember].
 func (s *State) reject(r *Reservation, d *api.Decision, why Why, now Time) Outcome {
 	r.State, r.Reason, r.Changed = api.Rejected, api.ReasonNoCandidate, now
 	r.Revision, r.Why = s.Revision, why
 	return Outcome{Reservation: r, Decision: d, Rejected: r}
 }
 
-// rejectedAgain is the answer to the repeat of a request whose rejection is remembered. What it asks is what the first one asked.
+// rejectedAgain answers the repeat of a remembered rejected request.
 func (c *Hold) rejectedAgain(r *Reservation) Outcome {
 	again := clone(r)
 	again.Request = c.Request
 	return Outcome{Reservation: again, Decision: r.Why.Decision()}
 }
 
-// Remember remembers a rejected request, and forgets the oldest ones beyond the bounds. Nil: it does nothing.
+// Remember stores a rejected request, and drops the oldest ones beyond the bounds. Nil does nothing.
 func (s *State) Remember(rejected *Reservation) {
 	if rejected == nil || s.Reservation(rejected.ID) != nil {
 		return
@@ -71,7 +71,7 @@ func (s *State) Remember(rejected *Reservation) {
 	}
 }
 
-// share forgets what each consumer has beyond its share of half of the bound for all, so that it is rarely needed.
+// share drops what each consumer has beyond an equal share of half the bound, so that it runs rarely.
 func (x *rejections) share() {
 	share := int64(maxAllRejectedBytes / 2 / len(x.byConsumer))
 	for _, of := range x.byConsumer {
@@ -95,14 +95,14 @@ func (x *rejections) forgetOldest(of *rejectedOf) {
 	}
 }
 
-// forget forgets all of one consumer.
+// forget drops all of one consumer.
 func (x *rejections) forget(consumer string) {
 	for of := x.byConsumer[consumer]; of != nil && len(of.all) > 0; {
 		x.forgetOldest(of)
 	}
 }
 
-// Rejected are the remembered rejected requests of a consumer, oldest first.
+// Rejected returns the remembered rejected requests of a consumer, oldest first.
 func (s *State) Rejected(consumer string) []*Reservation {
 	if of := s.rejected.byConsumer[consumer]; of != nil {
 		return append([]*Reservation(nil), of.all...)
@@ -110,7 +110,7 @@ func (s *State) Rejected(consumer string) []*Reservation {
 	return nil
 }
 
-// ByKey is the reservation that a consumer made with an idempotency key, or its rejected request that is remembered, or nil.
+// ByKey returns the reservation, or the remembered rejected request, of an idempotency key, or nil.
 func (s *State) ByKey(consumer, key string) *Reservation {
 	if r := s.reservations[s.keys[ownKey{consumer, key}]]; r != nil {
 		return r

@@ -2,21 +2,21 @@ package market
 
 import "maps"
 
-// sales are how many units of the plans of one seller are sold. As with accounts, what our own books hold and what the seller lists
-// are united by the reservation's ID, and the larger counts: so it does not matter who hears first of a sale that was made elsewhere.
+// sales counts the sold units of one seller's plans. As in an account, the union by ID of our own records and
+// the seller's list counts, with the larger number of each.
 type sales struct {
 	held, listed map[string]Units
 	units        map[plan]int64
-	shown        bool // a view reads units: it is replaced before it is written again
+	shown        bool // a view shares units: copy it before a change
 }
 
-// show is how many units of each plan are sold. What it returns does not change.
+// show returns the sold units of each plan. The result never changes.
 func (s *sales) show() map[plan]int64 {
 	s.shown = true
 	return s.units
 }
 
-// hold makes u what our own books say of a reservation; none forgets it.
+// hold replaces the units of a reservation in our own records. The zero value removes it.
 func (s *sales) hold(id string, u Units) {
 	if s.held == nil {
 		s.held = map[string]Units{}
@@ -24,7 +24,7 @@ func (s *sales) hold(id string, u Units) {
 	s.put(s.held, s.listed, id, u)
 }
 
-// list makes a measurement what the seller says.
+// list replaces the seller's list by that of a measurement.
 func (s *sales) list(m *Measured) {
 	listed := map[string]Units{}
 	for _, pool := range m.Pools {
@@ -54,7 +54,7 @@ func (s *sales) list(m *Measured) {
 	}
 }
 
-// of is how many units a reservation takes.
+// of returns how many units a reservation takes.
 func (s *sales) of(id string) int64 { return max(s.held[id].Units, s.listed[id].Units) }
 
 func (s *sales) put(side, other map[string]Units, id string, u Units) {
@@ -73,7 +73,7 @@ func (s *sales) put(side, other map[string]Units, id string, u Units) {
 	s.add(side[id], other[id], 1)
 }
 
-// add counts what the two sides say of one reservation, once.
+// add adds the larger of the two sides of a reservation, times sign.
 func (s *sales) add(a, b Units, sign int64) {
 	more := a
 	if b.Units > a.Units {
@@ -87,7 +87,7 @@ func (s *sales) add(a, b Units, sign int64) {
 	}
 }
 
-// forgetUnsold forgets the offer of a record that was, if it was kept for that alone: a hold that moves on may leave it for another.
+// forgetUnsold drops the offer of an old record if only that record needed it: a hold may have moved on.
 func (s *State) forgetUnsold(old *Reservation) {
 	if old == nil || old.Sale == nil || s.madeFrom[old.Sale.Offer] > 0 {
 		return

@@ -7,15 +7,15 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// Seller is how a cluster stands in the catalog, besides what it offers.
+// Seller is the state of a cluster in the catalog, without its offers.
 type Seller struct {
-	// Offers is how many it has on sale, Fresh whether its lease is alive, To to whom it shows itself; nil: to nobody.
+	// Offers is the number of offers on sale. Fresh says that the lease is alive. To is who may see it; nil: nobody.
 	Offers int
 	Fresh  bool
 	To     *api.Audience
 }
 
-// Seller says how a cluster stands in the catalog.
+// Seller returns the state of a cluster in the catalog.
 func (s *State) Seller(cluster string, now Time) Seller {
 	p := s.providers[cluster]
 	if p == nil {
@@ -28,10 +28,10 @@ func (s *State) Seller(cluster string, now Time) Seller {
 	return out
 }
 
-// Same says whether nobody sees a difference.
+// Same reports whether no member sees a difference.
 func (s Seller) Same(t Seller) bool { return s.Fresh == t.Fresh && s.SameTo(t) }
 
-// SameTo says whether both are shown to the same members.
+// SameTo reports whether the same members see both.
 func (s Seller) SameTo(t Seller) bool {
 	if s.To == nil || t.To == nil {
 		return s.To == t.To
@@ -45,7 +45,7 @@ func (s *State) resell(seller string) {
 	}
 }
 
-// Resold returns, once, the sellers whose offers events changed since it was last asked. Nil in an agent.
+// Resold returns the sellers whose offers changed since the last call. Nil in an agent.
 func (s *State) Resold() []string {
 	out := s.resold
 	s.resold = nil

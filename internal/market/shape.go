@@ -7,7 +7,8 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// Shape says of so many nodes that each has at least so much free. A provider groups its nodes into few shapes, and errs low.
+// Shape says that a number of nodes each have at least an amount free. A provider groups its nodes into few
+// shapes.
 type Shape struct {
 	Nodes int64
 	Free  Amounts
@@ -38,7 +39,7 @@ func measureShapes(field string, shapes []api.Shape) ([]Shape, error) {
 	return out, nil
 }
 
-// ShapesOf converts back.
+// ShapesOf converts shapes to their public form.
 func ShapesOf(shapes []Shape) []api.Shape {
 	var out []api.Shape
 	for _, s := range shapes {
@@ -47,8 +48,8 @@ func ShapesOf(shapes []Shape) []api.Shape {
 	return out
 }
 
-// Hosts says whether a pod fits on some node, wherever what is reserved and not yet used (unfilled) ends up: of each
-// resource it may be where it hurts most, with just as much on every node as leaves too little.
+// Hosts reports whether a pod fits on some node, wherever the unfilled amounts (reserved, not used yet) are
+// placed. In the worst case they leave each node just too little.
 func Hosts(shapes []Shape, unfilled, pod Amounts) bool {
 	fitting := slices.DeleteFunc(slices.Clone(shapes), func(s Shape) bool { return !s.Free.Fits(pod) })
 	return len(fitting) > 0 && !slices.ContainsFunc(pod, func(need Amount) bool {
@@ -56,7 +57,7 @@ func Hosts(shapes []Shape, unfilled, pod Amounts) bool {
 	})
 }
 
-// spoils says whether so much of a resource can leave less than is needed on each of the nodes.
+// spoils reports whether unfilled amounts of a resource can leave each node less than needed.
 func spoils(fitting []Shape, unfilled int64, need Amount) bool {
 	for _, s := range fitting {
 		each := s.Free.Of(need.Resource) - need.Value + 1
@@ -68,7 +69,7 @@ func spoils(fitting []Shape, unfilled int64, need Amount) bool {
 	return true
 }
 
-// Largest is the most that one node has free of a resource.
+// Largest returns the most that one node has free of a resource.
 func Largest(shapes []Shape, resource string) (most int64) {
 	for _, s := range shapes {
 		most = max(most, s.Free.Of(resource))
@@ -87,7 +88,8 @@ func (s *State) checkPodShape(provider, pool string, r *Reservation) error {
 	}
 	if b := s.providers[provider].books[pool]; !Hosts(b.measured.Shapes, b.unfilled(), pod) {
 		short := pod[0].Quantity()
-		return api.Errorf(api.CodeInsufficient, "cluster %s has no node for a pod of %s %s", provider, short.String(), pod[0].Resource)
+		return api.Errorf(api.CodeInsufficient, "cluster %s has no node for a pod of %s %s", provider, short.String(),
+			pod[0].Resource)
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/payload"
 )
 
-// snapshot is the form of a state in a journal: its durable records, sorted.
+// snapshot is a state in a journal: its durable records, sorted.
 type snapshot struct {
 	Revision     uint64    `json:"revision"`
 	Time         Time      `json:"time"`
@@ -22,12 +22,12 @@ type snapshot struct {
 	Spent        []Spent   `json:"spent,omitempty"`
 	Passed       []Passed  `json:"passed,omitempty"`
 	Reservations []kept    `json:"reservations,omitempty"`
-	// Awake is the broker's clock as journalled last, Presences what happened on it.
+	// Awake is the broker's clock, as last journalled. Presences are the leases by that clock.
 	Awake     Time        `json:"awake,omitempty"`
 	Presences []*presence `json:"presences,omitempty"`
-	// Records are how providers kept their promises.
+	// Records are the records of providers.
 	Records []*record `json:"records,omitempty"`
-	// Operators is nil until some of their certificates were ended.
+	// Operators is nil until an operator's certificate was ended.
 	Operators *Operators `json:"operators,omitempty"`
 }
 
@@ -36,8 +36,7 @@ type kept struct {
 	Revision uint64 `json:"revision"`
 }
 
-// Snapshot collects the durable records of the state. What it returns may be called on
-// any goroutine, later, to encode them.
+// Snapshot collects the durable records of the state. The returned function encodes them, on any goroutine.
 func (s *State) Snapshot() func() ([]byte, error) {
 	out, size := s.collect(), int64(4096)
 	for _, k := range out.Reservations {
@@ -46,7 +45,7 @@ func (s *State) Snapshot() func() ([]byte, error) {
 	return func() ([]byte, error) { return payload.Append(make([]byte, 0, size), out.sort()) }
 }
 
-// SnapshotTo collects the same, to be written piece by piece, so that it is never in memory as a whole.
+// SnapshotTo is Snapshot, written piece by piece, so that the encoded snapshot is never in memory as a whole.
 func (s *State) SnapshotTo() func(io.Writer) error {
 	out := s.collect()
 	return func(to io.Writer) error { return payload.Write(to, out.sort()) }
@@ -79,8 +78,8 @@ func (out snapshot) sort() snapshot {
 	return out
 }
 
-// Each calls read for each i below n, in any order and on several goroutines. It calls take in order, on the caller's goroutine, each
-// as soon as its read is done. The market starts no goroutines itself.
+// Each calls read for each i below n, in any order and on several goroutines. It calls take in order, on the
+// caller's goroutine, after the read of the same i. The market starts no goroutines itself.
 type Each func(n int, read, take func(i int))
 
 // inTurn is an Each without goroutines.
@@ -91,7 +90,7 @@ func inTurn(n int, read, take func(int)) {
 	}
 }
 
-// Restore fills an empty state from a snapshot. It decodes the reservations with each. Default: one after the other.
+// Restore fills an empty state from a snapshot. each decodes the reservations. Default: one after the other.
 func (s *State) Restore(data []byte, each Each) error {
 	if each == nil {
 		each = inTurn
@@ -107,8 +106,8 @@ func (s *State) Restore(data []byte, each Each) error {
 	return s.fill(in)
 }
 
-// restoreInPieces decodes the reservations in pieces, and adds those of each piece while each decodes the next ones. It fails if the
-// snapshot is not valid, or was cut at a wrong place.
+// restoreInPieces decodes the reservations in pieces, and adds the records of one piece while each decodes the
+// next ones. It fails if the snapshot is not valid, or was cut at a wrong place.
 func (s *State) restoreInPieces(data []byte, each Each) (err error) {
 	rest, pieces := cutReservations(data)
 	var in snapshot
@@ -127,7 +126,7 @@ func (s *State) restoreInPieces(data []byte, each Each) (err error) {
 			err = s.fill(in)
 			return
 		}
-		if i == 1 { // the others have about as many
+		if i == 1 { // the other pieces have about as many
 			s.reservations = make(map[string]*Reservation, len(pieces)*len(read[0]))
 			s.keys = make(map[ownKey]string, len(pieces)*len(read[0]))
 		}
@@ -140,8 +139,8 @@ func (s *State) restoreInPieces(data []byte, each Each) (err error) {
 // pieceSize is the approximate size of a piece of a snapshot, in bytes.
 const pieceSize = 1 << 20
 
-// cutReservations cuts the reservations of a snapshot into pieces. rest is the snapshot without them. It only searches for the first
-// field of a reservation: inside a text the quotes would be escaped.
+// cutReservations cuts the reservations of a snapshot into pieces. rest is the snapshot without them. It
+// searches for the first field of a reservation. Inside a text, the quotes would be escaped.
 func cutReservations(data []byte) (rest []byte, pieces [][]byte) {
 	const first, next = `"reservations":[{"id":`, `},{"id":`
 	begin := bytes.Index(data, []byte(first))

@@ -10,29 +10,29 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// Times of the market. Deadlines that a caller may set have these as defaults.
+// Times of the market.
 const (
-	// Retention is how long what is over, and its idempotency key, is remembered.
+	// Retention is how long a reservation that is over, and its idempotency key, is kept.
 	Retention = 24 * time.Hour
-	// HoldTime is how long capacity is held for one provider's answer or the user's confirmation.
+	// HoldTime is how long capacity is held for a provider's answer, or for the user's confirmation.
 	HoldTime = 60 * time.Second
 	// DecideTime is the longest from a request to Reserved, over all providers tried.
 	DecideTime = 5 * time.Minute
-	// MaxApproval is the longest that a person at a provider may take to approve; MinApproval the shortest that can be promised.
+	// MaxApproval and MinApproval bound the time for an admin's approval.
 	MaxApproval = 24 * time.Hour
 	MinApproval = time.Minute
-	// FreeTime is how long the word that nothing of a reservation is left is waited for: at a broker from when it began to end, in a
-	// consumer's agent from when its time is over.
+	// FreeTime is how long a provider may take to report that a reservation is free: at a broker from the begin
+	// of its end, in a consumer's agent from the end of its time.
 	FreeTime = time.Hour
 	// Lease is how long an advertisement is fresh.
 	Lease = 90 * time.Second
-	// SkewGrace is how much later than the consumer a provider ends a reservation whose time is
-	// over, and how much longer its acceptance binds than the assignment: clocks differ.
+	// SkewGrace allows for clocks that differ: a provider ends a reservation that much later than the consumer,
+	// and its acceptance binds that much longer than the assignment.
 	SkewGrace = 30 * time.Second
 )
 
-// State is a market at a revision. Only its owner may touch it; what others may
-// read are the immutable records in it and the [Listing]s it publishes.
+// State is a market at a revision. Only its owner may use it. Others may read the immutable records and the
+// [Listing]s that it publishes.
 type State struct {
 	// Self is the cluster whose agent this market belongs to; empty at a broker.
 	Self string
@@ -45,28 +45,28 @@ type State struct {
 	operators    *Operators
 	tokens       map[string]*Token
 	reservations map[string]*Reservation
-	keys         map[ownKey]string // the reservation that it made, or one of its parts
+	keys         map[ownKey]string // the ID of the reservation, or of one of its parts
 	offers       map[string]*Offer // by digest
 	onSale       map[string]*Offer // by key
 	madeFrom     map[string]int    // reservations, by the digest of their offer
 	offerBytes   map[string]int64  // by seller
 	parties      map[string]*party
-	pairs        map[pair]int     // how many reservations bind them
-	crowded      []string         // consumers of whom more is over than is kept: see crowd
-	spent        map[string]Spent // what is over and could be shown again, by ID
+	pairs        map[pair]int     // the number of reservations that bind them
+	crowded      []string         // consumers of whom a broker keeps too much: see crowd
+	spent        map[string]Spent // by ID
 	passed       map[string]Passed
 	providers    map[string]*provider
 	slots        []*provider // in the order they became known
 	counts       map[api.State]int
 	waiting      []*Reservation // in the order in which they are served
-	queued       uint64         // how often that changed
-	tries        map[string]Why // of those that wait, since the start
+	queued       uint64         // how often waiting changed
+	tries        map[string]Why // of waiting reservations
 	due          *btree.BTreeG[*due]
 	dirty        []*provider // to publish, each once
 	awake        awake
-	resold       []string // sellers, of a broker: see Resold
+	resold       []string // sellers: see Resold
 	rejected     rejections
-	early        int64 // how many were forgotten before their time
+	early        int64 // reservations that were forgotten before their time
 }
 
 // New makes the empty market of a broker, or of the agent of cluster self.
@@ -94,7 +94,7 @@ func New(self string) *State {
 	}
 }
 
-// Reservation returns the record, or that of a rejected request that is remembered, or nil.
+// Reservation returns the record, or that of a remembered rejected request, or nil.
 func (s *State) Reservation(id string) *Reservation {
 	if r := s.reservations[id]; r != nil {
 		return r
@@ -105,7 +105,7 @@ func (s *State) Reservation(id string) *Reservation {
 // Member returns the record, or nil.
 func (s *State) Member(cluster string) *Member { return s.members[cluster] }
 
-// Apply makes an event true.
+// Apply applies an event. It only assigns.
 func (s *State) Apply(e Event) {
 	s.Revision++
 	s.Time = max(s.Time, e.Time)
@@ -161,8 +161,7 @@ func (s *State) Apply(e Event) {
 	}
 }
 
-// put makes e the record of its reservation, moving what it takes from where the
-// old record took it.
+// put replaces the record of a reservation, and updates accounts and indexes.
 func (s *State) put(e *ReservationEvent, revision uint64) {
 	r, old := e.Reservation, s.reservations[e.ID]
 	if r.Revision, r.Why = revision, e.Why; r.Why == nil && old != nil {
@@ -209,7 +208,7 @@ func (s *State) putToken(t *Token) {
 	s.await(t.due, t.useless())
 }
 
-// forgetKey forgets the key of a reservation that was forgotten, unless another part of the same request remains.
+// forgetKey drops the key of a forgotten reservation, unless another part of the same request remains.
 func (s *State) forgetKey(r *Reservation) {
 	key := ownKey{r.Consumer, r.Key}
 	if s.keys[key] != r.ID {
@@ -224,7 +223,7 @@ func (s *State) forgetKey(r *Reservation) {
 	}
 }
 
-// madeBy returns what a key made, or nil: of a split request the first part that remains.
+// madeBy returns the reservation of a key, or nil. Of a split request it is the first remaining part.
 func (s *State) madeBy(key ownKey) *Reservation {
 	r := s.reservations[s.keys[key]]
 	if r == nil {
@@ -238,10 +237,10 @@ func (s *State) madeBy(key ownKey) *Reservation {
 	return r
 }
 
-// ownKey is an idempotency key, of which each consumer has its own.
+// ownKey is an idempotency key of a consumer.
 type ownKey struct{ consumer, key string }
 
-// account makes size what the reservation takes of its provider, in the place of before.
+// account replaces what the reservation takes of its provider.
 func (s *State) account(r *Reservation, before, size Amounts) {
 	if !s.keepsBooks(r.Provider) {
 		return
@@ -252,16 +251,17 @@ func (s *State) account(r *Reservation, before, size Amounts) {
 	s.touch(p)
 }
 
-// held is what our own books say that a reservation takes of a consumer's account; nil: nothing.
+// held returns what a reservation takes of an account by our own records; nil: nothing.
 func (s *State) held(id, consumer, provider, pool string) Amounts {
 	r := s.reservations[id]
-	if r == nil || !r.State.Counts() || r.Consumer != consumer || r.Provider != provider || r.Pool != pool || !s.keepsBooks(provider) {
+	if r == nil || !r.State.Counts() || !s.keepsBooks(provider) ||
+		r.Consumer != consumer || r.Provider != provider || r.Pool != pool {
 		return nil
 	}
 	return r.Takes()
 }
 
-// keepsBooks says whether a provider's books are here: in an agent only what it provides itself counts.
+// keepsBooks reports whether this market accounts for a provider: an agent only for itself.
 func (s *State) keepsBooks(provider string) bool {
 	return provider != "" && (s.Self == "" || s.Self == provider)
 }

@@ -2,8 +2,8 @@ package market
 
 import "github.com/bourse-dev/bourse/api"
 
-// Suspend is the word of an agent's own admin that a consumer gets nothing more of this cluster. What it has goes on. The market
-// decides by it, so that nothing is admitted after it. An empty Why takes the word back. Errors: Invalid.
+// Suspend records that the agent's admin lends a consumer nothing more. Existing reservations stay. An empty
+// Why ends the suspension. Errors: Invalid.
 type Suspend struct{ Cluster, Why string }
 
 func (c Suspend) decide(s *State, now Time) (Outcome, error) {
@@ -22,7 +22,7 @@ func (c Suspend) decide(s *State, now Time) (Outcome, error) {
 	return Outcome{Member: &next, Events: []Event{{Time: now, Member: &next}}}, nil
 }
 
-// checkSuspension says whether this cluster's admin lets a consumer have more than it has. Errors: Suspended.
+// checkSuspension reports whether this cluster's admin suspended a consumer. Errors: Suspended.
 func (s *State) checkSuspension(consumer string) error {
 	if m := s.members[consumer]; m != nil && m.Suspended != "" {
 		return api.Errorf(api.CodeSuspended, "the admin of %s has suspended %s: %s", s.Self, consumer, m.Suspended)

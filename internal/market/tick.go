@@ -2,10 +2,10 @@ package market
 
 import "github.com/bourse-dev/bourse/api"
 
-// Tick is the passing of time, and the rest of what a change of a member leads to. One tick decides about the one reservation
-// or token that is due first, or forgets one of what is over and more than is kept; repeat it until it yields no event.
+// Tick lets time pass, and pays debts of changed members. One tick handles the one reservation or token that is
+// due first, or forgets one reservation beyond the bounds. Repeat it until it yields no event.
 type Tick struct {
-	// Waits says that time brings nothing yet: only what is owed is done.
+	// Waits says that expiry pauses: only debts are paid.
 	Waits bool
 }
 
@@ -44,10 +44,9 @@ func (c Tick) decide(s *State, now Time) (Outcome, error) {
 	return changed(r, now), nil
 }
 
-// unfreed is what follows when a provider does not say that nothing of a reservation is left: its consumer has it no more, and nothing of
-// it counts against the consumer's caps. What the provider lists in its advertisement counts at the provider as before. A provider that comes
-// back must still hear of the end, so the broker remembers it until the provider ends it by itself, whatever else is forgotten early. It
-// forgets only what nobody needs for that.
+// unfreed ends a reservation whose provider did not report it free in time. It no longer counts against the
+// consumer's caps; what the provider lists still counts at the provider. A provider that comes back must learn
+// the end, so the broker keeps it until the provider ends the reservation by itself.
 func (s *State) unfreed(r *Reservation, now Time) Outcome {
 	if s.Self == "" {
 		r.RememberUntil = r.EndsAt().plus(SkewGrace)
@@ -56,10 +55,9 @@ func (s *State) unfreed(r *Reservation, now Time) Outcome {
 	return over(r, api.Released, r.Reason, notFreed, now)
 }
 
-// notFreed is what is said of it.
 const notFreed = "its provider has not said in time that nothing of it is left"
 
-// holdEnded is what follows when the time of a hold is over.
+// holdEnded decides about a hold whose time is over.
 func (s *State) holdEnded(r *Reservation, now Time) Outcome {
 	switch {
 	case s.Self == "" && r.Assignment == "":
@@ -73,7 +71,7 @@ func (s *State) holdEnded(r *Reservation, now Time) Outcome {
 	case s.Self == "":
 		s.recordSilence(r, now)
 		return s.moveOn(r, api.Tried{Provider: r.Provider, Reason: api.ReasonNoAnswer}, now)
-	default: // the gate was never told that its acceptance was committed
+	default: // no commit came to the gate
 		return over(r, api.Released, api.ReasonAcceptanceDropped, "the commit did not come in time", now)
 	}
 }
@@ -83,7 +81,7 @@ func over(r *Reservation, state api.State, reason api.Reason, message string, no
 	return changed(r, now)
 }
 
-// forgetting is what goes with a reservation that is forgotten: an offer that was kept for it alone, too.
+// forgetting returns what to drop with a reservation: also an offer that only it needs.
 func (s *State) forgetting(r *Reservation) Forget {
 	f := Forget{Reservations: []string{r.ID}}
 	if spent, is := s.spends(r); is {

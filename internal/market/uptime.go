@@ -7,40 +7,40 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// Uptime is the share of the last 30 days in which a member's lease was alive. A broker reckons it on a clock of its own, which only
-// goes while the broker is awake: not while it is down, while its process stands still or the wall jumps, nor for
-// one lease after that, because silence then says nothing about anyone. So what it did not see is not in the reckoning at all.
-// The clock is in each of its events, and in one now and then when there is nothing else to say.
+// Uptime is the share of the last 30 days in which a member's lease was alive. A broker measures it by a clock
+// of its own, which stops while the broker cannot hear members: while it is down, after a pause or a jump of
+// the clock, and for one lease after that. So time that it did not see does not count. Each Leases event has
+// the clock.
 
 const (
-	// uptimeDays of being awake, the present one included, are what uptime is reckoned over.
+	// uptimeDays is how many days of the clock count, with the present one.
 	uptimeDays = 30
 	day        = Time(24 * time.Hour / time.Millisecond)
-	// uptimeFrom is for how long a member is observed before its uptime is known.
+	// uptimeFrom is how long a member is observed before its uptime is known.
 	uptimeFrom = day
-	// signOfLife is how much of what it was awake a broker that crashes forgets, at most.
+	// signOfLife is how much of the clock a broker loses at most in a crash.
 	signOfLife = Time(15 * time.Minute / time.Millisecond)
-	// UnknownUptime is the uptime of who was not observed for long enough. It satisfies no bound.
+	// UnknownUptime is the uptime before that. It satisfies no bound.
 	UnknownUptime = -1
 )
 
-// Leases is what a broker noticed of the leases of its members.
+// Leases names members whose leases ended or began.
 type Leases struct {
-	// Awake is how many milliseconds the broker was awake in all.
+	// Awake is the broker's clock, in milliseconds.
 	Awake Time `json:"awake"`
-	// Lost names the members whose lease ended, Regained those that were heard of again, or for the first time.
+	// Lost names the members whose lease ended, Regained those whose lease began.
 	Lost     []string `json:"lost,omitempty"`
 	Regained []string `json:"regained,omitempty"`
 }
 
 // awake is the broker's own clock.
 type awake struct {
-	// total is what it showed when it was journalled last, or stopped; newest what it showed when somebody last looked.
+	// total is its time when it was last journalled or stopped, newest its time at the last look.
 	total, newest Time
-	// since is when it began to go on from total; it does not while asleep.
+	// since is when it began to go on from total. It stands still while asleep.
 	since  Time
 	asleep bool
-	told   Time // in the journal
+	told   Time // the newest in the journal
 }
 
 func (a *awake) at(now Time) Time {
@@ -50,38 +50,38 @@ func (a *awake) at(now Time) Time {
 	return a.total + max(0, now-a.since)
 }
 
-// Wake says that from now on silence says something about members.
+// Wake starts the clock.
 func (s *State) Wake(now Time) {
 	if s.awake.asleep {
 		s.awake.asleep, s.awake.since = false, now
 	}
 }
 
-// Sleep says that since then it did not. A market that was loaded is asleep.
+// Sleep stops the clock at a time. A loaded market sleeps.
 func (s *State) Sleep(since Time) {
 	s.awake.total = s.awake.at(since)
 	s.awake.asleep = true
 }
 
-// presence is what is remembered of when a member was heard of, in times of the broker's clock. Records are immutable.
+// presence is the history of a member's lease, in times of the broker's clock. It is immutable.
 type presence struct {
 	Cluster string `json:"cluster"`
-	// Since is when it was first heard of.
+	// Since is when its first lease began.
 	Since Time `json:"since"`
-	// Lost says that its lease ended, At when.
+	// Lost says that its lease ended, At says when.
 	Lost bool `json:"lost,omitempty"`
 	At   Time `json:"at,omitempty"`
-	// Days are the days on which it was lost before, oldest first: at most as many as uptime is reckoned over.
+	// Days are the days with lost leases before that, oldest first, at most uptimeDays.
 	Days []lostDay `json:"days,omitempty"`
 }
 
-// lostDay is for how many milliseconds of a day, counted from the clock's beginning, a lease was lost.
+// lostDay is for how many milliseconds of a day a lease was lost. Days count from the clock's begin.
 type lostDay struct {
 	Day int32 `json:"day"`
 	For int32 `json:"for"`
 }
 
-// Notice compares the leases with what is known of them: what is new becomes one event, however many members it names.
+// Notice compares all leases with their presences. All changes make one event.
 type Notice struct{}
 
 func (Notice) decide(s *State, now Time) (Outcome, error) {
@@ -107,7 +107,7 @@ func (Notice) decide(s *State, now Time) (Outcome, error) {
 	return Outcome{Events: []Event{{Time: now, Leases: &l}}}, nil
 }
 
-// alive says whether the cluster's lease is.
+// alive reports whether the cluster's lease is alive.
 func (p *provider) alive(now Time) bool { return p.observed != 0 && now < p.observed.plus(Lease) }
 
 func (s *State) noticed(l *Leases, now Time) {
@@ -126,17 +126,17 @@ func (s *State) noticed(l *Leases, now Time) {
 		p.presence = p.presence.regain(cluster, l.Awake)
 		s.touch(p)
 	}
-	if !later { // what is said of who is away need not be newer
+	if !later { // uptimes of silent members need not be newer
 		return
 	}
 	for _, p := range s.slots {
-		if p.presence != nil && p.presence.Lost { // of the others, news comes by itself
+		if p.presence != nil && p.presence.Lost { // other listings change with their advertisements
 			s.touch(p)
 		}
 	}
 }
 
-// forgetPresence forgets what was seen of who is no member any more.
+// forgetPresence drops the presence and the record of a former member.
 func (s *State) forgetPresence(m *Member) {
 	if m.State == api.MemberRemoved || m.State == api.MemberRevoked {
 		s.provider(m.Cluster).presence, s.provider(m.Cluster).record = nil, nil
@@ -172,10 +172,10 @@ func (p *presence) regain(cluster string, at Time) *presence {
 	return &next
 }
 
-// firstDay is when the first of the days began over which uptime is reckoned.
+// firstDay returns the begin of the first day that counts.
 func firstDay(at Time) Time { return (at/day - uptimeDays + 1) * day }
 
-// uptime is in parts per million, rounded down.
+// uptime returns the uptime in parts per million, rounded down.
 func (p *presence) uptime(at Time) int64 {
 	if p == nil || at-p.Since < uptimeFrom {
 		return UnknownUptime

@@ -8,20 +8,20 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// Listing is what the market shows of one cluster at one revision: the input of
-// decisions. It is immutable.
+// Listing is the published state of one cluster at one revision: the input of decisions. It is immutable.
 type Listing struct {
 	Cluster string
-	// Slot numbers the clusters of a market from 0, for good.
+	// Slot is the number of the cluster in its market, from 0. It never changes.
 	Slot   int
 	Member *Member
-	// Measured is nil until the cluster advertised.
+	// Measured is nil before the first advertisement.
 	Measured *Measured
 	// FreshUntil is when its lease ends; 0 if it has not advertised since this market started.
 	FreshUntil Time
-	// Uptime is in parts per million, as of its newest advertisement, or about now if its lease ended; or it is UnknownUptime.
+	// Uptime is in parts per million, as of the newest advertisement, or about now if the lease ended; or
+	// UnknownUptime.
 	Uptime int64
-	// Silent is for how many milliseconds of the broker's own clock its lease has been over, as of when Uptime is.
+	// Silent is how long its lease has been over, in milliseconds of the broker's own clock, at the time of Uptime.
 	Silent Time
 	// Honoured is the share of its promises of the last 30 days that it kept, in parts per million, or UnknownRecord.
 	Honoured int64
@@ -31,18 +31,18 @@ type Listing struct {
 	Sold   map[plan]int64
 }
 
-// PoolListing is what is left of a pool.
+// PoolListing is the published state of a pool.
 type PoolListing struct {
 	Name                string
 	Reserved, Available Amounts
-	// Unfilled is what is reserved and not yet used, where the pool says what its nodes have free.
+	// Unfilled is what is reserved and not used yet. Only a pool with shapes has it.
 	Unfilled Amounts
-	// Owner is the consumer whose alone the pool is, empty if it is nobody's; Tenants is how many consumers have something of it,
+	// Owner is the consumer to whom the pool is dedicated. Tenants is how many consumers have something of it,
 	// Tenant the only one.
 	Owner   string
 	Tenants int
 	Tenant  string
-	// Accounts are the totals of consumers that are members. Nil when the terms have no limit per consumer.
+	// Accounts are the totals of members. Nil: the terms have no limit per consumer.
 	Accounts map[string]Amounts
 }
 
@@ -56,18 +56,18 @@ func (l *Listing) Pool(name string) *PoolListing {
 	return nil
 }
 
-// Fresh says whether its lease is alive.
+// Fresh reports whether its lease is alive.
 func (l *Listing) Fresh(now Time) bool { return now < l.FreshUntil }
 
-// Active says whether it is an admitted member.
+// Active reports whether it is an admitted member.
 func (l *Listing) Active() bool { return l.Member != nil && l.Member.State == api.MemberActive }
 
-// Gone says whether it is no member any more, or never was: nobody counts it.
+// Gone reports whether it is no member. Decisions do not count it.
 func (l *Listing) Gone() bool {
 	return l.Member == nil || l.Member.State == api.MemberRemoved || l.Member.State == api.MemberRevoked
 }
 
-// Card is the cluster's card, or an empty one.
+// Card returns the cluster's card, or an empty one.
 func (l *Listing) Card() api.Card {
 	if l.Member == nil || l.Member.Card == nil {
 		return api.Card{Cluster: l.Cluster}
@@ -77,14 +77,14 @@ func (l *Listing) Card() api.Card {
 
 const chunkSize = 128
 
-// View is the listings of a market at one revision, in the order of their slots. It is
-// immutable: publishing copies only the chunks that changed.
+// View is the listings of a market at one revision, in the order of slots. It is immutable: a new view copies
+// only the chunks that changed.
 type View struct {
 	Revision uint64
-	// Waiting is how many reservations wait, Queued how often that, or which, changed since the market was loaded.
+	// Waiting is how many reservations wait, Queued how often the queue changed since the market was loaded.
 	Waiting int
 	Queued  uint64
-	// Operators is which certificates of operators are good; nil: all.
+	// Operators says which certificates of operators are valid; nil: all.
 	Operators *Operators
 	chunks    []*[chunkSize]*Listing
 	size      int
@@ -97,7 +97,7 @@ func (v *View) Len() int { return v.size }
 // At returns the listing in a slot.
 func (v *View) At(slot int) *Listing { return v.chunks[uint(slot)/chunkSize][uint(slot)%chunkSize] }
 
-// Changed calls do with the slot of each listing that is not the same in an older view of the same market.
+// Changed calls do with the slot of each listing that differs in an older view of the same market.
 func (v *View) Changed(since *View, do func(slot int)) {
 	for i, chunk := range v.chunks {
 		var old *[chunkSize]*Listing
@@ -123,12 +123,15 @@ func (v *View) Listing(cluster string) *Listing {
 	return nil
 }
 
-// Publish makes the next view from the last one (nil at first).
+// Publish returns the next view. last is the one before, or nil.
 func (s *State) Publish(last *View) *View {
 	if last == nil {
 		last = &View{index: map[string]int{}}
 	}
-	next := &View{Revision: s.Revision, Waiting: len(s.waiting), Queued: s.queued, Operators: s.operators, chunks: slices.Clone(last.chunks), size: len(s.slots), index: last.index}
+	next := &View{
+		Revision: s.Revision, Waiting: len(s.waiting), Queued: s.queued, Operators: s.operators,
+		chunks: slices.Clone(last.chunks), size: len(s.slots), index: last.index,
+	}
 	if next.size > last.size {
 		next.index = maps.Clone(last.index)
 	}
@@ -151,7 +154,7 @@ func (s *State) Publish(last *View) *View {
 	return next
 }
 
-// totals are what members have of a pool: nobody else can ask for more of it. It looks at members or accounts, of which there are fewer.
+// totals returns the account totals of members. It walks members or accounts, whichever are fewer.
 func (s *State) totals(b *book) map[string]Amounts {
 	out := make(map[string]Amounts, min(len(b.accounts), len(s.members)))
 	if len(s.members) < len(b.accounts) {
@@ -171,7 +174,10 @@ func (s *State) totals(b *book) map[string]Amounts {
 }
 
 func (s *State) listing(p *provider) *Listing {
-	l := &Listing{Cluster: p.cluster, Slot: p.slot, Member: s.members[p.cluster], Measured: p.measured, Uptime: p.presence.uptime(s.awake.newest), Honoured: p.record.honoured(s.Time)}
+	l := &Listing{
+		Cluster: p.cluster, Slot: p.slot, Member: s.members[p.cluster], Measured: p.measured,
+		Uptime: p.presence.uptime(s.awake.newest), Honoured: p.record.honoured(s.Time),
+	}
 	if p.presence != nil && p.presence.Lost {
 		l.Silent = max(0, s.awake.newest-p.presence.At)
 	}
@@ -182,8 +188,9 @@ func (s *State) listing(p *provider) *Listing {
 	limited := p.measured != nil && p.measured.Terms != nil && p.measured.Terms.MaxPerConsumer != nil
 	l.Pools = make([]PoolListing, 0, len(p.books))
 	for name, b := range p.books {
-		pool := PoolListing{Name: name, Reserved: b.reserved, Owner: p.owner(name, ""), Tenants: b.tenants, Tenant: b.tenant()}
-		if p.measured != nil { // what is reserved of the unknown is no overcommitment
+		pool := PoolListing{Name: name, Reserved: b.reserved, Owner: p.owner(name, ""), Tenants: b.tenants,
+			Tenant: b.tenant()}
+		if p.measured != nil { // without a measurement nothing is overcommitted
 			pool.Available = b.available()
 		}
 		if len(b.measured.Shapes) > 0 {

@@ -7,17 +7,17 @@ import (
 	"github.com/bourse-dev/bourse/internal/payload"
 )
 
-// Why is a decision as it is kept, in JSON: each reservation has one, few are ever read again, and the collector of garbage passes by
-// bytes. It is not changed. nil: there is none.
+// Why is an encoded decision. Each reservation has one and few are read again: bytes cost the garbage collector
+// nothing. It is immutable. Nil: there is none.
 type Why json.RawMessage
 
-// Explain spells a decision as it is kept.
+// Explain encodes a decision.
 func Explain(d *api.Decision) Why {
 	why, _ := payload.Marshal(d) // a decision always encodes
 	return why
 }
 
-// Decision is what was decided, and why; nil if that was not kept.
+// Decision decodes the decision; nil: there is none.
 func (y Why) Decision() *api.Decision {
 	d := &api.Decision{}
 	if y == nil || json.Unmarshal(y, d) != nil {
@@ -26,7 +26,7 @@ func (y Why) Decision() *api.Decision {
 	return d
 }
 
-// MarshalJSON and UnmarshalJSON take it as it is spelled.
+// MarshalJSON and UnmarshalJSON keep the JSON as it is.
 func (y Why) MarshalJSON() ([]byte, error) { return json.RawMessage(y).MarshalJSON() }
 
 func (y *Why) UnmarshalJSON(data []byte) error { return (*json.RawMessage)(y).UnmarshalJSON(data) }

@@ -41,13 +41,14 @@ func (l *language) allows(allow string, consumer *api.Card, a *Ask) (bool, error
 	}
 	t, err := p.evaluate(&facts{language: l, card: consumer, ask: a})
 	if err != nil {
-		return false, api.Errorf(api.CodeForbidden, "the condition of the terms has no answer: %s", oneLine(err.Error())).At(l.field)
+		return false, api.Errorf(api.CodeForbidden, "the condition of the terms has no answer: %s", oneLine(err.Error())).
+			At(l.field)
 	}
 	return t == holds, nil
 }
 
-// permissions are the results of expressions in one decision. Many providers have the same expression, with the same
-// result.
+// permissions are the results of expressions in one decision. Many providers have the same expression, with the
+// same result.
 type permissions struct {
 	language *language
 	known    []permission

@@ -24,7 +24,8 @@ const (
 	maxPrefer     = 16
 )
 
-// Ask is a valid request of a consumer. [Engine.Ask] makes it. It is immutable, and may be decided any number of times.
+// Ask is a valid request of a consumer. [Engine.Ask] makes it. It is immutable, and may be decided any number
+// of times.
 type Ask struct {
 	Consumer string
 	// Request has its defaults filled in.
@@ -34,8 +35,8 @@ type Ask struct {
 	// Pod is the pod shape that some node must have free. Empty: none.
 	Pod market.Amounts
 
-	// Kept is a cluster whose capacity is kept for another, waiting request. Refused are the clusters that refused this
-	// request. Both may be empty.
+	// Kept is a cluster whose capacity is kept for another, waiting request. Refused are the clusters that
+	// refused this request. Both may be empty.
 	Kept    string
 	Refused []string
 
@@ -77,7 +78,8 @@ func (e *Engine) Ask(consumer string, r api.Request) (Ask, error) {
 		r.Strategy = api.Balance
 	}
 	if strategies[r.Strategy] == nil {
-		return Ask{}, api.Invalid("strategy", "%.80q is not a strategy", string(r.Strategy)).Fix("use balance, pack, reliable or cheap")
+		return Ask{}, api.Invalid("strategy", "%.80q is not a strategy", string(r.Strategy)).
+			Fix("use balance, pack, reliable or cheap")
 	}
 	if err := checkPrice(r, a.Duration); err != nil {
 		return Ask{}, err
@@ -139,7 +141,8 @@ func podOf(r api.Request, size market.Amounts) (market.Amounts, error) {
 	for _, need := range pod {
 		if all := size.Of(need.Resource); need.Value > all {
 			return nil, api.Invalid("podShape."+need.Resource, "a pod of %s is more than the whole request, %s",
-				quantity(need.Resource, need.Value), quantity(need.Resource, all)).Fix("ask for more in resources, or for a smaller pod")
+				quantity(need.Resource, need.Value), quantity(need.Resource, all)).
+				Fix("ask for more in resources, or for a smaller pod")
 		}
 	}
 	return pod, nil

@@ -11,8 +11,8 @@ type Offered struct {
 	*market.Offer
 }
 
-// Shown reports whether a member sees an offer: its own, or one that has not ended and whose audience, like that of the
-// seller's terms, includes it. The offer may be sold out.
+// Shown reports whether a member sees an offer: its own, or one that has not ended and whose audience, like
+// that of the seller's terms, includes it. The offer may be sold out.
 func (o Offered) Shown(to *api.Card, now market.Time) bool {
 	return o.Cluster == to.Cluster || showsOffers(o.Listing, to) && o.offerShown(to, now)
 }
@@ -27,8 +27,8 @@ func (o Offered) offerShown(to *api.Card, now market.Time) bool {
 	return (until == nil || now.Go().Before(until.Time)) && Among(&o.Signed.Offer.VisibleTo, to)
 }
 
-// Buy returns the ask and the sale of a purchase. The offer sets provider, pool and size. Errors: NotFound for an offer
-// that the consumer does not see; Invalid, Conflict and Forbidden with the field.
+// Buy returns the ask and the sale of a purchase. The offer sets provider, pool and size. Errors: NotFound for
+// an offer that the consumer does not see; Invalid, Conflict and Forbidden with the field.
 func (e *Engine) Buy(v *market.View, consumer string, r api.Request, now market.Time) (Ask, *api.Sale, error) {
 	b := *r.Purchase
 	offered, err := find(v, consumer, b, now)
@@ -44,7 +44,8 @@ func (e *Engine) Buy(v *market.View, consumer string, r api.Request, now market.
 		return Ask{}, nil, err
 	}
 	if r.Target != "" && r.Target != b.Seller || r.Pool != "" && r.Pool != plan.Pool {
-		return Ask{}, nil, api.Invalid("purchase", "it is of pool %s of %s, and the request names another", plan.Pool, b.Seller).
+		return Ask{}, nil, api.Invalid("purchase", "it is of pool %s of %s, and the request names another", plan.Pool,
+			b.Seller).
 			Fix("leave target and pool out")
 	}
 	if r.Resources != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// candidate is a cluster with the facts that most filters read, next to each other: with thousands of clusters, most time
-// goes into fetching memory.
+// candidate is a cluster with the facts that most filters read, next to each other: with thousands of clusters,
+// most time goes into fetching memory.
 type candidate struct {
 	*market.Listing
 	freshUntil market.Time

@@ -25,8 +25,8 @@ type FoundPlan struct {
 	Nanos int64
 }
 
-// Catalog searches the offers that a member sees at a time. It returns at most most of them, in the order of the query.
-// The same view, query and time give the same result.
+// Catalog searches the offers that a member sees at a time. It returns at most most of them, in the order of
+// the query. The same view, query and time give the same result.
 func (e *Engine) Catalog(v *market.View, to *api.Card, q api.CatalogQuery, now market.Time, most int) []Found {
 	s := search{
 		CatalogQuery: q, wanted: WantedBy(q, now.Go()), rates: money.RatesFor(now.Go(), cmp.Or(q.For, time.Hour)),
@@ -144,8 +144,8 @@ func regionOf(l *market.Listing) string {
 	return l.Member.Card.Properties.Region
 }
 
-// sold reports whether any plan of the offer matches. To sort by price, it sets the price of the cheapest plan in the first
-// currency: amounts of two currencies are never compared.
+// sold reports whether any plan of the offer matches. To sort by price, it sets the price of the cheapest plan
+// in the first currency: amounts of two currencies are never compared.
 func (s *search) sold(h *hit) bool {
 	any := false
 	for i := range h.Plans {
@@ -192,7 +192,8 @@ func WantedBy(q api.CatalogQuery, now time.Time) Wanted {
 // Has reports whether a plan matches, at the price of its smallest purchase.
 func (w *Wanted) Has(p *market.Plan) bool {
 	switch {
-	case w.none, w.currency != "" && !p.Price.Free() && p.Price.Currency != w.currency, w.lasting > 0 && p.Lasts(w.lasting) != nil:
+	case w.none, w.currency != "" && !p.Price.Free() && p.Price.Currency != w.currency, w.lasting > 0 &&
+		p.Lasts(w.lasting) != nil:
 		return false
 	}
 	return (w.limit == nil || w.limit.Allows(p.Price, p.Min)) && (!w.gpu || sellsGPU(p.Resources))

@@ -76,7 +76,8 @@ func newLanguage(field string, remember int, variables []variable) *language {
 		cel.ExpressionNodeLimit(maxNodes),
 		cel.RegexProgramSizeLimit(maxRegex),
 	}
-	l := &language{field: field, compiled: lru.New(remember), variables: map[string]variable{}, missing: map[string]error{}}
+	l := &language{field: field, compiled: lru.New(remember), variables: map[string]variable{},
+		missing: map[string]error{}}
 	var names []string
 	for _, v := range variables {
 		options = append(options, cel.Variable(v.name, v.kind))
@@ -133,14 +134,16 @@ func (l *language) build(expression string) (cel.Program, error) {
 			Fix("write a CEL expression over %s", l.names)
 	}
 	if !ast.OutputType().IsExactType(cel.BoolType) {
-		return nil, api.Invalid(l.field, "is %s, not true or false", oneLine(ast.OutputType().String())).Fix("compare it with something")
+		return nil, api.Invalid(l.field, "is %s, not true or false", oneLine(ast.OutputType().String())).
+			Fix("compare it with something")
 	}
 	estimate, err := l.env.EstimateCost(ast, usualSizes{})
 	if err != nil {
 		return nil, api.Invalid(l.field, "%s", oneLine(err.Error()))
 	}
 	if estimate.Max > maxEstimate {
-		return nil, api.Invalid(l.field, "may take too long: a cost of %d, the most is %d", estimate.Max, maxEstimate).Fix("nest fewer loops")
+		return nil, api.Invalid(l.field, "may take too long: a cost of %d, the most is %d", estimate.Max, maxEstimate).
+			Fix("nest fewer loops")
 	}
 	options := []cel.ProgramOption{cel.EvalOptions(cel.OptOptimize)}
 	if estimate.Max > maxCost {

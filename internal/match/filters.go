@@ -10,8 +10,8 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// reason is why a filter eliminated a cluster. The list is closed. Decisions count by filter and, within a filter, in
-// this order.
+// reason is why a filter eliminated a cluster. The list is closed. Decisions count by filter and, within a
+// filter, in this order.
 type reason uint8
 
 const (
@@ -115,23 +115,27 @@ type filter struct {
 	chosen bool
 }
 
-// filters are all filters in their order: visibility first, then the consumer's own choices, then cheap checks. Capacity
-// comes last, because a cluster that lacks nothing else is the most useful near miss. After `visible`, a cluster has
-// advertised and has terms.
+// filters are all filters in their order: visibility first, then the consumer's own choices, then cheap checks.
+// Capacity comes last, because a cluster that lacks nothing else is the most useful near miss. After `visible`,
+// a cluster has advertised and has terms.
 var filters = []filter{
 	{name: "self", check: notSelf, explain: say("is the asker"), chosen: true},
 	{name: "active", check: active, alwaysPasses: clusterOnly(active), hides: true},
 	{name: "visible", check: visible, alwaysPasses: visibleToAll, hides: true},
 	{name: "target", check: target, moot: noTarget, explain: say("is not the target"), chosen: true},
 	{name: "exclude", check: notExcluded, moot: noExclude, explain: say("is excluded by the request"), chosen: true},
-	{name: "enabled", check: enabled, moot: allEnabled, explain: say("is not among the providers that the asker enabled"), chosen: true},
+	{name: "enabled", check: enabled, moot: allEnabled,
+		explain: say("is not among the providers that the asker enabled"), chosen: true},
 	{name: "data", check: hasData, moot: noVolumes, explain: say("has none of the volumes of what is to run there: to leave them behind, offload it with data: Move")},
 	{name: "fresh", check: fresh, explain: explainFresh},
-	{name: "trusted", check: trusted, alwaysPasses: clusterOnly(trusted), explain: say("has no cluster key that can be trusted")},
-	{name: "legacy", check: accepted, alwaysPasses: clusterOnly(ownKey), explain: say("has no key, the broker signs in its name: to accept that, say trust: legacy in the SharingPolicy")},
+	{name: "trusted", check: trusted, alwaysPasses: clusterOnly(trusted),
+		explain: say("has no cluster key that can be trusted")},
+	{name: "legacy", check: accepted, alwaysPasses: clusterOnly(ownKey),
+		explain: say("has no key, the broker signs in its name: to accept that, say trust: legacy in the SharingPolicy")},
 	{name: "legacy", check: accepts, moot: ownsKey, explain: say("does not accept what the broker signs in the name of a cluster without a key (trust: legacy)")},
 	{name: "liqo", check: sameLiqo, moot: noLiqo, explain: explainLiqo},
-	{name: "network", check: reachedDirectly, alwaysPasses: clusterOnly(directly), explain: say("its API server is reached through a network only, which the request does not ask for")},
+	{name: "network", check: reachedDirectly, alwaysPasses: clusterOnly(directly),
+		explain: say("its API server is reached through a network only, which the request does not ask for")},
 	{name: "network", check: connects, moot: noNetworkAsked, explain: explainNetwork},
 	{name: "pool", check: hasPool, alwaysPasses: clusterOnly(hasPool), explain: explainPool},
 	{name: "properties", check: properties, moot: noProperties, explain: explainProperties},
@@ -139,12 +143,14 @@ var filters = []filter{
 	{name: "policy", check: policy, alwaysPasses: noPolicy, explain: explainPolicy},
 	{name: "dedicated", check: notOwnedByOther, alwaysPasses: unowned, explain: explainOwned, temporary: true},
 	{name: "dedicated", check: notUsedByOther, moot: notDedicated, explain: explainShared, temporary: true},
-	{name: "overcommitted", check: notOvercommitted, alwaysPasses: clusterOnly(notOvercommitted), explain: explainOvercommitted, temporary: true},
+	{name: "overcommitted", check: notOvercommitted, alwaysPasses: clusterOnly(notOvercommitted),
+		explain: explainOvercommitted, temporary: true},
 	{name: "fits", check: fits, explain: explainFits, short: shortfall, temporary: true},
 	{name: "shape", check: hosts, moot: noShapeAsked, explain: explainShape, short: shapeShortfall, temporary: true},
 	{name: "price", check: affordable, moot: noLimit, alwaysPasses: lends, explain: explainPrice, short: excess},
 	{name: "refused", check: notRefused, moot: noneRefused, explain: say("refused this request before")},
-	{name: "kept", check: notKept, moot: nothingKept, explain: say("keeps its room for a request that waits for longer, or has a higher priority")},
+	{name: "kept", check: notKept, moot: nothingKept,
+		explain: say("keeps its room for a request that waits for longer, or has a higher priority")},
 }
 
 // clusterOnly returns an alwaysPasses from a check that looks only at the cluster.
@@ -238,7 +244,8 @@ func noPolicy(c *candidate) bool {
 		return false
 	}
 	t := c.Measured.Terms
-	return !t.OnlyOffers && t.MaxDuration == nil && len(t.MaxPerReservation) == 0 && len(t.MaxPerConsumer) == 0 && t.Allow == ""
+	return !t.OnlyOffers && t.MaxDuration == nil && len(t.MaxPerReservation) == 0 && len(t.MaxPerConsumer) == 0 &&
+		t.Allow == ""
 }
 
 func policy(q *question, c *candidate) reason {

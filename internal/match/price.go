@@ -9,9 +9,9 @@ import (
 	"github.com/bourse-dev/bourse/internal/money"
 )
 
-// A request that says what it may cost is served for nothing by whoever lends, and by the plans of those who lend by
-// offers only: each stands for itself with the cheapest one that has what is asked for. What a provider lends it need not sell, so
-// of who lends no plan is looked at.
+// A request that says what it may cost is served for nothing by whoever lends, and by the plans of those who
+// lend by offers only: each stands for itself with the cheapest one that has what is asked for. What a provider
+// lends it need not sell, so of who lends no plan is looked at.
 
 // choice is the plan with which a seller answers a request, or why with none.
 type choice struct {
@@ -34,7 +34,8 @@ func checkPrice(r api.Request, d time.Duration) error {
 		return err
 	}
 	if r.Strategy == api.Cheap && r.Purchase == nil {
-		return api.Invalid("strategy", "%s compares prices, and the request has no maxPrice: nothing would be bought", r.Strategy).Fix("say the most that all of it may cost: maxPrice")
+		return api.Invalid("strategy", "%s compares prices, and the request has no maxPrice: nothing would be bought",
+			r.Strategy).Fix("say the most that all of it may cost: maxPrice")
 	}
 	return nil
 }
@@ -60,7 +61,8 @@ func (q *question) choose(c *candidate) *choice {
 	}
 	best := choice{of: c.Listing, reason: noPlan}
 	for _, o := range c.Offers {
-		if from := o.Signed.Offer.ValidFrom; from != nil && q.now.Go().Before(from.Time) || !(Offered{c.Listing, o}).Shown(q.card, q.now) {
+		if from := o.Signed.Offer.ValidFrom; from != nil && q.now.Go().Before(from.Time) ||
+			!(Offered{c.Listing, o}).Shown(q.card, q.now) {
 			continue
 		}
 		for i := range o.Plans {
@@ -89,7 +91,8 @@ func (q *question) choose(c *candidate) *choice {
 	return &q.cheapest
 }
 
-// soldTo says whether the offer and its seller's terms allow this buyer so many units: they may be more than what was asked for.
+// soldTo says whether the offer and its seller's terms allow this buyer so many units: they may be more than
+// what was asked for.
 func (q *question) soldTo(c *candidate, o *market.Offer, p *market.Plan, units int64) bool {
 	size, err := p.Of(units)
 	if err != nil || c.Measured.Terms.Refuses(size, c.pool.Accounts[q.Consumer]) != "" {
@@ -111,7 +114,8 @@ func explainPrice(q *question, c *candidate, r reason) string {
 		return "sells it in another currency than " + q.Request.MaxPrice.Currency + ", and currencies are not compared"
 	case tooDear:
 		b := q.bought(c)
-		return fmt.Sprintf("its cheapest is %d of %s at %s, and costs %s: more than %s", b.Units, b.Plan, q.cheapest.plan.Price.Text(), b.Cost, q.limit.Text())
+		return fmt.Sprintf("its cheapest is %d of %s at %s, and costs %s: more than %s", b.Units, b.Plan,
+			q.cheapest.plan.Price.Text(), b.Cost, q.limit.Text())
 	default:
 		return "lends by its offers only, and sells you no plan that has all of it for that long: see bourse catalog --seller " + c.Cluster
 	}

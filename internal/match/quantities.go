@@ -10,8 +10,9 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// quantities are amounts as a map of CEL: cores of "cpu", units of every other resource. They are looked up where they are,
-// because making a map of each cluster's was a third of what a new expression costs; whatever else is asked of a map, one is made for.
+// quantities are amounts as a map of CEL: cores of "cpu", units of every other resource. They are looked up
+// where they are, because making a map of each cluster's was a third of what a new expression costs; whatever
+// else is asked of a map, one is made for.
 type quantities market.Amounts
 
 var _ traits.Mapper = quantities(nil)

@@ -8,8 +8,9 @@ import (
 // MaxSplit is on how many providers one request may be.
 const MaxSplit = maxRanked
 
-// Split divides an ask into the fewest equal parts for which there are as many providers, and ranks the providers of a part. One part
-// is the whole. No part: there are not so many providers; the ranking then explains the smallest part.
+// Split divides an ask into the fewest equal parts for which there are as many providers, and ranks the
+// providers of a part. One part is the whole. No part: there are not so many providers; the ranking then
+// explains the smallest part.
 func (e *Engine) Split(v *market.View, a Ask, now market.Time) (parts []market.Amounts, r Ranking) {
 	for n := int64(1); n <= int64(max(a.Request.Split, 1)); n++ {
 		parts := divided(a.Size, n)
@@ -32,7 +33,8 @@ func (e *Engine) Split(v *market.View, a Ask, now market.Time) (parts []market.A
 	return nil, r
 }
 
-// divided is an amount in n parts, the largest first: they differ by at most one of the smallest unit. Nil: there is not enough for each.
+// divided is an amount in n parts, the largest first: they differ by at most one of the smallest unit. Nil:
+// there is not enough for each.
 func divided(size market.Amounts, n int64) []market.Amounts {
 	parts := make([]market.Amounts, n)
 	for _, a := range size {
@@ -53,7 +55,8 @@ func divided(size market.Amounts, n int64) []market.Amounts {
 func checkSplit(r api.Request) error {
 	switch {
 	case r.Split < 0 || r.Split > MaxSplit:
-		return api.Invalid("split", "%d is out of bounds", r.Split).Fix("say on how many providers at most: 1 to %d", MaxSplit)
+		return api.Invalid("split", "%d is out of bounds", r.Split).Fix("say on how many providers at most: 1 to %d",
+			MaxSplit)
 	case r.Split <= 1:
 		return nil
 	case r.Purchase != nil, r.MaxPrice != nil:

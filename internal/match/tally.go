@@ -98,7 +98,8 @@ func (t *tally) ranking(q *question) Ranking {
 	d := &out.Decision
 	for r, c := range t.eliminated {
 		if c.n > 0 {
-			d.Eliminated = append(d.Eliminated, api.Elimination{Filter: filters[c.filter].name, Reason: reasonNames[r], Count: c.n})
+			d.Eliminated = append(d.Eliminated, api.Elimination{Filter: filters[c.filter].name, Reason: reasonNames[r],
+				Count: c.n})
 		}
 	}
 	for i, r := range t.best[:t.kept] {

@@ -31,7 +31,8 @@ func (e *Engine) Could(v *market.View, a Ask, slot int, now market.Time) bool {
 	return q.could(q.candidate(slot))
 }
 
-// Nearest is the cluster that lacks least of those that would qualify for an ask if others had nothing of them; empty: there is none.
+// Nearest is the cluster that lacks least of those that would qualify for an ask if others had nothing of them;
+// empty: there is none.
 func (e *Engine) Nearest(v *market.View, a Ask, now market.Time) string {
 	q := e.question(v, a, now)
 	defer q.close()
@@ -53,7 +54,8 @@ func (q *question) could(c *candidate) bool {
 	if why == passes {
 		return true
 	}
-	if !filters[filter].temporary || why == noShapes || q.limit != nil && affordable(q, c) != passes || q.Refused != nil && slices.Contains(q.Refused, c.Cluster) {
+	if !filters[filter].temporary || why == noShapes || q.limit != nil && affordable(q, c) != passes ||
+		q.Refused != nil && slices.Contains(q.Refused, c.Cluster) {
 		return false
 	}
 	all := c.pool.Available.Plus(c.pool.Reserved)

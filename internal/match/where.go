@@ -39,7 +39,8 @@ func (a *whereResults) about(c *candidate) truth {
 	if a.program == nil {
 		return unknown
 	}
-	if known := a.known.at(int(c.slot)); known.card == c.card && known.sequence == c.sequence && known.uptime == c.uptime && known.honoured == c.honoured {
+	if known := a.known.at(int(c.slot)); known.card == c.card && known.sequence == c.sequence &&
+		known.uptime == c.uptime && known.honoured == c.honoured {
 		return known.truth
 	}
 	t, _ := a.compute(c)

@@ -60,12 +60,15 @@ var _ journal.Journal = (*Journal)(nil)
 // Load makes the object, but not its namespace. Without parts all of it is in one object. The
 // client must read from the API server, not from a cache, for Load to see the latest.
 func New(client client.Client, key client.ObjectKey, parts int64) *Journal {
-	return &Journal{client: client, key: key, paces: newPaces(), retry: wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 6},
-		limits: limits{parts: parts, part: partSize, inlineTail: inlineTail, inlineSnapshot: inlineSnapshot, mergeSize: mergeSize}}
+	return &Journal{client: client, key: key, paces: newPaces(), retry: wait.Backoff{Duration: 100 * time.Millisecond,
+		Factor: 2, Jitter: 0.2, Steps: 6},
+		limits: limits{parts: parts, part: partSize, inlineTail: inlineTail, inlineSnapshot: inlineSnapshot,
+			mergeSize: mergeSize}}
 }
 
 // Load implements journal.Journal.
-func (j *Journal) Load(ctx context.Context, onSnapshot func(journal.Head, []byte) error, onRecord func(journal.Record) error) (journal.Head, error) {
+func (j *Journal) Load(ctx context.Context, onSnapshot func(journal.Head, []byte) error,
+	onRecord func(journal.Record) error) (journal.Head, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.object = nil
@@ -132,7 +135,8 @@ func (j *Journal) Append(ctx context.Context, after journal.Head, events [][]byt
 // Snapshot implements journal.Journal.
 func (j *Journal) Snapshot(ctx context.Context, at journal.Head, state []byte) error {
 	if len(state) > MaxState {
-		return fmt.Errorf("ledger %s: %w: a state of %d bytes, of at most %d: end what takes the space", j.key, journal.ErrFull, len(state), MaxState)
+		return fmt.Errorf("ledger %s: %w: a state of %d bytes, of at most %d: end what takes the space", j.key,
+			journal.ErrFull, len(state), MaxState)
 	}
 	packed, err := pack(state)
 	if err != nil {
@@ -245,7 +249,8 @@ func (j *Journal) write(ctx context.Context, next *content) error {
 // done is found out by reading the object again: whether its last write is this one, or still the one
 // before, or somebody else's. Names of writes decide, not heads: two agents may well write the same
 // batch; and not resource versions: a label that somebody sets is no reason to give up.
-func (j *Journal) swap(ctx context.Context, object *unstructured.Unstructured, next *content) (done *unstructured.Unstructured, err error) {
+func (j *Journal) swap(ctx context.Context, object *unstructured.Unstructured,
+	next *content) (done *unstructured.Unstructured, err error) {
 	err = j.persist(ctx, func() (err error) {
 		done = object.DeepCopy()
 		failure := j.client.Update(ctx, done)
@@ -273,7 +278,8 @@ func (j *Journal) swap(ctx context.Context, object *unstructured.Unstructured, n
 }
 
 // readOrCreate reads the object, or makes it with an empty journal.
-func (j *Journal) readOrCreate(ctx context.Context) (object *unstructured.Unstructured, found *content, state []byte, err error) {
+func (j *Journal) readOrCreate(ctx context.Context) (object *unstructured.Unstructured, found *content,
+	state []byte, err error) {
 	err = j.persist(ctx, func() (err error) {
 		if object, found, state, err = j.read(ctx); !apierrors.IsNotFound(err) {
 			return err
@@ -323,7 +329,8 @@ func (j *Journal) persist(ctx context.Context, try func() error) (err error) {
 func retryable(err error) bool {
 	var refused *journal.RefusedError
 	var odd *partError
-	if errors.As(err, &refused) || errors.As(err, &odd) || errors.Is(err, journal.ErrConflict) || errors.Is(err, journal.ErrNotLoaded) {
+	if errors.As(err, &refused) || errors.As(err, &odd) || errors.Is(err, journal.ErrConflict) ||
+		errors.Is(err, journal.ErrNotLoaded) {
 		return false
 	}
 	switch apierrors.ReasonForError(err) {

@@ -98,7 +98,8 @@ func (c *content) inline() int {
 
 // size is what the content takes of so much space.
 func (c *content) size(space int64) *journal.Size {
-	s := &journal.Size{Snapshot: int64(len(c.snapshot)), Tail: weigh(c.tail()), Space: space, Plain: c.plain + weigh(c.image.Records), MaxPlain: MaxState}
+	s := &journal.Size{Snapshot: int64(len(c.snapshot)), Tail: weigh(c.tail()), Space: space,
+		Plain: c.plain + weigh(c.image.Records), MaxPlain: MaxState}
 	for _, p := range c.parts {
 		s.Snapshot += p.Size
 	}
@@ -141,7 +142,8 @@ func encode(object *unstructured.Unstructured, c *content) (size int, err error)
 		format = formatParts
 	}
 	encoded, err := json.Marshal(spec{
-		Format: format, Write: c.write, Head: c.image.Head, Base: c.image.Base, Seal: c.seal, Snapshot: c.snapshot, Tail: c.tail(), Parts: c.parts, Filed: c.filed,
+		Format: format, Write: c.write, Head: c.image.Head, Base: c.image.Base, Seal: c.seal, Snapshot: c.snapshot,
+		Tail: c.tail(), Parts: c.parts, Filed: c.filed,
 	})
 	if err != nil {
 		return 0, err
@@ -156,7 +158,8 @@ func encode(object *unstructured.Unstructured, c *content) (size int, err error)
 	}
 	whole, err := json.Marshal(object.Object)
 	if err == nil && len(whole) > MaxSize {
-		err = fmt.Errorf("%w: it would take %d bytes of %d: take a snapshot, or end what takes the space", journal.ErrFull, len(whole), MaxSize)
+		err = fmt.Errorf("%w: it would take %d bytes of %d: take a snapshot, or end what takes the space",
+			journal.ErrFull, len(whole), MaxSize)
 	}
 	return len(whole), err
 }
@@ -213,7 +216,8 @@ func kept(sent, got *unstructured.Unstructured) error {
 }
 
 func notKept(key client.ObjectKey, field string) error {
-	return &journal.RefusedError{Where: "ledger " + key.String(), Found: "the API server did not keep spec." + field, Remedy: applyCRDs}
+	return &journal.RefusedError{Where: "ledger " + key.String(), Found: "the API server did not keep spec." + field,
+		Remedy: applyCRDs}
 }
 
 // applyCRDs is the remedy where the CRD is older than the Ledger.
@@ -242,7 +246,8 @@ func decode(object *unstructured.Unstructured) (*content, []byte, error) {
 		return nil, nil, refused
 	}
 	return &content{
-		image: journal.Image{Base: s.Base, Records: s.Tail, Head: s.Head}, write: s.Write, seal: s.Seal, snapshot: s.Snapshot, parts: s.Parts, filed: s.Filed,
+		image: journal.Image{Base: s.Base, Records: s.Tail, Head: s.Head}, write: s.Write, seal: s.Seal,
+		snapshot: s.Snapshot, parts: s.Parts, filed: s.Filed,
 	}, state, nil
 }
 

@@ -99,7 +99,8 @@ func (j *Journal) fence(ctx context.Context) error {
 //
 // Who writes a part last is certain: each write holds only if nobody has written it since this
 // journal did or, the first time, since it saw that the Ledger was still its own.
-func (j *Journal) writePart(ctx context.Context, number int64, data []byte, mine func(context.Context) error) (part, error) {
+func (j *Journal) writePart(ctx context.Context, number int64, data []byte, mine func(context.Context) error) (part,
+	error) {
 	p := part{Part: number, Digest: digest(data), Size: int64(len(data))}
 	err := j.persist(ctx, func() error {
 		object := newLedger(j.partKey(number))
@@ -158,7 +159,8 @@ type written struct {
 // release what is in w.
 func (j *Journal) writeParts(ctx context.Context, w *written, at journal.Head, packed []byte) error {
 	if space := j.limits.space(); int64(len(packed)) > space {
-		return fmt.Errorf("%w: its snapshot takes %d bytes, of at most %d: end what takes the space", journal.ErrFull, len(packed), space)
+		return fmt.Errorf("%w: its snapshot takes %d bytes, of at most %d: end what takes the space", journal.ErrFull,
+			len(packed), space)
 	}
 	if err := j.makeParts(ctx); err != nil {
 		return err

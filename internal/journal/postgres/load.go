@@ -50,7 +50,8 @@ const (
 var ErrNone = errors.New("there is no journal in the database")
 
 // Load implements journal.Journal, and makes j the journal's only writer.
-func (j *Journal) Load(ctx context.Context, onSnapshot func(journal.Head, []byte) error, onRecord func(journal.Record) error) (journal.Head, error) {
+func (j *Journal) Load(ctx context.Context, onSnapshot func(journal.Head, []byte) error,
+	onRecord func(journal.Record) error) (journal.Head, error) {
 	return j.load(ctx, onSnapshot, onRecord, false)
 }
 
@@ -76,33 +77,37 @@ func ignoreRecord(journal.Record) error      { return nil }
 
 // Read verifies and replays the journal like Load, but makes nobody its writer, and changes
 // nothing: it may be called beside a broker that leads. Errors: as Load; ErrNone, wrapped.
-func (j *Journal) Read(ctx context.Context, onSnapshot func(journal.Head, []byte) error, onRecord func(journal.Record) error) (journal.Head, error) {
+func (j *Journal) Read(ctx context.Context, onSnapshot func(journal.Head, []byte) error,
+	onRecord func(journal.Record) error) (journal.Head, error) {
 	return j.read(ctx, onSnapshot, onRecord, false)
 }
 
-func (j *Journal) read(ctx context.Context, onSnapshot func(journal.Head, []byte) error, onRecord func(journal.Record) error, lossy bool) (journal.Head, error) {
+func (j *Journal) read(ctx context.Context, onSnapshot func(journal.Head, []byte) error,
+	onRecord func(journal.Record) error, lossy bool) (journal.Head, error) {
 	conn, err := j.connect(ctx)
 	if err != nil {
 		return journal.Head{}, err
 	}
 	defer hangUp(conn)
 	v := verifier{Journal: j, lossy: lossy}
-	err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		if err := v.run(ctx, tx, "", onSnapshot, onRecord); err != nil {
-			return err
-		}
-		if v.fresh {
-			return ErrNone
-		}
-		return nil
-	})
+	err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly},
+		func(tx pgx.Tx) error {
+			if err := v.run(ctx, tx, "", onSnapshot, onRecord); err != nil {
+				return err
+			}
+			if v.fresh {
+				return ErrNone
+			}
+			return nil
+		})
 	if err != nil {
 		return journal.Head{}, v.describe(err)
 	}
 	return v.head, nil
 }
 
-func (j *Journal) load(ctx context.Context, onSnapshot func(journal.Head, []byte) error, onRecord func(journal.Record) error, lossy bool) (journal.Head, error) {
+func (j *Journal) load(ctx context.Context, onSnapshot func(journal.Head, []byte) error,
+	onRecord func(journal.Record) error, lossy bool) (journal.Head, error) {
 	j.whole.Lock()
 	defer j.whole.Unlock()
 	j.mu.Lock()
@@ -159,7 +164,8 @@ func (v *verifier) describe(err error) error {
 }
 
 // run reads the whole journal, recomputes its chain and replays it.
-func (v *verifier) run(ctx context.Context, tx pgx.Tx, lock string, onSnapshot func(journal.Head, []byte) error, onRecord func(journal.Record) error) error {
+func (v *verifier) run(ctx context.Context, tx pgx.Tx, lock string, onSnapshot func(journal.Head, []byte) error,
+	onRecord func(journal.Record) error) error {
 	var journals, others bool
 	if err := tx.QueryRow(ctx, "SELECT to_regclass('bourse_journal') IS NOT NULL, coalesce(to_regclass('bourse_records'), to_regclass('bourse_state')) IS NOT NULL").Scan(&journals, &others); err != nil {
 		return err
@@ -199,12 +205,14 @@ func (v *verifier) run(ctx context.Context, tx pgx.Tx, lock string, onSnapshot f
 		return err
 	}
 	if int64(v.head.Revision) != revision || !bytes.Equal(v.head.Hash[:], hash) {
-		return v.refused(fmt.Sprintf("its records lead to %v, its row says revision %d (hash %.4x)", v.head, revision, hash), remedyDamage)
+		return v.refused(fmt.Sprintf("its records lead to %v, its row says revision %d (hash %.4x)", v.head, revision,
+			hash), remedyDamage)
 	}
 	return nil
 }
 
-func (v *verifier) snapshot(ctx context.Context, tx pgx.Tx, first, last int64, seal []byte, onSnapshot func(journal.Head, []byte) error) error {
+func (v *verifier) snapshot(ctx context.Context, tx pgx.Tx, first, last int64, seal []byte,
+	onSnapshot func(journal.Head, []byte) error) error {
 	rows, err := tx.Query(ctx, "SELECT bytes FROM bourse_state WHERE part BETWEEN $1 AND $2 ORDER BY part", first, last)
 	if err != nil {
 		return err
@@ -218,7 +226,8 @@ func (v *verifier) snapshot(ctx context.Context, tx pgx.Tx, first, last int64, s
 		return err
 	}
 	if want := v.base.Seal(state); !bytes.Equal(seal, want[:]) {
-		return v.refused(fmt.Sprintf("the snapshot at revision %d, %d bytes, does not match its seal", v.base.Revision, len(state)), remedyDamage)
+		return v.refused(fmt.Sprintf("the snapshot at revision %d, %d bytes, does not match its seal", v.base.Revision,
+			len(state)), remedyDamage)
 	}
 	v.head = v.base
 	if len(state) > 0 {
@@ -259,6 +268,7 @@ func (v *verifier) create(ctx context.Context, tx pgx.Tx) error {
 		return err
 	}
 	v.base, v.head = genesis, genesis
-	_, err := tx.Exec(ctx, "INSERT INTO bourse_journal VALUES ($1, "+place+", '', $2, 0, $3, 0, $3, 1, 0, $4)", format, genesis.Lineage, genesis.Hash[:], seal[:])
+	_, err := tx.Exec(ctx, "INSERT INTO bourse_journal VALUES ($1, "+place+", '', $2, 0, $3, 0, $3, 1, 0, $4)", format,
+		genesis.Lineage, genesis.Hash[:], seal[:])
 	return err
 }

@@ -83,7 +83,8 @@ func (j *Journal) NewLineage(ctx context.Context, after journal.Head) (journal.H
 }
 
 // advance moves the head by a statement whose $1 is the writer.
-func (j *Journal) advance(ctx context.Context, after, next journal.Head, statement string, args ...any) (journal.Head, error) {
+func (j *Journal) advance(ctx context.Context, after, next journal.Head, statement string,
+	args ...any) (journal.Head, error) {
 	err := j.write(ctx, func(ctx context.Context) error {
 		if after != j.head {
 			return fmt.Errorf("write after %v, but the head is %v: %w", after, j.head, journal.ErrConflict)

@@ -80,13 +80,17 @@ func (j *Journal) trust(ctx context.Context, conn *pgx.Conn) error {
 	case version < oldest:
 		return j.refused("its version is older than PostgreSQL 14", "upgrade it")
 	case fsync != "on":
-		return j.refused("the server runs with fsync = off: what it commits is lost with its machine", "set fsync = on in postgresql.conf and reload it")
+		return j.refused("the server runs with fsync = off: what it commits is lost with its machine",
+			"set fsync = on in postgresql.conf and reload it")
 	case pages != "on":
-		return j.refused("the server runs with full_page_writes = off: a page torn by a crash stays torn", "set full_page_writes = on in postgresql.conf and reload it")
+		return j.refused("the server runs with full_page_writes = off: a page torn by a crash stays torn",
+			"set full_page_writes = on in postgresql.conf and reload it")
 	case commit != "on" && commit != "remote_apply":
-		return j.refused("our session has synchronous_commit = "+commit, "connect without a pooler, which drops what a session asks for")
+		return j.refused("our session has synchronous_commit = "+commit,
+			"connect without a pooler, which drops what a session asks for")
 	case replica:
-		return j.refused("the server is a replica, which cannot be written to", "name the primary, or several hosts and target_session_attrs=read-write")
+		return j.refused("the server is a replica, which cannot be written to",
+			"name the primary, or several hosts and target_session_attrs=read-write")
 	case schema == nil:
 		return j.refused("there is no schema to make tables in", "make the one that search_path names: CREATE SCHEMA")
 	}
@@ -101,7 +105,8 @@ func (j *Journal) describe(err error) error {
 	if refused := (*journal.RefusedError)(nil); errors.As(err, &refused) {
 		return err
 	}
-	if said := (*pgconn.PgError)(nil); errors.As(err, &said) && len(said.Code) == 5 && said.Code[:2] == "XX" { // corrupted pages and indexes among them
+	if said := (*pgconn.PgError)(nil); errors.As(err, &said) && len(said.Code) == 5 &&
+		said.Code[:2] == "XX" { // corrupted pages and indexes among them
 		return j.refused(said.Message, remedyDamage)
 	}
 	return fmt.Errorf("open journal %s: %w", j.Where(), err)

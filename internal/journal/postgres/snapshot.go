@@ -79,7 +79,8 @@ func (j *Journal) locate(ctx context.Context, at journal.Head) error {
 		return nil
 	}
 	var there bool
-	err := j.conn.QueryRow(ctx, "SELECT true FROM bourse_records WHERE revision = $1 AND hash = $2", int64(at.Revision), at.Hash[:]).Scan(&there)
+	err := j.conn.QueryRow(ctx, "SELECT true FROM bourse_records WHERE revision = $1 AND hash = $2",
+		int64(at.Revision), at.Hash[:]).Scan(&there)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return err
 	}
@@ -99,7 +100,8 @@ func (j *Journal) writeState(ctx context.Context, state []byte) (first, last int
 		state = state[len(part):]
 		last++
 		err = j.write(ctx, func(ctx context.Context) error {
-			return j.exec(ctx, "INSERT INTO bourse_state (part, bytes) SELECT $2, $3 FROM bourse_journal WHERE writer = $1", last, part)
+			return j.exec(ctx, "INSERT INTO bourse_state (part, bytes) SELECT $2, $3 FROM bourse_journal WHERE writer = $1",
+				last, part)
 		})
 	}
 	return first, last, err

@@ -82,7 +82,8 @@ func (db *database) create(ctx context.Context) (genesis journal.Head, err error
 	if _, err := tx.ExecContext(ctx, schema); err != nil {
 		return genesis, err
 	}
-	if _, err := tx.ExecContext(ctx, "INSERT INTO base VALUES (?, 0, ?, 1, 0, ?)", genesis.Lineage, genesis.Hash[:], seal[:]); err != nil {
+	if _, err := tx.ExecContext(ctx, "INSERT INTO base VALUES (?, 0, ?, 1, 0, ?)", genesis.Lineage, genesis.Hash[:],
+		seal[:]); err != nil {
 		return genesis, err
 	}
 	return genesis, tx.Commit()

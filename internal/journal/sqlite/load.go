@@ -10,7 +10,8 @@ import (
 )
 
 // Load implements journal.Journal.
-func (j *Journal) Load(ctx context.Context, onSnapshot func(journal.Head, []byte) error, onRecord func(journal.Record) error) (journal.Head, error) {
+func (j *Journal) Load(ctx context.Context, onSnapshot func(journal.Head, []byte) error,
+	onRecord func(journal.Record) error) (journal.Head, error) {
 	j.whole.Lock()
 	defer j.whole.Unlock()
 	j.mu.Lock()
@@ -44,7 +45,8 @@ func ignoreRecord(journal.Record) error      { return nil }
 
 // Read verifies and replays the journal like Load, but changes no file and leaves j as it was. No other
 // process may have the journal open. Errors: as Load; os.ErrNotExist, wrapped, where there is none.
-func (j *Journal) Read(ctx context.Context, onSnapshot func(journal.Head, []byte) error, onRecord func(journal.Record) error) (journal.Head, error) {
+func (j *Journal) Read(ctx context.Context, onSnapshot func(journal.Head, []byte) error,
+	onRecord func(journal.Record) error) (journal.Head, error) {
 	said, err := readHeadFile(j.path + ".head")
 	if err != nil {
 		return journal.Head{}, err
@@ -65,7 +67,8 @@ func (j *Journal) Read(ctx context.Context, onSnapshot func(journal.Head, []byte
 // load verifies the journal on a connection that cannot write, and only then opens it for writing. The
 // head file, which counts unless losses are accepted, is read first, lest it seem to lead because
 // somebody appended in between.
-func (j *Journal) load(ctx context.Context, onSnapshot func(journal.Head, []byte) error, onRecord func(journal.Record) error, lossy bool) error {
+func (j *Journal) load(ctx context.Context, onSnapshot func(journal.Head, []byte) error,
+	onRecord func(journal.Record) error, lossy bool) error {
 	if err := errors.Join(j.failed, j.close()); err != nil {
 		return err
 	}
@@ -105,8 +108,10 @@ func (j *Journal) open(ctx context.Context, found *content, writes uint64) (err 
 		found.base = found.head
 	}
 	// Nobody else can write any more; somebody could since verify.
-	if err := j.db.expect(ctx, int64(found.head.Revision), "SELECT max(revision) FROM (SELECT revision FROM base UNION ALL SELECT max(revision) FROM records)"); err != nil {
-		return &journal.RefusedError{Where: j.path, Found: "another process writes to it: " + err.Error(), Remedy: remedyInUse}
+	if err := j.db.expect(ctx, int64(found.head.Revision),
+		"SELECT max(revision) FROM (SELECT revision FROM base UNION ALL SELECT max(revision) FROM records)"); err != nil {
+		return &journal.RefusedError{Where: j.path, Found: "another process writes to it: " + err.Error(),
+			Remedy: remedyInUse}
 	}
 	// Whether the file can be written must show now, not with the first append.
 	if _, err := j.db.ExecContext(ctx, "UPDATE base SET lineage = lineage"); err != nil {
@@ -115,7 +120,8 @@ func (j *Journal) open(ctx context.Context, found *content, writes uint64) (err 
 	// A process that was killed may leave commits that were never synced. What Load returned must
 	// not get lost any more, and the head file must not name it before: this syncs WAL and database.
 	var busy, frames, moved int
-	if err := j.db.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &frames, &moved); err != nil || busy != 0 {
+	if err := j.db.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &frames, &moved); err != nil ||
+		busy != 0 {
 		return errors.Join(err, errors.New("the WAL could not be moved into the database"))
 	}
 	if j.db.insert, err = j.db.PrepareContext(ctx, "INSERT INTO records VALUES (?, ?, ?)"); err != nil {

@@ -56,7 +56,8 @@ func (j *Journal) SnapshotFrom(ctx context.Context, at journal.Head, write func(
 			return err
 		}
 		j.base = at
-		_, err := j.db.ExecContext(ctx, "UPDATE base SET revision = ?, hash = ?, first = ?, last = ?, seal = ?", int64(at.Revision), at.Hash[:], first, last, seal[:])
+		_, err := j.db.ExecContext(ctx, "UPDATE base SET revision = ?, hash = ?, first = ?, last = ?, seal = ?",
+			int64(at.Revision), at.Hash[:], first, last, seal[:])
 		return err
 	})
 	if err != nil {
@@ -111,7 +112,8 @@ func (j *Journal) locate(ctx context.Context, at journal.Head) error {
 }
 
 // writeState writes a state in parts, and returns the first and the last of them, and its seal.
-func (j *Journal) writeState(ctx context.Context, at journal.Head, write func(io.Writer) error) (first, last int64, seal journal.Hash, err error) {
+func (j *Journal) writeState(ctx context.Context, at journal.Head, write func(io.Writer) error) (first, last int64,
+	seal journal.Hash, err error) {
 	err = j.write(ctx, func(ctx context.Context) error {
 		return j.db.QueryRowContext(ctx, "SELECT max(last, coalesce((SELECT max(part) FROM state), 0)) FROM base").Scan(&last)
 	})
@@ -172,7 +174,8 @@ func (j *Journal) sweep(ctx context.Context) error {
 		query string
 		limit int64
 	}{
-		{`DELETE FROM state WHERE part IN (SELECT part FROM state, base WHERE part NOT BETWEEN first AND last LIMIT ?)`, sweepParts},
+		{`DELETE FROM state WHERE part IN (SELECT part FROM state, base WHERE part NOT BETWEEN first AND last LIMIT ?)`,
+			sweepParts},
 		{`DELETE FROM records WHERE revision IN (SELECT r.revision FROM records r, base b WHERE r.revision <= b.revision LIMIT ?)`, sweepRows},
 	} {
 		for swept := pass.limit; swept == pass.limit; {

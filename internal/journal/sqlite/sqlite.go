@@ -75,7 +75,8 @@ func (j *Journal) NewLineage(ctx context.Context, after journal.Head) (journal.H
 }
 
 // advance moves the head: first by committing, then by marking it.
-func (j *Journal) advance(ctx context.Context, after, next journal.Head, commit func(context.Context, journal.Head) error) (journal.Head, error) {
+func (j *Journal) advance(ctx context.Context, after, next journal.Head, commit func(context.Context,
+	journal.Head) error) (journal.Head, error) {
 	err := j.write(ctx, func(ctx context.Context) error {
 		if after != j.head {
 			return fmt.Errorf("write after %v, but the head is %v: %w", after, j.head, journal.ErrConflict)

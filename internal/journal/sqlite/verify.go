@@ -36,7 +36,8 @@ type content struct {
 
 // verify reads the whole database, recomputes its chain and replays it. It changes no file, whatever
 // it finds.
-func verify(ctx context.Context, path string, said *journal.Head, onSnapshot func(journal.Head, []byte) error, onRecord func(journal.Record) error) (*content, error) {
+func verify(ctx context.Context, path string, said *journal.Head, onSnapshot func(journal.Head, []byte) error,
+	onRecord func(journal.Record) error) (*content, error) {
 	// A file of no byte, or one, is an empty database to SQLite, whose WAL it deletes: not so here.
 	if size(path) <= 1 {
 		if size(path+"-wal") > 0 {
@@ -82,7 +83,8 @@ type verifier struct {
 	callback error // what a callback returned
 }
 
-func (v *verifier) run(ctx context.Context, onSnapshot func(journal.Head, []byte) error, onRecord func(journal.Record) error) error {
+func (v *verifier) run(ctx context.Context, onSnapshot func(journal.Head, []byte) error,
+	onRecord func(journal.Record) error) error {
 	// All in one transaction: one state of the file.
 	if _, err := v.db.ExecContext(ctx, "BEGIN"); err != nil {
 		return err
@@ -159,7 +161,8 @@ func (v *verifier) snapshot(ctx context.Context, onSnapshot func(journal.Head, [
 		said = onSnapshot(v.base, state)
 	}
 	if !<-sealed {
-		return v.refuse(remedyDamage, "the snapshot at revision %d, %d bytes, does not match its seal", v.base.Revision, len(state))
+		return v.refuse(remedyDamage, "the snapshot at revision %d, %d bytes, does not match its seal", v.base.Revision,
+			len(state))
 	}
 	v.pass(v.base)
 	v.callback = said
@@ -168,7 +171,8 @@ func (v *verifier) snapshot(ctx context.Context, onSnapshot func(journal.Head, [
 
 func (v *verifier) state(ctx context.Context, first, last int64) (state []byte, err error) {
 	var size int
-	if err := v.db.QueryRowContext(ctx, "SELECT coalesce(sum(length(bytes)), 0) FROM state WHERE part BETWEEN ? AND ?", first, last).Scan(&size); err != nil {
+	if err := v.db.QueryRowContext(ctx, "SELECT coalesce(sum(length(bytes)), 0) FROM state WHERE part BETWEEN ? AND ?",
+		first, last).Scan(&size); err != nil {
 		return nil, err
 	}
 	state = make([]byte, 0, size)
@@ -255,7 +259,8 @@ func (c *content) compare(path string, said mark) error {
 	case said.head == nil:
 		refused.Found = "it has no head file"
 	default:
-		refused.Found = fmt.Sprintf("it holds %v to %v, but its head file says that %v was committed", c.base, c.head, said.head)
+		refused.Found = fmt.Sprintf("it holds %v to %v, but its head file says that %v was committed", c.base, c.head,
+			said.head)
 		refused.Remedy = remedyMissing
 	}
 	return refused
