@@ -1,6 +1,10 @@
 package market
 
-import "maps"
+import (
+	"maps"
+
+	"github.com/bourse-dev/bourse/api"
+)
 
 // sales counts the sold units of one seller's plans. As in an account, the union by ID of our own records and
 // the seller's list counts, with the larger number of each.
@@ -95,4 +99,111 @@ func (s *State) forgetUnsold(old *Reservation) {
 	if o := s.offers[old.Sale.Offer]; o != nil && !o.OnSale {
 		s.forgetOffer(o.Digest)
 	}
+}
+
+// Units is how many units of its plan the reservation takes: the more of what it is and what it is to become.
+func (r *Reservation) Units() int64 {
+	if r.Sale == nil {
+		return 0
+	}
+	if c := r.Changing(); c != nil {
+		return max(r.Sale.Units, c.Units)
+	}
+	return r.Sale.Units
+}
+
+// countSale adds (sign 1) or removes (-1) what a reservation takes of its plan, and its reference to the offer.
+func (s *State) countSale(r *Reservation, sign int64) {
+	if r == nil || r.Sale == nil {
+		return
+	}
+	if s.madeFrom[r.Sale.Offer] += int(sign); s.madeFrom[r.Sale.Offer] == 0 {
+		delete(s.madeFrom, r.Sale.Offer)
+	}
+	o := s.offers[r.Sale.Offer]
+	if o == nil || !r.State.Counts() || r.Provider != o.Signed.Seller {
+		return
+	}
+	p := s.provider(r.Provider)
+	if sign > 0 {
+		p.sold.hold(r.ID, Units{plan{o.Signed.Name, r.Sale.Plan}, r.Units()})
+	} else {
+		p.sold.hold(r.ID, Units{})
+	}
+	if plan := o.Plan(r.Sale.Plan); plan != nil && plan.Dedicated {
+		p.dedicate(share{r.Pool, r.Consumer}, sign)
+	}
+	s.touch(p)
+}
+
+// checkStock reports why that many units of a plan cannot be sold now, or nil. has is how many units the same
+// reservation has already. Errors: NotFound, Conflict for an offer that has changed, Insufficient.
+func (s *State) checkStock(sale *api.Sale, units, has int64, now Time) error {
+	if sale == nil {
+		return nil
+	}
+	o := s.offers[sale.Offer]
+	if o == nil {
+		return api.Errorf(api.CodeNotFound, "no offer %.60q", sale.Offer).At("purchase.offer").Fix("see: bourse catalog")
+	}
+	if !o.OnSale {
+		return api.Errorf(api.CodeConflict, "offer %s is no longer on sale as it was", o.Key()).At("purchase.digest").
+			Fix("look at it again: bourse catalog %s", o.Key())
+	}
+	p := o.Plan(sale.Plan)
+	if p == nil {
+		return api.Errorf(api.CodeNotFound, "offer %s has no plan %.63q", o.Key(), sale.Plan).At("purchase.plan").
+			Fix("see: bourse catalog %s", o.Key())
+	}
+	if err := o.valid(now); err != nil {
+		return err
+	}
+	left := p.Quantity - s.provider(o.Signed.Seller).sold.units[plan{o.Signed.Name, p.Name}] + has
+	if p.Quantity > 0 && units > left {
+		return api.Errorf(api.CodeInsufficient, "of plan %s/%s %d are left, of %d", o.Key(), p.Name, max(left, 0),
+			p.Quantity).Fix("buy fewer, or another plan")
+	}
+	return nil
+}
+
+// valid says why an offer cannot be bought now, or nil.
+func (o *Offer) valid(now Time) error {
+	switch t := now.Go(); {
+	case o.Signed.Offer.ValidFrom != nil && t.Before(o.Signed.Offer.ValidFrom.Time):
+		return api.Errorf(api.CodeConflict, "offer %s is not on sale before %s", o.Key(),
+			o.Signed.Offer.ValidFrom.UTC().Format("2006-01-02 15:04 MST"))
+	case o.Signed.Offer.ValidUntil != nil && !t.Before(o.Signed.Offer.ValidUntil.Time):
+		return api.Errorf(api.CodeConflict, "offer %s was on sale until %s", o.Key(),
+			o.Signed.Offer.ValidUntil.UTC().Format("2006-01-02 15:04 MST"))
+	}
+	return nil
+}
+
+// Remaining is how many units of a plan can be sold now: what the quantity leaves, and what the pool has free.
+func (l *Listing) Remaining(o *Offer, p *Plan) int64 {
+	pool := l.Pool(p.Pool)
+	if pool == nil {
+		return 0
+	}
+	left := int64(maxUnits)
+	if p.Quantity > 0 {
+		left = p.Quantity - l.Sold[plan{o.Signed.Name, p.Name}]
+	}
+	for _, unit := range p.Size {
+		left = min(left, pool.Available.Of(unit.Resource)/unit.Value)
+	}
+	return max(left, 0)
+}
+
+// SoldOf is how many units of the plans of an offer are sold, by plan.
+func (l *Listing) SoldOf(o *Offer) (out map[string]int64) {
+	for of, units := range l.Sold {
+		if of.Offer == o.Signed.Name {
+			if out == nil {
+				out = map[string]int64{}
+			}
+			out[of.Plan] = units
+		}
+	}
+	return out
 }
