@@ -6,10 +6,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
+	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,19 +22,7 @@ import (
 // it guards and those that run on virtual nodes, and no others: not the provider's own, nor what the provider runs in a consumer's namespace.
 func TestPodsThatTheAgentDeletes(t *testing.T) {
 	w := start(t)
-	if err := w.admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "liqo"}}); err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range []string{"rbac/agent.yaml", "liqo/peerings.yaml", "liqo/provider.yaml", "liqo/consumer.yaml"} {
-		text, err := os.ReadFile(filepath.Join("..", "..", "config", file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := w.cluster.Apply(t.Context(), text); err != nil {
-			t.Fatal(err)
-		}
-	}
-	agent := account{"agent", rest.ImpersonationConfig{UserName: "system:serviceaccount:bourse:bourse-agent", Groups: []string{"system:serviceaccounts", "system:authenticated"}}}
+	agent := w.asAgent(t)
 	want := []string{"pods delete", "pods list", "pods watch", "pods/eviction create"}
 	w.eventually(t, "the roles are known", func() error {
 		return w.mustAs(t, agent).List(t.Context(), &corev1.PodList{})
@@ -74,5 +65,124 @@ func TestPodsThatTheAgentDeletes(t *testing.T) {
 				t.Errorf("it is deleted: %v, want %t", err, p.let)
 			}
 		})
+	}
+}
+
+// agentRoles applies the roles of config once.
+var agentRoles sync.Once
+
+// asAgent returns the agent, with all roles of config.
+func (w *world) asAgent(t *testing.T) account {
+	t.Helper()
+	agentRoles.Do(func() {
+		if err := w.admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "liqo"}}); err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range []string{"rbac/agent.yaml", "liqo/peerings.yaml", "liqo/provider.yaml", "liqo/consumer.yaml"} {
+			text, err := os.ReadFile(filepath.Join("..", "..", "config", file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := w.cluster.Apply(t.Context(), text); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	return account{"agent", rest.ImpersonationConfig{UserName: "system:serviceaccount:bourse:bourse-agent", Groups: []string{"system:serviceaccounts", "system:authenticated"}}}
+}
+
+// The agent patches nodes and virtual nodes, and does nothing else to them. Of virtual nodes it writes its own labels and
+// whether they are cordoned; of others nothing.
+func TestNodesThatTheAgentChanges(t *testing.T) {
+	w := start(t)
+	agent := w.asAgent(t)
+	w.eventually(t, "the roles are known", func() error {
+		return w.mustAs(t, agent).List(t.Context(), &corev1.NodeList{})
+	})
+	may := slices.DeleteFunc(slices.Sorted(maps.Keys(w.rights(t, agent, tenant))), func(r string) bool {
+		return !strings.HasPrefix(r, "nodes") && !strings.HasPrefix(r, "offloading.liqo.io/virtualnodes")
+	})
+	want := []string{
+		"nodes list", "nodes patch", "nodes watch", "offloading.liqo.io/virtualnodes create", "offloading.liqo.io/virtualnodes list",
+		"offloading.liqo.io/virtualnodes patch", "offloading.liqo.io/virtualnodes watch",
+	}
+	if !slices.Equal(may, want) {
+		t.Errorf("of nodes the agent may %q, want %q", may, want)
+	}
+	virtual := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "virtual", Labels: map[string]string{"liqo.io/type": "virtual-node", "liqo.io/remote-cluster-id": "milan"}}}
+	real := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "real"}}
+	v := &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "virtual", Labels: map[string]string{"liqo.io/remote-cluster-id": "milan"}}, Spec: offv1beta1.VirtualNodeSpec{
+		ClusterID: "milan", Labels: map[string]string{"liqo.io/remote-cluster-id": "milan"}, KubeconfigSecretRef: &corev1.LocalObjectReference{Name: "k"},
+	}}
+	for _, o := range []kube.Object{virtual, real, v} {
+		if err := w.admin.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		defer w.remove(t, o)
+	}
+	node := func(o *corev1.Node, change func(*corev1.Node)) kube.Object {
+		o = o.DeepCopy()
+		change(o)
+		return o
+	}
+	made := func(change func(*offv1beta1.VirtualNode)) kube.Object {
+		o := v.DeepCopy()
+		change(o)
+		return o
+	}
+	const mine, cordons, labels = "its own labels only", "cordons virtual ones only", "changes the labels only"
+	for _, c := range []struct {
+		what, says string
+		from, to   kube.Object
+	}{
+		{"cordons a virtual node", "", virtual, node(virtual, func(n *corev1.Node) { n.Spec.Unschedulable, n.Labels["bourse.dev/leaving"] = true, "1" })},
+		{"cordons another node", cordons, real, node(real, func(n *corev1.Node) { n.Spec.Unschedulable = true })},
+		{"taints a virtual node", cordons, virtual, node(virtual, func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "x", Effect: "NoExecute"}} })},
+		{"labels a virtual node", mine, virtual, node(virtual, func(n *corev1.Node) { n.Labels["zone"] = "x" })},
+		{"moves a virtual node to another cluster", mine, virtual, node(virtual, func(n *corev1.Node) { n.Labels["liqo.io/remote-cluster-id"] = "oslo" })},
+		{"takes a label off", mine, virtual, node(virtual, func(n *corev1.Node) { delete(n.Labels, "liqo.io/remote-cluster-id") })},
+		{"annotates a virtual node", mine, virtual, node(virtual, func(n *corev1.Node) { n.Annotations = map[string]string{"x": "y"} })},
+		{"offloads a namespace", "", v, made(func(n *offv1beta1.VirtualNode) { n.Spec.Labels["offload.bourse.dev/"+strings.Repeat("n", 63)] = "true" })},
+		{"labels its Node otherwise", mine, v, made(func(n *offv1beta1.VirtualNode) { n.Spec.Labels["zone"] = "x" })},
+		{"labels the VirtualNode", labels, v, made(func(n *offv1beta1.VirtualNode) { n.Labels["zone"] = "x" })},
+		{"has it use other credentials", labels, v, made(func(n *offv1beta1.VirtualNode) { n.Spec.KubeconfigSecretRef.Name = "other" })},
+		{"makes it larger", labels, v, made(func(n *offv1beta1.VirtualNode) {
+			n.Spec.ResourceQuota.Hard = corev1.ResourceList{"cpu": resource.MustParse("1")}
+		})},
+		{"taints its Node", labels, v, made(func(n *offv1beta1.VirtualNode) { n.Spec.Taints = []corev1.Taint{{Key: "x", Effect: "NoExecute"}} })},
+	} {
+		err := w.mustAs(t, agent).Patch(t.Context(), c.to, kube.MergeFrom(c.from), kube.DryRunAll)
+		if c.says == "" && err != nil || c.says != "" && !isRefusal(err, c.says) {
+			t.Errorf("the agent %s: %v, want %q", c.what, err, c.says)
+		}
+	}
+	// Liqo itself, which copies labels that the provider chooses, offloads no namespace.
+	stolen := made(func(n *offv1beta1.VirtualNode) { n.Spec.Labels["offload.bourse.dev/payroll"] = "true" })
+	if err := w.admin.Patch(t.Context(), stolen, kube.MergeFrom(v), kube.DryRunAll); !isRefusal(err, "only the agent offloads namespaces") {
+		t.Errorf("another offloads a namespace: %v", err)
+	}
+}
+
+// A namespace stays in the map of a provider while the agent says so, whoever takes it out; and no other.
+func TestNamespacesThatStayMapped(t *testing.T) {
+	w := start(t)
+	m := &offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "kept", Annotations: map[string]string{"bourse.dev/keep-namespaces": "a,b,never-mapped"}},
+		Spec: offv1beta1.NamespaceMapSpec{DesiredMapping: map[string]string{"a": "a-rome", "b": "b-rome", "c": "c-rome"}}}
+	if err := w.admin.Create(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	defer w.remove(t, m)
+	for name, kept := range map[string]bool{"a": true, "b": true, "c": false} {
+		to := m.DeepCopy()
+		delete(to.Spec.DesiredMapping, name)
+		err := w.admin.Patch(t.Context(), to, kube.MergeFrom(m), kube.DryRunAll)
+		if kept && !isRefusal(err, "keep-namespaces") || !kept && err != nil {
+			t.Errorf("%s is taken out: %v", name, err)
+		}
+	}
+	none := m.DeepCopy()
+	none.Spec.DesiredMapping = nil
+	if err := w.admin.Patch(t.Context(), none, kube.MergeFrom(m), kube.DryRunAll); !isRefusal(err, "keep-namespaces") {
+		t.Errorf("all are taken out: %v", err)
 	}
 }

@@ -18,7 +18,7 @@ import (
 // Each policy is bound, to the list of consumers unless it is about ourselves, and denies; none is left out of what is compared.
 func TestPoliciesAreBound(t *testing.T) {
 	ours, err := wanted()
-	if err != nil || len(ours.policies) != 9 || len(ours.bindings) != len(ours.policies) {
+	if err != nil || len(ours.policies) != 10 || len(ours.bindings) != len(ours.policies) {
 		t.Fatalf("%d policies, %d bindings, %v", len(ours.policies), len(ours.bindings), err)
 	}
 	for i, b := range ours.bindings {
@@ -26,7 +26,7 @@ func TestPoliciesAreBound(t *testing.T) {
 		if b.Name == "bourse-deletions" { // without the list, nobody is kept from deleting
 			missing = admissionv1.AllowAction
 		}
-		if b.Name != ours.policies[i].Name || b.Spec.PolicyName != b.Name || b.Name != "bourse-agent" && b.Name != "bourse-namespacemap" && (b.Spec.ParamRef.Name != consumers || *b.Spec.ParamRef.ParameterNotFoundAction != missing) {
+		if b.Name != ours.policies[i].Name || b.Spec.PolicyName != b.Name || b.Name != "bourse-agent" && b.Name != "bourse-namespacemap" && b.Name != "bourse-virtualnodes" && (b.Spec.ParamRef.Name != consumers || *b.Spec.ParamRef.ParameterNotFoundAction != missing) {
 			t.Errorf("binding %s is %+v", b.Name, b.Spec)
 		}
 		if p := ours.policies[i].Spec; *p.FailurePolicy != "Fail" || len(p.Validations) == 0 {
