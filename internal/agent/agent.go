@@ -226,7 +226,7 @@ func makeRooms(ctx context.Context, mgr ctrl.Manager, s settings.Settings) (*lif
 	})
 	asks := requests.New(requests.Options{
 		Client: c, Market: market, Events: events, Forgotten: open.IsForgotten, Volumes: liqos.Volumes,
-		Unoffloads: liqos.Unoffloads,
+		Offloading: liqos.Offloading,
 		Changed:    &requestsChanged, Passing: debounce.Passing, Borrower: borrows, Choose: direct.Choose,
 	})
 	follows := reservations.New(reservations.Options{

@@ -115,7 +115,8 @@ func (b *Borrowing) Serve(ctx context.Context, provider string) (waits string, e
 	if err != nil {
 		return "", err
 	}
-	if err := b.offload(ctx, all); err != nil {
+	wanted, err := b.offload(ctx, all, provider)
+	if err != nil {
 		return "", err
 	}
 	accounts := map[string][]loan{}
@@ -125,9 +126,17 @@ func (b *Borrowing) Serve(ctx context.Context, provider string) (waits string, e
 		}
 	}
 	b.forgetOthers(provider, accounts)
+	if err := b.namespaces.SetLabels(ctx, provider, wanted, nil); err != nil {
+		return "", err
+	}
+	nodes, have, err := b.namespaces.Nodes(ctx, provider)
+	if err != nil {
+		return "", err
+	}
+	labels := slices.Compact(slices.Sorted(slices.Values(slices.Concat(wanted, have))))
 	var found []string
 	for slice, loans := range accounts {
-		message, err := b.ensure(ctx, provider, slice, loans, all)
+		message, err := b.ensure(ctx, provider, slice, loans, all, labels)
 		if err != nil {
 			return "", err
 		}
@@ -137,12 +146,11 @@ func (b *Borrowing) Serve(ctx context.Context, provider string) (waits string, e
 	if err != nil {
 		return "", err
 	}
-	found = append(found, shrinks...)
-	removed, err := b.remove(ctx, provider, accounts)
+	leaves, err := b.leave(ctx, provider, nodes, have, wanted, accounts)
 	if err != nil {
 		return "", err
 	}
-	found = slices.DeleteFunc(append(found, removed...), func(s string) bool { return s == "" })
+	found = slices.DeleteFunc(slices.Concat(found, shrinks, leaves), func(s string) bool { return s == "" })
 	slices.Sort(found)
 	return strings.Join(found, "; "), nil
 }
@@ -161,33 +169,6 @@ func (b *Borrowing) forgetOthers(provider string, accounts map[string][]loan) {
 	if len(accounts) == 0 {
 		s.suspension = &metav1.Condition{Type: api.ConditionSuspended, Status: metav1.ConditionFalse}
 	}
-}
-
-// remove takes away the slices with a provider that no account needs. It returns what it waits for.
-func (b *Borrowing) remove(ctx context.Context, provider string,
-	accounts map[string][]loan) (waits []string, err error) {
-	have, err := b.options.Slices.Names(ctx, provider)
-	if err != nil {
-		return nil, err
-	}
-	for _, slice := range have {
-		if accounts[slice] != nil {
-			continue
-		}
-		gone, err := b.options.Slices.Remove(ctx, provider, slice)
-		if err != nil {
-			return nil, err
-		}
-		if !gone {
-			waits = append(waits, "virtual node "+slice+" is being removed")
-		}
-		b.waits.Forget(slice)
-	}
-	if len(accounts) > 0 || len(have) > 0 {
-		return waits, nil
-	}
-	message, err := b.options.Slices.LetGo(ctx, provider, false)
-	return append(waits, message), err
 }
 
 // Close takes down what Open made, and reports whether nothing is left. force does not wait for the provider,

@@ -149,7 +149,9 @@ func TestAwaitNamespacesOfEachRequest(t *testing.T) {
 	if err := c.Create(ctx, ready); err != nil {
 		t.Fatal(err)
 	}
-	ready.Status.OffloadingPhase = offv1beta1.ReadyOffloadingPhaseType
+	ready.Status.RemoteNamespacesConditions = map[string]offv1beta1.RemoteNamespaceConditions{
+		"milan": {{Type: offv1beta1.NamespaceReady, Status: corev1.ConditionTrue}},
+	}
 	if err := c.Status().Update(ctx, ready); err != nil {
 		t.Fatal(err)
 	}

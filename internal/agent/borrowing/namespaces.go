@@ -18,18 +18,31 @@ import (
 // checkPodsEvery is how often it is checked whether a provider would accept the pods of a loan.
 const checkPodsEvery = 15 * time.Second
 
-// offload lets each namespace that a request may name use the providers of its loans, and takes all others of
-// ours back.
-func (b *Borrowing) offload(ctx context.Context, all []loan) error {
+// Offload offloads the namespaces that requests name, also those of requests that have no provider yet, and ends
+// the offloading of all others of ours. Pods that are made from then on can run at providers that come later.
+func (b *Borrowing) Offload(ctx context.Context) error {
+	all, err := b.loans(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = b.offload(ctx, all, "")
+	return err
+}
+
+// offload does what Offload says, and returns the namespaces whose pods may run at a provider.
+func (b *Borrowing) offload(ctx context.Context, all []loan, provider string) (at []string, err error) {
 	b.offloading.Lock()
 	defer b.offloading.Unlock()
 	uses, err := b.uses(ctx, all)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, u := range uses {
 		slices.Sort(u.Providers)
-		err := b.namespaces.Ensure(ctx, *u)
+		lasts, err := b.namespaces.Ensure(ctx, *u)
+		if lasts && slices.Contains(u.Providers, provider) {
+			at = append(at, u.Namespace)
+		}
 		if err == nil {
 			continue
 		}
@@ -45,13 +58,14 @@ func (b *Borrowing) offload(ctx context.Context, all []loan) error {
 		})
 		shown := condition(api.ConditionOffloaded, false, reason, err.Error())
 		if err := b.showCondition(ctx, naming, offloadPart, shown); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	slices.Sort(at)
+	return at, nil
 }
 
-// uses returns what becomes of each namespace that is ours or that a loan names.
+// uses returns what becomes of each namespace that is ours or that a request names.
 func (b *Borrowing) uses(ctx context.Context, all []loan) (map[string]*offload.Use, error) {
 	uses := map[string]*offload.Use{}
 	ours, err := b.namespaces.Ours(ctx)
@@ -61,6 +75,24 @@ func (b *Borrowing) uses(ctx context.Context, all []loan) (map[string]*offload.U
 	for _, name := range ours {
 		uses[name] = &offload.Use{Namespace: name}
 	}
+	request := func(l loan, name string) *offload.Use {
+		if uses[name] == nil {
+			uses[name] = &offload.Use{Namespace: name}
+		}
+		uses[name].Requested, uses[name].Strategy = true, l.offload().Strategy
+		return uses[name]
+	}
+	waiting, err := b.waiting(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range waiting {
+		for _, name := range l.namespaces() {
+			if offload.CheckAllowed(ctx, b.options.Client, name, l.request.Namespace) == nil { // requests shows why not
+				request(l, name)
+			}
+		}
+	}
 	for _, l := range all {
 		o := l.offload()
 		if o == nil {
@@ -68,18 +100,16 @@ func (b *Borrowing) uses(ctx context.Context, all []loan) (map[string]*offload.U
 		}
 		for _, name := range o.Namespaces {
 			if err := offload.CheckAllowed(ctx, b.options.Client, name, l.request.Namespace); err != nil {
+				if code := api.CodeOf(err); code != api.CodeForbidden && code != api.CodeNotFound {
+					return nil, err // not known: nothing may leave because of it
+				}
 				shown := condition(api.ConditionOffloaded, false, string(api.CodeOf(err)), err.Error())
 				if err := b.showCondition(ctx, []loan{l}, offloadPart, shown); err != nil {
 					return nil, err
 				}
 				continue
 			}
-			if uses[name] == nil {
-				uses[name] = &offload.Use{Namespace: name}
-			}
-			u := uses[name]
-			u.Strategy = o.Strategy
-			if !slices.Contains(u.Providers, l.Provider) {
+			if u := request(l, name); !slices.Contains(u.Providers, l.Provider) {
 				u.Providers = append(u.Providers, l.Provider)
 			}
 		}
@@ -111,6 +141,20 @@ func (b *Borrowing) Unoffloads(ctx context.Context, ending *market.Reservation, 
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(leave), func(name string) bool { return slices.Contains(stay, name) }), nil
+}
+
+// waiting returns the requests that offload namespaces and do not end, as loans without a reservation.
+func (b *Borrowing) waiting(ctx context.Context) (out []loan, err error) {
+	var list api.ResourceRequestList
+	err = b.options.Client.List(ctx, &list)
+	for i := range list.Items {
+		r := &list.Items[i]
+		ends := r.Status.State == api.Releasing || r.Status.State != "" && r.Status.State.Over()
+		if r.Spec.Offload != nil && r.DeletionTimestamp == nil && !ends {
+			out = append(out, loan{request: r})
+		}
+	}
+	return out, err
 }
 
 // awaitNamespaces shows for each loan whether the namespaces that its request names are mapped at the provider.

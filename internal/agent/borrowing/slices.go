@@ -10,9 +10,11 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo/offload"
 )
 
-// ensure makes the slice of one account, and returns what it waits for. all are the loans of all providers.
-func (b *Borrowing) ensure(ctx context.Context, provider, slice string, loans, all []loan) (waits string, err error) {
-	if message, err := b.checkCaptures(ctx, provider, loans, all); err != nil {
+// ensure makes the slice of one account, and returns what it waits for. all are the loans of all providers,
+// namespaces those whose pods may run on all virtual nodes with this one.
+func (b *Borrowing) ensure(ctx context.Context, provider, slice string, loans, all []loan,
+	namespaces []string) (waits string, err error) {
+	if message, err := b.checkCaptures(ctx, provider, loans, all, namespaces); err != nil {
 		return "", err
 	} else if message != "" {
 		shown := condition(api.ConditionOffloaded, false, "WouldOffloadOthers", message)
@@ -21,7 +23,8 @@ func (b *Borrowing) ensure(ctx context.Context, provider, slice string, loans, a
 	if waits, err := b.awaitNetwork(ctx, provider, slice, loans); err != nil || waits != "" {
 		return waits, err
 	}
-	standing, err := b.options.Slices.Ensure(ctx, provider, slice, sizeOf(loans).Resources(), strictestOf(loans))
+	standing, err := b.options.Slices.Ensure(ctx, provider, slice, sizeOf(loans).Resources(),
+		offload.Node{Reflect: strictestOf(loans), Namespaces: namespaces})
 	if err != nil {
 		return "", err
 	}
@@ -60,7 +63,8 @@ func strictestOf(loans []loan) api.Reflect {
 
 // checkCaptures names the namespaces that a new virtual node would take in although no request names them: their
 // Secrets would go to the provider. It is empty if there are none, or if a request allows it.
-func (b *Borrowing) checkCaptures(ctx context.Context, provider string, loans, all []loan) (string, error) {
+func (b *Borrowing) checkCaptures(ctx context.Context, provider string, loans, all []loan,
+	namespaces []string) (string, error) {
 	var named []string
 	for _, l := range all {
 		if o := l.offload(); o != nil {
@@ -73,6 +77,9 @@ func (b *Borrowing) checkCaptures(ctx context.Context, provider string, loans, a
 		}
 	}
 	labels := map[string]string{grant.ProviderLabel: provider, grant.PoolLabel: loans[0].Pool}
+	for _, name := range namespaces {
+		labels[offload.Label(name)] = "true"
+	}
 	others, err := b.namespaces.Others(ctx, provider, labels, named)
 	if err != nil || len(others) == 0 {
 		return "", err

@@ -58,11 +58,14 @@ type Rooms struct {
 	CheckReach  func(ctx context.Context, provider *api.Card, asked api.Request) error
 	CheckBorrow func(ctx context.Context) error
 	Joins       bool
-	// Freed and Overstaying are usage's. Volumes reads the volumes of what is offloaded; Unoffloads is borrowing's.
+	// Freed and Overstaying are usage's. Volumes reads the volumes of what is offloaded; Offloading is borrowing's.
 	Freed       func(ctx context.Context, ours *market.Reservation) (bool, error)
 	Overstaying func() int
 	Volumes     client.Reader
-	Unoffloads  func(ctx context.Context, ending *market.Reservation, at market.Time) ([]string, error)
+	Offloading  interface {
+		Offload(ctx context.Context) error
+		Unoffloads(ctx context.Context, ending *market.Reservation, at market.Time) ([]string, error)
+	}
 	// Follow is peering's. Liqo is the doctor's reader of Liqo, and Checks what the doctor looks at there.
 	Follow func(ctx context.Context, ours *market.Reservation) error
 	Liqo   client.Reader
@@ -119,7 +122,7 @@ func New(o Options) (r Rooms) {
 	r.FillCard, r.CheckReach, r.CheckBorrow = o.Liqo.FillCard, o.Liqo.CheckReach, o.Liqo.CheckBorrow
 	r.Joins = s.Gateway.Joins()
 	r.Freed, r.Overstaying, r.Follow, r.Liqo = used.Freed, used.Overstaying, peerings.Follow, reader
-	r.Volumes, r.Unoffloads = reader, borrows.Unoffloads
+	r.Volumes, r.Offloading = reader, borrows
 	r.Run, r.Controllers = []lifecycle.Room{o.Liqo, used}, []lifecycle.Controller{peerings, lends}
 	r.Checks = append(r.Checks,
 		doctor.Check{About: "what is borrowed", Find: doctor.Borrowed{Client: c}.Find},

@@ -13,6 +13,15 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
+// Offloading offloads namespaces to providers. borrowing.Borrowing is one.
+type Offloading interface {
+	// Offload offloads the namespaces that all requests name, and ends the offloading of others.
+	Offload(ctx context.Context) error
+	// Unoffloads returns the namespaces that a provider loses, with all their volumes there, once a reservation has ended
+	// at a time.
+	Unoffloads(ctx context.Context, ending *market.Reservation, at market.Time) ([]string, error)
+}
+
 // CheckOffload reports whether a request of a namespace can offload what it names. It is called before a provider is asked,
 // so that no capacity is bound that nothing can use. Errors: Invalid, Forbidden, NotFound.
 func (r *Controller) CheckOffload(ctx context.Context, namespace string, o *api.Offload) error {

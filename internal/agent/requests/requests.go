@@ -54,9 +54,8 @@ type Options struct {
 	Forgotten func(*market.Reservation) bool
 	// Volumes reads PersistentVolumeClaims. Nil: nothing is offloaded here.
 	Volumes client.Reader
-	// Unoffloads returns the namespaces that a provider loses, with all their volumes there, once a reservation has ended at
-	// a time. Nil: nothing is offloaded here.
-	Unoffloads func(ctx context.Context, ending *market.Reservation, at market.Time) ([]string, error)
+	// Offloading offloads namespaces. Nil: nothing is offloaded here.
+	Offloading Offloading
 	// Changed makes this controller, which watches it, look at a request again.
 	Changed *kubeobject.Trigger
 	// Passing is how long the status does not show that a provider is asked: mostly it answers at once.
@@ -86,10 +85,18 @@ func (r *Controller) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Resul
 		return r.finish(ctx, at, &object)
 	}
 	parts, err := r.readRecords(ctx, at, string(object.UID), there)
-	if err != nil || !there {
+	if err != nil {
 		return ctrl.Result{}, err
 	}
 	ours := firstPart(parts)
+	if r.Offloading != nil && (!there || object.Spec.Offload != nil && (ours == nil || !ours.Bound())) {
+		if err := r.Offloading.Offload(ctx); err != nil { // before there is a provider, for pods that are made by then
+			return ctrl.Result{}, err
+		}
+	}
+	if !there {
+		return ctrl.Result{}, nil
+	}
 	if ours == nil && object.Status.Reservation != "" && object.Status.State.Over() {
 		return ctrl.Result{}, nil // over for so long that the Ledger forgot it
 	}

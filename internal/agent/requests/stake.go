@@ -45,7 +45,7 @@ func (r *Controller) FindVolumes(ctx context.Context, object *api.ResourceReques
 func (r *Controller) atStake(
 	ctx context.Context, ending []*market.Reservation, at func(*market.Reservation) market.Time,
 ) (*api.Volumes, error) {
-	if r.Unoffloads == nil {
+	if r.Offloading == nil {
 		return nil, nil
 	}
 	var lost []volume
@@ -53,7 +53,7 @@ func (r *Controller) atStake(
 		if !part.Bound() {
 			continue
 		}
-		namespaces, err := r.Unoffloads(ctx, part, at(part))
+		namespaces, err := r.Offloading.Unoffloads(ctx, part, at(part))
 		if err != nil {
 			return nil, err
 		}
@@ -96,7 +96,7 @@ func listVolumes(all []volume) *api.Volumes {
 // guardVolumes makes the deletion of a request wait for this controller, before the request can have volumes.
 func (r *Controller) guardVolumes(ctx context.Context, object *api.ResourceRequest) error {
 	before := object.DeepCopy()
-	if object.Spec.Offload == nil || r.Unoffloads == nil || !controllerutil.AddFinalizer(object, api.VolumesFinalizer) {
+	if object.Spec.Offload == nil || r.Offloading == nil || !controllerutil.AddFinalizer(object, api.VolumesFinalizer) {
 		return nil
 	}
 	return r.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
@@ -184,7 +184,7 @@ func (r *Controller) timeLeft(part *market.Reservation) time.Duration {
 
 // nextWarning returns how soon the volumes of a request must be looked at, 0 if never.
 func (r *Controller) nextWarning(object *api.ResourceRequest, parts []*market.Reservation) (next time.Duration) {
-	if object.Spec.Offload == nil || r.Unoffloads == nil {
+	if object.Spec.Offload == nil || r.Offloading == nil {
 		return 0
 	}
 	for _, part := range parts {

@@ -32,7 +32,7 @@ func stored(t *testing.T, all claims) (*Controller, *events.FakeRecorder) {
 	}
 	recorder := events.NewFakeRecorder(10)
 	return New(Options{Borrower: NewBorrower(BorrowerOptions{Cluster: "rome"}), Market: x, Volumes: all, Events: recorder,
-		Unoffloads: func(context.Context, *market.Reservation, market.Time) ([]string, error) { return []string{"db"}, nil },
+		Offloading: offloads{"db"},
 	}), recorder
 }
 
@@ -187,4 +187,13 @@ func TestManyVolumes(t *testing.T) {
 	if many.limit > 500 || many.asked != 9 {
 		t.Errorf("%d pages of at most %d", many.asked, many.limit)
 	}
+}
+
+// offloads are the namespaces that a provider loses.
+type offloads []string
+
+func (offloads) Offload(context.Context) error { return nil }
+
+func (o offloads) Unoffloads(context.Context, *market.Reservation, market.Time) ([]string, error) {
+	return o, nil
 }

@@ -33,6 +33,8 @@ const offloading = "offloading"
 // Use states how the requests of this cluster use one namespace.
 type Use struct {
 	Namespace string
+	// Requested: a request names the namespace. It may have no provider yet.
+	Requested bool
 	// Providers are the clusters that may run its pods.
 	Providers []string
 	Strategy  api.OffloadStrategy
@@ -60,34 +62,53 @@ func CheckAllowed(ctx context.Context, c client.Reader, namespace, requests stri
 	return nil
 }
 
-// Ensure offloads a namespace to the providers of the requests that name it. Without providers it
-// ends the offloading. Errors: Conflict if another NamespaceOffloading does not select the providers.
-func (n *Namespaces) Ensure(ctx context.Context, u Use) error {
+// Ensure offloads a namespace that a request names: its pods may run on the virtual nodes that have its
+// label (see [Namespaces.SetLabels]). The selector never changes, because Liqo copies it into each pod,
+// where it cannot change. So a pod runs at a provider that comes after it. Ensure ends the offloading
+// that no request names, once no virtual node has the label. lasts is false if the namespace has a
+// NamespaceOffloading that Bourse did not make, or that is being deleted.
+// Errors: Conflict if another NamespaceOffloading does not select the providers.
+func (n *Namespaces) Ensure(ctx context.Context, u Use) (lasts bool, err error) {
 	o := &offv1beta1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: u.Namespace, Name: offloading}}
-	err := n.Get(ctx, client.ObjectKeyFromObject(o), o)
+	err = n.Get(ctx, client.ObjectKeyFromObject(o), o)
 	switch {
 	case client.IgnoreNotFound(err) != nil:
-		return err
+		return true, err
 	case err == nil && !liqo.Ours(o):
-		return foreign(o, u)
-	case len(u.Providers) == 0 && err == nil && o.DeletionTimestamp == nil:
-		return client.IgnoreNotFound(n.Delete(ctx, o))
-	case len(u.Providers) == 0 || o.DeletionTimestamp != nil:
-		return nil
+		return false, foreign(o, u)
+	case o.DeletionTimestamp != nil:
+		return false, nil
+	case err == nil:
+		return true, n.update(ctx, o, u)
+	case !u.Requested:
+		return true, nil
 	}
+	if err := api.CheckNamespace(u.Namespace, n.Cluster); err != nil {
+		return true, err
+	}
+	return true, client.IgnoreAlreadyExists(n.Create(ctx, NewOffloading(u))) // the cache lags: the next call compares
+}
+
+// update ends an offloading of ours that nothing uses, or gives one of an older version its selector.
+func (n *Namespaces) update(ctx context.Context, o *offv1beta1.NamespaceOffloading, u Use) error {
 	spec := specOf(u)
-	if apierrors.IsNotFound(err) {
-		if err := api.CheckNamespace(u.Namespace, n.Cluster); err != nil {
+	if !equality.Semantic.DeepEqual(o.Spec.ClusterSelector, spec.ClusterSelector) {
+		ready, err := n.labelSelected(ctx, o)
+		if err != nil || !ready {
 			return err
 		}
-		return client.IgnoreAlreadyExists(n.Create(ctx, NewOffloading(u))) // the cache lags: the next call compares
+		old := o.DeepCopy()
+		o.Spec.ClusterSelector = spec.ClusterSelector // Liqo forbids other changes
+		return n.Patch(ctx, o, client.MergeFrom(old))
 	}
-	if equality.Semantic.DeepEqual(o.Spec.ClusterSelector, spec.ClusterSelector) {
+	if u.Requested {
 		return nil
 	}
-	old := o.DeepCopy()
-	o.Spec.ClusterSelector = spec.ClusterSelector // Liqo forbids other changes
-	return n.Patch(ctx, o, client.MergeFrom(old))
+	nodes, err := n.virtualNodes(ctx, "")
+	if err != nil || slices.ContainsFunc(nodes, func(v offv1beta1.VirtualNode) bool { return v.Spec.Labels[Label(u.Namespace)] != "" }) {
+		return err
+	}
+	return client.IgnoreNotFound(n.Delete(ctx, o))
 }
 
 // NewOffloading returns the NamespaceOffloading for a use of a namespace.
@@ -104,7 +125,7 @@ func specOf(u Use) offv1beta1.NamespaceOffloadingSpec {
 		PodOffloadingStrategy:    offv1beta1.PodOffloadingStrategyType(cmp.Or(u.Strategy, api.OffloadLocalAndRemote)),
 		ClusterSelector: corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 			MatchExpressions: []corev1.NodeSelectorRequirement{{
-				Key: consts.RemoteClusterID, Operator: corev1.NodeSelectorOpIn, Values: u.Providers,
+				Key: Label(u.Namespace), Operator: corev1.NodeSelectorOpIn, Values: []string{"true"},
 			}},
 		}}},
 	}
@@ -172,16 +193,20 @@ func (n *Namespaces) Ours(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
-// Ready reports whether Liqo has mapped a namespace that is offloaded to a provider; message gives
-// Liqo's phase.
+// Ready reports whether Liqo has mapped a namespace at a provider; message says how far it is.
 func (n *Namespaces) Ready(ctx context.Context, namespace, provider string) (ready bool, message string, err error) {
 	var o offv1beta1.NamespaceOffloading
 	if err := n.Get(ctx, client.ObjectKey{Namespace: namespace, Name: offloading}, &o); err != nil {
 		return false, "namespace " + namespace + " is not offloaded yet", client.IgnoreNotFound(err)
 	}
-	if !selects(&o, provider, nil) {
+	if !liqo.Ours(&o) && !selects(&o, provider, nil) {
 		return false, "namespace " + namespace + " is not offloaded to " + provider, nil
 	}
-	phase := o.Status.OffloadingPhase
-	return phase == offv1beta1.ReadyOffloadingPhaseType, "offloading of namespace " + namespace + ": " + string(phase), nil
+	message = "the offloading of namespace " + namespace + " is " + string(o.Status.OffloadingPhase)
+	for _, c := range o.Status.RemoteNamespacesConditions[provider] {
+		if c.Type == offv1beta1.NamespaceReady {
+			ready, message = c.Status == corev1.ConditionTrue, "namespace "+namespace+" at "+provider+": "+c.Message
+		}
+	}
+	return ready, message, nil
 }

@@ -29,7 +29,7 @@ import (
 // makeNode creates the VirtualNode of a granted slice, as Liqo would, but with our options. Liqo's
 // default options send every Secret of a namespace to the provider. Once the Node is Ready, an
 // annotation makes Liqo maintain the VirtualNode. Earlier, Liqo's updates would only delay the node.
-func (s *Slices) makeNode(ctx context.Context, slice *authv1beta1.ResourceSlice, provider string, reflect api.Reflect, stands bool) error {
+func (s *Slices) makeNode(ctx context.Context, slice *authv1beta1.ResourceSlice, provider string, as Node, stands bool) error {
 	if err := s.keep(ctx, slice.Namespace, slice.Name, false); err != nil {
 		return err
 	}
@@ -52,11 +52,11 @@ func (s *Slices) makeNode(ctx context.Context, slice *authv1beta1.ResourceSlice,
 	if len(identities.Items) == 0 || identities.Items[0].Status.KubeconfigSecretRef == nil {
 		return nil // the Identity's creation triggers the next call
 	}
-	options, err := s.prepared(ctx, reflect)
+	options, err := s.prepared(ctx, as.Reflect)
 	if err != nil {
 		return err
 	}
-	node := newNode(slice, provider)
+	node := newNode(slice, provider, as.Namespaces)
 	node.Spec.KubeconfigSecretRef = identities.Items[0].Status.KubeconfigSecretRef
 	node.Spec.VkOptionsTemplateRef = &corev1.ObjectReference{Namespace: s.LiqoNamespace, Name: options}
 	if err := controllerutil.SetControllerReference(slice, node, s.Scheme()); err != nil {
@@ -77,9 +77,17 @@ func (s *Slices) made(ctx context.Context, slice *authv1beta1.ResourceSlice, sta
 }
 
 // newNode returns the VirtualNode that Liqo would make for a slice. If it differed, Liqo would
-// restart the virtual kubelet once it maintains it.
-func newNode(slice *authv1beta1.ResourceSlice, provider string) *offv1beta1.VirtualNode {
-	given := &slice.Status
+// restart the virtual kubelet once it maintains it. Liqo keeps labels that it did not set.
+func newNode(slice *authv1beta1.ResourceSlice, provider string, namespaces []string) *offv1beta1.VirtualNode {
+	given, on := &slice.Status, labels.Set{consts.RemoteClusterID: provider}
+	for key, value := range given.NodeLabels {
+		if !strings.HasPrefix(key, labelPrefix) && key != consts.RemoteClusterID { // the provider does not choose namespaces
+			on[key] = value
+		}
+	}
+	for _, name := range namespaces {
+		on[Label(name)] = "true"
+	}
 	node := &offv1beta1.VirtualNode{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: slice.Namespace, Name: slice.Name,
@@ -87,7 +95,7 @@ func newNode(slice *authv1beta1.ResourceSlice, provider string) *offv1beta1.Virt
 		},
 		Spec: offv1beta1.VirtualNodeSpec{
 			ClusterID: liqov1beta1.ClusterID(provider), ResourceQuota: corev1.ResourceQuotaSpec{Hard: given.Resources},
-			Labels:         labels.Merge(labels.Set{consts.RemoteClusterID: provider}, given.NodeLabels),
+			Labels:         on,
 			StorageClasses: given.StorageClasses, IngressClasses: given.IngressClasses, LoadBalancerClasses: given.LoadBalancerClasses,
 		},
 	}

@@ -1,10 +1,14 @@
 package offload
 
 import (
+	"maps"
+	"strings"
 	"testing"
 
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // Which NamespaceOffloadings would take a new provider in: when in doubt, they do.
@@ -39,6 +43,25 @@ func TestSelects(t *testing.T) {
 	} {
 		if got := selects(c.o, "milan", map[string]string{"bourse.dev/pool": "general"}); got != c.want {
 			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// The label of a namespace with the longest name is valid. A provider chooses labels of its virtual node, but not the
+// namespaces that may run there, nor whose node it is.
+func TestLabelsOfAVirtualNode(t *testing.T) {
+	long := strings.Repeat("n", 63)
+	slice := &authv1beta1.ResourceSlice{Status: authv1beta1.ResourceSliceStatus{NodeLabels: map[string]string{
+		"zone": "a", Label("payroll"): "true", "liqo.io/remote-cluster-id": "oslo",
+	}}}
+	got := newNode(slice, "milan", []string{"demo", long}).Spec.Labels
+	want := map[string]string{"zone": "a", "liqo.io/remote-cluster-id": "milan", "offload.bourse.dev/demo": "true", "offload.bourse.dev/" + long: "true"}
+	if !maps.Equal(got, want) {
+		t.Errorf("the labels are %v, want %v", got, want)
+	}
+	for key := range got {
+		if wrong := validation.IsQualifiedName(key); len(wrong) > 0 {
+			t.Errorf("%s: %v", key, wrong)
 		}
 	}
 }

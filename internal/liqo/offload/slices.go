@@ -53,9 +53,17 @@ type Standing struct {
 	stands bool // the Node is Ready, with any resources
 }
 
+// Node says how a virtual node is made.
+type Node struct {
+	// Reflect says what of the namespaces goes to the provider.
+	Reflect api.Reflect
+	// Namespaces are those whose pods may run there from the start.
+	Namespaces []string
+}
+
 // Ensure makes or updates the slice of an account for the reserved resources, and makes its virtual
-// node with the reflection.
-func (s *Slices) Ensure(ctx context.Context, provider, name string, want api.Resources, reflect api.Reflect) (Standing, error) {
+// node.
+func (s *Slices) Ensure(ctx context.Context, provider, name string, want api.Resources, node Node) (Standing, error) {
 	namespace, err := liqo.TenantNamespace(ctx, s.Client, provider)
 	if err != nil || namespace == "" {
 		return Standing{Message: "there is no peering"}, err
@@ -65,7 +73,7 @@ func (s *Slices) Ensure(ctx context.Context, provider, name string, want api.Res
 	switch {
 	case apierrors.IsNotFound(err):
 		if err = s.Create(ctx, NewSlice(namespace, provider, name, want)); err == nil {
-			_, err = s.prepared(ctx, reflect)
+			_, err = s.prepared(ctx, node.Reflect)
 		}
 		return Standing{Message: "the slice was made"}, err
 	case err != nil:
@@ -83,7 +91,7 @@ func (s *Slices) Ensure(ctx context.Context, provider, name string, want api.Res
 	if err != nil || !out.Granted {
 		return out, err
 	}
-	return out, s.makeNode(ctx, slice, provider, reflect, out.stands)
+	return out, s.makeNode(ctx, slice, provider, node, out.stands)
 }
 
 // NewSlice returns the slice of an account.

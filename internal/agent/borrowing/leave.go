@@ -1,0 +1,106 @@
+package borrowing
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/bourse-dev/bourse/internal/liqo/offload"
+)
+
+// leave ends what no reservation with a provider uses any more: namespaces, and slices without an account. It
+// does so in this order: cordon the virtual nodes, evict within the PodDisruptionBudgets, and once no pod and no
+// bound claim is left, take the labels of the namespaces off and remove the slices. Liqo deletes a namespace at
+// the provider, with its pods and volumes, as soon as its label is off. Pods that are still there when the graces
+// are over are deleted, as the provider does, and claims are left behind. nodes are all virtual nodes with the
+// provider, have the namespaces that they are labelled with. It returns what it waits for.
+func (b *Borrowing) leave(ctx context.Context, provider string, nodes, have, wanted []string,
+	accounts map[string][]loan) (waits []string, err error) {
+	leaving := slices.DeleteFunc(slices.Clone(have), func(name string) bool { return slices.Contains(wanted, name) })
+	ours, err := b.options.Slices.Names(ctx, provider)
+	if err != nil {
+		return nil, err
+	}
+	occupied, over := map[string]bool{}, true
+	byHand := slices.DeleteFunc(slices.Clone(nodes), func(node string) bool { return slices.Contains(ours, node) })
+	nodes = slices.DeleteFunc(slices.Clone(nodes), func(node string) bool { return slices.Contains(byHand, node) })
+	for _, node := range nodes {
+		ends, from := accounts[node] == nil, leaving
+		if ends {
+			from = have
+		} else if len(from) == 0 {
+			if err := b.namespaces.Uncordon(ctx, node); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		now := b.options.Market.Now().Go()
+		since, err := b.namespaces.Cordon(ctx, node, now)
+		if err != nil {
+			return nil, err
+		}
+		late := now.Sub(since) > b.options.Graces.Shrink+b.options.Graces.Excess
+		message := "virtual node " + node + " is cordoned"
+		if !since.Equal(now) { // pods that the scheduler has just placed are seen at the next look
+			if message, err = b.empty(ctx, node, from, ends, late); err != nil {
+				return nil, err
+			}
+		}
+		occupied[node], over = message != "", over && late
+		waits = append(waits, message)
+	}
+	for _, node := range byHand { // the admin's: pods leave it, and it is not cordoned
+		message, err := b.empty(ctx, node, leaving, false, over)
+		if err != nil {
+			return nil, err
+		}
+		waits = append(waits, message)
+	}
+	if len(leaving) > 0 && strings.Join(waits, "") == "" {
+		if err := b.namespaces.SetLabels(ctx, provider, nil, leaving); err != nil {
+			return nil, err
+		}
+		waits = append(waits, "no longer offloaded: "+strings.Join(leaving, ", "))
+	}
+	for _, slice := range ours {
+		if accounts[slice] != nil || occupied[slice] || len(accounts) == 0 && len(leaving) > 0 {
+			continue
+		}
+		gone, err := b.options.Slices.Remove(ctx, provider, slice)
+		if err != nil {
+			return nil, err
+		}
+		if !gone {
+			waits = append(waits, "virtual node "+slice+" is being removed")
+		}
+		b.waits.Forget(slice)
+	}
+	if len(accounts) > 0 || len(ours) > 0 {
+		return waits, nil
+	}
+	message, err := b.options.Slices.LetGo(ctx, provider, false)
+	return append(waits, message), err
+}
+
+// empty evicts the pods that leave a virtual node: those of the namespaces, or all if the node ends. over deletes
+// them and waits for nothing. It returns what it waits for, empty if neither pods nor claims are left.
+func (b *Borrowing) empty(ctx context.Context, node string, namespaces []string, ends, over bool) (string, error) {
+	if len(namespaces) == 0 && !ends {
+		return "", nil
+	}
+	leaves := func(pod *corev1.Pod) bool { return ends || slices.Contains(namespaces, pod.Namespace) }
+	message, err := b.evictor.Empty(ctx, node, leaves, over)
+	switch {
+	case err != nil || over:
+		return "", err
+	case message != "":
+		return message, nil
+	}
+	claims, err := offload.BoundClaims(ctx, b.options.Reader, node, namespaces)
+	if err != nil || len(claims) == 0 {
+		return "", err
+	}
+	return "volumes at virtual node " + node + " are still claimed: " + strings.Join(claims, ", "), nil
+}

@@ -1,0 +1,175 @@
+package offload
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	"github.com/liqotech/liqo/pkg/consts"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/liqo"
+)
+
+// labelPrefix begins the labels of virtual nodes that end with the namespace whose pods may run there.
+// A namespace has at most 63 characters, as this part of a label has.
+const labelPrefix = "offload." + api.Group + "/"
+
+// Label returns the label of the virtual nodes on which pods of a namespace may run.
+func Label(namespace string) string { return labelPrefix + namespace }
+
+// leavingLabel is the label of a Node that the agent cordoned: since when, in Unix seconds. It ends
+// with byAdmin if an admin had cordoned the Node before.
+const (
+	leavingLabel = api.Group + "/leaving"
+	byAdmin      = ".cordoned"
+)
+
+// virtualNodes lists the virtual nodes with a provider, also those made by hand; all if it is empty.
+func (n *Namespaces) virtualNodes(ctx context.Context, provider string) ([]offv1beta1.VirtualNode, error) {
+	var list offv1beta1.VirtualNodeList
+	err := n.List(ctx, &list)
+	return slices.DeleteFunc(list.Items, func(v offv1beta1.VirtualNode) bool {
+		return provider != "" && string(v.Spec.ClusterID) != provider
+	}), err
+}
+
+// Nodes lists the virtual nodes with a provider, and the namespaces whose label they have.
+func (n *Namespaces) Nodes(ctx context.Context, provider string) (nodes, namespaces []string, err error) {
+	list, err := n.virtualNodes(ctx, provider)
+	for _, v := range list {
+		nodes = append(nodes, v.Name)
+		for key := range v.Spec.Labels {
+			if name, is := strings.CutPrefix(key, labelPrefix); is {
+				namespaces = append(namespaces, name)
+			}
+		}
+	}
+	slices.Sort(nodes)
+	slices.Sort(namespaces)
+	return nodes, slices.Compact(namespaces), err
+}
+
+// keptNamespaces is the annotation of a NamespaceMap with the namespaces that policy
+// bourse-namespacemap keeps in it.
+const keptNamespaces = kept + "-namespaces"
+
+// SetLabels adds and removes labels of namespaces at all virtual nodes with a provider. Liqo ends a
+// namespace there, with its pods and volumes, when it sees one of them without the label. So an
+// admission policy keeps each namespace mapped until its label is removed here.
+func (n *Namespaces) SetLabels(ctx context.Context, provider string, add, remove []string) error {
+	if err := n.keep(ctx, provider, add, remove); err != nil {
+		return err
+	}
+	list, err := n.virtualNodes(ctx, provider)
+	if err != nil {
+		return err
+	}
+	for i := range list {
+		if err := n.relabel(ctx, &list[i], add, remove); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keep adds and removes namespaces that stay in the map of a provider.
+func (n *Namespaces) keep(ctx context.Context, provider string, add, remove []string) error {
+	return liqo.Change(ctx, n.Client, &offv1beta1.NamespaceMapList{}, func(o client.Object) bool {
+		was := o.GetAnnotations()[keptNamespaces]
+		names := slices.DeleteFunc(append(strings.Split(was, ","), add...), func(name string) bool {
+			return name == "" || slices.Contains(remove, name)
+		})
+		slices.Sort(names)
+		is := strings.Join(slices.Compact(names), ",")
+		annotations := labels.Merge(o.GetAnnotations(), labels.Set{keptNamespaces: is})
+		if is == "" {
+			delete(annotations, keptNamespaces)
+		}
+		o.SetAnnotations(annotations)
+		return is != was
+	}, client.MatchingLabels{consts.RemoteClusterID: provider, consts.ReplicationRequestedLabel: consts.ReplicationRequestedLabelValue})
+}
+
+func (n *Namespaces) relabel(ctx context.Context, v *offv1beta1.VirtualNode, add, remove []string) error {
+	before := v.DeepCopy()
+	if v.Spec.Labels == nil {
+		v.Spec.Labels = map[string]string{}
+	}
+	for _, name := range add {
+		v.Spec.Labels[Label(name)] = "true"
+	}
+	for _, name := range remove {
+		delete(v.Spec.Labels, Label(name))
+	}
+	if maps.Equal(before.Spec.Labels, v.Spec.Labels) {
+		return nil
+	}
+	return client.IgnoreNotFound(n.Patch(ctx, v, client.MergeFrom(before)))
+}
+
+// labelSelected gives the virtual nodes that an offloading selects the label of its namespace. It
+// reports whether their Nodes have it, too: Liqo compares the selector with the labels of the Node.
+func (n *Namespaces) labelSelected(ctx context.Context, o *offv1beta1.NamespaceOffloading) (ready bool, err error) {
+	list, err := n.virtualNodes(ctx, "")
+	ready = true
+	for i := range list {
+		v := &list[i]
+		if err != nil || !selects(o, string(v.Spec.ClusterID), v.Spec.Labels) {
+			continue
+		}
+		ready = ready && v.Spec.Labels[Label(o.Namespace)] != ""
+		if err = n.SetLabels(ctx, string(v.Spec.ClusterID), []string{o.Namespace}, nil); err != nil {
+			break
+		}
+		var node corev1.Node
+		if err = n.Get(ctx, client.ObjectKey{Name: v.Name}, &node); err == nil {
+			ready = ready && node.Labels[Label(o.Namespace)] != ""
+		}
+		err = client.IgnoreNotFound(err)
+	}
+	return ready, err
+}
+
+// Cordon keeps new pods off a virtual node, and returns since when: zero if it has no Node.
+func (n *Namespaces) Cordon(ctx context.Context, name string, now time.Time) (since time.Time, err error) {
+	var node corev1.Node
+	if err := n.Get(ctx, client.ObjectKey{Name: name}, &node); err != nil {
+		return time.Time{}, client.IgnoreNotFound(err)
+	}
+	began, _, _ := strings.Cut(node.Labels[leavingLabel], ".")
+	if at, err := strconv.ParseInt(began, 10, 64); err == nil && node.Spec.Unschedulable {
+		return time.Unix(at, 0), nil
+	}
+	before, value := node.DeepCopy(), strconv.FormatInt(now.Unix(), 10)
+	if node.Spec.Unschedulable {
+		value += byAdmin
+	}
+	node.Spec.Unschedulable = true
+	metav1.SetMetaDataLabel(&node.ObjectMeta, leavingLabel, value)
+	return now, client.IgnoreNotFound(n.Patch(ctx, &node, client.MergeFrom(before)))
+}
+
+// Uncordon lets pods again on a virtual node that Cordon kept them off, unless an admin cordoned it.
+func (n *Namespaces) Uncordon(ctx context.Context, name string) error {
+	var node corev1.Node
+	if err := n.Get(ctx, client.ObjectKey{Name: name}, &node); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	value := node.Labels[leavingLabel]
+	if value == "" {
+		return nil
+	}
+	before := node.DeepCopy()
+	node.Spec.Unschedulable = node.Spec.Unschedulable && strings.HasSuffix(value, byAdmin)
+	delete(node.Labels, leavingLabel)
+	return client.IgnoreNotFound(n.Patch(ctx, &node, client.MergeFrom(before)))
+}
