@@ -79,6 +79,7 @@ func TestPacketsFlow(t *testing.T) {
 	w.answers(t, local, other.Status.PodIP+":8080", "other")
 	w.end(t, second, "other")
 	w.nothingLeft(t)
+	w.usesAHandMadeNetwork(t)
 }
 
 // throughAService demands that a pod reaches a Service of rome whose only endpoint runs at milan.
