@@ -3,6 +3,7 @@ package liqo
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/bourse-dev/bourse/api"
@@ -38,6 +39,9 @@ func TestEvictWithoutTheBroker(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.becomes(api.Released)
+	if said := a.request.Status.Message; !strings.Contains(said, "milan ended it at ") {
+		t.Errorf("the consumer reads %q", said)
+	}
 	w.nothingLeft(t, w.rome, w.milan)
 	if err := w.rome.Objects.Delete(t.Context(), a.request); err != nil {
 		t.Fatal(err)
