@@ -46,8 +46,9 @@ func reservationID(ctx context.Context, c *client.Client, name string) (string, 
 	case err != nil:
 		return "", err
 	case r.Payload.Status.Reservation == "":
+		namespace, short, _ := strings.Cut(r.ID, "/")
 		return "", api.Errorf(api.CodeConflict, "request %s has no reservation: %s", r.ID, r.Payload.Status.Message).
-			Fix("to delete it: kubectl -n %s delete resourcerequest %s", strings.Split(r.ID, "/")[0], strings.Split(r.ID, "/")[1])
+			Fix("to delete it: kubectl -n %s delete resourcerequest %s", namespace, short)
 	}
 	return r.Payload.Status.Reservation, nil
 }
