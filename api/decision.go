@@ -67,6 +67,44 @@ type Miss struct {
 type Evaluation struct {
 	Decision Decision  `json:"decision"`
 	Clusters []Verdict `json:"clusters"`
+	// Fits is how much of the request fits where. It comes instead of Clusters if it is asked for.
+	Fits *Fits `json:"fits,omitempty"`
+}
+
+// Fitting asks how much of a request fits where, instead of where all of it fits.
+type Fitting struct {
+	// Fits is the largest number of clusters in the answer, at most 8. 0: it is not asked.
+	Fits int32 `json:"fits,omitempty" minimum:"0" maximum:"8"`
+	// Pods are shapes of pods to count: what one pod requests. At most 8.
+	Pods []Resources `json:"pods,omitempty" maxItems:"8"`
+}
+
+// EvaluationCreate is the body that asks for an evaluation.
+type EvaluationCreate struct {
+	Request Request `json:"request"`
+	Fitting
+}
+
+// Fits is how much of a request fits where.
+type Fits struct {
+	// Sum is what all clusters together can serve that pass every filter. Each counts at most for the whole request.
+	Sum Resources `json:"sum,omitempty"`
+	// Qualified is the number of these clusters.
+	Qualified int `json:"qualified"`
+	// Clusters are the best of them, best first.
+	Clusters []Fit `json:"clusters,omitempty"`
+}
+
+// Fit is how much of a request one cluster can serve now.
+type Fit struct {
+	Cluster string `json:"cluster"`
+	// Score is in parts per million, higher is better.
+	Score     int64     `json:"score"`
+	Resources Resources `json:"resources"`
+	// Pods are, for each shape that was asked about, how many pods have room on the cluster's nodes, within Resources.
+	Pods []int64 `json:"pods,omitempty"`
+	// Bought is the plan of the purchase. Absent: no purchase.
+	Bought *Bought `json:"bought,omitempty"`
 }
 
 // Verdict is the result for one cluster: its score, or the filter that eliminated it and why.

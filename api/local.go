@@ -42,6 +42,12 @@ type RequestCreate struct {
 	Via Via `json:"via,omitempty" enum:"Auto,Direct,Broker"`
 }
 
+// DryRun is the body that asks what a ResourceRequest would get.
+type DryRun struct {
+	RequestCreate
+	Fitting
+}
+
 // RequestStatus is a ResourceRequest as an agent's listener shows it; its ID is "namespace/name".
 type RequestStatus struct {
 	Request Request               `json:"request"`

@@ -94,8 +94,13 @@ func (c *Client) WithdrawOffer(ctx context.Context, cluster, name string) error 
 
 // Evaluate decides without reserving.
 func (c *Client) Evaluate(ctx context.Context, r api.Request) (api.Evaluation, error) {
+	return c.Fit(ctx, api.EvaluationCreate{Request: r})
+}
+
+// Fit says how much of a request fits where, in Fits of the evaluation. A broker and an agent answer it.
+func (c *Client) Fit(ctx context.Context, r api.EvaluationCreate) (api.Evaluation, error) {
 	var out api.Evaluation
-	err := c.callFor(ctx, manyParts, http.MethodPost, "/evaluations", nil, api.ReservationCreate{Request: r}, &out)
+	err := c.callFor(ctx, manyParts, http.MethodPost, "/evaluations", nil, r, &out)
 	return out, err
 }
 

@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,10 +19,19 @@ import (
 func resourceName(name string) corev1.ResourceName { return corev1.ResourceName(name) }
 
 func (sh *shell) clustersCommand() *cobra.Command {
-	return sh.watchable(&cobra.Command{
+	w := &wish{}
+	var fit map[string]string
+	var pods []string
+	cmd := &cobra.Command{
 		Use: "clusters [CLUSTER]", GroupID: "use", Short: "List the clusters that your cluster may see, and their capacity",
-		Args: cobra.MaximumNArgs(1), ValidArgsFunction: sh.complete(sh.person, clusterNames),
+		Long: "With --fit it lists how much of an amount the best clusters can serve now, at most eight, and the sum of all that\n" +
+			"qualify. It reserves nothing.",
+		Example: "  bourse clusters --fit cpu=200,memory=800Gi --where 'region == \"eu\"' --pods cpu=8,memory=32Gi",
+		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: sh.complete(sh.person, clusterNames),
 		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
+			if len(fit) > 0 {
+				return sh.showFits(ctx, c, w, fit, pods)
+			}
 			if len(args) == 1 {
 				one, err := c.Cluster(ctx, args[0])
 				if err != nil {
@@ -34,7 +45,68 @@ func (sh *shell) clustersCommand() *cobra.Command {
 			}
 			return sh.showClusters(all)
 		}),
-	})
+	}
+	f := cmd.Flags()
+	f.StringToStringVar(&fit, "fit", nil, "list how much of these amounts fits where: NAME=AMOUNT")
+	f.StringArrayVar(&pods, "pods", nil, "with --fit: count the pods with these requests that have room; may be repeated (NAME=AMOUNT,...)")
+	f.StringVar(&w.where, "where", "", "with --fit: CEL expression over the properties of clusters")
+	f.StringVar(&w.pool, "pool", "", "with --fit: pool (default general)")
+	f.StringVar(&w.maxPrice, "max-price", "", "with --fit: also consider clusters that sell it, up to this price")
+	durationVar(f, &w.duration, "for", 0, "with --fit: for how long (default 24h)")
+	return sh.watchable(cmd)
+}
+
+// showFits shows how much of an amount fits where.
+func (sh *shell) showFits(ctx context.Context, c *client.Client, w *wish, fit map[string]string, pods []string) error {
+	w.resources = fit
+	r, err := w.request()
+	if err != nil {
+		return err
+	}
+	ask := api.EvaluationCreate{Request: r, Fitting: api.Fitting{Fits: 8}}
+	for _, shape := range pods {
+		named := map[string]string{}
+		for part := range strings.SplitSeq(shape, ",") {
+			name, value, _ := strings.Cut(part, "=")
+			named[name] = value
+		}
+		pod, err := amounts("--pods", named)
+		if err != nil {
+			return err
+		}
+		ask.Pods = append(ask.Pods, pod)
+	}
+	e, err := c.Fit(ctx, ask)
+	if err != nil {
+		return err
+	}
+	if sh.output == "json" || sh.output == "yaml" {
+		return sh.encode(e.Fits)
+	}
+	if e.Fits == nil {
+		return api.Errorf(api.CodeUnavailable, "the broker does not know fits").Fix("upgrade the broker; see bourse clusters")
+	}
+	head := []string{"CLUSTER", "FITS"}
+	for _, shape := range pods {
+		head = append(head, "PODS OF "+shape)
+	}
+	rows := [][]string{append(head, "BUYS")}
+	for _, f := range e.Fits.Clusters {
+		row := []string{f.Cluster, amountsText(f.Resources)}
+		for _, n := range f.Pods {
+			row = append(row, strconv.FormatInt(n, 10))
+		}
+		buys := ""
+		if f.Bought != nil {
+			buys = fmt.Sprintf("%d of %s, %s", f.Bought.Units, f.Bought.Plan, cmp.Or(f.Bought.Cost, "free"))
+		}
+		rows = append(rows, append(row, buys))
+	}
+	if err := sh.table(rows); err != nil {
+		return err
+	}
+	fmt.Fprintf(sh.out, "%d clusters together: %s\n", e.Fits.Qualified, amountsText(e.Fits.Sum))
+	return nil
 }
 
 type clusterItem = api.Envelope[api.Cluster]

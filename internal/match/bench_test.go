@@ -27,6 +27,11 @@ func BenchmarkDecide(b *testing.B) {
 			a := ask(b, engine, api.Request{Where: where})
 			measure(b, func() { engine.Decide(view, a, now) })
 		})
+		b.Run(fmt.Sprintf("clusters=%d/fits", size), func(b *testing.B) {
+			engine := match.New()
+			a := ask(b, engine, api.Request{Where: where, Resources: of("cpu", "100", "memory", "64Gi")})
+			measure(b, func() { engine.Fits(view, a, nil, match.MaxFits, now) })
+		})
 		b.Run(fmt.Sprintf("clusters=%d/where=cold", size), func(b *testing.B) {
 			engine := match.New()
 			a := ask(b, engine, api.Request{Where: where})

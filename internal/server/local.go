@@ -120,12 +120,12 @@ func (l *local) routes(a huma.API) {
 			return nil, wrap(l.cluster.Answer(ctx, in.ID, in.Body))
 		})
 	huma.Register(a, operation("evaluate", http.MethodPost, "/evaluations", "Decide without a reservation"),
-		func(ctx context.Context, in *struct{ Body api.RequestCreate }) (*body[api.Evaluation], error) {
-			r, err := l.cluster.Asks(ctx, in.Body)
+		func(ctx context.Context, in *struct{ Body api.DryRun }) (*body[api.Evaluation], error) {
+			r, err := l.cluster.Asks(ctx, in.Body.RequestCreate)
 			if err != nil {
 				return nil, wrap(err)
 			}
-			return answered(l.broker.Evaluate(ctx, r))
+			return answered(l.broker.Fit(ctx, api.EvaluationCreate{Request: r, Fitting: in.Body.Fitting}))
 		})
 	huma.Register(a, operation("list-reservations", http.MethodGet, "/reservations",
 		"List the reservations of this cluster"), func(ctx context.Context, in *struct{ Page }) (*body[page[api.Reservation]], error) {

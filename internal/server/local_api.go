@@ -13,6 +13,8 @@ type BrokerAPI interface {
 	Catalog(ctx context.Context, q api.CatalogQuery) ([]api.Envelope[api.Listing], error)
 	Offer(ctx context.Context, seller, name string) (api.Envelope[api.Listing], error)
 	Evaluate(ctx context.Context, r api.Request) (api.Evaluation, error)
+	// Fit says how much of a request fits where: Fits of the evaluation.
+	Fit(ctx context.Context, r api.EvaluationCreate) (api.Evaluation, error)
 	Reservations(ctx context.Context) ([]api.Envelope[api.Reservation], error)
 	Reservation(ctx context.Context, id string) (api.Envelope[api.Reservation], error)
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -12,7 +13,7 @@ import (
 )
 
 func (s *Server) evaluate(ctx context.Context,
-	in *struct{ Body api.ReservationCreate }) (*body[api.Evaluation], error) {
+	in *struct{ Body api.EvaluationCreate }) (*body[api.Evaluation], error) {
 	l, err := s.member(ctx)
 	if err != nil {
 		return nil, err
@@ -22,6 +23,17 @@ func (s *Server) evaluate(ctx context.Context,
 		return nil, err
 	}
 	view, now := s.Exchange.View(), s.Exchange.Now()
+	if in.Body.Fits > 0 {
+		pods := make([]market.Amounts, len(in.Body.Pods))
+		for i, pod := range in.Body.Pods {
+			if pods[i], err = market.ParseRequest(fmt.Sprintf("pods[%d]", i), pod); err != nil {
+				return nil, wrap(err)
+			}
+		}
+		e := api.Evaluation{Decision: s.Engine.Decide(view, ask, now).Decision}
+		e.Fits = s.Engine.Fits(view, ask, pods, int(in.Body.Fits), now)
+		return &body[api.Evaluation]{e}, nil
+	}
 	var parts []market.Amounts
 	if ask.Request.Split > 1 {
 		if parts, _ = s.Engine.Split(view, ask, now); len(parts) > 1 {

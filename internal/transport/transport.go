@@ -32,6 +32,8 @@ type Broker interface {
 	Withdraw(ctx context.Context, name string) error
 	// Evaluate decides without reserving.
 	Evaluate(ctx context.Context, r api.Request) (api.Evaluation, error)
+	// Fit says how much of a request fits where: Fits of the evaluation.
+	Fit(ctx context.Context, r api.EvaluationCreate) (api.Evaluation, error)
 
 	// Reserve holds capacity; the same key returns the same reservation.
 	Reserve(ctx context.Context, key string, r api.Request) (Reservation, error)

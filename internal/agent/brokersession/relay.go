@@ -65,6 +65,11 @@ func (r Relay) Evaluate(ctx context.Context, q api.Request) (api.Evaluation, err
 	return r.first().Evaluate(ctx, q)
 }
 
+// Fit asks the first open session how much of a request fits where.
+func (r Relay) Fit(ctx context.Context, q api.EvaluationCreate) (api.Evaluation, error) {
+	return r.first().Fit(ctx, q)
+}
+
 // connectors returns the sessions with connectors that answer.
 func (r Relay) connectors() (out []*Session) {
 	for _, f := range r.Sessions.Open() {

@@ -112,6 +112,11 @@ func (b *Broker) Evaluate(context.Context, api.Request) (api.Evaluation, error) 
 	return api.Evaluation{}, Away
 }
 
+// Fit is not scripted.
+func (b *Broker) Fit(context.Context, api.EvaluationCreate) (api.Evaluation, error) {
+	return api.Evaluation{}, Away
+}
+
 // Reserve says what the test says, as do those that follow.
 func (b *Broker) Reserve(_ context.Context, key string, r api.Request) (transport.Reservation, error) {
 	b.hear("Reserve", key)

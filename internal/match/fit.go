@@ -1,0 +1,112 @@
+package match
+
+import (
+	"slices"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// MaxFits is the largest number of clusters of an answer about what fits, MaxPods that of shapes of pods.
+const (
+	MaxFits = maxRanked
+	MaxPods = 8
+)
+
+// Fits says how much of an ask each cluster can serve by itself: the sum over all that pass every other filter, and the
+// best ones, at most most. A cluster counts for what it has available and its terms allow, at most for the ask. A pod
+// shape of the ask is the least that counts. pods are shapes to count.
+func (e *Engine) Fits(v *market.View, a Ask, pods []market.Amounts, most int, now market.Time) *api.Fits {
+	q := e.question(v, a, now)
+	defer q.close()
+	q.Size = slices.Clone(a.Size)
+	sum, whole := slices.Clone(a.Size), q.allow.known
+	for i := range sum {
+		sum[i].Value = 0
+	}
+	var t tally
+	for slot := range v.Len() {
+		c := q.candidate(slot)
+		served, all := q.shrink(c, a.Size)
+		if !served {
+			continue
+		}
+		if !all { // the terms may allow another size
+			q.allow.known = nil
+		}
+		_, why := q.eliminate(c)
+		if all {
+			whole = q.allow.known
+		} else {
+			q.allow.known = whole
+		}
+		if why == passes {
+			for i := range sum {
+				sum[i].Value += q.Size[i].Value
+			}
+			t.qualified(&ranked{q.score(c), c.Listing})
+		}
+	}
+	out := &api.Fits{Sum: sum.Resources(), Qualified: t.candidates}
+	for _, r := range t.best[:min(t.kept, most)] {
+		c := q.candidate(r.Slot)
+		q.shrink(c, a.Size)
+		fit := api.Fit{Cluster: r.Cluster, Score: r.score, Resources: q.Size.Resources(), Bought: q.bought(c)}
+		for _, pod := range pods {
+			fit.Pods = append(fit.Pods, podsOf(q.shapes(c), q.Size, pod))
+		}
+		out.Clusters = append(out.Clusters, fit)
+	}
+	return out
+}
+
+// shrink sets the question's size to what a cluster may serve of the whole. served is false if that is nothing of some
+// resource, or less than one pod of the ask; all is true if it is the whole.
+func (q *question) shrink(c *candidate, whole market.Amounts) (served, all bool) {
+	if c.pool == nil || c.Measured == nil {
+		return false, false
+	}
+	terms, already, all := c.Measured.Terms, c.pool.Accounts[q.Consumer], true
+	for i, need := range whole {
+		value := min(need.Value, c.capacityOf(i).available)
+		if terms != nil {
+			for _, limit := range terms.MaxPerReservation {
+				if limit.Resource == need.Resource {
+					value = min(value, limit.Value)
+				}
+			}
+			for _, limit := range terms.MaxPerConsumer {
+				if limit.Resource == need.Resource {
+					value = min(value, limit.Value-already.Of(need.Resource))
+				}
+			}
+		}
+		if value <= 0 {
+			return false, false
+		}
+		q.Size[i].Value, all = value, all && value == need.Value
+	}
+	if !q.Size.Fits(q.Pod) {
+		return false, false
+	}
+	q.cheapest = choice{} // it is for a size
+	return true, all
+}
+
+// podsOf is how many pods of a shape have room on nodes of these shapes, within a size: less than that if capacity that
+// is reserved and not used yet ends up in their places.
+func podsOf(shapes []market.Shape, size, pod market.Amounts) (n int64) {
+	room := func(free market.Amounts) int64 {
+		least := int64(-1)
+		for _, need := range pod {
+			if each := free.Of(need.Resource) / need.Value; least < 0 || each < least {
+				least = each
+			}
+		}
+		return least
+	}
+	for _, s := range shapes {
+		n += s.Nodes * room(s.Free)
+	}
+	return min(n, room(size))
+}
